@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -44,16 +45,11 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 		}
 	}
 	if !trusted {
-		p.SetXForwarded()
+		setForwarded(p.Out.Header, p.In)
 		return
 	}
 	// ReverseProxy has taken these away. Forwarded stays away: two accounts of
 	// one way that do not agree help nobody.
-	const (
-		xFor   = "X-Forwarded-For"
-		xHost  = "X-Forwarded-Host"
-		xProto = "X-Forwarded-Proto"
-	)
 	p.Out.Header[xFor] = p.In.Header[xFor]
 	p.SetXForwarded()
 	for _, name := range []string{xHost, xProto} {
@@ -61,6 +57,27 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header[name] = slices.Clone(values)
 		}
 	}
+}
+
+// The fields that say where a request came from.
+const (
+	xFor   = "X-Forwarded-For"
+	xHost  = "X-Forwarded-Host"
+	xProto = "X-Forwarded-Proto"
+)
+
+// setForwarded is SetXForwarded of [httputil.ProxyRequest] for a request that has none of
+// these fields, in half of the time: every request has them set.
+func setForwarded(h http.Header, in *http.Request) {
+	values := &[3]string{1: in.Host, 2: "http"}
+	if in.TLS != nil {
+		values[2] = "https"
+	}
+	if ip, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
+		values[0] = ip
+		h[xFor] = values[0:1:1]
+	}
+	h[xHost], h[xProto] = values[1:2:2], values[2:3:3]
 }
 
 // keepUpgrade takes away what a proxy must not pass on: a switch to another HTTP

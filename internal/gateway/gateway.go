@@ -160,7 +160,7 @@ func New(to string, opts Options) (*Gateway, error) {
 		target.Scheme = "http" // as the transport has it
 	}
 	g := &Gateway{
-		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
+		transport: newTransport(opts, target, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
 		longest: opts.LongestRequest, onLongest: opts.OnLongest, rpc: h2c || target.Scheme == "https",
 	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
@@ -169,7 +169,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	g.proxy = httputil.ReverseProxy{
 		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
 	}
-	g.outliving = outliving{transport: g.trips, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
+	g.outliving = outliving{timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
 	return g, nil
 }
 
@@ -184,7 +184,7 @@ func ParseUpstream(s string) (*url.URL, error) { return upstream.Parse(s) }
 // that switched protocol each side may end what it sends: it blocks until both
 // have, one is gone, or the request's context ends.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if up := r.Header.Get("Upgrade"); strings.ContainsFunc(up, func(c rune) bool { return c < ' ' || c > '~' }) {
+	if up := r.Header["Upgrade"]; len(up) > 0 && strings.ContainsFunc(up[0], func(c rune) bool { return c < ' ' || c > '~' }) {
 		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")
 		return
 	}

@@ -16,19 +16,7 @@ import (
 )
 
 // errLongest is why the context of a request has ended that took too long.
-var errLongest = longestError{}
-
-type longestError struct{}
-
-func (longestError) Error() string {
-	return "gateway: the request takes longer than any may; see longest_request"
-}
-
-// Timeout says what kind of error it is to callers that do not know it.
-func (longestError) Timeout() bool { return true }
-
-// Temporary is of [net.Error].
-func (longestError) Temporary() bool { return false }
+const errLongest timeoutError = "gateway: the request takes longer than any may; see longest_request"
 
 // longest ends a request that takes longer than it may. A nil longest does not.
 type longest struct {

@@ -20,7 +20,6 @@ import (
 // exchange with the upstream does not end when the client leaves, as the client
 // could get around a limit by that.
 type outliving struct {
-	transport http.RoundTripper
 	timeout   time.Duration // of what goes on
 	abandoned *Abandoned
 	log       *sampledlog.Log
@@ -37,7 +36,7 @@ type answer struct {
 func (o *outliving) roundTrip(p *passage, r *http.Request) (*http.Response, error) {
 	client := r.Context()
 	if client.Err() != nil {
-		return o.transport.RoundTrip(r)
+		return p.exchange(r)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	out := r.WithContext(ctx)
@@ -45,7 +44,7 @@ func (o *outliving) roundTrip(p *passage, r *http.Request) (*http.Response, erro
 		out.Body = &endedBody{out.Body, body}
 	}
 	came := make(chan answer, 1)
-	go func() { came <- o.send(out) }()
+	go func() { came <- p.send(out) }()
 	select {
 	case a := <-came:
 		if a.err != nil && client.Err() != nil && !tookTooLong(client) && !p.complete(r) {
@@ -84,10 +83,10 @@ func (b *endedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// send is RoundTrip in a goroutine of its own, in which nobody else recovers.
-func (o *outliving) send(r *http.Request) (a answer) {
+// send is exchange in a goroutine of its own, in which nobody else recovers.
+func (p *passage) send(r *http.Request) (a answer) {
 	defer recovered(&a.err)
-	a.response, a.err = o.transport.RoundTrip(r) //nolint:bodyclose // the taker of the answer does
+	a.response, a.err = p.exchange(r) //nolint:bodyclose // the taker of the answer does
 	return a
 }
 

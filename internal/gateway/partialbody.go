@@ -22,22 +22,38 @@ const flushInterval = time.Millisecond
 type partialBody struct {
 	io.ReadCloser
 	w    http.ResponseWriter
-	left int64 // of the length
+	left int64         // of the length
+	conn *upstreamConn // that says when a read has to wait; nil: each may have to
 
-	mu    sync.Mutex
-	waits bool        // a read does
-	timer *time.Timer // nil: none was needed yet
+	mu      sync.Mutex
+	reading bool        // a read is under way
+	waits   bool        // and has to wait
+	timer   *time.Timer // nil: none was needed yet
 }
 
 // readier is a body that may know whether a read returns at once.
 type readier interface{ Ready() bool }
 
-// begin takes the place of a response's body, where a part of that may have to wait.
-func (b *partialBody) begin(resp *http.Response, w http.ResponseWriter) {
-	if resp.ContentLength > 0 && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
-		b.ReadCloser, b.w, b.left = resp.Body, w, resp.ContentLength
-		resp.Body = b
+// begin takes the place of a response's body, where a part of that may have to wait, that
+// comes over a connection, nil if it is not known.
+func (b *partialBody) begin(resp *http.Response, w http.ResponseWriter, conn *upstreamConn) {
+	if resp.ContentLength <= 0 || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
+		return
 	}
+	b.ReadCloser, b.w, b.left = resp.Body, w, resp.ContentLength
+	resp.Body = b
+	if conn != nil && resp.ProtoMajor == 1 { // one of HTTP/2 carries several
+		b.conn = conn
+		conn.body.Store(b)
+	}
+}
+
+// free lets go of what belongs to a response that is over.
+func (b *partialBody) free() {
+	if b.conn != nil {
+		b.conn.body.CompareAndSwap(b, nil)
+	}
+	b.ReadCloser, b.w, b.conn = nil, nil, nil
 }
 
 func (b *partialBody) Read(p []byte) (int, error) {
@@ -45,8 +61,13 @@ func (b *partialBody) Read(p []byte) (int, error) {
 	if b.left <= 0 || ok && r.Ready() {
 		return b.read(p)
 	}
-	b.wait()
+	b.mu.Lock()
+	b.reading = true
+	b.mu.Unlock()
 	defer b.goOn()
+	if b.conn == nil {
+		b.wait()
+	}
 	return b.read(p)
 }
 
@@ -56,9 +77,14 @@ func (b *partialBody) read(p []byte) (int, error) {
 	return n, err
 }
 
+// wait says that the read that is under way may have to wait. Where none is, the
+// connection is read from for what comes behind the response.
 func (b *partialBody) wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.reading {
+		return
+	}
 	b.waits = true
 	if b.timer == nil {
 		b.timer = time.AfterFunc(flushInterval, b.expire)
@@ -79,8 +105,11 @@ func (b *partialBody) expire() {
 }
 
 func (b *partialBody) goOn() {
-	b.timer.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waits = false
+	b.reading = false
+	if b.waits {
+		b.waits = false
+		b.timer.Stop()
+	}
 }

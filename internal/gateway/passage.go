@@ -18,9 +18,12 @@ import (
 // that handlers around the Gateway have set.
 type passage struct {
 	gateway  *Gateway
-	proxy    httputil.ReverseProxy // whose transport is the passage
-	onHeader func(status int)      // header, made once
-	partial  *partialBody          // the body of the response
+	proxy    httputil.ReverseProxy       // whose transport is the passage
+	onHeader func(status int)            // header, made once
+	onConn   func(httptrace.GotConnInfo) // connected, made once
+	trace    *httptrace.ClientTrace
+	conn     *upstreamConn // that the request is sent over; nil: another's, or none yet
+	partial  *partialBody  // the body of the response
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
@@ -45,7 +48,7 @@ func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 	p, ok := g.passages.Get().(*passage)
 	if !ok {
 		p = &passage{gateway: g, proxy: g.proxy, partial: new(partialBody)}
-		p.proxy.Transport, p.onHeader = p, p.header
+		p.proxy.Transport, p.onHeader, p.onConn = p, p.header, p.connected
 		if g.longest > 0 {
 			p.proxy.ModifyResponse = p.answered
 		}
@@ -64,24 +67,45 @@ func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 // RoundTrip sends the request on and returns when the header of the response is there,
 // or the client has left.
 func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
-	x := p.x
-	connected := func(httptrace.GotConnInfo) { x.Connected() }
-	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn == nil {
-		trace.GotConn = connected // ReverseProxy has made it for this request alone
+	if p.trace = httptrace.ContextClientTrace(r.Context()); p.trace != nil && p.trace.GotConn == nil {
+		p.trace.GotConn = p.onConn // ReverseProxy has made it for this request alone
 	} else {
-		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: connected}))
+		p.trace = &httptrace.ClientTrace{GotConn: p.onConn}
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), p.trace))
 	}
 	var resp *http.Response
 	var err error
 	if p.outlives {
 		resp, err = p.gateway.outliving.roundTrip(p, r)
 	} else {
-		resp, err = p.gateway.trips.RoundTrip(r)
+		resp, err = p.exchange(r)
 	}
 	if err == nil {
-		p.partial.begin(resp, p.w)
+		p.partial.begin(resp, p.w, p.conn)
 	}
 	return resp, err
+}
+
+// connected is called when there is a connection for the request, by the goroutine
+// that exchanges it.
+func (p *passage) connected(info httptrace.GotConnInfo) {
+	p.x.Connected()
+	if p.conn = upstreamConnOf(info.Conn); p.conn != nil && p.conn.answer != nil {
+		p.conn.answer.begin()
+		p.trace.WroteRequest = p.conn.answer.sent
+	}
+}
+
+// exchange sends the request on and returns when the header of the response is there.
+func (p *passage) exchange(r *http.Request) (*http.Response, error) {
+	resp, err := p.gateway.trips.RoundTrip(r)
+	if p.conn == nil || p.conn.answer == nil || !p.conn.answer.end() {
+		return resp, err
+	}
+	if err == nil {
+		_ = resp.Body.Close() // an error says that the connection is broken
+	}
+	return nil, errNoAnswer
 }
 
 // header sets the fields again that ReverseProxy clears when it has passed on an
@@ -139,8 +163,8 @@ func (p *passage) end() {
 	p.longest.end()
 	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
 		p.x.OnHeader = nil
-		p.partial.ReadCloser, p.partial.w = nil, nil
-		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader, partial: p.partial}
+		p.partial.free()
+		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader, onConn: p.onConn, partial: p.partial}
 		p.gateway.passages.Put(p)
 	}
 }

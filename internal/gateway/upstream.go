@@ -12,10 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/gateway/h1"
 	"github.com/sluicegate/sluice/internal/sampledlog"
-	"github.com/sluicegate/sluice/internal/wire"
 )
 
 const (
@@ -68,11 +66,17 @@ func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledl
 // newTransport returns the connections to the upstream, which speak HTTP/2 without
 // TLS if h2c is set. They do not heed the proxy settings of the environment: an
 // upstream is named, not looked for.
-func newTransport(o Options, h2c bool) *http.Transport {
+func newTransport(o Options, target *url.URL, h2c bool) *http.Transport {
 	var protocols *http.Protocols
 	if h2c {
 		protocols = new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
+	}
+	// Over HTTP/1 the connections themselves bound how long a response may take. With
+	// TLS it is not known before which HTTP it will be.
+	perConn, perRequest := o.ResponseTimeout, time.Duration(0)
+	if h2c || target.Scheme != "http" {
+		perConn, perRequest = 0, o.ResponseTimeout
 	}
 	return &http.Transport{
 		Protocols:         protocols,
@@ -90,10 +94,10 @@ func newTransport(o Options, h2c bool) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &stallConn{Conn: conn, bytes: wire.Through(conn), timeout: o.StallTimeout}, nil
+			return newUpstreamConn(conn, o.StallTimeout, perConn), nil
 		},
 		TLSHandshakeTimeout:    o.DialTimeout,
-		ResponseHeaderTimeout:  o.ResponseTimeout,
+		ResponseHeaderTimeout:  perRequest,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConns:           maxIdle,
@@ -102,30 +106,6 @@ func newTransport(o Options, h2c bool) *http.Transport {
 		DisableCompression:     true, // what the upstream encoded stays as it is
 	}
 }
-
-// stallConn is a connection whose other end must go on reading. One goroutine
-// at a time writes to it, as to that of any transport.
-type stallConn struct {
-	net.Conn
-	bytes   net.Conn // that reads and writes
-	timeout time.Duration
-	last    exchange.Deadline
-}
-
-func (c *stallConn) Read(b []byte) (int, error) { return c.bytes.Read(b) }
-
-func (c *stallConn) Write(b []byte) (int, error) {
-	if deadline, ok := c.last.Extend(c.timeout); ok {
-		if err := c.SetWriteDeadline(deadline); err != nil {
-			return 0, err
-		}
-	}
-	return c.bytes.Write(b)
-}
-
-// CloseWrite ends what the upstream is sent and leaves what it sends open. It is
-// an error where the connection below cannot do that.
-func (c *stallConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
 
 // buffers are the buffers in which bodies pass.
 type buffers struct{ pool sync.Pool }

@@ -1,0 +1,409 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// answerTime is how long a response may take here.
+const answerTime = time.Minute
+
+// spoken is an upstream in memory that serves each connection by speak.
+type spoken struct {
+	speak       func(c net.Conn, in *bufio.Reader)
+	connections int
+	requests    int
+}
+
+func (u *spoken) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	u.connections++
+	go func() {
+		defer theirs.Close() //nolint:errcheck // a pipe's is nil
+		u.speak(theirs, bufio.NewReader(theirs))
+	}()
+	return ours, nil
+}
+
+// next reads a request with its body. There is none when the connection is closed.
+func (u *spoken) next(in *bufio.Reader) bool {
+	r, err := http.ReadRequest(in)
+	if err != nil {
+		return false
+	}
+	u.requests++
+	_, err = io.Copy(io.Discard, r.Body)
+	return err == nil
+}
+
+// say writes texts, each after some time. That nobody takes them any more is no fault.
+func say(c net.Conn, after time.Duration, texts ...string) {
+	for _, text := range texts {
+		time.Sleep(after)
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
+	}
+}
+
+// final is a recorder of the last status. Others are counted.
+type final struct {
+	*httptest.ResponseRecorder
+	hints *int
+}
+
+func (f final) WriteHeader(status int) {
+	if status < http.StatusOK {
+		*f.hints++
+		return
+	}
+	f.ResponseRecorder.WriteHeader(status)
+}
+
+const answered = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// bodyOf is a request's body of these parts, each after some time.
+func bodyOf(after time.Duration, parts ...string) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		for _, p := range parts {
+			time.Sleep(after)
+			_, _ = io.WriteString(w, p) // nobody may want it any more
+		}
+		_ = w.Close() // is nil
+	}()
+	return r
+}
+
+// TestAnswerTime: a response has all of its time from the end of the request to the end of
+// its header, and no more; what takes too long is sent once. So it is by the transport's own
+// timer.
+func TestAnswerTime(t *testing.T) {
+	type result struct {
+		status                       int
+		took                         time.Duration
+		requests, connections, hints int
+	}
+	ask := func(g *Gateway, kept bool, body io.Reader) (status int, took time.Duration, hints int) {
+		method := http.MethodGet
+		if body != nil {
+			method = http.MethodPost
+		}
+		w, began := final{httptest.NewRecorder(), &hints}, time.Now()
+		var handler http.Handler = g
+		if kept {
+			handler = new(longRun).settling(g)
+		}
+		handler.ServeHTTP(w, httptest.NewRequest(method, "/", body))
+		return w.Code, time.Since(began), hints
+	}
+	for _, c := range []struct {
+		name   string
+		speak  func(u *spoken, c net.Conn, in *bufio.Reader)
+		before func(ask func(io.Reader))
+		body   func() io.Reader
+		want   result
+	}{
+		{
+			"in time, on one connection", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				for u.next(in) {
+					say(c, 59*time.Second, answered)
+				}
+			},
+			func(ask func(io.Reader)) {
+				for i := range 5 {
+					ask(nil)
+					time.Sleep(time.Duration(i*20) * time.Second)
+				}
+			},
+			nil,
+			result{200, 59 * time.Second, 6, 1, 0},
+		},
+		{
+			"in time, after a body that takes longer", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				for u.next(in) {
+					say(c, 50*time.Second, answered)
+				}
+			},
+			nil, func() io.Reader { return bodyOf(50*time.Second, "a", "b", "c") },
+			result{200, 200 * time.Second, 1, 1, 0},
+		},
+		{
+			"silent", func(u *spoken, _ net.Conn, in *bufio.Reader) {
+				u.next(in)
+				u.next(in)
+			},
+			nil, nil,
+			result{504, answerTime, 1, 1, 0},
+		},
+		{
+			"silent on a connection that was used", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				for range 2 {
+					u.next(in)
+					say(c, time.Second, answered)
+				}
+				u.next(in)
+				u.next(in)
+			},
+			func(ask func(io.Reader)) {
+				ask(nil)
+				time.Sleep(30 * time.Second)
+				ask(nil)
+				time.Sleep(80 * time.Second) // so that nothing is awaited when it is looked at first
+			},
+			nil,
+			result{504, answerTime, 3, 1, 0},
+		},
+		{
+			"a header that comes by bytes", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				u.next(in)
+				say(c, 20*time.Second, strings.Split(answered, "")...)
+			},
+			nil, nil,
+			result{504, answerTime, 1, 1, 0},
+		},
+		{
+			"hints and no answer", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				u.next(in)
+				hint := "HTTP/1.1 103 Early Hints\r\n\r\n"
+				say(c, 25*time.Second, hint, hint, hint, hint, answered)
+			},
+			nil, nil,
+			result{504, answerTime, 1, 1, 2},
+		},
+		{
+			"half a hint", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				u.next(in)
+				say(c, time.Second, "HTTP/1.1 103 Early Hints\r\nLink: </x")
+				u.next(in)
+			},
+			nil, nil,
+			result{504, answerTime, 1, 1, 0},
+		},
+		{
+			"a request that is taken late", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				time.Sleep(50 * time.Second)
+				u.next(in)
+				say(c, 50*time.Second, answered)
+			},
+			nil, nil,
+			result{200, 100 * time.Second, 1, 1, 0},
+		},
+		{
+			"a body that takes longer", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				u.next(in)
+				say(c, 50*time.Second, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", "a", "b", "c", "d")
+			},
+			nil, nil,
+			result{200, 250 * time.Second, 1, 1, 0},
+		},
+		{
+			"an answer before the end of the request", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				r, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				u.requests++
+				say(c, 0, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+				_, _ = io.Copy(io.Discard, r.Body) // it may be broken off
+				say(c, 90*time.Second, "ok")
+			},
+			nil, func() io.Reader { return bodyOf(50*time.Second, "a", "b") },
+			result{200, 190 * time.Second, 1, 1, 0},
+		},
+		{
+			"closed at once", func(u *spoken, _ net.Conn, in *bufio.Reader) { u.next(in) },
+			nil, nil,
+			result{502, 0, 1, 1, 0},
+		},
+		{
+			"closed at once on a connection that was used", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				u.next(in)
+				say(c, time.Second, answered)
+				if u.connections == 1 {
+					u.next(in)
+				}
+			},
+			func(ask func(io.Reader)) { ask(nil) },
+			nil,
+			result{200, time.Second, 3, 2, 0}, // as it may be sent again
+		},
+	} {
+		for _, kept := range []bool{false, true} {
+			for _, own := range []bool{true, false} {
+				name := c.name
+				if kept {
+					name += ", outlives its client"
+				}
+				if !own {
+					name += ", by the transport"
+				}
+				t.Run(name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						u := &spoken{}
+						u.speak = func(conn net.Conn, in *bufio.Reader) { c.speak(u, conn, in) }
+						g, err := New("http://up.example", Options{ResponseTimeout: answerTime, StallTimeout: standing, Dial: u.dial, Log: slog.New(slog.DiscardHandler)})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if !own {
+							g.transport.ResponseHeaderTimeout = answerTime
+							g.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+								c, err := u.dial(ctx, network, addr)
+								return newUpstreamConn(c, standing, 0), err
+							}
+						}
+						if c.before != nil {
+							c.before(func(body io.Reader) {
+								if status, _, _ := ask(g, kept, body); status != http.StatusOK {
+									t.Errorf("before: %d", status)
+								}
+							})
+						}
+						var body io.Reader
+						if c.body != nil {
+							body = c.body()
+						}
+						var got result
+						got.status, got.took, got.hints = ask(g, kept, body)
+						time.Sleep(time.Hour) // whatever is left ends
+						synctest.Wait()
+						got.requests, got.connections = u.requests, u.connections
+						if got != c.want {
+							t.Errorf("got %+v, want %+v", got, c.want)
+						}
+						g.Close()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestPartOfABody: what has come of a response of known length goes on before the rest has
+// come, and so it does for each part.
+func TestPartOfABody(t *testing.T) {
+	const parts, pause = 4, 10 * time.Second
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(parts*8))
+		for i := range parts {
+			if i > 0 {
+				time.Sleep(pause)
+			}
+			_, _ = io.WriteString(w, strings.Repeat(strconv.Itoa(i), 8)) // fails where the client has left
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	issuer := httptest.NewTLSServer(nil) // has a certificate to lend
+	issuer.Close()
+	for _, upstream := range []string{"http://up.example", "https://up.example", "h2c://up.example"} {
+		t.Run(upstream, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := overPipes(t, handler)
+				dial := up.dial
+				if strings.HasPrefix(upstream, "https:") {
+					dial = func(context.Context, string, string) (net.Conn, error) {
+						ours, theirs := net.Pipe()
+						up.conns <- tls.Server(theirs, &tls.Config{Certificates: issuer.TLS.Certificates})
+						return ours, nil
+					}
+				}
+				g, err := New(upstream, Options{Dial: dial, Log: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				TrustAny(t, g)
+				front := overPipes(t, WithDeadlines(g, standing))
+				client := &http.Transport{DialContext: front.dial}
+				for range 2 { // the second on the connection of the first
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://front.example/", http.NoBody)
+					if err != nil {
+						t.Fatal(err)
+					}
+					began := time.Now()
+					resp, err := client.RoundTrip(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i := range parts {
+						part := make([]byte, 8)
+						if _, err := io.ReadFull(resp.Body, part); err != nil || string(part) != strings.Repeat(strconv.Itoa(i), 8) {
+							t.Fatalf("read %q, %v", part, err)
+						}
+						if late := time.Since(began) - time.Duration(i)*pause; late > 2*flushInterval {
+							t.Errorf("part %d came %v after it was sent", i, late)
+						}
+					}
+					if err := resp.Body.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				client.CloseIdleConnections()
+				g.Close()
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// flushes counts those of a response.
+type flushes struct {
+	http.ResponseWriter
+	n atomic.Int64
+}
+
+func (f *flushes) Flush() { f.n.Add(1) }
+
+// TestNoFlushBehindABody: what waits on a connection behind a response is no part of that.
+func TestNoFlushBehindABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &flushes{}
+		b := &partialBody{ReadCloser: io.NopCloser(strings.NewReader("ok")), w: w, left: 2, conn: new(upstreamConn)}
+		if got, err := io.ReadAll(b); string(got) != "ok" || err != nil {
+			t.Fatalf("read %q, %v", got, err)
+		}
+		b.wait()
+		time.Sleep(time.Second)
+		if n := w.n.Load(); n != 0 {
+			t.Errorf("%d flushes", n)
+		}
+	})
+}
+
+// TestSetForwarded: requests have the fields that ReverseProxy would give them.
+func TestSetForwarded(t *testing.T) {
+	for _, remote := range []string{"192.0.2.1:1024", "[2001:db8::1]:80", "[fe80::1%eth0]:80", "192.0.2.1", "@", ""} {
+		for _, secure := range []*tls.ConnectionState{nil, {}} {
+			in := httptest.NewRequest(http.MethodGet, "/", nil)
+			in.RemoteAddr, in.TLS, in.Host = remote, secure, "Front.example:8080"
+			want := httputil.ProxyRequest{In: in, Out: &http.Request{Header: make(http.Header)}}
+			want.SetXForwarded()
+			got := make(http.Header)
+			setForwarded(got, in)
+			if !reflect.DeepEqual(got, want.Out.Header) {
+				t.Errorf("%q: %v, want %v", remote, got, want.Out.Header)
+			}
+			got.Add(xHost, "other") // by whoever comes behind
+			if got[xProto][0] == "other" {
+				t.Error("the fields share memory")
+			}
+		}
+	}
+}
