@@ -47,18 +47,19 @@ func classOf(status int) int {
 
 // httpVecs are the series of HTTP requests that are over.
 type httpVecs struct {
-	took, header           *histograms
+	took, header           *prometheus.HistogramVec
 	sent, answered, failed *prometheus.CounterVec
+	pending                pending[ended]
 }
 
-func newHTTPVecs() httpVecs {
+func newHTTPVecs() *httpVecs {
 	// A p99 between 1 and 50 ms is known to within a half of itself.
 	buckets := []float64{.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 2.5, 10}
-	return httpVecs{
-		took: newHistograms(histogram("sluice_http_request_duration_seconds",
-			"Time from a request's header to the end of its response, by verdict, delays included; without those that switched protocol.", buckets...), "route", "verdict"),
-		header: newHistograms(histogram("sluice_upstream_duration_seconds",
-			"Time from when a request was passed on to the header of the upstream's response.", buckets...), "route"),
+	return &httpVecs{
+		took: prometheus.NewHistogramVec(histogram("sluice_http_request_duration_seconds",
+			"Time from a request's header to the end of its response, by verdict, delays included; without those that switched protocol.", buckets...), []string{"route", "verdict"}),
+		header: prometheus.NewHistogramVec(histogram("sluice_upstream_duration_seconds",
+			"Time from when a request was passed on to the header of the upstream's response.", buckets...), []string{"route"}),
 		sent:     counter("sluice_http_responses_total", "Responses to clients by the class of their status.", "route", "class"),
 		answered: counter("sluice_upstream_responses_total", "Responses of upstreams by the class of their status.", "route", "class"),
 		failed:   counter("sluice_upstream_errors_total", "Requests to which no whole response came from the upstream, by the reason.", "route", "reason"),
@@ -68,7 +69,7 @@ func newHTTPVecs() httpVecs {
 // route is what is measured of one route. What it points to is made when it is first
 // needed.
 type route struct {
-	name           string
+	name, label    string
 	of             *httpVecs
 	took           [numVerdicts]histogramOf
 	header         histogramOf
@@ -93,8 +94,12 @@ func (c *counterOf) inc(of *prometheus.CounterVec, labels ...string) {
 
 // routeOf returns what is measured of a route.
 func (m *Metrics) routeOf(name string) *route {
+	if last := m.lastRoute.Load(); last != nil && last.name == name { // of most requests, and in the cache
+		return last
+	}
 	if r, ok := m.routes.Load(name); ok {
-		return r.(*route) //nolint:forcetypeassert // nothing else is ever stored
+		m.lastRoute.Store(r.(*route)) //nolint:forcetypeassert // nothing else is ever stored
+		return r.(*route)             //nolint:forcetypeassert // as well
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,10 +111,10 @@ func (m *Metrics) routeOf(name string) *route {
 	}
 	m.numRoutes++
 	label := series.Label(name)
-	r := &route{name: label, of: &m.http}
-	r.header.of = func() *batch { return m.http.header.batchOf(label) }
+	r := &route{name: name, label: label, of: m.http}
+	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(label) }
 	for i := range r.took {
-		r.took[i].of = func() *batch { return m.http.took.batchOf(label, policy.VerdictKind(i).String()) }
+		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(label, policy.VerdictKind(i).String()) }
 	}
 	m.routes.Store(name, r)
 	return r
@@ -118,29 +123,54 @@ func (m *Metrics) routeOf(name string) *route {
 // EndHTTP measures an HTTP request that is over. It fits OnEnd of
 // [httplimit.Options]. Of requests for [httplimit.OwnPath] it counts the response only.
 func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
-	of := m.routeOf(m.route(r, s))
-	of.sent[sentClass(s)].inc(m.http.sent, of.name, classNames[sentClass(s)])
-	id, now := traceID(r.Header), time.Time{}
-	if id != "" {
-		now = s.Began.Add(s.Took)
-	}
+	e := ended{route: m.routeOf(m.route(r, s)), sent: int8(sentClass(s)), verdict: -1}
 	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {
-		of.took[v].observe(s.Took, id, now)
+		e.verdict, e.took = int8(v), s.Took
 	}
-	u := s.Upstream
-	if u == nil || u.URL == "" {
-		return
+	if u := s.Upstream; u != nil && u.URL != "" {
+		e.header, e.hasStatus = max(u.Header, 0), u.Status != 0
+		e.answered = int8(classOf(u.Status))
+		if u.Err != nil {
+			why := reasonOf(u)
+			e.route.failed[why].inc(m.http.failed, e.route.label, reasons[why])
+		}
 	}
-	if u.Header > 0 {
-		of.header.observe(u.Header, id, now)
+	if id := traceID(r.Header); id != "" {
+		e.noteTrace(id, s.Began.Add(s.Took))
 	}
-	if u.Status != 0 {
-		class := classOf(u.Status)
-		of.answered[class].inc(m.http.answered, of.name, classNames[class])
+	m.http.pending.add(e)
+}
+
+// ended is an HTTP request that is over, as far as it is yet to be counted.
+type ended struct {
+	route                   *route
+	took, header            time.Duration // header 0: there was none of an upstream's
+	verdict, sent, answered int8          // verdict -1: took is not known
+	hasStatus               bool          // of an upstream's answer
+}
+
+// count is of [counted].
+func (e ended) count() {
+	r := e.route
+	r.sent[e.sent].inc(r.of.sent, r.label, classNames[e.sent])
+	if e.verdict >= 0 {
+		r.took[e.verdict].observe(e.took)
 	}
-	if u.Err != nil {
-		why := reasonOf(u)
-		of.failed[why].inc(m.http.failed, of.name, reasons[why])
+	if e.header > 0 {
+		r.header.observe(e.header)
+	}
+	if e.hasStatus {
+		r.answered[e.answered].inc(r.of.answered, r.label, classNames[e.answered])
+	}
+}
+
+// noteTrace adds the durations at once that are to be noted with their trace.
+func (e *ended) noteTrace(id string, now time.Time) {
+	if e.verdict >= 0 && e.route.took[e.verdict].observeTraced(e.took, id, now) {
+		e.verdict = -1
+	}
+	if e.header > 0 && e.route.header.observeTraced(e.header, id, now) {
+		e.header = 0
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,13 +54,15 @@ type Metrics struct {
 	unlimited *prometheus.CounterVec
 	asked     *prometheus.CounterVec
 	failed    *prometheus.CounterVec
-	took      *histograms
+	took      *prometheus.HistogramVec
+	pending   pending[operated]
 	requests  [numVerdicts]prometheus.Counter
 	delays    prometheus.Histogram
 
-	http   httpVecs
-	route  func(*http.Request, *httplimit.Summary) string
-	routes sync.Map // name to *route
+	http      *httpVecs
+	route     func(*http.Request, *httplimit.Summary) string
+	routes    sync.Map // name to *route
+	lastRoute atomic.Pointer[route]
 
 	mu        sync.Mutex
 	stores    map[string]*operations // by their names
@@ -104,9 +107,9 @@ func New(o Options) (*Metrics, error) {
 		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their tier has no limits; the store was not asked.", "scope"),
 		asked:     counter("sluice_operations_total", "Store operations.", "store", "op"),
 		failed:    counter("sluice_operation_errors_total", "Store operations that failed.", "store", "op"),
-		took: newHistograms(histogram("sluice_operation_duration_seconds",
+		took: prometheus.NewHistogramVec(histogram("sluice_operation_duration_seconds",
 			"Time that a store operation took, as its caller saw it; of a batch, the whole of it for each operation.",
-			1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1), "store", "op"),
+			1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1), []string{"store", "op"}),
 		delays: prometheus.NewHistogram(histogram("sluice_delay_seconds", "Delay of the requests that were allowed after one.",
 			.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)),
 	}
@@ -118,8 +121,9 @@ func New(o Options) (*Metrics, error) {
 		Name: "sluice_build_info", Help: "1, labelled by what this program was built from.",
 	}, []string{"version", "revision", "goversion"})
 	build.WithLabelValues(buildInfo()).Set(1)
-	return m, m.register(m.decisions, m.slots, m.unlimited, m.asked, m.failed, m.took, m.delays, requests,
-		m.http.took, m.http.header, m.http.sent, m.http.answered, m.http.failed, build)
+	op, over := m.pending.before, m.http.pending.before
+	return m, m.register(op(m.decisions), m.slots, m.unlimited, op(m.asked), op(m.failed), op(m.took), m.delays, requests,
+		over(m.http.took), over(m.http.header), over(m.http.sent), over(m.http.answered), m.http.failed, build)
 }
 
 // register adds collectors, all or none.

@@ -63,7 +63,7 @@ func (m *Metrics) operations(store string) *operations {
 			name = slotNames[i-slotOps]
 		}
 		ops[i].asked, ops[i].failed = m.asked.WithLabelValues(store, name), m.failed.WithLabelValues(store, name)
-		ops[i].took.of = func() *batch { return m.took.batchOf(store, name) }
+		ops[i].took.of = func() prometheus.Observer { return m.took.WithLabelValues(store, name) }
 	}
 	m.stores[store] = ops
 	return ops
@@ -76,11 +76,23 @@ func (o *operations) of(req *sluice.Request) *operation {
 	return &o[unknown]
 }
 
-func (o *operation) count(took time.Duration, err error) {
-	o.asked.Inc()
-	o.took.get().observe(took)
-	if err != nil {
-		o.failed.Inc()
+// operated is an operation that is yet to be counted.
+type operated struct {
+	of      *operation
+	took    time.Duration
+	failed  bool
+	verdict prometheus.Counter // nil: it admits or denies nothing
+}
+
+// count is of [counted].
+func (o operated) count() {
+	o.of.asked.Inc()
+	o.of.took.observe(o.took)
+	if o.failed {
+		o.of.failed.Inc()
+	}
+	if o.verdict != nil {
+		o.verdict.Inc()
 	}
 }
 
@@ -98,12 +110,11 @@ type store struct {
 // verdicts are a limit's counters.
 type verdicts struct{ allowed, denied prometheus.Counter }
 
-func (v *verdicts) count(allowed bool) {
+func (v *verdicts) of(allowed bool) prometheus.Counter {
 	if allowed {
-		v.allowed.Inc()
-	} else {
-		v.denied.Inc()
+		return v.allowed
 	}
+	return v.denied
 }
 
 func verdictsOf(of *prometheus.CounterVec, scope, limit string) verdicts {
@@ -135,26 +146,32 @@ func (s *store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 }
 
 func (s *store) count(req *sluice.Request, d *sluice.Decision, took time.Duration, err error) {
-	s.ops.of(req).count(took, err)
-	if err != nil {
-		return
+	o := operated{of: s.ops.of(req), took: took, failed: err != nil}
+	if err == nil {
+		o.verdict = s.verdictOf(req, d)
 	}
+	s.metrics.pending.add(o)
+}
+
+// verdictOf returns the counter of what a limit has decided, nil if none has. A slot's is
+// counted.
+func (s *store) verdictOf(req *sluice.Request, d *sluice.Decision) prometheus.Counter {
 	switch req.Op {
 	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
 	case sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // admit nothing
-		return
+		return nil
 	default:
-		return
+		return nil
 	}
 	denies := stores.Denies(req.Slot)
 	if slot := req.Slot; slot != nil && (denies || d.Allowed) {
 		s.countSlot(&slot.SlotRequest, !denies)
 	}
 	if denies {
-		return // no limit has
+		return nil
 	}
 	c, term := req.ChargeAt(d.Binding)
-	s.counters(c.Plan)[term].count(d.Allowed)
+	return s.counters(c.Plan)[term].of(d.Allowed)
 }
 
 func (s *store) counters(p *sluice.Plan) []verdicts {
@@ -181,7 +198,7 @@ func (s *store) countSlot(req *sluice.SlotRequest, allowed bool) {
 		v, _ = s.slots.LoadOrStore(of, &made)
 	}
 	if v, ok := v.(*verdicts); ok {
-		v.count(allowed)
+		v.of(allowed).Inc()
 	}
 }
 
@@ -196,7 +213,7 @@ func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Sl
 	if req.Op <= sluice.SlotPeek {
 		op = slotOps + int(req.Op)
 	}
-	s.ops[op].count(time.Since(start), err)
+	s.metrics.pending.add(operated{of: &s.ops[op], took: time.Since(start), failed: err != nil})
 	if err == nil && req.Op == sluice.SlotAcquire {
 		s.countSlot(&req, d.Allowed)
 	}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// pending keeps what is to be counted until there is some to be counted together, or a
+// series is collected. One by one they take twice as long, as each finds the memory of its
+// series in no cache.
+type pending[T counted] struct {
+	mu   sync.Mutex
+	n    int
+	kept [32]T
+}
+
+// counted is what adds itself to the series.
+type counted interface{ count() }
+
+func (p *pending[T]) add(v T) {
+	if !p.mu.TryLock() { // another is at it, and there is nothing to be won by waiting
+		v.count()
+		return
+	}
+	p.kept[p.n] = v
+	if p.n++; p.n == len(p.kept) {
+		p.flush()
+	}
+	p.mu.Unlock()
+}
+
+// flush counts what is kept. p.mu must be held.
+func (p *pending[T]) flush() {
+	for i := range p.n {
+		p.kept[i].count()
+	}
+	p.n = 0
+}
+
+// before returns c with what is pending counted before it is collected.
+func (p *pending[T]) before(c prometheus.Collector) prometheus.Collector {
+	return flushed{c, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.flush()
+	}}
+}
+
+type flushed struct {
+	prometheus.Collector
+	flush func()
+}
+
+// Collect is of [prometheus.Collector].
+func (f flushed) Collect(ch chan<- prometheus.Metric) {
+	f.flush()
+	f.Collector.Collect(ch)
+}
