@@ -5,9 +5,11 @@ package gateway
 
 import (
 	"errors"
+	"math"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/wire"
@@ -34,77 +36,102 @@ func (l *deadlineListener) Accept() (net.Conn, error) {
 type deadlineConn struct {
 	net.Conn
 	bytes         net.Conn // that reads and writes, and has the deadlines
-	began         time.Time
 	reads, writes deadline
 }
 
 func newDeadlineConn(c net.Conn) *deadlineConn {
-	d := &deadlineConn{Conn: c, bytes: wire.Through(c), began: time.Now()}
-	d.reads.pass, d.writes.pass = d.bytes.SetReadDeadline, d.bytes.SetWriteDeadline
+	d := &deadlineConn{Conn: c, bytes: wire.Through(c)}
+	began := time.Now()
+	d.reads.init(began, d.bytes.SetReadDeadline)
+	d.writes.init(began, d.bytes.SetWriteDeadline)
 	return d
 }
 
-// deadline is that of the reads of a connection, or of its writes.
+// deadline is that of the reads of a connection, or of its writes, in ns since that began.
+// What takes no lock stores what it changes before it looks at what others do, and so does
+// what has the lock: of two one sees the other.
 type deadline struct {
-	pass func(time.Time) error
+	pass  func(time.Time) error
+	began time.Time
+	asked atomic.Int64
+	calls atomic.Int64 // under way
+	set   atomic.Int64 // of the connection below; not later than asked while a call is under way
 
-	mu    sync.Mutex
-	asked time.Time // zero: none
-	set   time.Time // of the connection below; never later than asked while a call is under way
-	calls int       // under way
+	mu sync.Mutex // of what sets set
 }
 
-// sooner reports whether one deadline ends a call before another does.
-func sooner(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
+const noDeadline = math.MaxInt64
+
+func (d *deadline) init(began time.Time, pass func(time.Time) error) {
+	d.began, d.pass = began, pass
+	d.asked.Store(noDeadline)
+	d.set.Store(noDeadline)
+}
 
 // ask is what sets a deadline.
 func (d *deadline) ask(t time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.asked = t
-	if d.calls == 0 || !sooner(t, d.set) {
+	asked := int64(noDeadline)
+	if !t.IsZero() {
+		asked = int64(t.Sub(d.began))
+	}
+	d.asked.Store(asked)
+	if d.calls.Load() == 0 || asked >= d.set.Load() {
 		return nil
 	}
-	d.set = t
-	return d.pass(t)
+	return d.follow(sooner)
+}
+
+// sooner reports whether a call would end too late, and other whether it would not end
+// when it is to.
+func sooner(asked, set int64) bool { return asked < set }
+func other(asked, set int64) bool  { return asked != set }
+
+// follow sets the deadline of the connection below to the one that was asked for, if that
+// is needed.
+func (d *deadline) follow(needed func(asked, set int64) bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for asked := d.asked.Load(); needed(asked, d.set.Load()); asked = d.asked.Load() {
+		d.set.Store(asked)
+		var t time.Time
+		if asked != noDeadline {
+			t = d.began.Add(time.Duration(asked))
+		}
+		if err := d.pass(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin begins a call, unless its deadline lies before the connection: so servers end
 // a read that they have begun, often before it has.
-func (d *deadline) begin(began time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if sooner(d.asked, began) {
-		return os.ErrDeadlineExceeded
+func (d *deadline) begin() (err error) {
+	d.calls.Add(1)
+	if asked := d.asked.Load(); asked < 0 {
+		err = os.ErrDeadlineExceeded
+	} else if asked < d.set.Load() {
+		err = d.follow(sooner)
 	}
-	if sooner(d.asked, d.set) || sooner(d.set, began) { // with the latter the call would end at once
-		d.set = d.asked
-		if err := d.pass(d.set); err != nil {
-			return err
-		}
+	if err != nil {
+		d.calls.Add(-1)
 	}
-	d.calls++
-	return nil
+	return err
 }
 
 // goesOn reports whether a call that has ended with err is to go on, as the deadline
 // has been put off.
 func (d *deadline) goesOn(err error) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil && sooner(d.set, d.asked) && errors.Is(err, os.ErrDeadlineExceeded) {
-		d.set = d.asked
-		if d.pass(d.set) == nil {
-			return true
-		}
+	if err != nil && d.set.Load() < d.asked.Load() && errors.Is(err, os.ErrDeadlineExceeded) && d.follow(other) == nil {
+		return true
 	}
-	d.calls--
+	d.calls.Add(-1)
 	return false
 }
 
 // Read reads what has come.
 func (c *deadlineConn) Read(p []byte) (n int, err error) {
-	if err := c.reads.begin(c.began); err != nil {
+	if err := c.reads.begin(); err != nil {
 		return 0, err
 	}
 	for {
@@ -117,7 +144,7 @@ func (c *deadlineConn) Read(p []byte) (n int, err error) {
 
 // Write sends p.
 func (c *deadlineConn) Write(p []byte) (n int, err error) {
-	if err := c.writes.begin(c.began); err != nil {
+	if err := c.writes.begin(); err != nil {
 		return 0, err
 	}
 	for {

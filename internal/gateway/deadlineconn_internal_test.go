@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -164,4 +165,55 @@ func TestDeadlinesPassedOnLateWriteOnce(t *testing.T) {
 		}
 		must(c.Close())
 	})
+}
+
+// A deadline that is set while a call begins is that of the call, whichever was first.
+func TestDeadlineSetWhileACallBegins(t *testing.T) {
+	const times = 300_000
+	began := time.Now()
+	var d atomic.Pointer[deadline]
+	var turn, done atomic.Int64
+	await := func(n *atomic.Int64, i int64) {
+		for n.Load() != i {
+			runtime.Gosched()
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for i := range int64(times) {
+			await(&turn, i+1)
+			if err := d.Load().ask(began.Add(time.Hour)); err != nil {
+				ended <- err
+				return
+			}
+			done.Store(i + 1)
+		}
+		ended <- nil
+	}()
+	for i := range int64(times) {
+		var passed atomic.Int64
+		next := new(deadline)
+		next.init(began, func(t time.Time) error {
+			passed.Store(int64(t.Sub(began)))
+			return nil
+		})
+		if err := next.ask(began.Add(2 * time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		d.Store(next)
+		turn.Store(i + 1)
+		for range i % 256 {
+			_ = turn.Load() // takes a moment
+		}
+		if err := next.begin(); err != nil {
+			t.Fatal(err)
+		}
+		await(&done, i+1)
+		if got := time.Duration(passed.Load()); got != time.Hour {
+			t.Fatalf("call %d ends after %v", i, got)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
 }
