@@ -173,7 +173,10 @@ func (q *Request) keep(own []string) {
 	if own != nil {
 		q.exchange().Keep(own)
 	}
-	if x := exchange.Of(q.w); x != nil && q.mw.opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 && q.call.Limit != nil {
+	if q.mw.opts.Fields&(XRateLimit|XRateLimitEpoch) == 0 || q.call.Limit == nil {
+		return
+	}
+	if x := exchange.Of(q.w); x != nil {
 		x.Keep(xFields)
 	}
 }

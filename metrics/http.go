@@ -136,7 +136,7 @@ func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
 		}
 	}
 	if id := traceID(r.Header); id != "" {
-		e.noteTrace(id, s.Began.Add(s.Took))
+		e = e.withTrace(id, s.Began.Add(s.Took))
 	}
 	m.http.pending.add(e)
 }
@@ -164,14 +164,16 @@ func (e ended) count() {
 	}
 }
 
-// noteTrace adds the durations at once that are to be noted with their trace.
-func (e *ended) noteTrace(id string, now time.Time) {
+// withTrace adds the durations at once that are to be noted with their trace, and returns
+// what is left.
+func (e ended) withTrace(id string, now time.Time) ended {
 	if e.verdict >= 0 && e.route.took[e.verdict].observeTraced(e.took, id, now) {
 		e.verdict = -1
 	}
 	if e.header > 0 && e.route.header.observeTraced(e.header, id, now) {
 		e.header = 0
 	}
+	return e
 }
 
 // sentClass returns the class of what the client got.

@@ -21,14 +21,19 @@ type passage struct {
 	proxy    httputil.ReverseProxy       // whose transport is the passage
 	onHeader func(status int)            // header, made once
 	onConn   func(httptrace.GotConnInfo) // connected, made once
+	partial  *partialBody                // the body of the response
+	few      [8]field                    // memory of around
+	passing
+}
+
+// passing is what a passage has of one request.
+type passing struct {
 	trace    *httptrace.ClientTrace
 	conn     *upstreamConn // that the request is sent over; nil: another's, or none yet
-	partial  *partialBody  // the body of the response
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
 	around   []field
-	few      [8]field // memory of around
 	informed bool     // an informational response was passed on
 	began    bool     // the response has
 	whole    bool     // and it was passed on to its end
@@ -164,7 +169,8 @@ func (p *passage) end() {
 	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
 		p.x.OnHeader = nil
 		p.partial.free()
-		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader, onConn: p.onConn, partial: p.partial}
+		clear(p.around)
+		p.passing = passing{}
 		p.gateway.passages.Put(p)
 	}
 }
