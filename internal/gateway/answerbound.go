@@ -31,7 +31,10 @@ type answerBound struct {
 	conn  net.Conn
 	d     time.Duration
 	began time.Time
-	sent  func(httptrace.WroteRequestInfo) // start, made once
+	wrote func(httptrace.WroteRequestInfo) // sent, made once
+	// What writes has these two: that something of the request was written, and that what
+	// is written next is the last of it.
+	some, last bool
 	// since is when the request had been sent, in ns after began, or one of the values
 	// below.
 	since  atomic.Int64
@@ -48,7 +51,7 @@ const (
 
 func newAnswerBound(c net.Conn, d time.Duration) *answerBound {
 	a := &answerBound{conn: c, d: d, began: time.Now()}
-	a.sent = func(httptrace.WroteRequestInfo) { a.start() }
+	a.wrote = func(httptrace.WroteRequestInfo) { a.sent() }
 	a.armed.Store(true)
 	a.timer = time.AfterFunc(d, a.look)
 	return a
@@ -59,21 +62,38 @@ func (a *answerBound) now() int64 { return int64(time.Since(a.began)) + 1 }
 
 // begin is called before a request is sent.
 func (a *answerBound) begin() {
+	a.some, a.last = false, false
 	a.silent.Store(true)
 	a.since.Store(sending)
 }
 
-// start says that all of the request has been sent, as far as is known.
+// sent is called when the transport has all of the request, of which some may wait in its
+// buffer.
+func (a *answerBound) sent() {
+	a.last = true
+	if a.some { // else all of it waits
+		a.start()
+	}
+}
+
+// write writes p of the request.
+func (a *answerBound) write(to net.Conn, p []byte) (int, error) {
+	if a.some = true; !a.last {
+		return to.Write(p)
+	}
+	if since := a.since.Load(); since > 0 {
+		a.since.CompareAndSwap(since, sending)
+	}
+	n, err := to.Write(p)
+	a.start()
+	return n, err
+}
+
+// start begins to wait for the response.
 func (a *answerBound) start() {
 	if a.since.CompareAndSwap(sending, a.now()) {
 		a.arm(a.d)
 	}
-}
-
-// pause is called before more is sent, and reports whether start is to be called again.
-func (a *answerBound) pause() bool {
-	since := a.since.Load()
-	return since > 0 && a.since.CompareAndSwap(since, sending)
 }
 
 // end is called when the response's header is there, or will not come. It reports whether

@@ -146,6 +146,42 @@ func TestAnswerTime(t *testing.T) {
 			result{200, 200 * time.Second, 1, 1, 0},
 		},
 		{
+			"the same on a connection that was used", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				for u.next(in) {
+					say(c, 50*time.Second, answered)
+				}
+			},
+			func(ask func(io.Reader)) { ask(nil) },
+			func() io.Reader { return bodyOf(70*time.Second, "a", "b", "c") },
+			result{200, 260 * time.Second, 2, 1, 0},
+		},
+		{
+			"silent after a body that the transport does not keep", func(u *spoken, _ net.Conn, in *bufio.Reader) {
+				u.next(in)
+				u.next(in)
+			},
+			nil, func() io.Reader { return strings.NewReader(strings.Repeat("x", 64<<10)) },
+			result{504, answerTime, 1, 1, 0},
+		},
+		{
+			"a body whose end is taken late", func(u *spoken, c net.Conn, in *bufio.Reader) {
+				for line := ""; line != "a\r\n"; {
+					var err error
+					if line, err = in.ReadString('\n'); err != nil {
+						return
+					}
+				}
+				u.requests++
+				time.Sleep(50 * time.Second)
+				if _, err := in.ReadString('\n'); err == nil {
+					say(c, 50*time.Second, answered)
+				}
+				u.next(in)
+			},
+			nil, func() io.Reader { return bodyOf(0, "a") },
+			result{200, 100 * time.Second, 1, 1, 0},
+		},
+		{
 			"silent", func(u *spoken, _ net.Conn, in *bufio.Reader) {
 				u.next(in)
 				u.next(in)

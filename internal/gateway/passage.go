@@ -97,7 +97,7 @@ func (p *passage) connected(info httptrace.GotConnInfo) {
 	p.x.Connected()
 	if p.conn = upstreamConnOf(info.Conn); p.conn != nil && p.conn.answer != nil {
 		p.conn.answer.begin()
-		p.trace.WroteRequest = p.conn.answer.sent
+		p.trace.WroteRequest = p.conn.answer.wrote
 	}
 }
 

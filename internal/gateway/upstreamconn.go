@@ -68,10 +68,9 @@ func (c *upstreamConn) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if c.answer == nil || !c.answer.pause() {
-		return c.bytes.Write(p)
+	if c.answer != nil {
+		return c.answer.write(c.bytes, p)
 	}
-	defer c.answer.start()
 	return c.bytes.Write(p)
 }
 
