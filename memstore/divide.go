@@ -7,8 +7,12 @@ package memstore
 // each has a single part of the hashes: so what a shard needs apart from its states is
 // small beside them, however few keys there are, and no shard holds many.
 
-// fullShard is how many states a shard holds before it is divided.
-const fullShard = 1024
+const (
+	// fullShard is how many states a shard holds before it is divided.
+	fullShard = 1024
+	// fullRings is how many of them may have a ring: those take longer to move.
+	fullRings = fullShard / 2
+)
 
 // has reports whether a part of the hashes is one of the shard's.
 func (sh *shard) has(part uint64) bool { return part-uint64(sh.first) < uint64(sh.parts) }
@@ -66,7 +70,9 @@ func (s *Store) publish(sh *shard) {
 }
 
 // grown notes that the shard may have more states than before.
-func (sh *shard) grown() { sh.full = sh.parts > 1 && sh.used() >= fullShard }
+func (sh *shard) grown() {
+	sh.full = sh.parts > 1 && (sh.used() >= fullShard || sh.tables[sizeRing].used >= fullRings)
+}
 
 // halves are what a shard is divided into: itself, with the first half of its parts, and
 // another.
