@@ -436,7 +436,7 @@ func TestSetForwarded(t *testing.T) {
 			if !reflect.DeepEqual(got, want.Out.Header) {
 				t.Errorf("%q: %v, want %v", remote, got, want.Out.Header)
 			}
-			got.Add(xHost, "other") // by whoever comes behind
+			got.Add(xHost, "other") // by a handler behind
 			if got[xProto][0] == "other" {
 				t.Error("the fields share memory")
 			}
