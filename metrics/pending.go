@@ -43,7 +43,7 @@ func (p *pending[T]) flush() {
 
 // before returns c with what is pending counted before it is collected.
 func (p *pending[T]) before(c prometheus.Collector) prometheus.Collector {
-	return flushed{c, func() {
+	return &flushed{c, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.flush()
@@ -56,7 +56,7 @@ type flushed struct {
 }
 
 // Collect is of [prometheus.Collector].
-func (f flushed) Collect(ch chan<- prometheus.Metric) {
+func (f *flushed) Collect(ch chan<- prometheus.Metric) {
 	f.flush()
 	f.Collector.Collect(ch)
 }

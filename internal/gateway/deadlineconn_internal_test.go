@@ -169,7 +169,7 @@ func TestDeadlinesPassedOnLateWriteOnce(t *testing.T) {
 
 // A deadline that is set while a call begins is that of the call, whichever was first.
 func TestDeadlineSetWhileACallBegins(t *testing.T) {
-	const times = 300_000
+	const times = 100_000
 	began := time.Now()
 	var d atomic.Pointer[deadline]
 	var turn, done atomic.Int64

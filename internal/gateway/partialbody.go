@@ -48,12 +48,12 @@ func (b *partialBody) begin(resp *http.Response, w http.ResponseWriter, conn *up
 	}
 }
 
-// free lets go of what belongs to a response that is over.
-func (b *partialBody) free() {
+// Close closes the body.
+func (b *partialBody) Close() error {
 	if b.conn != nil {
-		b.conn.body.CompareAndSwap(b, nil)
+		b.conn.body.CompareAndSwap(b, nil) // that keeps all of the response in memory
 	}
-	b.ReadCloser, b.w, b.conn = nil, nil, nil
+	return b.ReadCloser.Close()
 }
 
 func (b *partialBody) Read(p []byte) (int, error) {

@@ -168,7 +168,7 @@ func (p *passage) end() {
 	p.longest.end()
 	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
 		p.x.OnHeader = nil
-		p.partial.free()
+		p.partial.ReadCloser, p.partial.w, p.partial.conn = nil, nil, nil
 		clear(p.around)
 		p.passing = passing{}
 		p.gateway.passages.Put(p)

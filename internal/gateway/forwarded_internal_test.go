@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"reflect"
+	"testing"
+)
+
+// TestSetForwarded: requests have the fields that ReverseProxy would give them.
+func TestSetForwarded(t *testing.T) {
+	for _, remote := range []string{"192.0.2.1:1024", "[2001:db8::1]:80", "[fe80::1%eth0]:80", "192.0.2.1", "@", ""} {
+		for _, secure := range []*tls.ConnectionState{nil, {}} {
+			in := httptest.NewRequest(http.MethodGet, "/", nil)
+			in.RemoteAddr, in.TLS, in.Host = remote, secure, "Front.example:8080"
+			want := httputil.ProxyRequest{In: in, Out: &http.Request{Header: make(http.Header)}}
+			want.SetXForwarded()
+			got := make(http.Header)
+			setForwarded(got, in)
+			if !reflect.DeepEqual(got, want.Out.Header) {
+				t.Errorf("%q: %v, want %v", remote, got, want.Out.Header)
+			}
+			got.Add(xHost, "other") // by a handler behind
+			if got[xProto][0] == "other" {
+				t.Error("the fields share memory")
+			}
+		}
+	}
+}

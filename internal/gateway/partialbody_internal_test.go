@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPartOfABody: what has come of a response of known length goes on before the rest has
+// come, and so it does for each part.
+func TestPartOfABody(t *testing.T) {
+	const parts, pause = 4, 10 * time.Second
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(parts*8))
+		for i := range parts {
+			if i > 0 {
+				time.Sleep(pause)
+			}
+			_, _ = io.WriteString(w, strings.Repeat(strconv.Itoa(i), 8)) // fails where the client has left
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	issuer := httptest.NewTLSServer(nil) // has a certificate to lend
+	issuer.Close()
+	for _, upstream := range []string{"http://up.example", "https://up.example", "h2c://up.example"} {
+		t.Run(upstream, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := overPipes(t, handler)
+				dial := up.dial
+				if strings.HasPrefix(upstream, "https:") {
+					dial = func(context.Context, string, string) (net.Conn, error) {
+						ours, theirs := net.Pipe()
+						up.conns <- tls.Server(theirs, &tls.Config{Certificates: issuer.TLS.Certificates})
+						return ours, nil
+					}
+				}
+				g, err := New(upstream, Options{Dial: dial, Log: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				TrustAny(t, g)
+				front := overPipes(t, WithDeadlines(g, standing))
+				client := &http.Transport{DialContext: front.dial}
+				for range 2 { // the second on the connection of the first
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://front.example/", http.NoBody)
+					if err != nil {
+						t.Fatal(err)
+					}
+					began := time.Now()
+					resp, err := client.RoundTrip(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i := range parts {
+						part := make([]byte, 8)
+						if _, err := io.ReadFull(resp.Body, part); err != nil || string(part) != strings.Repeat(strconv.Itoa(i), 8) {
+							t.Fatalf("read %q, %v", part, err)
+						}
+						if late := time.Since(began) - time.Duration(i)*pause; late > 2*flushInterval {
+							t.Errorf("part %d came %v after it was sent", i, late)
+						}
+					}
+					if err := resp.Body.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				client.CloseIdleConnections()
+				g.Close()
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// flushes counts those of a response.
+type flushes struct {
+	http.ResponseWriter
+	n atomic.Int64
+}
+
+func (f *flushes) Flush() { f.n.Add(1) }
+
+// TestNoFlushBehindABody: what waits on a connection behind a response is no part of that.
+func TestNoFlushBehindABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &flushes{}
+		b := &partialBody{ReadCloser: io.NopCloser(strings.NewReader("ok")), w: w, left: 2, conn: new(upstreamConn)}
+		if got, err := io.ReadAll(b); string(got) != "ok" || err != nil {
+			t.Fatalf("read %q, %v", got, err)
+		}
+		b.wait()
+		time.Sleep(time.Second)
+		if n := w.n.Load(); n != 0 {
+			t.Errorf("%d flushes", n)
+		}
+	})
+}
