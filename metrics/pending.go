@@ -10,8 +10,7 @@ import (
 )
 
 // pending keeps what is to be counted until there is some to be counted together, or a
-// series is collected. One by one they take twice as long, as each finds the memory of its
-// series in no cache.
+// series is collected. One by one each would find the memory of its series in no cache.
 type pending[T counted] struct {
 	mu   sync.Mutex
 	n    int

@@ -81,10 +81,10 @@ func (d *deadline) ask(t time.Time) error {
 	return d.follow(sooner)
 }
 
-// sooner reports whether a call would end too late, and other whether it would not end
+// sooner reports whether a call would end too late, and differs whether it would not end
 // when it is to.
-func sooner(asked, set int64) bool { return asked < set }
-func other(asked, set int64) bool  { return asked != set }
+func sooner(asked, set int64) bool  { return asked < set }
+func differs(asked, set int64) bool { return asked != set }
 
 // follow sets the deadline of the connection below to the one that was asked for, if that
 // is needed.
@@ -122,7 +122,7 @@ func (d *deadline) begin() (err error) {
 // goesOn reports whether a call that has ended with err is to go on, as the deadline
 // has been put off.
 func (d *deadline) goesOn(err error) bool {
-	if err != nil && d.set.Load() < d.asked.Load() && errors.Is(err, os.ErrDeadlineExceeded) && d.follow(other) == nil {
+	if err != nil && d.set.Load() < d.asked.Load() && errors.Is(err, os.ErrDeadlineExceeded) && d.follow(differs) == nil {
 		return true
 	}
 	d.calls.Add(-1)

@@ -67,7 +67,7 @@ const (
 )
 
 // setForwarded is SetXForwarded of [httputil.ProxyRequest] for a request that has none of
-// these fields, in half of the time: every request has them set.
+// these fields, with fewer allocations: every request has them set.
 func setForwarded(h http.Header, in *http.Request) {
 	values := &[3]string{1: in.Host, 2: "http"}
 	if in.TLS != nil {

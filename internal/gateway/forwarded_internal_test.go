@@ -25,6 +25,13 @@ func TestSetForwarded(t *testing.T) {
 			if !reflect.DeepEqual(got, want.Out.Header) {
 				t.Errorf("%q: %v, want %v", remote, got, want.Out.Header)
 			}
+			ours := testing.AllocsPerRun(10, func() { setForwarded(got, in) })
+			if theirs := testing.AllocsPerRun(10, func() {
+				clear(want.Out.Header) // it adds to what is there
+				want.SetXForwarded()
+			}); ours >= theirs {
+				t.Errorf("%q: %v allocations, ReverseProxy has %v", remote, ours, theirs)
+			}
 			got.Add(xHost, "other") // by a handler behind
 			if got[xProto][0] == "other" {
 				t.Error("the fields share memory")
