@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/policy"
 )

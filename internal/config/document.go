@@ -7,10 +7,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
-	"strconv"
+	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/bounds"
 )
@@ -30,14 +29,14 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.whole("is empty; add at least one rule under rules")
 		return nil
 	case err != nil:
-		d.syntax(err)
+		d.syntax(data, err)
 		return nil
 	}
 	switch err = dec.Decode(&second); {
 	case err == nil:
 		d.fault(&second, "a second document; a file has one")
 	case !errors.Is(err, io.EOF):
-		d.syntax(err)
+		d.syntax(data, err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		d.whole("has no content; add at least one rule under rules")
@@ -58,16 +57,23 @@ func (p *paced) Read(b []byte) (int, error) {
 	return p.Reader.Read(b[:min(len(b), 1<<10)])
 }
 
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
-
-// syntax reports what the parser says, whose messages name the line only.
-func (d *decoder) syntax(err error) {
+// syntax reports what the parser says of data.
+func (d *decoder) syntax(data []byte, err error) {
+	f := Fault{File: d.file}
 	text := err.Error()
-	line := 0
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1]) // digits, or none, which is 0
-		text = text[len(m[0]):]
+	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
+		f.Line, f.Column, text = at.Mark.Line, at.Mark.Column, at.Message
+		if at.Stage == yaml.ReaderStage { // which counts bytes only
+			f.Line, f.Column = placeOf(data, at.Mark.Index)
+		}
 	}
-	f := Fault{File: d.file, Line: line, Column: 1, Problem: "is not YAML: " + text}
+	f.Problem = "is not YAML: " + text
 	d.add(f)
+}
+
+// placeOf returns the line and the column of a byte of data.
+func placeOf(data []byte, i int) (line, column int) {
+	before := data[:min(i, len(data))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[start:])
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"

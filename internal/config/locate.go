@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/policy"
 )

@@ -6,7 +6,7 @@ package config
 import (
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // NamedFile is a file that a configuration names: the key, such as "token_file",

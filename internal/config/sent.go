@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/policy"

@@ -4,7 +4,7 @@
 package config
 
 import (
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/storeurl"
 )

@@ -92,7 +92,8 @@ func TestErrors(t *testing.T) {
 		"too deep":                {strings.Repeat("a {", 100), "f:1: blocks within blocks, too deep to be a configuration"},
 		"no limits":               {"http { server { listen 80; } }", "nginx: f: no limit that can be converted"},
 		"empty":                   {"", "nginx: f: no limit that can be converted"},
-		"no objects":              {"kind: Ingress\nmetadata: [", "f:2: is not a list of Kubernetes objects"},
+		"no objects":              {"kind: Ingress\nmetadata: [", "f:3: is not a list of Kubernetes objects: did not find expected node content"},
+		"another type":            {"kind: Ingress\nspec:\n  rules: 1", "f:3: is not a list of Kubernetes objects: cannot"},
 		"too long":                {strings.Repeat(" ", nginx.MaxBytes+1), "f:1: more than"},
 	}
 	for name, test := range tests {

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // ingressKind is in a text that holds Kubernetes objects and no nginx
@@ -58,22 +58,15 @@ func (c *converter) ingresses(text string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &SyntaxError{c.file, lineOf(err), "is not a list of Kubernetes objects: " + err.Error()}
+			line, text := 1, err.Error()
+			if at, ok := errors.AsType[*yaml.LoadError](err); ok {
+				line, text = max(at.Mark.Line, 1), at.Message
+			}
+			return &SyntaxError{c.file, line, "is not a list of Kubernetes objects: " + text}
 		}
 		c.object(&o)
 	}
 	return &SyntaxError{c.file, 1, fmt.Sprintf("more than %d objects; convert a part of them", maxObject)}
-}
-
-var errorLine = regexp.MustCompile(`line (\d+)`)
-
-func lineOf(err error) int {
-	if m := errorLine.FindStringSubmatch(err.Error()); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			return n
-		}
-	}
-	return 1
 }
 
 func (c *converter) object(o *object) {
