@@ -84,8 +84,8 @@ type SlotDecision struct {
 // Outcomes is zero. Where the units are denied, the slot is neither acquired nor
 // renewed, and Decision is zero. After an error it says nothing.
 type Slot struct {
-	SlotRequest // its Op is SlotAcquire, of an OpPeek SlotPeek
-	Decision    SlotDecision
+	SlotRequest              // its Op is SlotAcquire, of an OpPeek SlotPeek
+	Decision    SlotDecision // written by the call, so a Slot is in one call at a time
 }
 
 // SlotStore is a [Store] that keeps the holders of slots. Acquiring again as the same owner

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -41,6 +42,13 @@ func TestBatchHasOneTimeout(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for _, reqs := range [][]sluice.Request{added, held, added, held} {
+		reqs = slices.Clone(reqs)
+		for i, r := range reqs {
+			if r.Slot != nil {
+				own := *r.Slot // which has what is decided
+				reqs[i].Slot = &own
+			}
+		}
 		wg.Go(func() {
 			began, out := time.Now(), make([]sluice.Result, n)
 			if err := s.TakeBatch(context.Background(), reqs, out); err != nil {
