@@ -56,10 +56,13 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target spec test-others
 
 # The last two run at once, if a job is free: one computes, the other waits for servers.
+# They run behind a fault, too, so that all faults are seen at once.
 .PHONY: test-others
 test-others:
-	@$(MAKE) --no-print-directory --output-sync=none test-race
-	@$(MAKE) --no-print-directory --output-sync=target test-alone test-parts
+	@failed=0; \
+	$(MAKE) --no-print-directory --output-sync=none test-race || failed=$$?; \
+	$(MAKE) --no-print-directory --output-sync=target test-alone test-parts || failed=$$?; \
+	exit $$failed
 
 .PHONY: test-race
 test-race:
