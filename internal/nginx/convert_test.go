@@ -93,6 +93,7 @@ func TestErrors(t *testing.T) {
 		"no limits":               {"http { server { listen 80; } }", "nginx: f: no limit that can be converted"},
 		"empty":                   {"", "nginx: f: no limit that can be converted"},
 		"no objects":              {"kind: Ingress\nmetadata: [", "f:3: is not a list of Kubernetes objects: did not find expected node content"},
+		"no text":                 {"kind: Ingress\nmetadata: \x01", "f:2: is not a list of Kubernetes objects: control characters"},
 		"another type":            {"kind: Ingress\nspec:\n  rules: 1", "f:3: is not a list of Kubernetes objects: cannot"},
 		"too long":                {strings.Repeat(" ", nginx.MaxBytes+1), "f:1: more than"},
 	}

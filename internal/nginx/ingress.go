@@ -58,11 +58,14 @@ func (c *converter) ingresses(text string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			line, text := 1, err.Error()
+			line, what := 1, err.Error()
 			if at, ok := errors.AsType[*yaml.LoadError](err); ok {
-				line, text = max(at.Mark.Line, 1), at.Message
+				line, what = at.Mark.Line, at.Message
+				if at.Stage == yaml.ReaderStage { // which counts bytes only
+					line = 1 + strings.Count(text[:min(at.Mark.Index, len(text))], "\n")
+				}
 			}
-			return &SyntaxError{c.file, line, "is not a list of Kubernetes objects: " + text}
+			return &SyntaxError{c.file, line, "is not a list of Kubernetes objects: " + what}
 		}
 		c.object(&o)
 	}

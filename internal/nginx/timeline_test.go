@@ -180,14 +180,16 @@ func checkLog(t *testing.T, text string, there []time.Time, of func(path string)
 	}
 	held := readHeld(t, text)
 	next := 0 // line of another instant than this one
-	for i, l := range lines {
+	for _, l := range lines {
 		l.held = held[l.id]
 		s := span{l.at.Add(-time.Millisecond), there[l.id].Add(time.Millisecond - l.held)}
-		for next < len(lines) && !lines[next].at.After(lines[i].at) {
+		for next < len(lines) && !lines[next].at.After(l.at) {
 			next++
 		}
-		if next < len(lines) && lines[next].at.Before(s.to) {
-			s.to = lines[next].at.Add(time.Millisecond)
+		if next < len(lines) {
+			if end := lines[next].at.Add(time.Millisecond); end.Before(s.to) {
+				s.to = end
+			}
 		}
 		if s.to.Before(s.from) {
 			t.Fatalf("%+v: the answer was there before it was sent, at %v", l, there[l.id])
