@@ -48,7 +48,8 @@ const (
 	byLow     = lowBits - lowBy
 	byHigh    = 8 // bits of it in the third word
 	byBits    = byLow + byHigh
-	countBits = 10              // the third word's bits below A
+	countBits = 10 // the third word's bits below A
+	mostCount = 1<<(64-countBits) - 1
 	epochLead = 24 * 3600 * 1e6 // µs by which a clock may step back before a rebuild is due
 )
 
@@ -231,7 +232,8 @@ func (t *table) writeUsed(w []uint64, used int64) {
 }
 
 // write packs s, which v wrote, into slot i but for a ring's words and their
-// place. Counts beyond 2^54 saturate: no limit has as many.
+// place. Counts beyond mostCount saturate: only the sum of a counter's sub-windows
+// may be more, and [shard.read] adds these up then.
 func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	low, high := flags|uint64(c)<<lowClass, uint64(0)
@@ -243,7 +245,7 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 		low |= reserved
 	}
 	w[1] = packIdle(s.Idle, t.epoch, 0)
-	count := uint64(min(s.A, 1<<(64-countBits)-1))<<countBits | high
+	count := uint64(min(s.A, mostCount))<<countBits | high
 	switch idle := t.idle(i); { // as it is read, should it be out of range
 	case balance(v):
 		low |= t.writeBalance(w, s, idle, high)
