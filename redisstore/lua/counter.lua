@@ -60,6 +60,16 @@ end
 
 counter.instant = start
 
+-- wholeAt returns what is whole in sight where the newest sub-window is older by so
+-- many, exactly where it is MOST or less.
+local function wholeAt(it, shift)
+	local whole = 0
+	for k = 0, it.n - shift - 1 do
+		whole = whole + it.c[k]
+	end
+	return whole
+end
+
 -- view returns what is whole in sight at an instant, what is partly, by how
 -- many sub-windows the newest one is older than the instant's, and the start
 -- of that.
@@ -70,11 +80,7 @@ local function view(it, at)
 		from = from + steps * it.sub
 		shift = min(steps, it.n + 1)
 	end
-	local whole = 0
-	for k = 0, it.n - shift - 1 do
-		whole = whole + it.c[k]
-	end
-	return whole, it.c[it.n - shift] or 0, shift, from
+	return wholeAt(it, shift), it.c[it.n - shift] or 0, shift, from
 end
 
 local function fits(it, whole, oldest, from, cost)
@@ -131,7 +137,8 @@ function counter.earliest(it, cost)
 		shift = shift + 1
 		from = from + it.sub
 		oldest = it.c[it.n - shift] or 0
-		whole = whole - oldest
+		-- Several denials of one call may count more together than is exact.
+		whole = whole > MOST and wholeAt(it, shift) or whole - oldest
 	end
 end
 
