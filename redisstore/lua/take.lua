@@ -89,9 +89,9 @@ repeat
 	if pos < stop then
 		count, cost = unpack('>dd', args, pos)
 	end
-	-- Takes that all fit are worth one of their sum. Of others half is tried. Behind
-	-- a reservation in another limit's balance none fits.
-	local some = since > now and (ahead > 0 or aheadRem > 0) and 0 or count
+	-- Takes that all fit are worth one of their sum. Of others half is tried. Before
+	-- a reservation in another limit's balance is due none fits.
+	local some = since > now and last > now and (ahead > 0 or aheadRem > 0) and 0 or count
 	while some >= 1 do
 		local after, afterRem = one, oneRem
 		local units = some * cost
