@@ -136,8 +136,20 @@ func lacks(r *report.Report, rule string) bool {
 	return r != nil && slices.ContainsFunc(r.Rules, func(o report.Rule) bool { return o.Name == rule && o.Detail == nil })
 }
 
-// read reads the list of nodes, and those reports that are others than before: at a first
-// look all at once, when all nodes have written one, unless it is the last moment.
+// since is when what is looked at changed last.
+func (l *last) since() (at time.Time) {
+	for _, of := range l.looked {
+		if of.since.After(at) {
+			at = of.since
+		}
+	}
+	return at
+}
+
+// read reads the list of nodes, and those reports that are others than before: when
+// something is looked at anew all at once, when all nodes have written one, unless it is
+// the last moment. Nodes that write theirs later are read when they come, and do not
+// wait until the others may be read again.
 func (n *Peers) read(ctx context.Context, last bool) error {
 	l := &n.last
 	if time.Since(l.read) < listEvery && time.Now().Before(l.taken) {
@@ -155,8 +167,8 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 		return errAnswer
 	}
 	nodes, unread, all := make(map[string]*node), 0, true
-	first := l.looked[""].since
-	var changed []string
+	since := l.since()
+	var changed, late []string
 	for i := 1; i < len(list); i += 3 {
 		s, ok := n.seen(list[i], list[i+1])
 		if !ok {
@@ -173,11 +185,23 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 			s.Report, s.Fault, s.size = nil, nil, 0 // it is forgotten
 		case !at.Equal(s.At):
 			changed = append(changed, s.ID)
+			if s.At.Before(since) && !at.Before(since) {
+				late = append(late, s.ID)
+			}
 		}
-		all = all && (!at.Before(first) || now.Sub(s.Last) > report.Silent)
+		all = all && (!at.Before(since) || now.Sub(s.Last) > report.Silent)
 	}
 	l.nodes, l.unread, l.now, l.read = nodes, unread, now, time.Now()
-	if len(changed) == 0 || time.Now().Before(l.taken) || !all && !last && now.Sub(first) < patience {
+	if !all && !last && now.Sub(since) < patience {
+		return nil
+	}
+	switch ahead := time.Until(l.taken); {
+	case ahead > pause(report.MostTogether):
+		return nil
+	case ahead > 0:
+		changed = late
+	}
+	if len(changed) == 0 {
 		return nil
 	}
 	return n.take(ctx, changed)
@@ -199,8 +223,8 @@ func (n *Peers) seen(id, text string) (s *node, ok bool) {
 	return s, err == nil
 }
 
-// take reads the reports of nodes, and then waits so long that it does not read too
-// much.
+// take reads the reports of nodes. The next ones wait so long that it does not read too
+// much, whether it reads all of these or not.
 func (n *Peers) take(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
 	// Room is of what is kept, and work of what is read now.
@@ -210,6 +234,13 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 			room -= s.size
 		}
 	}
+	defer func() {
+		begin := time.Now()
+		if n.last.taken.After(begin) {
+			begin = n.last.taken
+		}
+		n.last.taken = begin.Add(max(sendEvery-listEvery/2, pause(bytes)))
+	}()
 	for len(ids) > 0 {
 		list, err := n.eval(ctx, takeScript, []string{keyReports}, append([]string{strconv.Itoa(mostTaken)}, ids...)...)
 		if err != nil {
@@ -234,7 +265,6 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 		}
 		ids = later
 	}
-	n.last.taken = time.Now().Add(max(sendEvery-listEvery/2, pause(bytes)))
 	return nil
 }
 

@@ -56,10 +56,19 @@ type Peers struct {
 	beats    int
 	nextBeat time.Time
 	nextSent time.Time
-	change   string // of what is looked at, as last seen
+	change   string // of what is looked at, as last reported
+	unsent   unsent
 
 	mu   sync.Mutex // of a look
 	last last
+}
+
+// unsent is a report that is not in the store yet: a node that is short of CPU encodes it
+// in one tick, and may send it in the next.
+type unsent struct {
+	data   []byte
+	change string // of what was looked at
+	made   time.Time
 }
 
 // New returns Peers. They begin when the Part is registered and runs.
@@ -92,8 +101,7 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if !send || !looked {
 		return
 	}
-	if bytes, err := n.publish(ctx, rules); err == nil {
-		n.change = t.Values[1]
+	if bytes, err := n.publish(ctx, rules, t.Values[1]); err == nil {
 		n.nextSent = now.Add(max(sendEvery-fleet.Every/2, pause(bytes*max(int(n.live()), 1))/2))
 	}
 }
@@ -130,15 +138,22 @@ func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err erro
 }
 
 // publish writes a report, and returns how many bytes that were.
-func (n *Peers) publish(ctx context.Context, rules []string) (int, error) {
-	r := n.Report(rules)
-	r.ID = n.id
-	data, err := r.Encode()
-	if err != nil {
-		return 0, err
+func (n *Peers) publish(ctx context.Context, rules []string, change string) (int, error) {
+	if u := &n.unsent; u.data == nil || time.Since(u.made) > lookFor {
+		*u = unsent{change: change, made: time.Now()}
+		r := n.Report(rules)
+		r.ID = n.id
+		var err error
+		if u.data, err = r.Encode(); err != nil {
+			return 0, err
+		}
 	}
-	_, err = n.eval(ctx, publishScript, []string{keyReports}, n.id, n.Conn.Seal(keyReports+n.id, data), millis(keepReports))
-	return len(data), err
+	u := n.unsent
+	_, err := n.eval(ctx, publishScript, []string{keyReports}, n.id, n.Conn.Seal(keyReports+n.id, u.data), millis(keepReports))
+	if err == nil {
+		n.change, n.unsent = u.change, unsent{}
+	}
+	return len(u.data), err
 }
 
 // Leave has this node forgotten, and nothing written any more.

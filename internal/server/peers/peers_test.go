@@ -40,14 +40,7 @@ type member struct {
 // join starts a member of a fleet of so many at a store's URL.
 func join(t testing.TB, url, id string, live int64, reports func(rules []string) *report.Report) *member {
 	t.Helper()
-	target, err := redisurl.ParseSecret(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := new(member)
-	if m.conn, err = fleet.New(fleet.Options{Target: target, Node: fleet.Node{ID: id, Name: "host-" + id}}); err != nil {
-		t.Fatal(err)
-	}
+	m := &member{conn: connect(t, url, id)}
 	m.Peers = peers.New(peers.Options{
 		Conn: m.conn, Live: func() int64 { return live },
 		Self: func() report.Node {
@@ -61,24 +54,43 @@ func join(t testing.TB, url, id string, live int64, reports func(rules []string)
 		},
 	})
 	m.conn.Register(m.Part())
+	m.kill = run(t, m.conn)
+	return m
+}
+
+func connect(t testing.TB, url, id string) *fleet.Conn {
+	t.Helper()
+	target, err := redisurl.ParseSecret(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := fleet.New(fleet.Options{Target: target, Node: fleet.Node{ID: id, Name: "host-" + id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func run(t testing.TB, conn *fleet.Conn) (kill context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
-	group.Go(func() { m.conn.Run(ctx) })
-	m.kill = func() { cancel(); group.Wait() }
-	t.Cleanup(m.kill)
-	return m
+	group.Go(func() { conn.Run(ctx) })
+	kill = func() { cancel(); group.Wait() }
+	t.Cleanup(kill)
+	return kill
 }
 
 // lookUntil looks until what is read is as wanted.
 func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if f := m.Look(t.Context(), rules); is(&f) {
 			return f
 		}
 	}
-	t.Fatalf("look until %s: in vain", what)
-	return report.Fleet{}
+	f := m.Look(t.Context(), rules)
+	t.Fatalf("look until %s: in vain: %d nodes, %v", what, len(f.Nodes), f.Err)
+	return f
 }
 
 // small returns a report of one rule, in detail if it is asked for.
@@ -186,6 +198,39 @@ func TestLookAtMany(t *testing.T) {
 	}
 }
 
+// TestTickTooShort: a report that is made when a tick ends is sent in the next one, as it
+// was made, and then what is looked at since.
+func TestTickTooShort(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	a, conn := join(t, "redis://"+server.Addr, "a", 2, small), connect(t, "redis://"+server.Addr, "b")
+	run(t, conn)
+	lookUntil(t, a, "both are connected", func(f *report.Fleet) bool { return f.Err == nil && conn.Err() == nil }, "api")
+	ctx, end := context.WithCancel(t.Context())
+	made := 0
+	b := peers.New(peers.Options{
+		Conn: conn,
+		Self: func() report.Node { return report.Node{Name: "host"} },
+		Report: func(rules []string) *report.Report {
+			end()
+			made++
+			return small(rules)
+		},
+	})
+	for i, c := range []struct {
+		change        string
+		made, written int
+	}{{"1", 1, 0}, {"2", 1, 1}, {"2", 2, 1}} {
+		now := time.Now()
+		b.Part().Tick(ctx, fleet.Tick{Now: now, Values: []string{strconv.FormatInt(now.Add(time.Minute).UnixMicro(), 10), c.change}})
+		written, err := do(t, client, "HDEL", "sluice{fleet}!reports", "b").AsInt64()
+		if err != nil || made != c.made || written != int64(c.written) {
+			t.Errorf("tick %d: %d reports are made and %d written, %v; want %d and %d", i, made, written, err, c.made, c.written)
+		}
+		ctx = t.Context()
+	}
+}
+
 // full returns a report of a node with a thousand rules, of which those that may be asked
 // for are in detail, with as many keys as sketches can count.
 func full(seed uint64) *report.Report {
@@ -223,36 +268,67 @@ func full(seed uint64) *report.Report {
 	return r
 }
 
-// fifty starts a fleet of 50 nodes with a thousand rules each.
-func fifty(t testing.TB) (server *redistest.Server, all []*member) {
+// fifty starts a fleet of 50 nodes with a thousand rules each. The last reports nothing
+// while busy is locked.
+func fifty(t testing.TB, busy *sync.Mutex) (server *redistest.Server, all []*member) {
 	t.Helper()
 	server = redistest.Start(t, redistest.Redis(t))
 	for i := range 50 {
 		of := full(uint64(i))
-		all = append(all, join(t, "redis://"+server.Addr, fmt.Sprintf("n%02d", i), 50, func([]string) *report.Report { return of }))
+		all = append(all, join(t, "redis://"+server.Addr, fmt.Sprintf("n%02d", i), 50, func([]string) *report.Report {
+			if i == 49 {
+				busy.Lock()
+				defer busy.Unlock()
+			}
+			return of
+		}))
 	}
 	return server, all
 }
 
+// wrote reports whether so many nodes have written a whole report since then.
+func wrote(n int, since time.Time) func(*report.Fleet) bool {
+	return func(f *report.Fleet) bool {
+		got := 0
+		for i := range f.Nodes {
+			if s := &f.Nodes[i]; s.Report != nil && len(s.Report.Rules) == 1000 && s.At.After(since) {
+				got++
+			}
+		}
+		return got == n
+	}
+}
+
 // TestFifty: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
-// looks, and a read of all reports brings all.
+// looks, and a read of all reports brings all: of a node that is late, too, long before
+// those of the others may be read again.
 func TestFifty(t *testing.T) {
 	storekit.SkipRace(t) // it measures bytes, and 50 nodes take long
 	if testing.Short() {
 		t.Skip("50 nodes")
 	}
-	server, all := fifty(t)
-	f := lookUntil(t, all[0], "all have reported", func(f *report.Fleet) bool {
-		n := 0
-		for i := range f.Nodes {
-			if r := f.Nodes[i].Report; r != nil && len(r.Rules) == 1000 {
-				n++
+	var busy sync.Mutex
+	server, all := fifty(t, &busy)
+	for _, rule := range []string{"rule-of-service-1", "rule-of-service-2"} {
+		began := time.Now()
+		f := func() report.Fleet {
+			busy.Lock()
+			defer busy.Unlock()
+			return lookUntil(t, all[0], "all but one have reported", wrote(48, began), rule)
+		}()
+		g := lookUntil(t, all[0], "all have reported", wrote(49, began), rule)
+		if len(g.Nodes) != 49 || g.Unread != 0 {
+			t.Errorf("%d nodes, %d unread", len(g.Nodes), g.Unread)
+		}
+		again := 0
+		for i := range g.Nodes {
+			if at := f.Nodes[i].At; at.After(began) && !at.Equal(g.Nodes[i].At) {
+				again++
 			}
 		}
-		return n == 49
-	}, "rule-of-service-1")
-	if len(f.Nodes) != 49 || f.Unread != 0 {
-		t.Errorf("%d nodes, %d unread", len(f.Nodes), f.Unread)
+		if again > 0 {
+			t.Errorf("%s: a node is late, and %d others are read again before it", rule, again)
+		}
 	}
 	client, sum := server.Client(t), int64(0)
 	for _, key := range []string{"nodes", "reports", "look"} {
@@ -277,11 +353,11 @@ func BenchmarkFleet(b *testing.B) {
 		measure(b, redistest.Start(b, redistest.Redis(b)), func() {})
 	})
 	b.Run("nobody-looks", func(b *testing.B) {
-		server, _ := fifty(b)
+		server, _ := fifty(b, new(sync.Mutex))
 		measure(b, server, func() {})
 	})
 	b.Run("one-looks", func(b *testing.B) {
-		server, all := fifty(b)
+		server, all := fifty(b, new(sync.Mutex))
 		measure(b, server, func() { all[0].Look(b.Context(), []string{"rule-of-service-1"}) })
 	})
 }
