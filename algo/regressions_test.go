@@ -253,6 +253,7 @@ func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 		{with(tokens(54, year, 54), byInterval), algo.State{Idle: origin + year, A: 1, Since: origin}},
 		{with(tokens(54, year, 54), byInterval), algo.State{Since: origin}},
 		{tokens(54, year, 54), algo.State{Since: origin}},
+		{tokens(54, year, 54), algo.State{Idle: origin + 20*24*h, Since: origin}},
 	} {
 		p, err := sluice.Compile("s", c.limit.WithName("x"), fixed(10, s).WithName("y"))
 		if err != nil {

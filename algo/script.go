@@ -40,7 +40,7 @@ func turn(items []Item, now int64) (wait int64) {
 		if it.State.Reserved {
 			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-now)
 		}
-		wait = max(wait, it.State.Since-now)
+		wait = max(wait, min(it.State.Since-now, maxWait)) // more is from before the clock stepped back
 	}
 	return wait
 }

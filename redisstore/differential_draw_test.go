@@ -148,7 +148,7 @@ func (d *differential) call(s *subject) *call {
 	s.makeItems(d.store) // as every request does
 	c := &call{items: s.items, charges: len(s.charges), now: s.now}
 	jobs := 1
-	if d.rand.IntN(8) == 0 {
+	if d.rand.IntN(8) == 0 || d.extreme && d.rand.IntN(2) == 0 {
 		jobs += d.rand.IntN(4)
 	}
 	for range jobs {
@@ -238,6 +238,9 @@ func (s *subject) reach() int64 {
 // now and then to an edge, over a window or back.
 func (d *differential) step(s *subject) int64 {
 	t := s.items[d.rand.IntN(len(s.items))].term
+	if d.extreme && d.rand.IntN(6) == 0 {
+		return -d.upTo([]int64{1, 1000, t.Sub, 2 * t.Micros}[d.rand.IntN(4)])
+	}
 	switch d.rand.IntN(24) {
 	case 0, 1, 2, 3:
 		return 0
@@ -299,6 +302,9 @@ func (d *differential) cost(p *sluice.Plan) int64 {
 	full := max(t.Quota, t.Burst)
 	if t.Burst > 0 {
 		full = t.Burst
+	}
+	if d.extreme && d.rand.IntN(2) == 0 {
+		return min(full/[]int64{1, 1, 2, 3, 10}[d.rand.IntN(5)]+d.rand.Int64N(3), sluice.MaxQuota)
 	}
 	switch d.rand.IntN(40) {
 	case 0:

@@ -25,7 +25,7 @@ func (d *differential) anyLimit() sluice.Limit {
 		Quota:     d.quota(),
 		Window:    d.window(),
 
-		CountDenied: d.rand.IntN(3) == 0,
+		CountDenied: d.rand.IntN(3) == 0 || d.extreme && d.rand.IntN(2) == 0,
 	}
 	debt := func(most int64) {
 		if d.rand.IntN(3) == 0 && most > 0 {
@@ -136,6 +136,9 @@ func (d *differential) burst(l *sluice.Limit) {
 }
 
 func (d *differential) quota() int64 {
+	if d.extreme && d.rand.IntN(2) == 0 {
+		return sluice.MaxQuota - d.upTo(sluice.MaxQuota/2)
+	}
 	switch d.rand.IntN(8) {
 	case 0:
 		return 1

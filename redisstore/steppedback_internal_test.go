@@ -53,3 +53,49 @@ func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 		t.Errorf("%d allowed at one instant, want %d", allowed, burst)
 	}
 }
+
+// TestDenialBehindAClockStep: a denial leaves a balance as it is, also where the clock has
+// stepped back behind the instant since when it is one of its limit alone. That instant
+// was written anew, so that receipts from before it counted.
+func TestDenialBehindAClockStep(t *testing.T) {
+	const hour = 3_600_000_000
+	var now int64 = 500_100 * hour
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	do := func(s *Store, limit string, op sluice.Op, cost int64) sluice.Decision {
+		t.Helper()
+		s.inject = func() int64 { return now }
+		req := storekit.Request(storekit.Limiter(t, s, "scope", limit).Plan(), "k", cost)
+		req.Op, req.At = op, sluice.Instant(now)
+		d, err := s.Take(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	value := func() string {
+		t.Helper()
+		keys, err := client.Do(t.Context(), client.B().Keys().Pattern("sluice*").Build()).AsStrSlice()
+		if err != nil || len(keys) != 1 {
+			t.Fatalf("keys %q, %v; want one", keys, err)
+		}
+		text, err := client.Do(t.Context(), client.B().Get().Key(keys[0]).Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	const limit = "24/day burst 2"
+	both := bare(client)
+	do(both, "48/day burst 2", sluice.OpPeek, 1) // another limit that may have receipts
+	do(both, limit, sluice.OpTake, 1)
+	do(both, limit, sluice.OpRefund, 1)
+	before := value()
+	now -= 100 * hour
+	if d := do(bare(client), limit, sluice.OpTake, 3); d.Allowed || !d.TooLarge {
+		t.Fatalf("got %+v, want a denial", d)
+	}
+	if after := value(); after != before {
+		t.Errorf("after a denial %q is stored, want %q", after, before)
+	}
+}

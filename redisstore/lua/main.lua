@@ -207,7 +207,7 @@ ops[CHARGE] = function(_, _, _, _, least)
 		if it.reserved then
 			at = max(at, it.kind.instant(it))
 		end
-		at = max(at, it.since)
+		at = max(at, min(it.since, now + MAXWAIT)) -- more is from before the clock stepped back
 	end
 	for _, it in ipairs(its) do
 		spend(it, at, max(min(it.cost, it.full + it.debt - it.kind.counted(it, now)), 0))

@@ -44,6 +44,7 @@ local raw = call('GET', key)
 
 -- ahead + aheadRem/den is how long until the bucket is full.
 local ahead, aheadRem, written, since, last = 0, 0, false, 0, 0
+local stepped = false
 if raw then
 	local pos = #head + 1
 	if string.sub(raw, 1, #head) ~= head then
@@ -57,9 +58,7 @@ if raw then
 	ahead = ahead - now
 	if ahead <= 0 then
 		ahead, aheadRem, written, last = 0, 0, true, 0
-		if since - now > 3600000000 then
-			since = now
-		end
+		stepped = since - now > 3600000000
 	else
 		if aheadRem > 0 then
 			ahead = ahead - 1
@@ -124,6 +123,9 @@ repeat
 until pos > stop
 
 if written or spent then
+	if stepped and spent then
+		since = now -- the clock stepped back: nothing is reserved for so long
+	end
 	local extended, ends, idle = since > 0 or last > 0, ahead, now + ahead
 	if aheadRem > 0 then
 		ends, idle = ahead + 1, idle + 1
