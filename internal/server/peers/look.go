@@ -235,11 +235,11 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 		}
 	}
 	defer func() {
-		begin := time.Now()
-		if n.last.taken.After(begin) {
-			begin = n.last.taken
+		if now := time.Now(); n.last.taken.After(now) { // late ones put off the others by their bytes only
+			n.last.taken = n.last.taken.Add(pause(bytes))
+		} else {
+			n.last.taken = now.Add(max(sendEvery-listEvery/2, pause(bytes)))
 		}
-		n.last.taken = begin.Add(max(sendEvery-listEvery/2, pause(bytes)))
 	}()
 	for len(ids) > 0 {
 		list, err := n.eval(ctx, takeScript, []string{keyReports}, append([]string{strconv.Itoa(mostTaken)}, ids...)...)

@@ -231,6 +231,34 @@ func TestTickTooShort(t *testing.T) {
 	}
 }
 
+// TestReportThatIsNotThere: where a stranger claims a report that is not there, those of
+// others are read again as ever.
+func TestReportThatIsNotThere(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	a := join(t, "redis://"+server.Addr, "a", 2, small)
+	join(t, "redis://"+server.Addr, "b", 2, small)
+	line, err := (&report.Node{ID: "STRANGER", Name: "x"}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp := fmt.Sprintf("%016d", time.Now().Add(5*time.Minute).UnixMicro())
+	do(t, client, "HSET", "sluice{fleet}!nodes", "STRANGER", stamp+string(line))
+	do(t, client, "HSET", "sluice{fleet}!reports", "at:STRANGER", stamp)
+	var last time.Time
+	for range 4 {
+		lookUntil(t, a, "b is read again", func(f *report.Fleet) bool {
+			for i := range f.Nodes {
+				if s := &f.Nodes[i]; s.ID == "b" && s.At.After(last) {
+					last = s.At
+					return true
+				}
+			}
+			return false
+		}, "api")
+	}
+}
+
 // full returns a report of a node with a thousand rules, of which those that may be asked
 // for are in detail, with as many keys as sketches can count.
 func full(seed uint64) *report.Report {
