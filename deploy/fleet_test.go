@@ -39,7 +39,7 @@ listen:
 admin: 127.0.0.1:0
 store: {redis: {url: "redis://%s"}}
 upstream:
-  - {path: /gone, url: %q}
+  - {path: /gone, url: "http://127.0.0.1:1"}
   - {path: /api, url: %q}
 rules:
   - {name: api, match: {path: /api}, by: query.u, limits: 20/h sliding-log, in_flight: 100, candidates: {less: 10/h}}
@@ -62,13 +62,11 @@ func startNodes(t *testing.T) []node {
 		}
 	}))
 	t.Cleanup(up.Close)
-	gone := httptest.NewServer(nil)
-	gone.Close()
 	cert, key := certificateFiles(t)
 	store := redistest.Start(t, redistest.Redis(t))
 	nodes := make([]node, 3)
 	for i := range nodes {
-		nodes[i] = startNode(t, fmt.Sprintf(nodeFile, up.Listener.Addr(), cert, key, store.Addr, gone.URL, up.URL))
+		nodes[i] = startNode(t, fmt.Sprintf(nodeFile, up.Listener.Addr(), cert, key, store.Addr, up.URL))
 	}
 	return nodes
 }

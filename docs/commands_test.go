@@ -23,16 +23,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/freeport"
 )
 
 const (
@@ -165,12 +167,7 @@ func (r *reader) replace(text string) string {
 
 func (r *reader) port(shown string) string {
 	if r.ports[shown] == "" {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // it has accepted nothing
-		_, r.ports[shown], _ = net.SplitHostPort(l.Addr().String())
+		r.ports[shown] = strconv.Itoa(freeport.Port(r.t))
 	}
 	return r.ports[shown]
 }

@@ -311,7 +311,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	server := redistest.Start(t, redistest.Redis(t))
 	for name, at := range map[string]string{
-		"hangs": "redis://" + silent.Addr().String(), "away": fmt.Sprintf("redis://127.0.0.1:%d", redistest.FreePort(t)), "there": "redis://" + server.Addr,
+		"hangs": "redis://" + silent.Addr().String(), "away": "redis://127.0.0.1:1", "there": "redis://" + server.Addr,
 		"sentinel hangs": "redis-sentinel://" + silent.Addr().String() + "/m", "cluster hangs": "redis-cluster://" + silent.Addr().String(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
@@ -31,7 +32,7 @@ func TestStatusOfFleet(t *testing.T) {
 	}
 	var nodes []node
 	for range 3 {
-		admin := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+		admin := freeport.Address(t)
 		file := filepath.Join(t.TempDir(), "sluice.yaml")
 		yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q}\nupstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: 5/h sliding-log, candidates: {few: 2/h sliding-log}}]\n", admin, upstream, "redis://"+server.Addr)
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strconv"
@@ -86,13 +87,16 @@ func (p *process) end() {
 
 // freeAddress returns an address of this machine at which nobody listens.
 func freeAddress(ctx context.Context) (address string, err error) {
+	const first, end = 10_000, 32_000 // below those that systems give to clients
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 100 {
+		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(end-first))) //nolint:gosec // any port will do
+		var l net.Listener
+		if l, err = lc.Listen(ctx, "tcp", address); err == nil {
+			return address, l.Close()
+		}
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	return l.Addr().String(), nil
+	return "", err
 }
 
 // startRedis starts a Redis server and returns its URL.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
@@ -311,12 +312,7 @@ func startNginx(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("it starts nginx")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	check(t, l.Close())
+	address := freeport.Address(t)
 	dir := t.TempDir()
 	check(t, os.Chmod(dir, 0o755))
 	conf := filepath.Join(dir, "nginx.conf")

@@ -17,18 +17,9 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// refusing returns an address at which nobody listens.
-func refusing(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + l.Addr().String()
-}
+// nobody is an address at which nobody listens. A port that was free a moment ago may be
+// another's by now.
+const nobody = "127.0.0.1:1"
 
 // rawUpstream returns the address of a server that answers whatever comes with
 // text and closes.
@@ -61,7 +52,7 @@ func TestFailuresOfTheUpstream(t *testing.T) {
 		opts           gateway.Options
 		want           int
 	}{
-		{"nobody listens", refusing(t), gateway.Options{}, http.StatusBadGateway},
+		{"nobody listens", "http://" + nobody, gateway.Options{}, http.StatusBadGateway},
 		{"closes without an answer", rawUpstream(t, ""), gateway.Options{}, http.StatusBadGateway},
 		{"does not speak HTTP", rawUpstream(t, "220 mail.example ESMTP\r\n"), gateway.Options{}, http.StatusBadGateway},
 		{"answers with an endless header", rawUpstream(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300<<10)), gateway.Options{}, http.StatusBadGateway},

@@ -259,7 +259,7 @@ func TestRPCDenied(t *testing.T) {
 // TestRPCUpstreamDown: an upstream that is down is UNAVAILABLE to a client of gRPC.
 func TestRPCUpstreamDown(t *testing.T) {
 	for name, to := range map[string]string{
-		"nobody": "h2c://" + strings.TrimPrefix(refusing(t), "http://"),
+		"nobody": "h2c://" + nobody,
 		"HTTP/1": "h2c://" + strings.TrimPrefix(serve(t, http.NotFoundHandler()), "http://"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/freeport"
 )
 
 // startNginx starts nginx on a free port, until the test ends, and returns its
@@ -31,7 +33,7 @@ func startNginx(t *testing.T, text string) (base, config string) {
 			t.Fatal(err)
 		}
 	}
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	_, port, _ := net.SplitHostPort(address)
 	config = strings.NewReplacer("DIR", dir, "PORT", port).Replace(text)
 	file := filepath.Join(dir, "nginx.conf")
@@ -73,18 +75,4 @@ func startNginx(t *testing.T, text string) (base, config string) {
 		case <-tick.C:
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	return listener.Addr().String()
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/freeport"
 )
 
 // slots is how many hash slots a Cluster has.
@@ -29,7 +31,7 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	node := func() *Server {
-		return Start(t, b, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)),
+		return Start(t, b, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freeport.Port(t)),
 			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	}
 	for range masters {

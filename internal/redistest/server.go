@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +19,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/freeport"
 )
 
 // Binary is a server program that tests can start.
@@ -72,7 +73,7 @@ type Server struct {
 // "--maxmemory", "1mb". It is stopped when the test ends.
 func Start(t testing.TB, b Binary, args ...string) *Server {
 	t.Helper()
-	s := newServer(t, b, FreePort(t), args)
+	s := newServer(t, b, freeport.Port(t), args)
 	s.Run(t)
 	return s
 }
@@ -244,26 +245,6 @@ func waitFor(t testing.TB, what string, is func(context.Context) error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// FreePort returns a port of 127.0.0.1 on which nobody listens.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	const first, end = 10_000, 32_000 // below those that systems give to clients
-	var err error
-	for range 100 {
-		var l net.Listener
-		port := first + rand.IntN(end-first)
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
-			continue // somebody has it
-		}
-		if err = l.Close(); err != nil {
-			t.Errorf("free the port: %v", err)
-		}
-		return port
-	}
-	t.Fatalf("find a free port: %v", err)
-	return 0
 }
 
 func write(t testing.TB, dir, name, text string) string {

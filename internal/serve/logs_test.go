@@ -140,7 +140,7 @@ access_log: %q
   - {name: key, match: {path: /key}, by: query.u, missing: refuse, limits: 1/day}
   - {name: dry, match: {path: /dry}, mode: shadow, limits: 1/day}
   - {name: waits, match: {path: /hangup}, by: ip, limits: 9/day, when: {response: [401]}}
-`, refusing(t), up, file, access, store))
+`, nobody, up, file, access, store))
 	for _, path := range []string{"/one?secret", "/one", "/key", "/dry", "/dry", "/down", "/%22%0a", "/.well-known/ratelimit"} {
 		s.get(t, path, "User-Agent", `a"gent`)
 	}
@@ -219,18 +219,9 @@ access_log: %q
 	}
 }
 
-// refusing returns the URL of an upstream at which nobody listens.
-func refusing(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + l.Addr().String()
-}
+// nobody is the URL of an upstream at which nobody listens. A port that was free a moment
+// ago may be another's by now.
+const nobody = "http://127.0.0.1:1"
 
 // TestLogsAreOpenedAgain: SIGHUP has the files opened that were moved away or removed,
 // also where the configuration has faults by now; and a change of the configuration

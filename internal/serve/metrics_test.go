@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -117,9 +116,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 func busy(t *testing.T) *running {
 	t.Helper()
 	up := backend(t, func(http.ResponseWriter, *http.Request) {})
-	gone := closed(t)
 	cert, key, _ := certificateFiles(t)
-	s := start(t, fmt.Sprintf(everything, cert, key, greeter(t, "hello"), gone, up))
+	s := start(t, fmt.Sprintf(everything, cert, key, greeter(t, "hello"), nobody, up))
 	for range 6 {
 		s.get(t, "/")
 	}
@@ -131,14 +129,6 @@ func busy(t *testing.T) *running {
 		t.Error("not greeted")
 	}
 	return s
-}
-
-// closed returns the URL of a server that is gone.
-func closed(t *testing.T) string {
-	t.Helper()
-	server := httptest.NewServer(nil)
-	server.Close()
-	return server.URL
 }
 
 // busyShared returns a gateway with a shared store that has been asked.
@@ -157,8 +147,7 @@ func TestUpstreamFailures(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	gone := closed(t)
-	s := start(t, fmt.Sprintf("upstream:\n  - {path: /api, url: %q}\n  - {path: /gone, url: %q}\nrules: [{name: a, by: query.u, limits: 3/h}]\n", up, gone))
+	s := start(t, fmt.Sprintf("upstream:\n  - {path: /api, url: %q}\n  - {path: /gone, url: %q}\nrules: [{name: a, by: query.u, limits: 3/h}]\n", up, nobody))
 	for _, path := range []string{
 		"/api?u=1", "/api/x?u=1", "/api/fails?u=1", "/api/y?u=1", // the fourth is denied
 		"/gone?u=2", "/gone/a?u=2", "/gone?u=2", "/gone?u=2", "/elsewhere?u=3",

@@ -95,7 +95,7 @@ func TestReadyInAnOutage(t *testing.T) {
 		{"TCP beside HTTP, which is open", fmt.Sprintf(both, ", open: 1, failure: closed"), open, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:%d\"}}\n%srules:\n%s", redistest.FreePort(t), c.listen, c.rules))
+			s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:1\"}}\n%srules:\n%s", c.listen, c.rules))
 			got := ready(t, s)
 			if c.want == 503 && c.listen == web && s.get(t, "/a/").status != 503 {
 				t.Error("not ready, and yet a request is let in")

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/freeport"
 )
 
 // greeter is an upstream for TCP that says a text and then what it hears.
@@ -193,16 +193,8 @@ func TestListenChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeAtEnd(t, taken)
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // it was never used
-		return l.Addr().String()
-	}
 	cert, key, trust := certificateFiles(t)
-	first, second, up := free(), free(), greeter(t, "hello")
+	first, second, up := freeport.Address(t), freeport.Address(t), greeter(t, "hello")
 	file := func(quota int, listen ...string) string {
 		return fmt.Sprintf("listen: [%s]\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: %d/min}]\n", strings.Join(listen, ", "), quota)
 	}
@@ -304,7 +296,7 @@ func TestTCPOutage(t *testing.T) {
 		{"closed", "connections are reset", 0},
 	} {
 		t.Run(c.failure, func(t *testing.T) {
-			s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:%d\"}}", redistest.FreePort(t))+
+			s := start(t, "store: {redis: {url: \"redis://127.0.0.1:1\"}}"+
 				tcpFile(greeter(t, "hello"), ", open: 3, failure: "+c.failure))
 			passed := 0
 			for range 5 {

@@ -114,10 +114,8 @@ func TestLogs(t *testing.T) {
 		{"PROXY and TCP: an upstream that is down", tcp, "PROXY TCP4 203.0.113.1 192.0.2.1 1 2\r\nx\r\n"},
 	}
 	names(t, rows, func(r *row) string { return r.name })
-	down, odd := listener(t), speaker(t, "220 mail ESMTP\r\n")
-	if err := down.Close(); err != nil {
-		t.Fatal(err)
-	}
+	const down = "127.0.0.1:1"
+	odd := speaker(t, "220 mail ESMTP\r\n")
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(strings.Repeat("s", 32)), 0o600); err != nil {
 		t.Fatal(err)
@@ -140,7 +138,7 @@ rules:
   - {name: denied, match: {path: /denied}, by: ip, limits: 1/h}
   - {name: key, match: {path: /key}, by: header.X-Key, limits: 1000/h}
   - {name: claim, match: {path: /claim}, by: claim.sub, limits: 1000/h}
-`, cert, key, down.addr, secret, odd, speaker(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), newUpstream(t).url()))
+`, cert, key, down, secret, odd, speaker(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), newUpstream(t).url()))
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			before, started := g.logs.count(), time.Now()

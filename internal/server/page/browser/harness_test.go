@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -58,12 +60,16 @@ type gate struct {
 // freeAddress returns an address that nobody listens at.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, end = 10_000, 32_000 // below those that systems give to clients
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(end-first)))
+		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address); err == nil {
+			_ = l.Close() // nobody came
+			return address
+		}
 	}
-	defer l.Close() //nolint:errcheck // nobody came
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // start runs sluice, with a token if it is protected.
