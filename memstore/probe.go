@@ -5,10 +5,10 @@ package memstore
 
 import "math/bits"
 
-// find returns the slot of id, dead or alive, or -1.
+// find returns the slot of id, dead or alive, or the complement of that where it belongs.
 func (t *table) find(id uint64) int {
 	if t.n == 0 {
-		return -1
+		return ^0
 	}
 	i := t.home(id)
 	for away := 0; ; away++ {
@@ -16,7 +16,7 @@ func (t *table) find(id uint64) int {
 		case other == id:
 			return i
 		case other == 0 || away > 0 && cyclic(i-t.home(other), t.n) < away:
-			return -1
+			return ^i
 		}
 		i = after(i, t.n)
 	}
@@ -31,6 +31,19 @@ func (t *table) place(id uint64) int {
 		}
 		i = after(i, t.n)
 	}
+}
+
+// end returns the first slot from i on that has no state which lives at now.
+func (t *table) end(i int, now int64) int {
+	now -= t.epoch
+	at := i * t.stride
+	for t.slots[at] != 0 && int64(t.slots[at+1]>>lowBits) > now {
+		i++
+		if at += t.stride; i == t.n {
+			i, at = 0, 0
+		}
+	}
+	return i
 }
 
 // shift moves the states from slot i on to the slots behind, up to slot end, whose state is

@@ -135,15 +135,19 @@ func (sh *shard) ring(t *table, i int) []uint64 {
 
 // store keeps the state of id, written by v, in a slot, and returns it.
 func (sh *shard) store(size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
+	sh.storeAt(sh.tables[size].find(id), size, id, now, v, s, c, flags, keep)
+}
+
+// storeAt is store where [table.find] has returned i.
+func (sh *shard) storeAt(i int, size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.soonest = min(sh.soonest, s.Idle)
 	t := &sh.tables[size]
-	i := t.find(id)
 	if i < 0 {
-		i = sh.insert(t, id, now, s.Idle, keep)
+		i = sh.insert(t, id, ^i, now, s.Idle, keep)
 	} else if !t.inRange(s.Idle) {
 		sh.rebuild(t, now)
 		if i = t.find(id); i < 0 { // it had died and is gone
-			i = sh.insert(t, id, now, s.Idle, keep)
+			i = sh.insert(t, id, ^i, now, s.Idle, keep)
 		}
 	}
 	if before := t.by(i); v == nil || before != v.index {
@@ -262,30 +266,33 @@ func (sh *shard) free(t *table, i int) {
 
 func (sh *shard) rebuild(t *table, now int64) {
 	sh.latest = max(sh.latest, now)
+	live := 0
 	for i := range t.n {
-		if t.id(i) != 0 && t.idle(i) <= now {
+		switch {
+		case t.id(i) == 0:
+		case t.idle(i) > now:
+			live++
+		default:
 			sh.free(t, i)
 		}
 	}
 	m := sh.room.moves(t.size, t.n)
-	t.rebuild(now, &m)
+	t.rebuild(live, now, &m)
 	m.end()
 }
 
-// insert returns a slot for id, which has none, and which will hold a state
-// that lives until idle.
-func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
+// insert returns a slot for id, which has none, belongs at i, and will hold a state that
+// lives until idle.
+func (sh *shard) insert(t *table, id uint64, i int, now, idle int64, keep pins) int {
 	if t.used >= t.limit || !t.inRange(idle) {
 		sh.rebuild(t, now)
+		i = t.place(id)
 	}
 	if sh.used() >= sh.cap {
 		sh.makeRoom(now, keep)
+		i = t.place(id)
 	}
-	i := t.place(id)
-	end := i
-	for t.id(end) != 0 && t.idle(end) > now {
-		end = after(end, t.n)
-	}
+	end := t.end(i, now)
 	if t.id(end) != 0 {
 		sh.free(t, end)
 		sh.latest = max(sh.latest, now)

@@ -191,6 +191,13 @@ func TestShardEqualsMap(t *testing.T) {
 				if there = there && w.Idle > now; found != there || found && !equal(&got, &w) {
 					t.Fatalf("%v: got %t %+v, want %t %+v", n, found, got, there, w)
 				}
+				for _, size := range slotSizes {
+					if tab := &sh.tables[size]; tab.n > 0 {
+						if i := tab.find(n.id); i < 0 && ^i != tab.place(n.id) {
+							t.Fatalf("%v: belongs at %d of size %d, not %d", n, tab.place(n.id), size, ^i)
+						}
+					}
+				}
 			}
 			for step := range 30_000 {
 				// Identities that crowd together, so that they push each other on.

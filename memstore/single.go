@@ -25,7 +25,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	id := identity(hash, termMask(t.Series))
 	tab, i := sh.slot(sizeOfForm(t), id, now)
 	if i < 0 {
-		return s.first(sh, req, t, id, now, d)
+		return s.first(sh, req, t, id, 0, now, d)
 	}
 	if tab.slots[i*tab.stride+1]&more != 0 {
 		return false
@@ -67,9 +67,10 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	return true
 }
 
-// first is single where no slot has a state of the key. It reports false, having done
-// nothing, where there may be one elsewhere, or receipts of other limits count.
-func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64, now int64, d *sluice.Decision) bool {
+// first is single where no slot has a state of the key that lives; pair is what
+// [shard.count] says of it. It reports false, having done nothing, where there may be one
+// elsewhere, or receipts of other limits count.
+func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64, pair int, now int64, d *sluice.Decision) bool {
 	v := s.registry.enter(req.Plan.Scope(), t, now)
 	if ser := v.series; ser.words.Load() != nil || now < ser.legacyUntil || t.Burst > 0 && !ser.alone(now) {
 		return false
@@ -87,7 +88,10 @@ func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64,
 		if bit := uint32(1) << size; v.series.sizes.Load()&bit == 0 {
 			v.series.sizes.Or(bit)
 		}
-		sh.store(size, id, now, v, &state, used.afterTake(denies, d), 0, pins{id})
+		if size != sizePair || pair >= 0 {
+			pair = sh.tables[size].find(id)
+		}
+		sh.storeAt(pair, size, id, now, v, &state, used.afterTake(denies, d), 0, pins{id})
 	}
 	return true
 }
@@ -118,23 +122,27 @@ func (c class) afterTake(denies bool, d *sluice.Decision) class {
 // count decides a take of cost units under t, which is Counted, of a key that is not
 // empty and has one state, which t wrote: [Store.single] for what most of these takes
 // find, in the words of the slot. It reports false, having changed nothing but d, where
-// there is more to look at.
-func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) (done bool) {
+// there is more to look at. If no slot has a state of the key, not even one that is idle,
+// pair is less than 0: what [table.find] has returned of that in which it would be.
+func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) (done bool, pair int) {
 	tab := &sh.tables[sizePair]
-	i := sh.find(tab, id, now)
-	if i < 0 {
-		return false
+	i := tab.find(id)
+	if i < 0 && sh.tables[sizeFixed].find(id) < 0 && sh.tables[sizeRing].find(id) < 0 {
+		return false, i
+	}
+	if i < 0 || tab.idle(i) <= now {
+		return false, 0
 	}
 	v := sh.registry.at(tab.by(i))
 	w := tab.slots[i*tab.stride : i*tab.stride+3]
 	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 {
-		return false
+		return false, 0
 	}
 	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> byHigh & pairMask), B: int64(w[2] >> (byHigh + pairBits))}
 	written, ok := algo.CountTake(t, &state, now, cost, d)
 	switch {
 	case !ok || !tab.inRange(state.Idle) || state.A > pairMask:
-		return false
+		return false, 0
 	case written:
 		sh.soonest = min(sh.soonest, state.Idle)
 		w[1] = packIdle(state.Idle, tab.epoch, w[1]&lowMask&^(classMask<<lowClass)) // used
@@ -142,5 +150,5 @@ func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Dec
 	case !d.Allowed && tab.class(i)&shielded == 0:
 		tab.setClass(i, denied)
 	}
-	return true
+	return true, 0
 }

@@ -284,15 +284,9 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 	return flags
 }
 
-// rebuild makes a new block for the states that live at now, with room for a
-// share more.
-func (t *table) rebuild(now int64, m *moves) {
-	live := 0
-	for i := range t.n {
-		if t.id(i) != 0 && t.idle(i) > now {
-			live++
-		}
-	}
+// rebuild makes a new block for the states that live at now, which are so many, with room
+// for a share more.
+func (t *table) rebuild(live int, now int64, m *moves) {
 	old := *t
 	t.resize(live, now)
 	last := -1

@@ -53,11 +53,11 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 	case t.Counted && !p.Plain() && p.Len() == 1 && key != "":
 		sh := (*Store)(s).lock((*Store)(s).part(hash))
 		now = (*Store)(s).fresh(sh, now)
-		done := sh.count(t, identity(hash, termMask(t.Series)), cost, now, &d)
+		done, pair := sh.count(t, identity(hash, termMask(t.Series)), cost, now, &d)
 		if done {
 			sh.mu.Unlock()
 		} else {
-			(*Store)(s).uncounted(sh, p, key, cost, hash, now, &d)
+			(*Store)(s).uncounted(sh, p, key, cost, hash, pair, now, &d)
 		}
 		return d, nil
 	}
@@ -79,11 +79,20 @@ func (a *wordArray) takeWord(at *uint64, t *sluice.Term, cost, now int64, genera
 	return a.takeWindow(at, t, cost, now, generation, d)
 }
 
-// uncounted is charge where [shard.count] has not decided. It unlocks the shard.
-func (s *Store) uncounted(sh *shard, p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
+// uncounted is charge where [shard.count] has not decided, which said pair. It unlocks the
+// shard.
+func (s *Store) uncounted(sh *shard, p *sluice.Plan, key string, cost int64, hash uint64, pair int, now int64, d *sluice.Decision) {
 	defer sh.mu.Unlock()
 	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
-	if t := p.Term(0); !slotTake(&req, t) || !s.single(sh, &req, t, hash, now, d) {
+	t := p.Term(0)
+	done := slotTake(&req, t)
+	switch {
+	case done && pair < 0:
+		done = s.first(sh, &req, t, identity(hash, termMask(t.Series)), pair, now, d)
+	case done:
+		done = s.single(sh, &req, t, hash, now, d)
+	}
+	if !done {
 		*d = s.oneLocked(&req, hash, now)
 	}
 }
