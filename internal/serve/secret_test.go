@@ -90,7 +90,7 @@ func estimates(s *server, verdicts []policy.Verdict) (reported [4]int64) {
 // until then, do not.
 func TestNodesShareASecret(t *testing.T) {
 	redis, keys := redistest.Start(t, redistest.Redis(t)), counted(t, 2000)
-	line := func(prefix string) string { return fmt.Sprintf(`{url: "redis://%s", prefix: %s}`, redis.Addr, prefix) }
+	line := func(prefix string) string { return fmt.Sprintf(`{url: %q, prefix: %s}`, redis.URL(), prefix) }
 	memory, memory2 := wired(t, ""), wired(t, "")
 	redis.Kill(t)
 	away, away2 := wired(t, line("site")), wired(t, line("site"))
@@ -124,6 +124,29 @@ func TestNodesShareASecret(t *testing.T) {
 	}
 }
 
+// TestSecretInAnOutage: that the secret cannot be asked for in an outage is not reported
+// beside the outage, whichever is noticed first.
+func TestSecretInAnOutage(t *testing.T) {
+	redis := redistest.Start(t, redistest.Redis(t))
+	shared := wired(t, fmt.Sprintf("{url: %q}", redis.URL())).store.shared
+	shared.cancel() // it asks no more by itself
+	<-shared.ended
+	select {
+	case <-shared.errors: // that it was asked when it ended
+	default:
+	}
+	redis.Kill(t)
+	shared.shareSecret(t.Context())
+	if !shared.store.Healthy() {
+		t.Fatal("the outage was noticed before")
+	}
+	select {
+	case err := <-shared.errors:
+		t.Errorf("reported: %v", err)
+	default:
+	}
+}
+
 // TestSecretThatIsNone: what another program wrote in the place of the secret is reported,
 // and keys are counted all the same.
 func TestSecretThatIsNone(t *testing.T) {
@@ -132,7 +155,7 @@ func TestSecretThatIsNone(t *testing.T) {
 	if err := client.Do(t.Context(), client.B().Set().Key("site{1}!secret").Value("mine").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\", prefix: site}}\n", redis.Addr)+countingRules)
+	s := start(t, fmt.Sprintf("store: {redis: {url: %q, prefix: site}}\n", redis.URL())+countingRules)
 	if got := s.warning(t, "the store failed"); !strings.Contains(got, "site{1}!secret") || !strings.Contains(got, "delete it") || strings.Contains(got, "mine") {
 		t.Errorf("got %q", got)
 	}
