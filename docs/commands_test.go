@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/redistest"
 )
 
 const (
@@ -148,7 +149,7 @@ func (r *reader) block(b block) (ran int) {
 	steps, numbers := steps(b.text), strings.Contains(b.note, "other numbers")
 	for i, s := range steps {
 		keeps := strings.Contains(b.note, "keeps running") && i == len(steps)-1
-		r.run(b.line, r.replace(s.command), pattern(r.replace(s.prints), keeps, numbers), keeps)
+		r.run(b.line, storeURL.ReplaceAllString(r.replace(s.command), "$1"+redistest.Patient), pattern(r.replace(s.prints), keeps, numbers), keeps)
 	}
 	return len(steps)
 }
@@ -156,6 +157,9 @@ func (r *reader) block(b block) (ran int) {
 var modInit = regexp.MustCompile(`(?m)^go mod init (\S+)$`)
 
 var loopback = regexp.MustCompile(`(127\.0\.0\.1:|localhost:|--port )([0-9]{2,5})\b`)
+
+// storeURL is one without parameters.
+var storeURL = regexp.MustCompile(`(redis://[0-9.:]+)\b`)
 
 // replace puts free ports in the place of those that are shown.
 func (r *reader) replace(text string) string {

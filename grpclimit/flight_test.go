@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,22 +76,25 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+const lease = 20 * time.Millisecond // of TestRenewed
+
 // TestRenewed: a stream that runs for longer than its lease keeps its place.
 func TestRenewed(t *testing.T) {
 	r := two()
-	r.Levels[0].InFlight.Cap, r.Levels[0].InFlight.TTL = 1, 20*time.Millisecond
+	r.Levels[0].InFlight.Cap, r.Levels[0].InFlight.TTL = 1, lease
 	running, leave := make(chan struct{}), make(chan struct{})
-	renewals := make(chan struct{}, 100)
+	slots := counted{renewals: make(chan struct{}, 100), now: new(atomic.Int64)}
+	slots.SlotStore = memstore.New(memstore.Options{Now: func() time.Time { return time.Unix(1e9, slots.now.Load()) }})
 	client, _ := start(t, &service{duplex: func(testgrpc.TestService_FullDuplexCallServer) error {
 		running <- struct{}{}
 		<-leave
 		return nil
-	}}, grpclimit.Options{Rules: []policy.Rule{r}, Store: memstore.New(memstore.Options{}), Slots: counted{memstore.New(memstore.Options{}), renewals}})
+	}}, grpclimit.Options{Rules: []policy.Rule{r}, Store: memstore.New(memstore.Options{}), Slots: slots})
 	ctx, ends := within(t), make(chan codes.Code)
 	go func() { _, code, _ := echo(ctx, client); ends <- code }()
 	<-running
 	for range 6 { // twice its lease
-		<-renewals
+		<-slots.renewals
 	}
 	if _, code, _ := echo(ctx, client); code != denied {
 		t.Errorf("beside a stream that runs: %v", code)
@@ -99,15 +103,17 @@ func TestRenewed(t *testing.T) {
 	want(t, "the stream", []codes.Code{<-ends}, ok)
 }
 
-// counted reports renewals.
+// counted reports renewals, by whose clock they come when they should.
 type counted struct {
 	sluice.SlotStore
-	renewals chan<- struct{}
+	renewals chan struct{}
+	now      *atomic.Int64 // ns
 }
 
 func (c counted) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	d, err := c.SlotStore.Slot(ctx, req)
 	if req.Op == sluice.SlotRenew && d.Allowed {
+		c.now.Add(int64(lease / 3))
 		select {
 		case c.renewals <- struct{}{}:
 		default:
@@ -128,7 +134,7 @@ func TestRetryPolicy(t *testing.T) {
 		want     []codes.Code
 		reported map[policy.VerdictKind]int
 	}{
-		{"waits", "10/s burst 1", 1, []codes.Code{ok, ok, ok}, map[policy.VerdictKind]int{policy.Allowed: 3, policy.Denied: 2}},
+		{"waits", "2/s burst 1", 1, []codes.Code{ok, ok, ok}, map[policy.VerdictKind]int{policy.Allowed: 3, policy.Denied: 2}},
 		{"gives up", "1/s", 2, []codes.Code{denied}, map[policy.VerdictKind]int{policy.Denied: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,14 +178,15 @@ func TestWait(t *testing.T) {
 // about a call that has left.
 func TestErrorOfNoCall(t *testing.T) {
 	reported := make(chan grpclimit.Call, 10)
+	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
+	defer leave()
+	began := time.Now()
 	client, _ := start(t, &service{}, grpclimit.Options{
-		Store: stingy{memstore.New(memstore.Options{})}, MaxWait: 10 * time.Second,
+		Store: stingy{memstore.New(memstore.Options{Now: func() time.Time { return began }}), leave}, MaxWait: 10 * time.Second,
 		Rules:   []policy.Rule{rule(t, "api", policy.IP(), "5/s burst 1")},
 		OnError: func(c grpclimit.Call, _ error) { reported <- c },
 	})
 	want(t, "the first", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, ok)
-	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
-	time.AfterFunc(50*time.Millisecond, leave)
 	want(t, "one that leaves", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, codes.Canceled)
 	select {
 	case c := <-reported:
@@ -191,12 +198,19 @@ func TestErrorOfNoCall(t *testing.T) {
 	}
 }
 
-// stingy is a store that gives nothing back.
-type stingy struct{ sluice.Store }
+// stingy is a store that gives nothing back, and at which who is told to wait leaves.
+type stingy struct {
+	sluice.Store
+	leave func()
+}
 
 func (s stingy) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if req.Op == sluice.OpRefund {
 		return sluice.Decision{}, errors.New("as asked")
 	}
-	return s.Store.Take(ctx, req)
+	d, err := s.Store.Take(ctx, req)
+	if d.Delay > 0 {
+		s.leave()
+	}
+	return d, err
 }

@@ -163,8 +163,6 @@ func TestUnseenOutcomes(t *testing.T) {
 		}
 	}
 	quiet := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	closed := httptest.NewServer(answer(http.StatusOK))
-	closed.Close()
 	for _, c := range []struct {
 		name     string
 		upstream http.HandlerFunc // nil: nobody listens
@@ -183,7 +181,7 @@ func TestUnseenOutcomes(t *testing.T) {
 	} {
 		for _, hold := range []string{"false", "true"} {
 			t.Run(c.name+", hold "+hold, func(t *testing.T) {
-				upstream := closed.URL
+				upstream := "http://127.0.0.1:1"
 				if c.upstream != nil {
 					server := httptest.NewServer(c.upstream)
 					defer server.Close()

@@ -72,7 +72,7 @@ func (p pressed) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 // and what it would write is decided in the time that it has.
 func TestPressedKeyIsDecided(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	other := storekit.Limiter(t, open(t, server.Option(), redisstore.Options{}), "scope", "x: 400/366day fixed-window")
+	other := storekit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second}), "scope", "x: 400/366day fixed-window")
 	var left atomic.Int64
 	client := pressed{server.Client(t), func() {
 		if left.Add(-1) < 0 {

@@ -211,7 +211,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 	line := "rediss://" + url.UserPassword(redistest.User, redistest.Password).String() + "@" + server.Addr +
 		"?ca_file=" + filepath.Join(server.Dir, "cert.pem")
 	const secret = "sixteen bytes of secret"
-	s := openURL(t, t.Context(), line, redisstore.Options{Logger: log.logger(), Secret: []byte(secret)})
+	s := openURL(t, t.Context(), line, redisstore.Options{Logger: log.logger(), Secret: []byte(secret), Timeout: 10 * time.Second})
 	works(t, s)
 	server.Kill(t)
 	shown := fmt.Sprintf("%v %+v %#v %s %q %d", s, s, s, s, s, s)
@@ -366,6 +366,7 @@ func TestOptionsOfTheURL(t *testing.T) {
 		{"?prefix=hashed&secret_file=" + secret, redisstore.Options{}, "hashed{", true},
 	} {
 		flush(t, client)
+		c.options.Timeout = 10 * time.Second
 		s := openURL(t, t.Context(), "redis://"+server.Addr+c.parameters, c.options)
 		if _, err := storekit.Limiter(t, s, "scope", "5/h").Take(t.Context(), "a-user", 1); err != nil {
 			t.Fatal(err)

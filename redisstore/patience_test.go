@@ -66,7 +66,7 @@ func TestImpatientCallersHurtNobody(t *testing.T) {
 // TestLateCallersHaveTheirTime: a caller that comes late to the line behind a call that
 // hangs is not sent away with those who have waited as long as they may.
 func TestLateCallersHaveTheirTime(t *testing.T) {
-	const timeout = 2 * time.Second
+	const timeout = 4 * time.Second
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: timeout})
 	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)

@@ -100,7 +100,7 @@ func listen(t *testing.T, app *fiber.App) (url string) {
 	served := make(chan error)
 	go func() { served <- app.Listener(ln, fiber.ListenConfig{DisableStartupMessage: true}) }()
 	t.Cleanup(func() {
-		if err := errors.Join(app.ShutdownWithTimeout(time.Second), <-served); err != nil {
+		if err := errors.Join(app.ShutdownWithTimeout(time.Minute), <-served); err != nil {
 			t.Error(err)
 		}
 	})

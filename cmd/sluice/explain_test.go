@@ -35,7 +35,7 @@ var upFor = regexp.MustCompile(`(up|\d+s) +(last seen|this node)`)
 func TestExplainCommand(t *testing.T) {
 	for _, c := range []struct{ name, store string }{
 		{"memory", ""},
-		{"redis", "store: {redis: {url: redis://" + redistest.Start(t, redistest.Redis(t)).Addr + "}}\n"},
+		{"redis", "store: {redis: {url: " + redistest.Start(t, redistest.Redis(t)).URL() + "}}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startFile(t, c.store+fmt.Sprintf("upstream: %q\n", named(t))+explainRules, stopped)

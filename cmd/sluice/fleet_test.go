@@ -34,7 +34,7 @@ func TestStatusOfFleet(t *testing.T) {
 	for range 3 {
 		admin := freeport.Address(t)
 		file := filepath.Join(t.TempDir(), "sluice.yaml")
-		yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q}\nupstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: 5/h sliding-log, candidates: {few: 2/h sliding-log}}]\n", admin, upstream, "redis://"+server.Addr)
+		yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q}\nupstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: 5/h sliding-log, candidates: {few: 2/h sliding-log}}]\n", admin, upstream, server.URL())
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,8 @@ func TestKeySaysWhere(t *testing.T) {
 		}
 	}
 	server := redistest.Start(t, redistest.Redis(t))
-	s = startFile(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t), "redis://"+server.Addr)+keyRules)
+	s = startFile(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t), server.URL())+keyRules)
+	until(t, "what the other nodes have", func() bool { return !strings.Contains(ready(t, s).body, "overrides: as this node has them") })
 	out, _ := command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.admin)
 	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
 		t.Errorf("got\n%s\nwant %q", out, want)

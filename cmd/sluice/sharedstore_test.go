@@ -24,7 +24,7 @@ import (
 func TestStoreIsShared(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	passed, asked := 0, 0
-	starts(t, nil, []string{"--store", "redis://" + server.Addr, "--limit", "10/min sliding-log"}, func(t *testing.T, r *running) {
+	starts(t, nil, []string{"--store", server.URL(), "--limit", "10/min sliding-log"}, func(t *testing.T, r *running) {
 		for range 15 {
 			asked++
 			if a := r.get(t, "/?userId=u"); a.status == http.StatusOK {
@@ -43,9 +43,10 @@ func TestStoreIsShared(t *testing.T) {
 		if _, held := m[`sluice_keys{store="memory"}`]; held {
 			t.Error("sluice_keys is reported, though no key is held here")
 		}
-		if a := ready(t, r); a.status != http.StatusOK || !strings.HasPrefix(a.body, "ready\nstore: up\nconfig: ") {
-			t.Errorf("readyz: %d %q", a.status, a.body)
-		}
+		until(t, "it to have what other nodes have", func() bool {
+			a := ready(t, r)
+			return a.status == http.StatusOK && strings.HasPrefix(a.body, "ready\nstore: up\nconfig: ")
+		})
 		if want := "  store  redis://" + server.Addr + "; while it is unavailable requests are let through\n"; !strings.Contains(r.banner, want) {
 			t.Errorf("the banner %q lacks %q", r.banner, want)
 		}
@@ -69,13 +70,14 @@ func TestStoreOutage(t *testing.T) {
 		t.Run(c.policy, func(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
 			outer := t
-			starts(t, nil, []string{"--store", "redis://" + server.Addr, "--failure", c.policy, "--limit", "5/h sliding-log"}, func(t *testing.T, r *running) {
+			starts(t, nil, []string{"--store", server.URL(), "--failure", c.policy, "--limit", "5/h sliding-log"}, func(t *testing.T, r *running) {
 				user := "/?userId=" + filepath.Base(t.Name())
 				for range 4 {
 					if a := r.get(t, user); a.status != http.StatusOK {
 						t.Fatalf("status %d: %s", a.status, a.body)
 					}
 				}
+				until(t, "it to have what other nodes have", func() bool { return !strings.Contains(ready(t, r).body, "overrides: ") })
 				server.Kill(t)
 				counts := make(map[int]int)
 				for range asked {
@@ -114,7 +116,7 @@ func TestStoreOutage(t *testing.T) {
 func TestStoreAwayAtStart(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	server.Kill(t)
-	starts(t, nil, []string{"--store", "redis://" + server.Addr, "--limit", "2/h sliding-log"}, func(t *testing.T, r *running) {
+	starts(t, nil, []string{"--store", server.URL(), "--limit", "2/h sliding-log"}, func(t *testing.T, r *running) {
 		user := "/?userId=" + filepath.Base(t.Name())
 		for range 10 {
 			if a := r.get(t, user); a.status != http.StatusOK {

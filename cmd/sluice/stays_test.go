@@ -51,7 +51,7 @@ func TestStateOfBefore(t *testing.T) {
 // TestKeysOfBefore: states in Redis have the keys that older versions gave them.
 func TestKeysOfBefore(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	starts(t, nil, append([]string{"--store", "redis://" + server.Addr}, staying...), func(t *testing.T, r *running) {
+	starts(t, nil, append([]string{"--store", server.URL()}, staying...), func(t *testing.T, r *running) {
 		for _, path := range []string{"/?userId=u1", "/?userId=a%7Cb%25"} {
 			r.get(t, path, "X-A", "z")
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -73,7 +74,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestServeUntilStopped(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", freeport.Address(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,12 +60,9 @@ func stores(t *testing.T) []struct{ name, url string } {
 	for _, master := range redistest.StartCluster(t, redis, 3, true).Masters {
 		cluster = append(cluster, master.Addr)
 	}
-	// A busy machine may take longer than a node waits for a decision by default,
-	// and the nodes refuse what is not decided.
-	const patient = "?timeout=1s"
 	return []struct{ name, url string }{
-		{"single", "redis://" + redistest.Start(t, redis).Addr + patient},
-		{"cluster", "redis-cluster://" + strings.Join(cluster, ",") + patient},
+		{"single", redistest.Start(t, redis).URL()},
+		{"cluster", "redis-cluster://" + strings.Join(cluster, ",") + redistest.Patient},
 	}
 }
 
@@ -185,7 +182,7 @@ func TestClockOfANodeIsWrong(t *testing.T) {
 // spent, so that less may pass, by one for each connection, and never more.
 func TestKilledUnderLoad(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	f := startTest(t, anyNode, "redis://"+server.Addr, compiled)
+	f := startTest(t, anyNode, server.URL(), compiled)
 	const asked = 2 * quota
 	var seen atomic.Int64
 	reached, over := make(chan struct{}), make(chan struct{})

@@ -89,7 +89,7 @@ func (r running) await(t *testing.T, line string) {
 // TestTwoShareALimit: two processes admit what one may, and count it.
 func TestTwoShareALimit(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	a, b := start(t, "redis://"+redis.Addr), start(t, "redis://"+redis.Addr)
+	a, b := start(t, redis.URL()), start(t, redis.URL())
 	a.await(t, `sluice_store_up{store="redis"} 1`)
 	if got := a.passed(t, 75) + b.passed(t, 75); got != 100 {
 		t.Errorf("%d requests passed, want the 100 of an hour", got)
@@ -107,7 +107,7 @@ func TestTwoShareALimit(t *testing.T) {
 func TestRedisUnavailable(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	redis.Kill(t)
-	s := start(t, "redis://"+redis.Addr)
+	s := start(t, redis.URL())
 	if got := s.passed(t, 150); got != 100 {
 		t.Errorf("%d requests passed, want the 100 of an hour", got)
 	}

@@ -71,15 +71,15 @@ func raw(t *testing.T, server, text string) string {
 
 // both serves an upstream by either transport. Fresh has the next request to async take
 // a new connection: that what differs is net/http's race for one that the upstream has
-// just closed is not to be seen.
-func both(t *testing.T, upstream string) (async, sync string, fresh func()) {
+// just closed is not to be seen. An answer is awaited for so long.
+func both(t *testing.T, upstream string, timeout time.Duration) (async, sync string, fresh func()) {
 	t.Helper()
-	g, err := gateway.New(upstream, gateway.Options{ResponseTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})
+	g, err := gateway.New(upstream, gateway.Options{ResponseTimeout: timeout, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	async = serve(t, gateway.WithDeadlines(g, time.Minute), g.Close)
-	return async, front(t, upstream, gateway.Options{ResponseTimeout: time.Second, Sync: true}), g.Close
+	return async, front(t, upstream, gateway.Options{ResponseTimeout: timeout, Sync: true}), g.Close
 }
 
 // answersRaw is an upstream that answers each request with the bytes that its query
@@ -199,7 +199,7 @@ var rawAnswers = []string{
 func TestAlikeRaw(t *testing.T) {
 	log.SetOutput(io.Discard) // net/http's transport writes there what it was not asked for
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
-	async, sync, fresh := both(t, answersRaw(t, rawAnswers))
+	async, sync, fresh := both(t, answersRaw(t, rawAnswers), time.Minute)
 	for i, answer := range rawAnswers {
 		for _, line := range []string{"GET /close", "HEAD /close", "POST /close", "GET /keep", "HEAD /keep"} {
 			// With its key a POST may be sent again, like the rest: the end of a connection may
@@ -286,9 +286,13 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // upstream of net/http and from nginx.
 func TestAlike(t *testing.T) {
 	for name, upstream := range map[string]string{"net/http": serve(t, http.HandlerFunc(echo)), "nginx": startNginx(t)} {
-		async, sync, fresh := both(t, upstream)
+		patient, patientSync, fresh := both(t, upstream, time.Minute)
 		for _, text := range requests {
 			t.Run(name+" "+text[:min(len(text), 30)], func(t *testing.T) {
+				async, sync, fresh := patient, patientSync, fresh
+				if strings.HasPrefix(text, "GET /slow ") {
+					async, sync, fresh = both(t, upstream, time.Second)
+				}
 				if !strings.Contains(text, "Connection:") {
 					text += "Connection: close\r\n"
 				}

@@ -23,7 +23,8 @@ type Sentinel struct {
 }
 
 // StartSentinel starts a master, a replica and three sentinels of which two
-// must agree. They are stopped when the test ends.
+// must agree. They are stopped when the test ends. A master that a busy machine holds up
+// for some seconds stays one: see [Sentinel.Hasten].
 func StartSentinel(t testing.TB, b Binary) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Master: Start(t, b, "--repl-diskless-sync-delay", "0")}
@@ -33,7 +34,7 @@ func StartSentinel(t testing.TB, b Binary) *Sentinel {
 		n := newServer(t, b, freeport.Port(t), nil)
 		conf := write(t, n.Dir, "sentinel.conf", fmt.Sprintf(
 			"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s 127.0.0.1 %d 2\n"+
-				"sentinel down-after-milliseconds %[3]s 1000\nsentinel failover-timeout %[3]s 5000\n",
+				"sentinel down-after-milliseconds %[3]s 30000\nsentinel failover-timeout %[3]s 5000\n",
 			n.Port, n.Dir, MasterSet, s.Master.Port))
 		n.args = []string{conf, "--sentinel"}
 		n.Run(t)
@@ -43,6 +44,14 @@ func StartSentinel(t testing.TB, b Binary) *Sentinel {
 		waitInfo(t, n, "sentinel", fmt.Sprintf("master0:name=%s,status=ok,address=%s,slaves=1,sentinels=3", MasterSet, s.Master.Addr))
 	}
 	return s
+}
+
+// Hasten has the replica take the place of its master within seconds.
+func (s *Sentinel) Hasten(t testing.TB) {
+	t.Helper()
+	for _, n := range s.Sentinels {
+		do(t, n.Client(t), "SENTINEL", "SET", MasterSet, "down-after-milliseconds", "1000")
+	}
 }
 
 // Option returns how to connect to the master, whichever it is.

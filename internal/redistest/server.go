@@ -78,6 +78,14 @@ func Start(t testing.TB, b Binary, args ...string) *Server {
 	return s
 }
 
+// Patient is what the URL of a store has in tests of anything but its timeouts: a process
+// that a busy machine holds up for longer than a decision waits by default decides without
+// the store, as it should.
+const Patient = "?timeout=1s"
+
+// URL returns the URL of a server without TLS, as [Patient] as can be.
+func (s *Server) URL() string { return "redis://" + s.Addr + Patient }
+
 func newServer(t testing.TB, b Binary, port int, args []string) *Server {
 	t.Helper()
 	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Port: port, Dir: t.TempDir(), binary: b}

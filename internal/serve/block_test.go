@@ -25,7 +25,7 @@ func onBothStores(t *testing.T, run func(t *testing.T, store string)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { run(t, "") })
 	t.Run("redis", func(t *testing.T) {
-		run(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", redistest.Start(t, redistest.Redis(t)).Addr))
+		run(t, fmt.Sprintf("store: {redis: {url: %q}}\n", redistest.Start(t, redistest.Redis(t)).URL()))
 	})
 }
 
@@ -128,7 +128,7 @@ func TestBlockEnds(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		server := redistest.Start(t, redistest.Redis(t))
-		s := start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: \"redis://%s\"}}\n"+rule, named(t, "up"), server.Addr, "100ms", "1s", "100ms"))
+		s := start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n"+rule, named(t, "up"), server.URL(), "100ms", "1s", "100ms"))
 		until(t, "a block", func() bool { return s.get(t, "/").header.Get("Ratelimit") == `"api/block.100ms";r=0;t=1` })
 		until(t, "its end", func() bool { return s.get(t, "/").status == 200 })
 	})

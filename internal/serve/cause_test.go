@@ -44,7 +44,7 @@ func TestStoreCause(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
-			r := start(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\nrules: [{name: a, by: query.userId, limits: 5/h sliding-log}]\n", server.Addr))
+			r := start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, by: query.userId, limits: 5/h sliding-log}]\n", server.URL()))
 			if a := r.get(t, "/?userId=u"); a.status != http.StatusOK {
 				t.Fatalf("status %d: %s", a.status, a.body)
 			}

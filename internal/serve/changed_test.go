@@ -87,8 +87,8 @@ func TestNodesOfTwoVersions(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	up := named(t, "up")
 	node := func(quota int) *running {
-		return start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: \"redis://%s\"}}\nrules: [{name: api, by: header.X-User, limits: \"api: %d/s burst 1\"}]\n",
-			up, server.Addr, quota))
+		return start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: \"api: %d/s burst 1\"}]\n",
+			up, server.URL(), quota))
 	}
 	nodes := []*running{node(10), node(12)}
 	const lower, higher = time.Second / 10, time.Second / 12

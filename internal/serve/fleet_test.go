@@ -94,7 +94,7 @@ func allFull(t *testing.T, n int64, all ...*running) {
 // changed what.
 func TestFleetOverride(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	url := "redis://" + redis.Addr
+	url := redis.URL()
 	all := nodes(t, url, 3)
 	first := all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
 	if first.ThisNodeOnly || first.Version == "" || first.Replaced != nil || first.Key.Limits[0].Full != 100 {
@@ -140,7 +140,7 @@ func TestFleetOutage(t *testing.T) {
 	client := redis.Client(t)
 	network := redistest.StartProxy(t, redis.Addr)
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	a, b := node(t, "redis://"+redis.Addr), node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *Options) { o.Overrides = file })
+	a, b := node(t, redis.URL()), node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *Options) { o.Overrides = file })
 	b.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, a, b)
 
@@ -196,7 +196,7 @@ func TestFleetOutage(t *testing.T) {
 func TestFleetDissolved(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	kept := func(o *Options) { o.Overrides = file }
-	r := node(t, "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, kept)
+	r := node(t, redistest.Start(t, redistest.Redis(t)).URL(), kept)
 	r.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
 	r.end(t)
 	r = start(t, fleetRules, kept)
@@ -213,7 +213,7 @@ func TestFleetDissolved(t *testing.T) {
 // the nodes have.
 func TestFleetRestartedStore(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	all := nodes(t, "redis://"+redis.Addr, 2)
+	all := nodes(t, redis.URL(), 2)
 	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
 	redis.Kill(t)
@@ -223,10 +223,10 @@ func TestFleetRestartedStore(t *testing.T) {
 		n, err := client.Do(t.Context(), client.B().Hlen().Key("sluice{fleet}!overrides").Build()).AsInt64()
 		return err == nil && n == 2
 	})
-	allFull(t, 100, append(all, node(t, "redis://"+redis.Addr))...)
+	allFull(t, 100, append(all, node(t, redis.URL()))...)
 	// What the store evicts is put back, too.
 	evict(t, client)
-	allFull(t, 100, append(all, node(t, "redis://"+redis.Addr))...)
+	allFull(t, 100, append(all, node(t, redis.URL()))...)
 }
 
 // evict fills the server until it forgets the overrides.
@@ -256,6 +256,7 @@ func evict(t *testing.T, client rueidis.Client) {
 // one can be made.
 func TestFleetFailover(t *testing.T) {
 	s := redistest.StartSentinel(t, redistest.Redis(t))
+	s.Hasten(t)
 	all := nodes(t, fmt.Sprintf("redis-sentinel://%s,%s,%s/%s", s.Sentinels[0].Addr, s.Sentinels[1].Addr, s.Sentinels[2].Addr, redistest.MasterSet), 2)
 	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
@@ -272,7 +273,7 @@ func TestFleetFailover(t *testing.T) {
 func TestFleetReset(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	const rules = "rules: [{name: api, by: header.X-User, limits: 100/h sliding-log, lease: {units: 20, ttl: 30s}}]\n"
-	yaml := fmt.Sprintf("store: {redis: {url: %q}}\n", "redis://"+redis.Addr) + rules
+	yaml := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL()) + rules
 	a, b := start(t, yaml), start(t, yaml)
 	take := func(r *running) int { return r.get(t, "/?userId=u", "X-User", "ada").status }
 	for range 4 {
@@ -313,7 +314,7 @@ func TestFleetReset(t *testing.T) {
 // there as unused, and holds when the rules have it.
 func TestFleetConfigurations(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	store := fmt.Sprintf("store: {redis: {url: %q}}\n", "redis://"+redis.Addr)
+	store := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL())
 	a := start(t, store+fleetRules)
 	b := start(t, store+"rules: [{name: other, by: ip, limits: 3/h}]\n")
 	a.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
@@ -333,7 +334,7 @@ func TestFleetConfigurations(t *testing.T) {
 // and all nodes have one of those that were made.
 func TestFleetOperatorsAtOnce(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	all := nodes(t, "redis://"+redis.Addr, 3)
+	all := nodes(t, redis.URL(), 3)
 	allFull(t, 3, all...)
 	var mu sync.Mutex
 	var made []int64

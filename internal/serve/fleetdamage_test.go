@@ -38,7 +38,7 @@ func TestFleetOldRights(t *testing.T) {
 	if err := os.WriteFile(file, []byte("pw"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := node(t, "redis://sluice@"+redis.Addr+"?password_file="+file)
+	r := node(t, "redis://sluice@"+redis.Addr+redistest.Patient+"&password_file="+file)
 	if !within(func() bool { return strings.Contains(r.logs.String(), "NOPERM") }) {
 		t.Errorf("the log does not say so:\n%s", r.logs.String())
 	}
@@ -57,7 +57,7 @@ func TestFleetAllRestarted(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	kept := func(o *Options) { o.Overrides = file }
-	a := node(t, "redis://"+redis.Addr, kept)
+	a := node(t, redis.URL(), kept)
 	until(t, "a change for all", func() bool {
 		a, _ := a.tell(t, http.MethodPut, `, "limits": ["50/h"]`)
 		return a.status == http.StatusOK
@@ -68,14 +68,14 @@ func TestFleetAllRestarted(t *testing.T) {
 	a.end(t)
 	redis.Kill(t)
 	redis.Run(t)
-	a = node(t, "redis://"+redis.Addr, kept)
+	a = node(t, redis.URL(), kept)
 	allFull(t, 99, a)
-	got, done := a.tell(t, http.MethodDelete, "")
-	t.Logf("the removal: %d, version %q, this node only %v, full %d", got.status, done.Version, done.ThisNodeOnly, done.Key.Limits[0].Full)
+	done := a.mustTell(t, http.MethodDelete, "")
+	t.Logf("the removal: version %q, this node only %v, full %d", done.Version, done.ThisNodeOnly, done.Key.Limits[0].Full)
 	if !within(func() bool { return a.full(t) == 3 }) {
 		t.Errorf("the key has %d units after its override was removed", a.full(t))
 	}
-	got, _ = a.tell(t, http.MethodDelete, "")
+	got, _ := a.tell(t, http.MethodDelete, "")
 	t.Logf("again: %d %.300s", got.status, got.body)
 	if !within(func() bool { return a.full(t) == 3 }) {
 		t.Errorf("the key has %d units after its override was removed again", a.full(t))

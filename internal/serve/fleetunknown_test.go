@@ -17,17 +17,20 @@ import (
 func TestFleetUnknown(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
-	a := node(t, "redis://"+redis.Addr)
+	a := node(t, redis.URL())
 	until(t, "a change for all", func() bool {
 		got, _ := a.tell(t, http.MethodPut, `, "limits": ["50/h"]`)
 		return got.status == http.StatusOK
 	})
-	if err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "PAUSE", "1600", "WRITE").Build()).Error(); err != nil {
+	if err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "PAUSE", "60000", "WRITE").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	got, _ := a.tell(t, http.MethodPut, `, "limits": ["100/h"]`)
 	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "not known whether") {
 		t.Fatalf("during the pause: %d %s", got.status, got.body)
+	}
+	if err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "UNPAUSE").Build()).Error(); err != nil {
+		t.Fatal(err)
 	}
 	allFull(t, 100, a)
 	until(t, "the change to be listed", func() bool {
@@ -43,7 +46,7 @@ func TestFleetUnknown(t *testing.T) {
 // active.
 func TestFleetReload(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	store := fmt.Sprintf("store: {redis: {url: %q}}\n", "redis://"+redis.Addr)
+	store := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL())
 	a, b := start(t, store+fleetRules), start(t, store+fleetRules)
 	const n = 80
 	done := make(chan struct{})

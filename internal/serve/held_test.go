@@ -26,7 +26,7 @@ func TestMaxWait(t *testing.T) {
   - {name: long, match: {query: {rule: long}}, limits: 20/h burst 1, max_wait: 1h}
 `
 	server := redistest.Start(t, redistest.Redis(t))
-	for name, store := range map[string]string{"memory": "", "redis": "store: {redis: {url: \"redis://" + server.Addr + "\"}}\n"} {
+	for name, store := range map[string]string{"memory": "", "redis": "store: {redis: {url: " + server.URL() + "}}\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, store+rules)
@@ -57,7 +57,14 @@ func TestMaxWait(t *testing.T) {
 					}
 				})
 			}
-			<-full
+			until(t, "one to find no place", func() bool {
+				select {
+				case <-full:
+					return true
+				default:
+					return false
+				}
+			})
 			before := s.hash(t)
 			s.write(t, "max_delayed: 2\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
 			s.again <- syscall.SIGHUP

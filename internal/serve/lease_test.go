@@ -16,7 +16,7 @@ func leased(t *testing.T, store, lease string) string {
 	t.Helper()
 	return fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: "redis://%s?timeout=1s"}}
+store: {redis: {url: %q}}
 rules:
   - {name: hot, failure: closed, limits: 1000/h sliding-log%s}
 `, named(t, "up"), store, lease)
@@ -49,7 +49,7 @@ func spend(t *testing.T, s *running, n int) (passed int) {
 // what one of them has in hand when it stops, the other can spend.
 func TestLease(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	yaml := leased(t, server.Addr, ", lease: {ttl: 10s, units: 100}")
+	yaml := leased(t, server.URL(), ", lease: {ttl: 10s, units: 100}")
 	first, second := start(t, yaml), start(t, yaml)
 	passed := spend(t, first, 100)
 	until(t, "units in hand", func() bool {
@@ -78,13 +78,13 @@ func TestLease(t *testing.T) {
 // key has spent.
 func TestLeaseChanges(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s := start(t, leased(t, server.Addr, ""))
+	s := start(t, leased(t, server.URL(), ""))
 	passed := spend(t, s, 100)
 	for i, lease := range []string{
 		", lease: true", ", lease: {ttl: 20s, units: 50}", "", ", lease: {ttl: 1s, units: 50}", ", lease: {ttl: 1s, units: 5, nodes: 3}", "",
 	} {
 		before := s.hash(t)
-		s.change(t, leased(t, server.Addr, lease), "version ")
+		s.change(t, leased(t, server.URL(), lease), "version ")
 		until(t, "the change", func() bool { return s.hash(t) != before })
 		asked := s.metrics(t)[`sluice_lease_store_calls_total{store="redis"}`]
 		passed += spend(t, s, 100)

@@ -24,7 +24,7 @@ import (
 func TestLinesAreCounts(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { linesAreCounts(t, "") })
 	t.Run("redis", func(t *testing.T) {
-		linesAreCounts(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", redistest.Start(t, redistest.Redis(t)).Addr))
+		linesAreCounts(t, fmt.Sprintf("store: {redis: {url: %q}}\n", redistest.Start(t, redistest.Redis(t)).URL()))
 	})
 }
 

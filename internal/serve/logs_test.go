@@ -95,7 +95,7 @@ func say(t *testing.T, url, text, until string) net.Conn {
 func TestRequestsAreLogged(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { requestsAreLogged(t, "") })
 	t.Run("redis", func(t *testing.T) {
-		requestsAreLogged(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", redistest.Start(t, redistest.Redis(t)).Addr))
+		requestsAreLogged(t, fmt.Sprintf("store: {redis: {url: %q}}\n", redistest.Start(t, redistest.Redis(t)).URL()))
 	})
 }
 

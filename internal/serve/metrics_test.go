@@ -134,7 +134,7 @@ func busy(t *testing.T) *running {
 // busyShared returns a gateway with a shared store that has been asked.
 func busyShared(t *testing.T) *running {
 	t.Helper()
-	s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\nrules: [{name: a, limits: 1/h}]\n", redistest.Start(t, redistest.Redis(t)).Addr))
+	s := start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, limits: 1/h}]\n", redistest.Start(t, redistest.Redis(t)).URL()))
 	s.get(t, "/")
 	return s
 }

@@ -40,7 +40,7 @@ func (r *running) giveUp(t *testing.T) {
 func TestOutageLog(t *testing.T) {
 	const want = `meanwhile="requests are refused"`
 	server := redistest.Start(t, redistest.Redis(t))
-	yaml := fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\nrules: [{name: a, limits: 1000/min, failure: closed}]\n", server.Addr)
+	yaml := fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, limits: 1000/min, failure: closed}]\n", server.URL())
 	s := start(t, yaml)
 	server.Kill(t)
 	s.giveUp(t)

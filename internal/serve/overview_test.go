@@ -203,7 +203,7 @@ upstream: %q
 rules:
   - {name: slow, match: {path: /slow}, by: header.X-User, limits: 20/s leaky-bucket burst 5}
   - {name: lax, match: {path: /lax}, limits: {soft: 1/h sliding-log, grace: 5/h sliding-log}}
-`, named(t, "up")))
+`, named(t, "up")), stopped)
 	for range 2 {
 		s.get(t, "/slow", "X-User", "ada")
 		s.get(t, "/lax")

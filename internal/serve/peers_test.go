@@ -29,7 +29,7 @@ const viewRules = `
 // nodesOf starts gateways of a fleet, which has a file.
 func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes []*running) {
 	t.Helper()
-	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", named(t, "up"), "redis://"+server.Addr, rules)
+	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", named(t, "up"), server.URL(), rules)
 	for range n {
 		nodes = append(nodes, start(t, file))
 	}
@@ -255,7 +255,7 @@ func TestFleetOld(t *testing.T) {
 // heartbeatOf counts nodes among those that share the store, as each node counts itself.
 func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{})
+	s, err := redisstore.Open(t.Context(), server.URL(), redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestStopsBesideAReload(t *testing.T) {
 	var stuck atomic.Bool
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
-	s := start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *Options) {
+	s := start(t, fmt.Sprintf("admin: off\nstore: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *Options) {
 		o.Now = func() time.Time {
 			if stuck.CompareAndSwap(true, false) { // no request comes: it is the reload that asks
 				close(asked)
@@ -93,7 +93,7 @@ func TestStopsBesideAReload(t *testing.T) {
 	})
 	s.get(t, "/")
 	stuck.Store(true)
-	s.write(t, "rules: [{name: a, limits: 2000/min}]\n")
+	s.write(t, "admin: off\nrules: [{name: a, limits: 2000/min}]\n")
 	s.again <- syscall.SIGHUP
 	<-asked
 	s.end(t)

@@ -130,9 +130,9 @@ func TestPlatformsOnRedis(t *testing.T) {
 			t.Parallel()
 			s := start(t, fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: "redis://%s", prefix: %s}}
+store: {redis: {url: %q, prefix: %s}}
 rules: [{name: a, by: ip, cost: {request_header: X-Cost, most: 1000000}, like: %s}]
-`, named(t, "up"), server.Addr, p.Name, p.Name))
+`, named(t, "up"), server.URL(), p.Name, p.Name))
 			full := p.Limits[0].Full()
 			for _, l := range p.Limits {
 				full = min(full, l.Full())

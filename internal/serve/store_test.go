@@ -26,12 +26,12 @@ func TestGatewaysShareAStore(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	yaml := fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: "redis://%s", prefix: site}}
+store: {redis: {url: %q, prefix: site}}
 rules:
   - {name: shared, match: {path: /shared}, limits: 10/min sliding-log}
   - {name: guarded, match: {path: /guarded}, limits: 1000/min, failure: closed}
   - {name: seat, match: {path: /seat}, by: ip, in_flight: 5}
-`, named(t, "up"), server.Addr)
+`, named(t, "up"), server.URL())
 	fleet := []*running{start(t, yaml), start(t, yaml)}
 	passed := 0
 	for i := range 30 {
@@ -108,12 +108,12 @@ func TestSlotsInAnOutage(t *testing.T) {
 	})
 	s := start(t, fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: "redis://%s"}}
+store: {redis: {url: %q}}
 rules:
   - {name: guarded, match: {path: /guarded}, in_flight: 1, failure: closed}
   - {name: local, match: {path: /local}, in_flight: 1, failure: local}
   - {name: open, match: {path: /open}, in_flight: 1}
-`, up, server.Addr))
+`, up, server.URL()))
 	got := make(chan answer, 1)
 	go func() { got <- s.get(t, "/guarded") }()
 	<-arrived
@@ -158,14 +158,14 @@ func TestStores(t *testing.T) {
 			for _, s := range redistest.StartSentinel(t, b).Sentinels {
 				hosts = append(hosts, s.Addr)
 			}
-			return "redis-sentinel://" + strings.Join(hosts, ",") + "/" + redistest.MasterSet
+			return "redis-sentinel://" + strings.Join(hosts, ",") + "/" + redistest.MasterSet + redistest.Patient
 		}},
 		{"cluster", func(t *testing.T) string {
 			var hosts []string
 			for _, s := range redistest.StartCluster(t, b, 3, false).Masters {
 				hosts = append(hosts, s.Addr)
 			}
-			return "redis-cluster://" + strings.Join(hosts, ",") + "?prefix=site"
+			return "redis-cluster://" + strings.Join(hosts, ",") + redistest.Patient + "&prefix=site"
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 func TestPlanWithoutLimits(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	rules := "  - {name: api, by: claim.sub, limits: 1/day fixed-window, failure: closed, tiers: {by: claim.plan, limits: {pro: 2/day, vip: none}}}\n"
-	store := "store: {redis: {url: \"redis://" + redis.Addr + "\"}}\n"
+	store := "store: {redis: {url: " + redis.URL() + "}}\n"
 	s := startWithTokens(t, "", rules+store)
 	as := func(claims string) []string {
 		return []string{"Authorization", "Bearer " + tokenOf(tokenSecret, claims)}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const (
@@ -57,6 +58,9 @@ rules: [{name: held, match: {path: /held}, by: ip, limits: 1/min leaky-bucket bu
 			in := bufio.NewReader(other)
 			serve := func() int {
 				t.Helper()
+				if err := other.SetDeadline(time.Now().Add(patience)); err != nil { // the crowd may take longer
+					t.Fatal(err)
+				}
 				if _, err := io.WriteString(other, "GET /other HTTP/1.1\r\nHost: x\r\nX-Row: other\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}

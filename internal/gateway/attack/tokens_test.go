@@ -24,6 +24,7 @@ func TestTokens(t *testing.T) {
 	ours, theirs := newIssuer(t), newIssuer(t)
 	fetched := listener(t)
 	der, text := ours.public(t)
+	program(t) // making it may take longer than some of these times
 	now := time.Now().Unix()
 	claims := func(changes string) string {
 		all := map[string]any{"iss": "login", "aud": "api", "sub": "ada", "plan": "pro", "exp": now + 3600}

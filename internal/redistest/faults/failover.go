@@ -106,6 +106,7 @@ func waitMaster(t *testing.T, s *redistest.Server) {
 // sentinels name it: before that no client can know.
 func sentinelFailover(t *testing.T) *stage {
 	s := redistest.StartSentinel(t, redistest.Redis(t))
+	s.Hasten(t)
 	var addresses []string
 	for _, n := range s.Sentinels {
 		addresses = append(addresses, n.Addr)
@@ -140,6 +141,7 @@ func sentinelFailover(t *testing.T) *stage {
 // is whole, as each of its servers says that a client may ask.
 func clusterFailover(t *testing.T) *stage {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, true)
+	c.Hasten(t)
 	p := &pair{master: c.Masters[0], replica: c.Replicas[0]}
 	g := &stage{url: clusterURL(c)}
 	g.strike = func(rigs []*rig) sluice.Instant {

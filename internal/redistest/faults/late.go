@@ -90,7 +90,11 @@ func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
-					s := c.stack(t, names, proxy.Addr, name, remote.Options{Policy: sluice.FailClosed, Failures: 1000})
+					opts := remote.Options{Policy: sluice.FailClosed, Failures: 1000}
+					if leaves {
+						opts.Timeout = time.Minute // not both at once
+					}
+					s := c.stack(t, names, proxy.Addr, name, opts)
 					leased, log, other := storekit.Plan(t, "leased", "100/h sliding-log"), storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
 					two := one(log, sluice.OpTake, 3)
 					two.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 2}}

@@ -36,6 +36,7 @@ const (
 type rig struct {
 	policy           sluice.Failure
 	redis            Store
+	patient          Store // asks when the load is over, and may wait; nil until then
 	witness          *witness
 	store            *remote.Store
 	hot, meter       *sluice.Limiter
@@ -58,6 +59,7 @@ type rig struct {
 	odd      atomic.Int64 // errors that no policy explains
 	longest  atomic.Int64 // ns of a call
 	slow     atomic.Int64 // calls that took longer than the usual deadline
+	late     atomic.Int64 // ns by which a goroutine was woken late at most
 	lastOdd  atomic.Value
 
 	mu       sync.Mutex
@@ -127,6 +129,7 @@ func (r *rig) place(t *testing.T, g *stage, lim *sluice.Limiter) string {
 func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
+	r.group.Go(func() { r.noteLate(ctx) })
 	for range workers {
 		r.group.Go(func() {
 			tick := time.NewTicker(5 * time.Millisecond)
@@ -140,6 +143,16 @@ func (r *rig) start() {
 				r.press() //nolint:contextcheck // the deadline is the store's: no call may end because the load does
 			}
 		})
+	}
+}
+
+// noteLate notes how late the machine wakes who sleeps: no call can be sooner.
+func (r *rig) noteLate(ctx context.Context) {
+	const rest = 5 * time.Millisecond
+	for ctx.Err() == nil {
+		began := time.Now()
+		<-time.After(rest)
+		r.late.Store(max(r.late.Load(), int64(time.Since(began)-rest)))
 	}
 }
 
@@ -254,7 +267,11 @@ func awaitStore(t *testing.T, rigs []*rig) {
 // close ends the stores.
 func (r *rig) close(t *testing.T) {
 	t.Helper()
-	if err := errors.Join(r.store.Close(), r.redis.Close()); err != nil {
+	err := errors.Join(r.store.Close(), r.redis.Close())
+	if r.patient != nil {
+		err = errors.Join(err, r.patient.Close())
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }
@@ -266,7 +283,7 @@ func (r *rig) spent(t *testing.T, lim *sluice.Limiter) int64 {
 	if lim == r.meter {
 		key = r.meterKey
 	}
-	return storekit.Spent(t, r.redis, lim.Plan(), key)
+	return storekit.Spent(t, r.patient, lim.Plan(), key)
 }
 
 // waitFor asks until is says that it is so.

@@ -26,7 +26,7 @@ func serve(t *testing.T, f *feed.Feed) string {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	}))
-	s.Config.ReadTimeout, s.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond // which must not end a feed
+	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second // which must not end a feed
 	s.Start()
 	t.Cleanup(s.Close)
 	t.Cleanup(f.Close)
@@ -102,7 +102,7 @@ func TestFeed(t *testing.T) {
 		t.Errorf("a third page: %d", third.status)
 	}
 	for range 3 { // longer than the timeouts
-		<-time.After(30 * time.Millisecond)
+		<-time.After(600 * time.Millisecond)
 		f.Send([]byte("data: one\n\n"))
 		for _, p := range []*page{first, second} {
 			if got := p.next(t); got != "data: one" {

