@@ -4,12 +4,41 @@
 package memstore_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
+
+// TestSumBeyondAWord: sub-windows that together count 2^63 and more, by denials, count in
+// full, and a snapshot holds them.
+func TestSumBeyondAWord(t *testing.T) {
+	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
+	o := memstore.Options{MaxKeys: 16, Now: func() time.Time { return now }}
+	s := memstore.New(o)
+	const text = "9007199254740991/1024s sliding-counter count-denied sub-windows 1024"
+	l := storekit.Limiter(t, s, "scope", text)
+	for i := range 1100 {
+		if d, err := l.Take(t.Context(), "k", sluice.MaxQuota); err != nil || d.Allowed != (i == 0) || d.Remaining != 0 {
+			t.Fatalf("take %d: %+v, %v", i, d, err)
+		}
+		if i%50 == 1 {
+			var saved bytes.Buffer
+			if err := s.Snapshot(&saved); err != nil {
+				t.Fatal(err)
+			}
+			s = memstore.New(o)
+			if err := s.Restore(&saved); err != nil {
+				t.Fatal(err)
+			}
+			l = storekit.Limiter(t, s, "scope", text)
+		}
+		now = now.Add(time.Second)
+	}
+}
 
 // TestSumBeyondASlot: sub-windows that together count more than a slot has room for, by
 // denials, still count in full, until they are out of sight.

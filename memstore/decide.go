@@ -107,6 +107,9 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uin
 	if ser := v.series; ser.words.Load() != v || ser.sizes.Load() != 0 || !ser.alone(now) {
 		return false
 	}
+	if a := sh.words.array.Load(); a != nil && a.generation != s.registry.generation.Load() {
+		sh.rebuildWords(now, now) // else it would be so with each take of an idle key
+	}
 	id := identity(hash, termMask(t.ID))
 	var state algo.State
 	word, live := sh.word(t, id, now, &state)

@@ -180,8 +180,8 @@ func (p *place) store(it *algo.Item, now int64, keep pins) {
 	}
 	v := p.writer(s, now)
 	if p.keepsWord(v, s) {
-		if p.ranks > 0 {
-			p.shard.forget(p.sizes[0], p.rank(0))
+		if v.series.sizes.Load() != 0 {
+			p.shard.forgetOthers(sizeWord, p.rank(0), now)
 		}
 		if id := v.term.ID; p.word != 0 && p.owner != id {
 			p.shard.forgetWord(p.wordOf(p.owner))
@@ -198,9 +198,6 @@ func (p *place) store(it *algo.Item, now int64, keep pins) {
 	}
 	if p.word != 0 {
 		p.shard.forgetWord(p.wordOf(p.owner))
-	}
-	if p.ranks > 0 && p.sizes[0] != sizeOf(v, s) {
-		p.shard.forget(p.sizes[0], p.rank(0))
 	}
 	p.storeSlot(0, v, s, now, 0, keep)
 }

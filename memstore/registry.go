@@ -21,8 +21,8 @@ type registry struct {
 	versions sync.Map // of the ID of a term to *version
 	series   sync.Map // of the Series of a term to *series
 
-	// generation changes when a series is forgotten: a word from before that
-	// does not come to life again.
+	// generation changes when a series is forgotten, or has a second limit: a word from
+	// before that does not come to life again.
 	generation atomic.Uint64
 
 	byIndex atomic.Pointer[[]*version] // the first is nil: no version
@@ -173,7 +173,9 @@ func (r *registry) insert(scope string, t *sluice.Term, now int64) *version {
 	if ser.words.Load() == nil && sizeOfForm(t) == sizeWord {
 		ser.words.Store(v)
 	}
-	ser.count.Add(1)
+	if ser.count.Add(1) == 2 {
+		r.generation.Add(1) // from now on a balance begins with what others can have used of it
+	}
 	r.known++
 	r.versions.Store(t.ID, v)
 	return v

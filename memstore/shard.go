@@ -135,10 +135,29 @@ func (sh *shard) ring(t *table, i int) []uint64 {
 
 // store keeps the state of id, written by v, in a slot, and returns it.
 func (sh *shard) store(size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
+	sh.forgetOthers(size, id, now)
 	sh.storeAt(sh.tables[size].find(id), size, id, now, v, s, c, flags, keep)
 }
 
-// storeAt is store where [table.find] has returned i.
+// forgetOthers drops what id has in slots of other sizes than one: mostly a state that is
+// idle at now, but at an instant before, which may be that of the next caller, would be
+// found in place of the one that is about to be stored.
+func (sh *shard) forgetOthers(size stateSize, id uint64, now int64) {
+	for f := range sh.tables {
+		t := &sh.tables[f]
+		if stateSize(f) == size {
+			continue
+		}
+		if i := t.find(id); i >= 0 {
+			if t.idle(i) <= now {
+				sh.latest = max(sh.latest, now)
+			}
+			sh.remove(t, i)
+		}
+	}
+}
+
+// storeAt is store where [table.find] has returned i, and other sizes have nothing.
 func (sh *shard) storeAt(i int, size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.soonest = min(sh.soonest, s.Idle)
 	t := &sh.tables[size]

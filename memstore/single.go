@@ -51,12 +51,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	case state.Idle <= now:
 		sh.remove(tab, i)
 	case tab.size != sizeOf(v, &state) || !tab.inRange(state.Idle):
-		c := tab.class(i).afterTake(denies, d)
-		if size := sizeOf(v, &state); tab.size != size {
-			sh.remove(tab, i)
-			tab = &sh.tables[size]
-		}
-		sh.store(tab.size, id, now, v, &state, c, 0, pins{id})
+		sh.store(sizeOf(v, &state), id, now, v, &state, tab.class(i).afterTake(denies, d), 0, pins{id})
 	default:
 		sh.soonest = min(sh.soonest, state.Idle)
 		if tab.size == sizeRing {
@@ -88,10 +83,11 @@ func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64,
 		if bit := uint32(1) << size; v.series.sizes.Load()&bit == 0 {
 			v.series.sizes.Or(bit)
 		}
-		if size != sizePair || pair >= 0 {
-			pair = sh.tables[size].find(id)
+		if c := used.afterTake(denies, d); size == sizePair && pair < 0 {
+			sh.storeAt(pair, size, id, now, v, &state, c, 0, pins{id})
+		} else {
+			sh.store(size, id, now, v, &state, c, 0, pins{id})
 		}
-		sh.storeAt(pair, size, id, now, v, &state, used.afterTake(denies, d), 0, pins{id})
 	}
 	return true
 }

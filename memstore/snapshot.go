@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
@@ -202,7 +203,9 @@ func (sw *snapshotWriter) limits(all []*version) {
 
 // fits reports whether a slot of a size can hold s, written by v.
 func fits(size stateSize, s *algo.State, v *version) bool {
-	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 || s.Since < 0 || s.Last < 0 {
+	// What the sub-windows of a counter have in common may be 2^63 and more.
+	counts := v != nil && v.term.Algorithm == sluice.SlidingCounter && size == sizeRing
+	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 && !counts || s.Since < 0 || s.Last < 0 {
 		return false
 	}
 	if s.B < 0 && (v == nil || s.B < -v.term.Credit || s.A != 0) {

@@ -245,7 +245,7 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 		low |= reserved
 	}
 	w[1] = packIdle(s.Idle, t.epoch, 0)
-	count := uint64(min(s.A, mostCount))<<countBits | high
+	count := min(uint64(s.A), mostCount)<<countBits | high
 	switch idle := t.idle(i); { // as it is read, should it be out of range
 	case balance(v):
 		low |= t.writeBalance(w, s, idle, high)
