@@ -35,10 +35,12 @@ type last struct {
 	looked map[string]*looked // rules; "": that somebody looks at all
 }
 
-// node is a node, and how many bytes its report takes.
+// node is a node, how many bytes its report takes, and since when something was looked at
+// when its report was last read before those of others.
 type node struct {
 	report.Seen
 	size int
+	late time.Time
 }
 
 // looked is since when something is looked at, by the store's clock, and when the store
@@ -176,7 +178,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 			continue
 		}
 		if old := l.nodes[s.ID]; old != nil {
-			s.Report, s.At, s.Fault, s.size = old.Report, old.At, old.Fault, old.size
+			s.Report, s.At, s.Fault, s.size, s.late = old.Report, old.At, old.Fault, old.size, old.late
 		}
 		nodes[s.ID] = s
 		at, _, ok := stamped(list[i+2])
@@ -185,7 +187,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 			s.Report, s.Fault, s.size = nil, nil, 0 // it is forgotten
 		case !at.Equal(s.At):
 			changed = append(changed, s.ID)
-			if s.At.Before(since) && !at.Before(since) {
+			if s.At.Before(since) && !at.Before(since) && s.late.Before(since) {
 				late = append(late, s.ID)
 			}
 		}
@@ -198,8 +200,11 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 	switch ahead := time.Until(l.taken); {
 	case ahead > pause(report.MostTogether):
 		return nil
-	case ahead > 0:
+	case ahead > 0: // once each: its text may say that it is older, and be long
 		changed = late
+		for _, id := range late {
+			nodes[id].late = since
+		}
 	}
 	if len(changed) == 0 {
 		return nil

@@ -101,8 +101,11 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if !send || !looked {
 		return
 	}
-	if bytes, err := n.publish(ctx, rules, t.Values[1]); err == nil {
-		n.nextSent = now.Add(max(sendEvery-fleet.Every/2, pause(bytes*max(int(n.live()), 1))/2))
+	if u, err := n.publish(ctx, rules, t.Values[1]); err == nil {
+		n.nextSent = now // where it was made in a tick before, it lacks what has come since
+		if !u.made.Before(now) {
+			n.nextSent = now.Add(max(sendEvery-fleet.Every/2, pause(len(u.data)*max(int(n.live()), 1))/2))
+		}
 	}
 }
 
@@ -137,15 +140,15 @@ func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err erro
 	return list[1:min(len(list), 1+report.MostLookedAt)], true, nil
 }
 
-// publish writes a report, and returns how many bytes that were.
-func (n *Peers) publish(ctx context.Context, rules []string, change string) (int, error) {
+// publish writes a report, and returns it.
+func (n *Peers) publish(ctx context.Context, rules []string, change string) (unsent, error) {
 	if u := &n.unsent; u.data == nil || time.Since(u.made) > lookFor {
 		*u = unsent{change: change, made: time.Now()}
 		r := n.Report(rules)
 		r.ID = n.id
 		var err error
 		if u.data, err = r.Encode(); err != nil {
-			return 0, err
+			return *u, err
 		}
 	}
 	u := n.unsent
@@ -153,7 +156,7 @@ func (n *Peers) publish(ctx context.Context, rules []string, change string) (int
 	if err == nil {
 		n.change, n.unsent = u.change, unsent{}
 	}
-	return len(u.data), err
+	return u, err
 }
 
 // Leave has this node forgotten, and nothing written any more.

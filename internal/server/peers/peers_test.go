@@ -220,7 +220,7 @@ func TestTickTooShort(t *testing.T) {
 	for i, c := range []struct {
 		change        string
 		made, written int
-	}{{"1", 1, 0}, {"2", 1, 1}, {"2", 2, 1}} {
+	}{{"1", 1, 0}, {"1", 1, 1}, {"1", 2, 1}, {"1", 2, 0}, {"2", 3, 1}} {
 		now := time.Now()
 		b.Part().Tick(ctx, fleet.Tick{Now: now, Values: []string{strconv.FormatInt(now.Add(time.Minute).UnixMicro(), 10), c.change}})
 		written, err := do(t, client, "HDEL", "sluice{fleet}!reports", "b").AsInt64()
@@ -231,9 +231,18 @@ func TestTickTooShort(t *testing.T) {
 	}
 }
 
-// TestReportThatIsNotThere: where a stranger claims a report that is not there, those of
-// others are read again as ever.
-func TestReportThatIsNotThere(t *testing.T) {
+// TestReportOfAStranger: where one claims a report that is not there, or is long and not the
+// one that it claims, those of others are read again as ever.
+func TestReportOfAStranger(t *testing.T) {
+	for name, size := range map[string]int{"not there": 0, "long, of another time": 200 << 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			readBeside(t, size)
+		})
+	}
+}
+
+func readBeside(t *testing.T, size int) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	a := join(t, "redis://"+server.Addr, "a", 2, small)
@@ -245,6 +254,9 @@ func TestReportThatIsNotThere(t *testing.T) {
 	stamp := fmt.Sprintf("%016d", time.Now().Add(5*time.Minute).UnixMicro())
 	do(t, client, "HSET", "sluice{fleet}!nodes", "STRANGER", stamp+string(line))
 	do(t, client, "HSET", "sluice{fleet}!reports", "at:STRANGER", stamp)
+	if size > 0 {
+		do(t, client, "HSET", "sluice{fleet}!reports", "STRANGER", strings.Repeat("0", 15)+"1"+strings.Repeat("x", size))
+	}
 	var last time.Time
 	for range 4 {
 		lookUntil(t, a, "b is read again", func(f *report.Fleet) bool {

@@ -40,7 +40,7 @@ func TestPage(t *testing.T) {
 	if got := b.text(t, "#headline"); !strings.HasPrefix(got, "Healthy. 50 % of requests denied") || !strings.HasSuffix(got, "most by api") {
 		t.Errorf("headline %q", got)
 	}
-	if got := b.text(t, "#rules tbody tr"); !strings.Contains(got, "3/h sliding-log by header.X-User") || !strings.Contains(got, "\t3\t6\t67 %\t") {
+	if got := b.text(t, "#rules tbody tr"); !strings.Contains(got, "3/hour sliding-log by header.X-User") || !strings.Contains(got, "\t3\t6\t67 %\t") {
 		t.Errorf("rule %q", got)
 	}
 	if got := b.text(t, "#key"); !strings.Contains(got, "Log in") || strings.Contains(b.text(t, "body"), "<img") {
@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 	}
 	b.click(t, "#rule button.link")
 	b.until(t, `document.querySelector(".state-of-key")?.innerText.includes("0 of 3")`)
-	if got := b.text(t, `#key [aria-label="Last decisions"]`); strings.Count(got, "denied 429") != 6 || strings.Count(got, "GET /api/x") != 9 || !strings.Contains(got, "3/h sliding-log") {
+	if got := b.text(t, `#key [aria-label="Last decisions"]`); strings.Count(got, "denied 429") != 6 || strings.Count(got, "GET /api/x") != 9 || !strings.Contains(got, "3/hour sliding-log") {
 		t.Errorf("last decisions %q", got)
 	}
 	b.click(t, ".state-of-key summary")
@@ -135,9 +135,9 @@ func TestReload(t *testing.T) {
 	b.show(t, g)
 	good := g.read(t, "sluice.yaml")
 	g.write(t, "sluice.yaml", strings.Replace(good, "3/h", "3/hour-or-so", 1))
-	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs a look") && document.querySelector("#notes").textContent.includes("minute-or-so")`)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs a look") && document.querySelector("#notes").textContent.includes("hour-or-so")`)
 	g.write(t, "sluice.yaml", strings.Replace(good, "3/h", "4/h", 1))
-	b.until(t, `document.querySelector("#headline").textContent.startsWith("Healthy") && document.querySelector("#rules").textContent.includes("4/h")`)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Healthy") && document.querySelector("#rules").textContent.includes("4/hour")`)
 }
 
 // TestHidden: a page that nobody sees asks nothing, and is as of now when it is
