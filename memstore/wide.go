@@ -75,9 +75,7 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 				continue
 			}
 			setAllowed(d, false, cost)
-			if room > 0 {
-				d.Remaining = room
-			}
+			d.Remaining = max(room, 0) // a swap that failed has left another
 			d.RetryAfter = min(d.ResetAfter, sluice.MaxRetryAfter)
 			return true
 		}

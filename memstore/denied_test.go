@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestNothingIsLeftOfWhatOthersTook: a take of a window that finds room, and is then
+// overtaken by one that takes all of it, does not say that something is left.
+func TestNothingIsLeftOfWhatOthersTook(t *testing.T) {
+	storekit.SkipRace(t) // it is about a few ns
+	const keys = 300_000
+	l := storekit.Limiter(t, memstore.New(memstore.Options{MaxKeys: 2 * keys}), "scope", "10/day fixed-window")
+	var there atomic.Int64
+	var group sync.WaitGroup
+	for _, rest := range []int64{1, 9} { // of 10, of which one is taken
+		group.Go(func() {
+			for i := range int64(keys) {
+				key := strconv.FormatInt(i, 10)
+				if rest == 1 {
+					if _, err := l.Take(t.Context(), key, 1); err != nil {
+						t.Error(err)
+					}
+				}
+				for there.Add(1); there.Load() < 2*(i+1); { // both at once
+					runtime.Gosched()
+				}
+				d, err := l.Take(t.Context(), key, rest)
+				if err != nil || !d.Allowed && rest == 1 && d.Remaining != 0 {
+					t.Errorf("of %d: %+v, %v", rest, d, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
