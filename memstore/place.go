@@ -84,6 +84,7 @@ func (p *place) loadWord(t *sluice.Term, now int64, s *algo.State) bool {
 		*s = algo.State{}
 		if word != 0 {
 			p.shard.forgetWord(at)
+			p.shard.latest = max(p.shard.latest, now)
 		}
 		return false
 	}
@@ -123,6 +124,9 @@ func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
 	for p.ranks < bounds.MaxForms {
 		t, i := p.shard.slot(sizeOfForm(p.term), p.rank(p.ranks), now)
 		if i < 0 {
+			if p.ranks > 0 { // it is idle, and cut off where the others are stored
+				p.shard.latest = max(p.shard.latest, now)
+			}
 			break
 		}
 		var s algo.State
@@ -176,6 +180,7 @@ func (p *place) store(it *algo.Item, now int64, keep pins) {
 	s := &it.State
 	if s.Idle <= now {
 		p.forgetAll()
+		p.shard.forgetOthers(sizeWord, p.rank(0), now) // nor does what was idle come to life
 		return
 	}
 	v := p.writer(s, now)

@@ -13,6 +13,50 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
+// TestWhatIsIdleStaysIdle: what one request has found idle is not dropped unseen by another
+// that has read the clock before, and waited: it reads the clock again.
+func TestWhatIsIdleStaysIdle(t *testing.T) {
+	at := func(after time.Duration) time.Time {
+		return time.UnixMicro(500_000 * time.Hour.Microseconds()).Add(after)
+	}
+	bucket, window, logged := "x: 1000/day burst 100", "x: 2/min fixed-window", "x: 2/min sliding-log"
+	for _, c := range []struct {
+		name    string
+		limits  []string // by which two units each are taken
+		between sluice.Op
+		cost    int64
+		of      int // under which of them
+	}{
+		{"a word that a look drops", []string{window}, sluice.OpPeek, 1, 0},
+		{"a form that another's take cuts off", []string{bucket, window}, sluice.OpTake, 1, 0},
+		{"a slot that is reset", []string{logged}, sluice.OpReset, 0, 0},
+	} {
+		var early bool
+		now := at(59 * time.Second)
+		s := memstore.New(memstore.Options{MaxKeys: 100, Now: func() time.Time {
+			if early { // once
+				early = false
+				return at(time.Minute - time.Microsecond)
+			}
+			return now
+		}})
+		var plans []*sluice.Plan
+		for _, l := range c.limits {
+			plans = append(plans, storekit.Plan(t, "s", l))
+			storekit.Take(t, s, storekit.Request(plans[len(plans)-1], "k", 2))
+		}
+		now = at(2 * time.Minute)
+		req := storekit.Request(plans[c.of], "k", c.cost)
+		req.Op = c.between
+		storekit.Take(t, s, req)
+		early, now = true, now.Add(time.Microsecond)
+		d := storekit.Take(t, s, storekit.Request(plans[len(plans)-1], "k", 2))
+		if !d.Allowed || d.At.Time().Before(at(time.Minute)) {
+			t.Errorf("%s: %+v", c.name, d)
+		}
+	}
+}
+
 // TestIdleWordOfTwo: a balance that was idle is a new one where another limit of the name is
 // known by then, of which receipts may come, whichever limit had it before.
 func TestIdleWordOfTwo(t *testing.T) {
