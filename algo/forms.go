@@ -172,7 +172,7 @@ func (it *Item) Pick(states []State) {
 // byForm orders limits of different forms.
 func byForm(a, b *sluice.Term) int {
 	return cmp.Or(
-		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Behind, b.Behind),
+		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Sub, b.Sub),
 		cmp.Compare(a.Refill, b.Refill), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Calendar, b.Calendar),
 		cmp.Compare(a.WarmUp, b.WarmUp), cmp.Compare(a.Rate.Num, b.Rate.Num), cmp.Compare(a.Rate.Den, b.Rate.Den),
 		cmp.Compare(a.WeekStart, b.WeekStart), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.From.String(), b.From.String()),
