@@ -131,12 +131,16 @@ func (h *halves) words(now int64) {
 	left := old.drop(now-resting, now, generation, h.bit)
 	from.used = left[0]
 	a := to.words.sized(to.words.want(left[1]), now, generation)
+	a.doubt = old.doubt
 	var words [wordsAtOnce]uint64
 	for i := range old.slots {
 		if i%wordsAtOnce == 0 {
 			old.seize(i, &words, 0, h.bit)
 		}
 		if word := words[i%wordsAtOnce]; word != 0 {
+			if old.generation != generation && word != busy {
+				a.doubt = max(a.doubt, old.idle(word))
+			}
 			a.adopt(old, i, word)
 			to.words.occupied++
 			to.room.count(classOf(word))

@@ -71,6 +71,8 @@ func (p *place) loadOne(it *algo.Item, now int64) bool {
 	p.ranks, p.sizes[0], p.class = 1, t.size, t.class(i)
 	if v.term.ID == it.Term.ID {
 		p.version, it.State.By = v, nil
+	} else {
+		p.lookUp(now) // it is known from now on, also if it writes nothing
 	}
 	return true
 }
@@ -179,12 +181,13 @@ func (p *place) store(it *algo.Item, now int64, keep pins) {
 	}
 	s := &it.State
 	if s.Idle <= now {
+		p.shard.latest = max(p.shard.latest, now)
 		p.forgetAll()
 		p.shard.forgetOthers(sizeWord, p.rank(0), now) // nor does what was idle come to life
 		return
 	}
 	v := p.writer(s, now)
-	if p.keepsWord(v, s) {
+	if p.keepsWord(v, s, now) {
 		if v.series.sizes.Load() != 0 {
 			p.shard.forgetOthers(sizeWord, p.rank(0), now)
 		}
@@ -216,9 +219,10 @@ func (p *place) writer(s *algo.State, now int64) *version {
 	return p.shard.registry.enter(p.scope, s.By, now)
 }
 
-// keepsWord reports whether s, written by v, is kept in a word.
-func (p *place) keepsWord(v *version, s *algo.State) bool {
-	return s.Plain() && !s.Reserved && s.A <= v.term.MostInWord() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
+// keepsWord reports whether s, written by v, is kept in a word: of a bucket that other
+// limits may use only where none can have, as a word is taken from again when it is idle.
+func (p *place) keepsWord(v *version, s *algo.State, now int64) bool {
+	return (v.term.Burst == 0 || v.series.alone(now)) && s.Plain() && !s.Reserved && s.A <= v.term.MostInWord() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
 }
 
 func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {
@@ -232,6 +236,7 @@ func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uin
 // storeAll keeps the states of a key that has several forms, or had.
 func (p *place) storeAll(it *algo.Item, now int64, keep pins) {
 	states := slices.DeleteFunc(it.Keep(nil), func(s algo.State) bool { return s.Idle <= now })
+	p.shard.latest = max(p.shard.latest, now) // as some may be idle
 	for i := range states {
 		states[i].Ring = slices.Clone(states[i].Ring) // forgetting frees what it lies in
 	}
@@ -240,7 +245,7 @@ func (p *place) storeAll(it *algo.Item, now int64, keep pins) {
 	for i := range states {
 		s := &states[i]
 		v := p.writer(s, now)
-		if len(states) == 1 && p.keepsWord(v, s) {
+		if len(states) == 1 && p.keepsWord(v, s, now) {
 			p.shard.storeWord(p.wordOf(v.term.ID), now, s, p.class, keep)
 			return
 		}

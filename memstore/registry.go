@@ -201,14 +201,14 @@ func (r *registry) index() uint32 {
 	return uint32(len(all) - 1)
 }
 
-// forget drops versions that no slot names. The one that may have words stays,
-// unless there are very many series and it was not looked up for longer than a
-// state lives. The caller holds mu.
+// forget drops versions that no slot names. The one that may have words stays, and the last
+// of a series, which knows its start, unless there are very many series and it was not
+// looked up for longer than a state lives. The caller holds mu.
 func (r *registry) forget(now int64) {
 	r.versions.Range(func(id, known any) bool {
 		v := known.(*version)
 		idle := now - v.used.Load()
-		if v.series.words.Load() == v && (r.kinds < manySeries || idle <= lifetime(v.term) || v.series.count.Load() > 1) {
+		if (v.series.words.Load() == v || v.series.count.Load() == 1) && (r.kinds < manySeries || idle <= lifetime(v.term) || v.series.count.Load() > 1) {
 			return true
 		}
 		if idle < 2e6 || !v.refs.CompareAndSwap(0, -1) { // used is noted once a second

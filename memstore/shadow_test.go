@@ -25,11 +25,13 @@ func TestWhatIsIdleStaysIdle(t *testing.T) {
 		limits  []string // by which two units each are taken
 		between sluice.Op
 		cost    int64
-		of      int // under which of them
+		of      int  // under which of them
+		allowed bool // two more, of the last limit
 	}{
-		{"a word that a look drops", []string{window}, sluice.OpPeek, 1, 0},
-		{"a form that another's take cuts off", []string{bucket, window}, sluice.OpTake, 1, 0},
-		{"a slot that is reset", []string{logged}, sluice.OpReset, 0, 0},
+		{"a word that a look drops", []string{window}, sluice.OpPeek, 1, 0, true},
+		{"a form that another's take cuts off", []string{bucket, window}, sluice.OpTake, 1, 0, true},
+		{"a slot that is reset", []string{logged}, sluice.OpReset, 0, 0, true},
+		{"a slot that another's take overwrites", []string{"x: 2/min sliding-counter", logged}, sluice.OpTake, 2, 0, false},
 	} {
 		var early bool
 		now := at(59 * time.Second)
@@ -51,7 +53,7 @@ func TestWhatIsIdleStaysIdle(t *testing.T) {
 		storekit.Take(t, s, req)
 		early, now = true, now.Add(time.Microsecond)
 		d := storekit.Take(t, s, storekit.Request(plans[len(plans)-1], "k", 2))
-		if !d.Allowed || d.At.Time().Before(at(time.Minute)) {
+		if d.Allowed != c.allowed || d.At.Time().Before(at(2*time.Minute)) {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 	}
@@ -60,31 +62,61 @@ func TestWhatIsIdleStaysIdle(t *testing.T) {
 // TestIdleWordOfTwo: a balance that was idle is a new one where another limit of the name is
 // known by then, of which receipts may come, whichever limit had it before.
 func TestIdleWordOfTwo(t *testing.T) {
-	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
-	s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
-	a, b := storekit.Plan(t, "scope", "x: 24/day burst 3"), storekit.Plan(t, "scope", "x: 48/day burst 2")
-	var got sluice.Decision
-	for _, x := range []struct {
+	type step struct {
 		after time.Duration
-		plan  *sluice.Plan
+		of    int // which limit
 		op    sluice.Op
+		key   string
 		cost  int64
-	}{
-		{0, a, sluice.OpTakeUpTo, 3},
-		{0, b, sluice.OpCharge, 3},
-		{0, a, sluice.OpTake, 3}, // denied
-		{0, a, sluice.OpAdd, 2},
-		{73*time.Minute + 42*time.Second, a, sluice.OpTake, 1},
-		{18*time.Minute + 25*time.Second, b, sluice.OpPeek, 2},
-	} {
-		now = now.Add(x.after)
-		req := storekit.Request(x.plan, "k", x.cost)
-		req.Op = x.op
-		got = storekit.Take(t, s, req)
 	}
-	// One unit of two is owed at 2/h, since 18:25.
-	if want := 11*time.Minute + 35*time.Second; got.RetryAfter != want {
-		t.Errorf("retry after %v, want %v", got.RetryAfter, want)
+	const slow, fast, other = 0, 1, 2 // 24/day burst 3, 48/day burst 2, another scope's
+	halves := func(n int) (list []step) {
+		for range n {
+			list = append(list, step{30 * time.Minute, slow, sluice.OpTake, "k", 1})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  time.Duration // retry after, behind the last
+	}{
+		"idle when the other comes to be known": {[]step{
+			{0, slow, sluice.OpTakeUpTo, "k", 3},
+			{0, fast, sluice.OpCharge, "k", 3},
+			{0, slow, sluice.OpTake, "k", 3}, // denied
+			{0, slow, sluice.OpAdd, "k", 2},
+			{73*time.Minute + 42*time.Second, slow, sluice.OpTake, "k", 1},
+			// One unit of two is owed at 2/h, since 18:25.
+			{18*time.Minute + 25*time.Second, fast, sluice.OpPeek, "k", 2},
+		}, 11*time.Minute + 35*time.Second},
+		"alive then, and where its array is replaced": {[]step{
+			{0, slow, sluice.OpTake, "k", 1},
+			{0, fast, sluice.OpPeek, "elsewhere", 1},
+			{0, other, sluice.OpTake, "z", 1},
+			{2 * time.Hour, slow, sluice.OpTake, "k", 3},
+			{90 * time.Minute, fast, sluice.OpPeek, "k", 2}, // three of three drain at 2/h
+		}, 0},
+		"written since then": {append(append([]step{
+			{0, slow, sluice.OpTake, "z", 1},
+			{0, fast, sluice.OpTake, "z", 1},
+			{0, other, sluice.OpTake, "z", 1},
+		}, halves(8)...),
+			step{5 * time.Hour, slow, sluice.OpTake, "k", 3},
+			step{90 * time.Minute, fast, sluice.OpPeek, "k", 2}), 0},
+	} {
+		now := time.UnixMicro(500_000 * time.Hour.Microseconds())
+		s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
+		plans := []*sluice.Plan{storekit.Plan(t, "scope", "x: 24/day burst 3"), storekit.Plan(t, "scope", "x: 48/day burst 2"), storekit.Plan(t, "other", "x: 5/min")}
+		var got sluice.Decision
+		for _, x := range c.steps {
+			now = now.Add(x.after)
+			req := storekit.Request(plans[x.of], x.key, x.cost)
+			req.Op = x.op
+			got = storekit.Take(t, s, req)
+		}
+		if got.RetryAfter != c.want {
+			t.Errorf("%s: retry after %v, want %v", name, got.RetryAfter, c.want)
+		}
 	}
 }
 

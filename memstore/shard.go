@@ -161,6 +161,9 @@ func (sh *shard) forgetOthers(size stateSize, id uint64, now int64) {
 func (sh *shard) storeAt(i int, size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.soonest = min(sh.soonest, s.Idle)
 	t := &sh.tables[size]
+	if i >= 0 && t.idle(i) <= now { // maybe one of another form, that is forgotten
+		sh.latest = max(sh.latest, now)
+	}
 	if i < 0 {
 		i = sh.insert(t, id, ^i, now, s.Idle, keep)
 	} else if !t.inRange(s.Idle) {

@@ -49,6 +49,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 			tab.setClass(i, denied)
 		}
 	case state.Idle <= now:
+		sh.latest = max(sh.latest, now)
 		sh.remove(tab, i)
 	case tab.size != sizeOf(v, &state) || !tab.inRange(state.Idle):
 		sh.store(sizeOf(v, &state), id, now, v, &state, tab.class(i).afterTake(denies, d), 0, pins{id})

@@ -57,7 +57,7 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // The snapshot holds the secret of the hash: a reader can make keys collide.
 func (s *Store) Snapshot(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable), reported: make(map[uint32]bool)}
+	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable), reported: make(map[*version]uint64)}
 	now := s.clock.now()
 	sw.buf = append(sw.buf, snapshotMagic...)
 	sw.buf = append(sw.buf, snapshotVersion)
@@ -89,8 +89,9 @@ type snapshotWriter struct {
 	crc hash.Hash64
 	buf []byte
 	err error
-	// reported are the indexes of the versions that have been written.
-	reported map[uint32]bool
+	// reported are the versions that have been written, with their numbers from 1 on: their
+	// indexes may be another's by the next shard.
+	reported map[*version]uint64
 }
 
 func (sw *snapshotWriter) flush() {
@@ -117,11 +118,11 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 			}
 			var s algo.State
 			v := sh.read(t, i, &s)
-			if v != nil && !sw.reported[v.index] {
+			if v != nil && sw.reported[v] == 0 {
 				sw.limit(v)
 				entries++
 			}
-			sw.state(t.size.written(), t.id(i), t.by(i), &s, t.class(i), t.slots[i*t.stride+1]&more)
+			sw.state(t.size.written(), t.id(i), sw.reported[v], &s, t.class(i), t.slots[i*t.stride+1]&more)
 			entries++
 		}
 	}
@@ -132,7 +133,7 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 	binary.LittleEndian.PutUint32(sw.buf[start+1:], entries)
 }
 
-func (sw *snapshotWriter) state(size stateSize, id uint64, by uint32, s *algo.State, c class, flags uint64) {
+func (sw *snapshotWriter) state(size stateSize, id uint64, by uint64, s *algo.State, c class, flags uint64) {
 	kind := byte(size) | byte(c)<<entryClass
 	if s.Reserved {
 		kind |= entryReserved
@@ -149,7 +150,7 @@ func (sw *snapshotWriter) state(size stateSize, id uint64, by uint32, s *algo.St
 		b = binary.AppendVarint(b, s.B)
 		b = binary.AppendVarint(b, s.Since)
 		b = binary.AppendVarint(b, s.Last)
-		b = binary.AppendUvarint(b, uint64(by))
+		b = binary.AppendUvarint(b, by)
 	}
 	if size == sizeRing {
 		b = binary.AppendUvarint(b, uint64(len(s.Ring)))
@@ -170,13 +171,13 @@ func (size stateSize) written() stateSize {
 	return size
 }
 
-// limit writes a version: its index, scope, text and ID, when it was last looked
+// limit writes a version: its number, scope, text and ID, when it was last looked
 // up, when its series started, and whether words are its own.
 func (sw *snapshotWriter) limit(v *version) {
-	sw.reported[v.index] = true
+	sw.reported[v] = uint64(len(sw.reported)) + 1
 	b := sw.buf
 	b = append(b, entryLimit)
-	b = binary.AppendUvarint(b, uint64(v.index))
+	b = binary.AppendUvarint(b, sw.reported[v])
 	for _, text := range []string{v.scope, v.term.Limit.String()} {
 		b = binary.AppendUvarint(b, uint64(len(text)))
 		b = append(b, text...)
@@ -194,7 +195,7 @@ func (sw *snapshotWriter) limit(v *version) {
 
 // limits writes the versions that have not been written.
 func (sw *snapshotWriter) limits(all []*version) {
-	all = slices.DeleteFunc(all, func(v *version) bool { return sw.reported[v.index] })
+	all = slices.DeleteFunc(all, func(v *version) bool { return sw.reported[v] != 0 })
 	sw.buf = binary.AppendUvarint(sw.buf, uint64(len(all)))
 	for _, v := range all {
 		sw.limit(v)

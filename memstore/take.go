@@ -134,7 +134,7 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 				due++
 			}
 		default:
-			if a.generation != generation.Load() {
+			if a.generation != generation.Load() || idle+a.epoch <= a.doubt {
 				return false
 			}
 			due, part = now+step.Micros, step.Rem
@@ -205,7 +205,7 @@ func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generat
 		}
 		s := a.stateOf(t, word)
 		idle, rem := s.Idle, s.A
-		if idle <= now && a.generation != generation.Load() {
+		if idle <= now && (a.generation != generation.Load() || idle <= a.doubt) {
 			return false
 		}
 		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)

@@ -53,6 +53,9 @@ type wordArray struct {
 	epoch      int64 // µs since 1970
 	slots      []wordSlot
 	generation uint64 // of the registry when it was made
+	// doubt is when the last word is idle that is from before that: like those of an older
+	// array it does not come to life again.
+	doubt int64
 }
 
 type wordSlot struct{ id, word uint64 }
@@ -227,12 +230,17 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
 	a := w.sized(want, now, generation)
+	a.doubt = old.doubt
+	doubts := old.generation != generation
 	var words [wordsAtOnce]uint64
 	for i := range old.slots {
 		if i%wordsAtOnce == 0 {
 			old.seize(i, &words, busy, 0)
 		}
 		if word := words[i%wordsAtOnce]; word != 0 {
+			if doubts && word != busy {
+				a.doubt = max(a.doubt, old.idle(word))
+			}
 			m.note(i, a.adopt(old, i, word), len(a.slots))
 			w.occupied++
 		}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestLimitThatLooked: a limit that only looks at a key is one that others reckon with from
+// then on, also where it finds a state that another limit wrote.
+func TestLimitThatLooked(t *testing.T) {
+	var found []sluice.Decision
+	for _, looked := range []string{"k", "another"} {
+		now := time.UnixMicro(500_000 * time.Hour.Microseconds())
+		s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
+		a, b := storekit.Plan(t, "s", "x: 1000003/day burst 300000"), storekit.Plan(t, "s", "x: 2000003/day burst 200000")
+		peek := func(key string, cost int64) sluice.Decision {
+			req := storekit.Request(b, key, cost)
+			req.Op = sluice.OpPeek
+			return storekit.Take(t, s, req)
+		}
+		storekit.Take(t, s, storekit.Request(a, "k", 100))
+		peek(looked, 2)
+		now = now.Add(2 * time.Hour)
+		storekit.Take(t, s, storekit.Request(a, "k", 300_000))
+		now = now.Add(2 * time.Hour)
+		found = append(found, peek("k", 200_000))
+	}
+	if found[0] != found[1] {
+		t.Errorf("it looked at the key: %+v\nat another: %+v", found[0], found[1])
+	}
+}
+
+// TestStartStays: when a rule started is known however many others come, and though no key
+// has a state.
+func TestStartStays(t *testing.T) {
+	for _, text := range []string{"x: 20/min sliding-counter pre-filled", "x: 1000003/h burst 100000 initial 0"} {
+		now := time.UnixMicro(500_000 * time.Hour.Microseconds())
+		s := memstore.New(memstore.Options{MaxKeys: 100_000, Now: func() time.Time { return now }})
+		p := storekit.Plan(t, "s", text)
+		ask := func(op sluice.Op) sluice.Decision {
+			req := storekit.Request(p, "k", 1)
+			req.Op = op
+			return storekit.Take(t, s, req)
+		}
+		ask(sluice.OpTake)
+		now = now.Add(100 * 24 * time.Hour)
+		before := ask(sluice.OpPeek).Remaining
+		ask(sluice.OpReset)
+		now = now.Add(3 * time.Second)
+		for i := range 1100 {
+			storekit.Take(t, s, storekit.Request(storekit.Plan(t, fmt.Sprint("other ", i), "x: 5/min sliding-log"), "k", 1))
+		}
+		if after := ask(sluice.OpPeek).Remaining; after != before {
+			t.Errorf("%s: %d left, %d before the others came", text, after, before)
+		}
+	}
+}
+
+// between is a writer at whose first write something happens.
+type between struct {
+	bytes.Buffer
+	happens func()
+}
+
+func (w *between) Write(b []byte) (int, error) {
+	if f := w.happens; f != nil {
+		w.happens = nil
+		f()
+	}
+	return w.Buffer.Write(b)
+}
+
+// TestSnapshotWhileLimitsChange: limits that are forgotten while a snapshot is written, and
+// others that come, are not mixed up in it.
+func TestSnapshotWhileLimitsChange(t *testing.T) {
+	storekit.SkipRace(t)
+	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
+	o := memstore.Options{MaxKeys: 1 << 18, Now: func() time.Time { return now }}
+	s := memstore.New(o)
+	fill := storekit.Plan(t, "fill", "x: 9/day sliding-log")
+	for i := range 60_000 { // it is written in several parts
+		storekit.Take(t, s, storekit.Request(fill, fmt.Sprint(i), 1))
+	}
+	old := func(i int) sluice.Request {
+		return storekit.Request(storekit.Plan(t, fmt.Sprint("old ", i), "x: 5/day sliding-log"), "k", 5)
+	}
+	for i := range 500 {
+		storekit.Take(t, s, old(i))
+	}
+	next := func(i int) sluice.Request {
+		return storekit.Request(storekit.Plan(t, fmt.Sprint("next ", i), "x: 5/day sliding-counter"), "k", 5)
+	}
+	const limits = 3000
+	var saved between
+	saved.happens = func() {
+		for i := range 500 {
+			req := old(i)
+			req.Op = sluice.OpReset
+			storekit.Take(t, s, req)
+		}
+		now = now.Add(3 * time.Second)
+		for i := range limits {
+			storekit.Take(t, s, next(i))
+		}
+	}
+	if err := s.Snapshot(&saved); err != nil {
+		t.Fatal(err)
+	}
+	restored := memstore.New(o)
+	if err := restored.Restore(&saved.Buffer); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for i := range limits {
+		req := next(i)
+		req.Op = sluice.OpPeek
+		// One that came too late for the snapshot is whole.
+		switch got := storekit.Take(t, restored, req); {
+		case !got.Allowed && got == storekit.Take(t, s, req):
+			kept++
+		case got.Remaining != 5:
+			t.Fatalf("limit %d: %+v", i, got)
+		}
+	}
+	if kept == 0 {
+		t.Error("all came too late: this shows nothing")
+	}
+}
