@@ -114,9 +114,19 @@ func (c *Call) conclude(ctx context.Context) {
 			return
 		}
 	}
-	if !v.Allowed || v.Err != nil || v.needs&shadowed.needs() != 0 {
+	if !v.Allowed || v.Err != nil || v.needs&shadowed.needs() != 0 || v.degraded() {
 		c.concludeBeside(ctx)
 	}
+}
+
+// degraded reports whether a store that was not to be had has let the request pass.
+func (v *Verdict) degraded() bool {
+	for i := range v.enforced {
+		if v.asks[i].result.Decision.Degraded {
+			return true
+		}
+	}
+	return false
 }
 
 // concludeBeside says what follows where it is not a limit's decision alone.
@@ -132,7 +142,8 @@ func (c *Call) concludeBeside(ctx context.Context) {
 		// Nobody knows when another request will end.
 		e.Decision, e.Verdict, e.Rule = sluice.Decision{}, Denied, v.InFlight.Rule
 		e.Violated = []string{levelName(v.InFlight.Rule, v.InFlight.Level) + "/" + v.InFlight.Limit.Name}
-	case v.Err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil && (v.Err != nil || v.degraded()): // it did not wait for the store
+		v.undoLate()
 		c.front.Report(ctx, v.attributes, v.Cancel(ctx))
 		e.Verdict, e.Err = Abandoned, ctx.Err()
 	case !v.Allowed:

@@ -94,8 +94,8 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	}
 }
 
-// tooManyCharges makes the request a failed one if it is charged more than a store
-// accepts.
+// tooManyCharges makes the request a failed one, whatever its rules say of outages, if it is
+// charged more than a store accepts: that is the client's doing, and does not pass.
 func (v *Verdict) tooManyCharges(ctx context.Context) bool {
 	for i := range v.enforced {
 		k := &v.asks[i]
@@ -104,12 +104,9 @@ func (v *Verdict) tooManyCharges(ctx context.Context) bool {
 		}
 		v.Err = fmt.Errorf("policy: a request is charged under %d levels of rules at once; at most %d can be decided together: narrow what the rules match",
 			k.n, sluice.MaxCharges)
-		v.Failure = v.failing(k)
-		v.Allowed = v.Failure == sluice.FailOpen
+		v.Failure = sluice.FailClosed
 		v.asks, v.enforced = v.asks[:0], 0
-		if !v.Allowed {
-			v.Err = errors.Join(v.Err, v.release(ctx))
-		}
+		v.Err = errors.Join(v.Err, v.release(ctx))
 		return true
 	}
 	return false

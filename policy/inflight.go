@@ -116,6 +116,7 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 			d, err = v.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
 		}
 		h.held = err == nil && d.Allowed
+		h.doubtful = v.slots != nil && err != nil && !unspent(err)
 		switch {
 		case h.rule.Shadow:
 			v.sideErrs = append(v.sideErrs, Trial{Rule: &h.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})

@@ -24,9 +24,12 @@ func (s *Store) policy(req *sluice.Request) sluice.Failure {
 	return p
 }
 
-// refuse is the answer to a request that no policy lets pass.
-func (s *Store) refuse(why error) error {
+// refuse is the answer to a request that no policy lets pass, and that was sent or not.
+func (s *Store) refuse(why error, sent bool) error {
 	s.counters.refused.Add(1)
+	if !sent {
+		why = &sluice.NotSentError{Err: why}
+	}
 	return &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
 }
 
@@ -39,7 +42,7 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	}
 	// To say that a reset, an add or a conversion is done would not be true.
 	if req.Op >= sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
-		return sluice.Decision{}, s.refuse(why)
+		return sluice.Decision{}, s.refuse(why, sent)
 	}
 	var d sluice.Decision
 	var err error
@@ -53,7 +56,7 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 		d = letThrough(req, given)
 	}
 	if err != nil {
-		return sluice.Decision{}, s.refuse(err)
+		return sluice.Decision{}, s.refuse(err, true)
 	}
 	s.counters.of(max(p, slots)).Add(1)
 	return d, nil

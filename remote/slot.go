@@ -86,7 +86,7 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 	case errors.Is(cancelled, context.Canceled):
 		d, err = sluice.SlotDecision{}, fmt.Errorf("remote: slot %q: %w", req.Scope, cancelled)
 	default:
-		d, err = s.degradeSlot(ctx, req, why)
+		d, err = s.degradeSlot(ctx, req, sent, why)
 	}
 	given = err == nil && d.Allowed
 	return d, err
@@ -118,16 +118,16 @@ func (s *Store) slotPolicy(scope string) sluice.Failure {
 }
 
 // degradeSlot decides a request that the store has not, and that is no release.
-func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, why error) (d sluice.SlotDecision, err error) {
+func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent bool, why error) (d sluice.SlotDecision, err error) {
 	p := s.slotPolicy(req.Scope)
 	if !s.local.can(p) {
-		return d, s.refuse(why)
+		return d, s.refuse(why, sent)
 	}
 	if req.Op == sluice.SlotRenew {
 		// The store gave it, and may yet have it: what runs goes on.
 		d = sluice.SlotDecision{Allowed: true}
 	} else if d, err = s.local.slot(ctx, req, p); err != nil {
-		return d, s.refuse(err)
+		return d, s.refuse(err, true)
 	}
 	s.counters.of(p).Add(1)
 	d.Degraded = true
