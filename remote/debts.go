@@ -5,6 +5,7 @@ package remote
 
 import (
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (l *debts) add(c *sluice.Charge, units int64, now time.Time) (dropped int64
 		return units
 	}
 	if !ok {
-		o.since = now
+		o.since, at.key = now, strings.Clone(at.key) // it may be a small part of what came
 	}
 	o.turn(span(c.Plan), now)
 	o.units = min(o.units+units, sluice.MaxQuota)

@@ -114,7 +114,9 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Fa
 	if d.Allowed && !sent {
 		s.owe(req, d.Spent)
 	}
-	mark(&d, localMark)
+	if mark(&d, localMark); sent {
+		mark(&d, sentMark)
+	}
 	return d, nil
 }
 
@@ -150,10 +152,12 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 // refund gives back what was spent by a policy. What Local spent under further
 // charges stays owed to the store, which errs to denying.
 func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
-	if m == localMark && s.local.store != nil { // else it is another node's, which alone could give back
+	if m&localMark != 0 && s.local.store != nil { // else it is another node's, which alone could give back
 		s.counters.decidedLocally.Add(1)
 		if d, err := s.local.take(ctx, *req); err == nil {
-			s.debts.subtract(&req.Charge, -d.Spent)
+			if m&sentMark == 0 {
+				s.debts.subtract(&req.Charge, -d.Spent)
+			}
 			mark(&d, localMark)
 			return d
 		}

@@ -18,6 +18,7 @@ type entry struct {
 	waiting *landing  // nil if nobody waits
 	epoch   uint32    // counts what could have made a denial wrong
 	change  uint32    // counts how often other limits came into use
+	drops   uint32    // counts how often the units in hand were lost, as by a reset
 	calls   int32     // requests on their way
 	unsound int32     // how many of them could make a denial wrong, as all sent before a change
 	flying  bool      // others wait for what one of them learns
@@ -39,6 +40,7 @@ type leg struct {
 	entry   *entry // nil before it is sent
 	epoch   uint32 // when it was sent
 	change  uint32 // when it was sent
+	drops   uint32 // when it was sent
 	unsound bool   // a denial decided before it may be wrong after it
 }
 
@@ -116,7 +118,7 @@ func (e *entry) send(l *leg) {
 		e.forget()
 	}
 	l.unsound = alters(l.op)
-	l.entry, l.epoch, l.change = e, e.epoch, e.change
+	l.entry, l.epoch, l.change, l.drops = e, e.epoch, e.change, e.drops
 	e.calls++
 	if l.unsound {
 		e.unsound++
@@ -196,6 +198,7 @@ func (e *entry) denies() bool {
 
 // drop loses all units in hand.
 func (e *entry) drop() {
+	e.drops++
 	for h := e.holds; h != nil; h = h.next {
 		h.drop()
 	}

@@ -257,7 +257,7 @@ func (n *near) land(ctx context.Context, f *flight, r *sluice.Result) bool {
 	sh, e := f.first.shard, f.first.entry
 	sh.mu.Lock()
 	if f.leases && r.Err == nil && !f.answered(r, heard) {
-		f.sent, f.first.epoch = heard, e.epoch
+		f.sent, f.first.epoch, f.first.drops = heard, e.epoch, e.drops
 		sh.mu.Unlock()
 		return false
 	}
@@ -288,6 +288,9 @@ func (f *flight) answered(r *sluice.Result, heard moment) bool {
 	if h := f.hold; h != nil {
 		granted := *d
 		now, known := h.answered(&f.question, heard, granted)
+		if f.first.drops != f.first.entry.drops {
+			h.drop() // the store may have forgotten them since
+		}
 		if *d = now; !known {
 			sh.leases.Asked++
 			f.units = f.cost

@@ -10,7 +10,8 @@ import "github.com/sluicegate/sluice"
 const (
 	localMark sluice.Instant = 1 << 61
 	openMark  sluice.Instant = 1 << 62
-	marks                    = localMark | openMark
+	sentMark  sluice.Instant = 1 << 60 // beside localMark: the store may have charged it, and is owed nothing
+	marks                    = localMark | openMark | sentMark
 )
 
 func mark(d *sluice.Decision, m sluice.Instant) {

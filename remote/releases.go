@@ -5,6 +5,7 @@ package remote
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,12 +44,12 @@ func (e *unreleased) due() bool { return e.done && !e.awaited }
 // denying.
 func (l *releases) put(r *sluice.SlotRequest, done, awaited bool) *unreleased {
 	e := &unreleased{req: *r, until: time.Now().Add(r.Limit.TTL), done: done, awaited: awaited}
-	e.req.Op, e.req.Cost = sluice.SlotRelease, 1
+	e.req.Op, e.req.Cost, e.req.Key = sluice.SlotRelease, 1, strings.Clone(r.Key) // see debts.add
 	l.forget(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.list) < l.most {
-		l.list[ownerOf(r)] = e
+		l.list[ownerOf(&e.req)] = e
 	}
 	return e
 }
