@@ -11,11 +11,11 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Decide decides a valid request at instant now over the states of all its
-// limits: items are those of req.Charge in their order, then of req.More. It
-// changes the states of all or, where the request is denied, of none, except
-// that a limit or a block may count denials and that a key's initial state is kept. It fills
-// req.Outcomes. It allocates only where a ring must grow.
+// Decide decides a valid request at instant now over the states of all its limits: items
+// are those of req.Charge in their order, then of req.More. It changes the states of all or,
+// where the request is denied, of none, except that a limit or a block may count denials and
+// that a key's initial state is kept. It fills req.Outcomes. It allocates only where a ring
+// must grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	now = clamp(now)
 	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
