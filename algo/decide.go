@@ -391,8 +391,7 @@ func binds(o *sluice.Outcome, cost int64, d *sluice.Decision, binding int64) boo
 // micros returns n µs as a Duration.
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// retryAfter returns the RetryAfter of a cost that fits in wait µs, and whether that is
-// never.
+// retryAfter returns RetryAfter of a cost that fits in wait µs, and whether that is never.
 func retryAfter(wait int64) (after time.Duration, tooLarge bool) {
 	if wait > sluice.MaxRetryAfter.Microseconds() {
 		return sluice.MaxRetryAfter, wait == never
