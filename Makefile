@@ -30,8 +30,8 @@ STEADY := ./algo ./docs ./internal/spec ./memstore
 # What make spec runs, with more steps.
 SPEC   := ^Test(Exhaustive|BreadthFirst|Random)$$
 # Files of other packages with tests that leave themselves, or steps, out.
-LONG    = $(filter-out $(addsuffix /%,$(STEADY)),$(shell grep -rlE --include='*_test.go' 'storekit\.[A-Z][a-z]+Race' .))
-NAMES   = awk '/^func / { split($$2, name, "(") } /storekit\.[A-Z][a-z]+Race/ { print name[1] }' $(LONG) | sort -u | paste -sd '|'
+LONG    = $(filter-out $(addsuffix /%,$(STEADY)),$(shell grep -rlE --include='*_test.go' 'testkit\.[A-Z][a-z]+Race' .))
+NAMES   = awk '/^func / { split($$2, name, "(") } /testkit\.[A-Z][a-z]+Race/ { print name[1] }' $(LONG) | sort -u | paste -sd '|'
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestAwaitGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.Options{})
-		plan := storekit.Compile(t, "s", sluice.PerSecond(10).WithBurst(1))
+		plan := testkit.Compile(t, "s", sluice.PerSecond(10).WithBurst(1))
 		charges := []sluice.Charge{{Plan: plan, Key: "a", Cost: 1}, {Plan: plan, Key: "b", Cost: 1}}
 		req := sluice.Request{Op: sluice.OpReserve, Charge: charges[0], More: charges[1:], MaxWait: time.Minute}
 		must(t)(store.Take(t.Context(), req))
@@ -44,10 +44,10 @@ func TestAwaitGivesBack(t *testing.T) {
 
 func TestAwaitReportsAFailedRefund(t *testing.T) {
 	broken := errors.New("broken")
-	store := storekit.Failing(broken)
+	store := testkit.Failing(broken)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	req := sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Plan: storekit.Compile(t, "s", sluice.PerMinute(1)), Cost: 1}}
+	req := sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Plan: testkit.Compile(t, "s", sluice.PerMinute(1)), Cost: 1}}
 	err := sluice.Await(ctx, store, req, sluice.Decision{Allowed: true, Spent: 1, Delay: time.Hour, At: 1})
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, broken) {
 		t.Errorf("Await = %v, want the errors of context and store", err)
@@ -55,7 +55,7 @@ func TestAwaitReportsAFailedRefund(t *testing.T) {
 }
 
 func TestUndo(t *testing.T) {
-	plan := storekit.Compile(t, "s", sluice.PerMinute(9))
+	plan := testkit.Compile(t, "s", sluice.PerMinute(9))
 	for _, c := range []struct {
 		name        string
 		op          sluice.Op

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -54,26 +54,26 @@ func TestLimiterOperations(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []struct {
 		name string
-		do   func(lim *sluice.Limiter, c *storekit.Clock) (sluice.Decision, error)
+		do   func(lim *sluice.Limiter, c *testkit.Clock) (sluice.Decision, error)
 		want sluice.Decision // but for the receipt
 		left int64           // of 5, afterwards
 	}{
-		{"take", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"take", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			return lim.Take(ctx, "k", 2)
 		}, sluice.Decision{Allowed: true, Spent: 2, Remaining: 3, ResetAfter: time.Minute}, 3},
-		{"take too much", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"take too much", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			return lim.Take(ctx, "k", 6)
 		}, sluice.Decision{Remaining: 5, TooLarge: true, RetryAfter: sluice.MaxRetryAfter}, 5},
-		{"peek", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"peek", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			return lim.Peek(ctx, "k", 2)
 		}, sluice.Decision{Allowed: true, Remaining: 5}, 5},
-		{"take up to", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"take up to", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			return lim.TakeUpTo(ctx, "k", 9)
 		}, sluice.Decision{Allowed: true, Spent: 5, ResetAfter: time.Minute}, 0},
-		{"charge", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"charge", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			return lim.Charge(ctx, "k", 9)
 		}, sluice.Decision{Allowed: true, Spent: 5, ResetAfter: time.Minute}, 0},
-		{"refund", func(lim *sluice.Limiter, c *storekit.Clock) (sluice.Decision, error) {
+		{"refund", func(lim *sluice.Limiter, c *testkit.Clock) (sluice.Decision, error) {
 			d, err := lim.Take(ctx, "k", 3)
 			if err != nil {
 				return d, err
@@ -81,7 +81,7 @@ func TestLimiterOperations(t *testing.T) {
 			c.Advance(59 * time.Second)
 			return lim.Refund(ctx, "k", 2, d)
 		}, sluice.Decision{Allowed: true, Spent: -2, Remaining: 4, ResetAfter: time.Second}, 4},
-		{"refund of what no longer counts", func(lim *sluice.Limiter, c *storekit.Clock) (sluice.Decision, error) {
+		{"refund of what no longer counts", func(lim *sluice.Limiter, c *testkit.Clock) (sluice.Decision, error) {
 			d, err := lim.Take(ctx, "k", 3)
 			if err != nil {
 				return d, err
@@ -89,13 +89,13 @@ func TestLimiterOperations(t *testing.T) {
 			c.Advance(time.Minute)
 			return lim.Refund(ctx, "k", 3, d)
 		}, sluice.Decision{Allowed: true, Remaining: 5}, 5},
-		{"reserve", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"reserve", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			if d, err := lim.Take(ctx, "k", 5); err != nil {
 				return d, err
 			}
 			return lim.Reserve(ctx, "k", 1, time.Minute)
 		}, sluice.Decision{Allowed: true, Spent: 1, ResetAfter: 2 * time.Minute, Delay: time.Minute}, 0},
-		{"reserve too late", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
+		{"reserve too late", func(lim *sluice.Limiter, _ *testkit.Clock) (sluice.Decision, error) {
 			if d, err := lim.Take(ctx, "k", 5); err != nil {
 				return d, err
 			}
@@ -103,8 +103,8 @@ func TestLimiterOperations(t *testing.T) {
 		}, sluice.Decision{RetryAfter: time.Minute, ResetAfter: time.Minute}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now := storekit.NewClock()
-			lim := storekit.Limiter(t, memstore.New(memstore.Options{Now: now.Now}), "test", "5/min sliding-log")
+			now := testkit.NewClock()
+			lim := testkit.Limiter(t, memstore.New(memstore.Options{Now: now.Now}), "test", "5/min sliding-log")
 			got := must(t)(c.do(lim, now))
 			got.At, got.Due = 0, 0
 			if got != c.want {
@@ -121,7 +121,7 @@ func TestLimiterOperations(t *testing.T) {
 }
 
 func TestLimiterReset(t *testing.T) {
-	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "5/hour sliding-log")
+	lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "test", "5/hour sliding-log")
 	must(t)(lim.Take(t.Context(), "k", 5))
 	if err := lim.Reset(t.Context(), "k"); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestLimiterReset(t *testing.T) {
 
 func TestLimitersOfOneScopeShareItsBudget(t *testing.T) {
 	store := memstore.New(memstore.Options{})
-	a, b := storekit.Limiter(t, store, "test", "5/hour"), storekit.Limiter(t, store, "test", "5/hour")
+	a, b := testkit.Limiter(t, store, "test", "5/hour"), testkit.Limiter(t, store, "test", "5/hour")
 	must(t)(a.Take(t.Context(), "k", 5))
 	if d := must(t)(b.Take(t.Context(), "k", 1)); d.Allowed {
 		t.Errorf("the second Limiter: %+v, want denied", d)
@@ -161,8 +161,8 @@ func TestLimiterSettle(t *testing.T) {
 		{"more than there is", 70, 0, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := &storekit.Store{Store: memstore.New(memstore.Options{Now: storekit.NewClock().Now})}
-			lim := storekit.Limiter(t, store, "test", "10/min sliding-log")
+			store := &testkit.Store{Store: memstore.New(memstore.Options{Now: testkit.NewClock().Now})}
+			lim := testkit.Limiter(t, store, "test", "10/min sliding-log")
 			taken := must(t)(lim.Take(ctx, "k", 4))
 			must(t)(lim.Settle(ctx, "k", taken, c.actual))
 			if got := must(t)(lim.Peek(ctx, "k", 0)).Remaining; got != c.left {
@@ -173,7 +173,7 @@ func TestLimiterSettle(t *testing.T) {
 			}
 		})
 	}
-	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "10/min")
+	lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "test", "10/min")
 	var fault *sluice.RequestError
 	if _, err := lim.Settle(ctx, "k", sluice.Decision{}, -1); !errors.As(err, &fault) || fault.Field != "Cost" {
 		t.Errorf("a negative cost: %v, want a *RequestError", err)
@@ -182,8 +182,8 @@ func TestLimiterSettle(t *testing.T) {
 
 func TestLimiterCancel(t *testing.T) {
 	ctx := t.Context()
-	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: storekit.NewClock().Now})}
-	lim := storekit.Limiter(t, store, "test", "2/min sliding-log")
+	store := &testkit.Store{Store: memstore.New(memstore.Options{Now: testkit.NewClock().Now})}
+	lim := testkit.Limiter(t, store, "test", "2/min sliding-log")
 	must(t)(lim.Take(ctx, "k", 1))
 	first := must(t)(lim.Reserve(ctx, "k", 1, time.Hour))
 	denied := must(t)(lim.Take(ctx, "k", 3))
@@ -220,8 +220,8 @@ func TestWaitLastsUntilDue(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &storekit.Store{Store: memstore.New(memstore.Options{})}
-				lim := storekit.Limiter(t, store, "test", c.limit)
+				store := &testkit.Store{Store: memstore.New(memstore.Options{})}
+				lim := testkit.Limiter(t, store, "test", c.limit)
 				start := time.Now()
 				for range 6 {
 					d, err := lim.Wait(t.Context(), "k", 1)
@@ -245,7 +245,7 @@ func TestWaitLastsUntilDue(t *testing.T) {
 
 func TestWaitServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/s sliding-log")
+		lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/s sliding-log")
 		order := make(chan int, 5)
 		for i := range 5 {
 			go func() {
@@ -266,7 +266,7 @@ func TestWaitServesInOrder(t *testing.T) {
 
 func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/min token-bucket")
+		lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/min token-bucket")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Second, leave)
@@ -290,7 +290,7 @@ func TestChargeBesideWhatIsLeft(t *testing.T) {
 	var waits []time.Duration
 	for _, leavers := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/s debt 5")
+			lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/s debt 5")
 			taken := must(t)(lim.Take(t.Context(), "k", 1))
 			wait := func(ctx context.Context) {
 				if _, err := lim.Wait(ctx, "k", 1); err != nil && ctx.Err() == nil {
@@ -320,8 +320,8 @@ func TestChargeBesideWhatIsLeft(t *testing.T) {
 func TestLoneLeaverReportsAFailedRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
-		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
-		lim := storekit.Limiter(t, store, "test", "1/min")
+		store := &testkit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
+		lim := testkit.Limiter(t, store, "test", "1/min")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
@@ -336,8 +336,8 @@ func TestLoneLeaverReportsAFailedRefund(t *testing.T) {
 func TestWaitReportsAFailedRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
-		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
-		lim := storekit.Limiter(t, store, "test", "1/s burst 1")
+		store := &testkit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
+		lim := testkit.Limiter(t, store, "test", "1/s burst 1")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		stays, end := context.WithCancel(t.Context())
 		over := make(chan error, 1)
@@ -377,8 +377,8 @@ func TestWaitReportsAFailedRefund(t *testing.T) {
 
 func TestWaitDoesNotStartInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &storekit.Store{Store: memstore.New(memstore.Options{})}
-		lim := storekit.Limiter(t, store, "test", "1/min sliding-log")
+		store := &testkit.Store{Store: memstore.New(memstore.Options{})}
+		lim := testkit.Limiter(t, store, "test", "1/min sliding-log")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		start := time.Now()
 
@@ -418,7 +418,7 @@ func TestWaitDoesNotStartInVain(t *testing.T) {
 }
 
 func TestLimiterDoesNotAllocate(t *testing.T) {
-	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1000000/s")
+	lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "test", "1000000/s")
 	ctx := t.Context()
 	must(t)(lim.Take(ctx, "k", 1))
 	got := testing.AllocsPerRun(1000, func() {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -40,7 +40,7 @@ func TestObserve(t *testing.T) {
 			return begin(ctx, "slot"), func(d sluice.SlotDecision, err error) { reported = append(reported, fmt.Sprint(d.Held, err)) }
 		},
 	})
-	lim := storekit.Limiter(t, store, "test", "2/h")
+	lim := testkit.Limiter(t, store, "test", "2/h")
 	must(t)(lim.Take(t.Context(), "k", 1))
 	out := make([]sluice.Result, 2)
 	if err := sluice.TakeBatch(t.Context(), store, []sluice.Request{{Charge: lim.Of("k", 1)}, {Charge: lim.Of("k", 1)}}, out); err != nil {
@@ -108,9 +108,9 @@ func TestObserveIsWhatTheStoreIs(t *testing.T) {
 			if slotted != slots || explaining != explains {
 				t.Fatalf("keeps slots %v, explains %v; want %v, %v", slotted, explaining, slots, explains)
 			}
-			plan := storekit.Plan(t, "test", "100/h")
-			req := storekit.Request(plan, "k", 1)
-			if d := storekit.Take(t, got, req); !d.Allowed {
+			plan := testkit.Plan(t, "test", "100/h")
+			req := testkit.Request(plan, "k", 1)
+			if d := testkit.Take(t, got, req); !d.Allowed {
 				t.Errorf("take: %+v", d)
 			}
 			out := make([]sluice.Result, 1)
@@ -150,7 +150,7 @@ func TestObserveMayReturnNothing(t *testing.T) {
 			return ctx, nil
 		},
 	})
-	lim := storekit.Limiter(t, store, "test", "2/h")
+	lim := testkit.Limiter(t, store, "test", "2/h")
 	must(t)(lim.Take(t.Context(), "k", 1))
 	if err := sluice.TakeBatch(t.Context(), store, []sluice.Request{{Charge: lim.Of("k", 1)}}, make([]sluice.Result, 1)); err != nil {
 		t.Error(err)

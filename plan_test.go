@@ -15,12 +15,12 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func term(tb testing.TB, scope string, l sluice.Limit) *sluice.Term {
 	tb.Helper()
-	return storekit.Compile(tb, scope, l).Term(0)
+	return testkit.Compile(tb, scope, l).Term(0)
 }
 
 func TestCompileRefuses(t *testing.T) {
@@ -74,7 +74,7 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestCompileKeepsOrderAndScope(t *testing.T) {
 	scope := strings.Repeat("\x00", bounds.MaxScopeBytes)
-	p := storekit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).WithAlgorithm(sluice.SlidingLog))
+	p := testkit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).WithAlgorithm(sluice.SlidingLog))
 	if got := p.Scope(); got != scope {
 		t.Errorf("Scope = %q, want %q", got, scope)
 	}
@@ -86,7 +86,7 @@ func TestCompileKeepsOrderAndScope(t *testing.T) {
 			t.Errorf("quota of term %d = %d, want %d", i, got, want)
 		}
 	}
-	if got := storekit.Compile(t, scope, sluice.PerSecond(1)).ScopeID(); got != p.ScopeID() {
+	if got := testkit.Compile(t, scope, sluice.PerSecond(1)).ScopeID(); got != p.ScopeID() {
 		t.Errorf("one scope has IDs %x and %x, want one", got, p.ScopeID())
 	}
 }
@@ -295,7 +295,7 @@ func TestIdentityDoesNotRunTogether(t *testing.T) {
 // TestIdentityIsFixed: IDs are written into snapshots and into stores that
 // several versions of a program share, so they may not change.
 func TestIdentityIsFixed(t *testing.T) {
-	p := storekit.Compile(t, "login", sluice.MustParseLimit("5/min"))
+	p := testkit.Compile(t, "login", sluice.MustParseLimit("5/min"))
 	got := fmt.Sprintf("%016x %016x %016x", p.ScopeID(), p.Term(0).Series, p.Term(0).ID)
 	if want := "54125f1ab773a4d6 28f198422dbbb2fb 45ce485c6d919c94"; got != want {
 		t.Errorf("scope, series and ID are %s, want %s", got, want)
@@ -305,13 +305,13 @@ func TestIdentityIsFixed(t *testing.T) {
 // TestPlanID: it distinguishes plans whose limits differ in anything that counts.
 func TestPlanID(t *testing.T) {
 	a, b := sluice.PerMinute(5), sluice.PerHour(50)
-	id := storekit.Compile(t, "login", a, b).ID()
-	if got := storekit.Compile(t, "login", a, b).ID(); got != id {
+	id := testkit.Compile(t, "login", a, b).ID()
+	if got := testkit.Compile(t, "login", a, b).ID(); got != id {
 		t.Errorf("compiled again: %x, want %x", got, id)
 	}
 	for name, other := range map[string]*sluice.Plan{
-		"another scope": storekit.Compile(t, "api", a, b), "another order": storekit.Compile(t, "login", b, a),
-		"fewer limits": storekit.Compile(t, "login", a), "another burst": storekit.Compile(t, "login", a.WithBurst(6), b),
+		"another scope": testkit.Compile(t, "api", a, b), "another order": testkit.Compile(t, "login", b, a),
+		"fewer limits": testkit.Compile(t, "login", a), "another burst": testkit.Compile(t, "login", a.WithBurst(6), b),
 	} {
 		if other.ID() == id {
 			t.Errorf("%s: the same ID", name)
@@ -329,7 +329,7 @@ func TestQueues(t *testing.T) {
 		if got := l.Queues(); got != want {
 			t.Errorf("%s: Limit.Queues = %t, want %t", text, got, want)
 		}
-		if got := storekit.Compile(t, "s", l).Term(0).Queues(); got != want {
+		if got := testkit.Compile(t, "s", l).Term(0).Queues(); got != want {
 			t.Errorf("%s: Term.Queues = %t, want %t", text, got, want)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"unsafe"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func TestRequestValidate(t *testing.T) {
 	var (
-		login = storekit.Compile(t, "login", sluice.PerMinute(5))
-		api   = storekit.Compile(t, "api", sluice.PerMinute(5), sluice.PerHour(50))
-		again = storekit.Compile(t, "login", sluice.PerHour(5)) // another plan of login's scope
+		login = testkit.Compile(t, "login", sluice.PerMinute(5))
+		api   = testkit.Compile(t, "api", sluice.PerMinute(5), sluice.PerHour(50))
+		again = testkit.Compile(t, "login", sluice.PerHour(5)) // another plan of login's scope
 	)
 	charge := func(p *sluice.Plan, key string, cost int64) sluice.Charge {
 		return sluice.Charge{Plan: p, Key: key, Cost: cost}
@@ -112,8 +112,8 @@ func TestRequestValidate(t *testing.T) {
 }
 
 func TestRequestLimits(t *testing.T) {
-	one := storekit.Compile(t, "one", sluice.PerMinute(1))
-	two := storekit.Compile(t, "two", sluice.PerMinute(1), sluice.PerHour(1))
+	one := testkit.Compile(t, "one", sluice.PerMinute(1))
+	two := testkit.Compile(t, "two", sluice.PerMinute(1), sluice.PerHour(1))
 	req := sluice.Request{Charge: sluice.Charge{Plan: one}, More: []sluice.Charge{{Plan: two}, {Plan: two, Key: "k"}}}
 	if got, want := req.Limits(), 5; got != want {
 		t.Errorf("Limits = %d, want %d", got, want)
@@ -121,8 +121,8 @@ func TestRequestLimits(t *testing.T) {
 }
 
 func TestRequestCharges(t *testing.T) {
-	one := storekit.Compile(t, "one", sluice.PerMinute(1))
-	two := storekit.Compile(t, "two", sluice.PerMinute(1), sluice.PerHour(1))
+	one := testkit.Compile(t, "one", sluice.PerMinute(1))
+	two := testkit.Compile(t, "two", sluice.PerMinute(1), sluice.PerHour(1))
 	req := sluice.Request{Charge: sluice.Charge{Plan: one, Key: "a"}, More: []sluice.Charge{{Plan: two, Key: "b"}, {Plan: two, Key: "c"}}}
 	for i, want := range []struct {
 		key  string

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -102,7 +102,7 @@ func TestNewSlotsRefuses(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
-	now := storekit.NewClock()
+	now := testkit.NewClock()
 	slots, err := sluice.NewSlots(memstore.New(memstore.Options{Now: now.Now}), "jobs", sluice.SlotLimit{Cap: 3, TTL: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)

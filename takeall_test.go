@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestTakeAllNamesWhatBinds whichever charge and limit it is of, and charges all or none.
 func TestTakeAllNamesWhatBinds(t *testing.T) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	store := memstore.New(memstore.Options{Now: clock.Now})
-	users := storekit.Limiter(t, store, "user", "burst: 2/s", "hour: 100/h")
-	tenants := storekit.Limiter(t, store, "tenant", "5/min")
+	users := testkit.Limiter(t, store, "user", "burst: 2/s", "hour: 100/h")
+	tenants := testkit.Limiter(t, store, "tenant", "5/min")
 	take := func(user, tenant string, cost int64) sluice.JointDecision {
 		t.Helper()
 		d, err := sluice.TakeAll(t.Context(), store, users.Of(user, cost), tenants.Of(tenant, cost))
@@ -54,7 +54,7 @@ func TestTakeAllNamesWhatBinds(t *testing.T) {
 
 func TestTakeAllRefuses(t *testing.T) {
 	store := memstore.New(memstore.Options{})
-	users := storekit.Limiter(t, store, "user", "5/min")
+	users := testkit.Limiter(t, store, "user", "5/min")
 	var fault *sluice.RequestError
 	if _, err := sluice.TakeAll(t.Context(), store); !errors.As(err, &fault) || fault.Field != "Charge" {
 		t.Errorf("no charges: %v", err)
@@ -66,20 +66,20 @@ func TestTakeAllRefuses(t *testing.T) {
 		t.Error("no store: no error")
 	}
 	gone := errors.New("gone")
-	if d, err := sluice.TakeAll(t.Context(), storekit.Failing(gone), users.Of("k", 1)); !errors.Is(err, gone) || d.Scope != "" {
+	if d, err := sluice.TakeAll(t.Context(), testkit.Failing(gone), users.Of("k", 1)); !errors.Is(err, gone) || d.Scope != "" {
 		t.Errorf("a store that fails: %+v, %v", d, err)
 	}
 }
 
 func TestAllow(t *testing.T) {
-	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "login", "1/h")
+	lim := testkit.Limiter(t, memstore.New(memstore.Options{}), "login", "1/h")
 	for _, want := range []bool{true, false} {
 		if ok, err := lim.Allow(t.Context(), "k"); ok != want || err != nil {
 			t.Errorf("got %v, %v, want %v", ok, err, want)
 		}
 	}
 	gone := errors.New("gone")
-	if ok, err := storekit.Limiter(t, storekit.Failing(gone), "login", "1/h").Allow(t.Context(), "k"); ok || !errors.Is(err, gone) {
+	if ok, err := testkit.Limiter(t, testkit.Failing(gone), "login", "1/h").Allow(t.Context(), "k"); ok || !errors.Is(err, gone) {
 		t.Errorf("a store that fails: %v, %v", ok, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -38,10 +38,10 @@ func wait(t *testing.T, lim *sluice.Limiter, cost int64) (leave func(), came <-c
 }
 
 // counted returns a limiter on a store in memory that counts.
-func counted(t *testing.T, text string) (*sluice.Limiter, *storekit.Store) {
+func counted(t *testing.T, text string) (*sluice.Limiter, *testkit.Store) {
 	t.Helper()
-	store := &storekit.Store{Store: memstore.New(memstore.Options{})}
-	return storekit.Limiter(t, store, "test", text), store
+	store := &testkit.Store{Store: memstore.New(memstore.Options{})}
+	return testkit.Limiter(t, store, "test", text), store
 }
 
 // TestWhatIsLeftGoesToTheNext: those behind move up, the next takes what is free
@@ -85,7 +85,7 @@ func TestWaitAndClocks(t *testing.T) {
 	for name, now := range map[string]func() time.Time{"default": nil, "standing still": func() time.Time { return frozen }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				lim := storekit.Limiter(t, memstore.New(memstore.Options{Now: now}), "test", "1/h burst 1")
+				lim := testkit.Limiter(t, memstore.New(memstore.Options{Now: now}), "test", "1/h burst 1")
 				must(t)(lim.Take(t.Context(), "k", 1))
 				began := time.Now()
 				if d := must(t)(lim.Wait(t.Context(), "k", 1)); d.Delay != time.Hour || time.Since(began) != time.Hour {
@@ -197,7 +197,7 @@ func TestEachLimiterKeepsItsOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lim, store := counted(t, "1/s burst 10")
-				other := storekit.Limiter(t, store, "test", "1/s burst 10")
+				other := testkit.Limiter(t, store, "test", "1/s burst 10")
 				if c.copy {
 					other = new(*lim)
 				}

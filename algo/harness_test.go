@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // origin is 2026-01-01 00:00 UTC in µs, the start of a minute, an hour and a
@@ -47,7 +47,7 @@ func open(t rapid.TB, limits ...sluice.Limit) *account {
 
 func compile(t rapid.TB, limits ...sluice.Limit) *sluice.Plan {
 	t.Helper()
-	return storekit.Compile(t, "test", limits...)
+	return testkit.Compile(t, "test", limits...)
 }
 
 // do decides req for the account's key at now, as a store does that lends Decide

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func TestLeaseCost(t *testing.T) {
@@ -24,7 +24,7 @@ func TestLeaseCost(t *testing.T) {
 		{"20/s sliding-log", "never over; under by at most 1 of 20 requests per 1s, and by the up to 20 that 8 nodes hold for up to 50ms"},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			all, err := algo.LeaseCost(storekit.Plan(t, "lease", c.limit), terms, 8)
+			all, err := algo.LeaseCost(testkit.Plan(t, "lease", c.limit), terms, 8)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,10 +33,10 @@ func TestLeaseCost(t *testing.T) {
 			}
 		})
 	}
-	if _, err := algo.LeaseCost(storekit.Plan(t, "lease", "10/s"), terms, 0); err == nil {
+	if _, err := algo.LeaseCost(testkit.Plan(t, "lease", "10/s"), terms, 0); err == nil {
 		t.Error("0 nodes: no error")
 	}
-	if _, err := algo.LeaseCost(storekit.Plan(t, "lease", "10/s burst 1"), terms, 1); err == nil {
+	if _, err := algo.LeaseCost(testkit.Plan(t, "lease", "10/s burst 1"), terms, 1); err == nil {
 		t.Error("a limit that cannot be leased: no error")
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestPickInAnyOrder: what a limit of another form begins with does not depend on the order
 // in which a store has the states of a key.
 func TestPickInAnyOrder(t *testing.T) {
 	now := 500_000*time.Hour.Microseconds() + 40_000_000
-	next := storekit.Plan(t, "s", "x: 10/min sliding-log")
+	next := testkit.Plan(t, "s", "x: 10/min sliding-log")
 	state := func(limit string) algo.State {
-		p := storekit.Plan(t, "s", limit)
+		p := testkit.Plan(t, "s", limit)
 		items := []algo.Item{{Term: p.Term(0), Cost: 7}}
-		req := storekit.Request(p, "k", 7)
+		req := testkit.Request(p, "k", 7)
 		algo.Decide(&req, items, now)
 		items[0].State.By = p.Term(0)
 		return items[0].State
@@ -29,7 +29,7 @@ func TestPickInAnyOrder(t *testing.T) {
 	for i := range limits {
 		it := algo.Item{Term: next.Term(0), Cost: 5}
 		it.Pick([]algo.State{state(limits[i]), state(limits[1-i])})
-		req := storekit.Request(next, "k", 5)
+		req := testkit.Request(next, "k", 5)
 		waits = append(waits, algo.Decide(&req, []algo.Item{it}, now+1).RetryAfter)
 	}
 	if waits[0] != waits[1] {

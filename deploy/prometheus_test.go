@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // prometheus is a server that scrapes nodes.
@@ -44,7 +44,7 @@ func startPrometheus(t *testing.T, targets []string, features string) *prometheu
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := freeport.Address(t)
+	address := testkit.FreeAddress(t)
 	var out lockedBuffer
 	cmd := exec.Command(program(t, "prometheus"), "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"),
 		"--web.listen-address", address, "--log.level", "warn", "--enable-feature", features)

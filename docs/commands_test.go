@@ -34,8 +34,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const (
@@ -171,7 +171,7 @@ func (r *reader) replace(text string) string {
 
 func (r *reader) port(shown string) string {
 	if r.ports[shown] == "" {
-		r.ports[shown] = strconv.Itoa(freeport.Port(r.t))
+		r.ports[shown] = strconv.Itoa(testkit.FreePort(r.t))
 	}
 	return r.ports[shown]
 }

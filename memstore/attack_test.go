@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -17,7 +17,7 @@ import (
 func lock(t testing.TB, s *memstore.Store, p *sluice.Plan, key string) {
 	t.Helper()
 	for i := range 200 {
-		if !storekit.Take(t, s, storekit.Request(p, key, 1)).Allowed {
+		if !testkit.Take(t, s, testkit.Request(p, key, 1)).Allowed {
 			return
 		}
 		if i == 199 {
@@ -37,7 +37,7 @@ func lockAll(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) {
 func freed(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) (freed int) {
 	t.Helper()
 	for i := range n {
-		if storekit.Take(t, s, storekit.Request(p, fmt.Sprint("locked ", i), 1)).Allowed {
+		if testkit.Take(t, s, testkit.Request(p, fmt.Sprint("locked ", i), 1)).Allowed {
 			freed++
 		}
 	}
@@ -55,19 +55,19 @@ var lockable = []string{
 // has room for, one unit each: by the locked keys' own rule, by one of a longer
 // window, and by another algorithm.
 func TestFloodFreesNoLockedKey(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	for _, l := range lockable {
 		for name, by := range map[string]string{"same rule": "", "longer window": "3/day", "log of a day": "3/day sliding-log", "histogram": "5/15min sliding-histogram"} {
 			t.Run(l+", "+name, func(t *testing.T) {
 				t.Parallel()
-				clock := storekit.NewClock()
+				clock := testkit.NewClock()
 				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-				p := storekit.Plan(t, "login", l)
+				p := testkit.Plan(t, "login", l)
 				f := p
 				if by != "" {
-					f = storekit.Plan(t, "other", by)
+					f = testkit.Plan(t, "other", by)
 				}
 				lockAll(t, s, p, locked)
 				flood(t, s, clock, f, 20*maxKeys, 1)
@@ -84,20 +84,20 @@ func TestFloodFreesNoLockedKey(t *testing.T) {
 
 // TestLockedKeysSurviveALongFlood is the same with more room.
 func TestLockedKeysSurviveALongFlood(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: 10_000, Now: clock.Now})
-	p, keyless := storekit.Plan(t, "login", "5/15min sliding-log"), storekit.Plan(t, "all", "100/h fixed-window")
+	p, keyless := testkit.Plan(t, "login", "5/15min sliding-log"), testkit.Plan(t, "all", "100/h fixed-window")
 	lockAll(t, s, p, 10)
 	for range 100 {
-		storekit.Take(t, s, storekit.Request(keyless, "", 1))
+		testkit.Take(t, s, testkit.Request(keyless, "", 1))
 	}
 	flood(t, s, clock, p, 100_000, 1)
 	if got := freed(t, s, p, 10); got != 0 {
 		t.Errorf("got %d of 10 locked keys freed, want none", got)
 	}
-	if storekit.Take(t, s, storekit.Request(keyless, "", 1)).Allowed {
+	if testkit.Take(t, s, testkit.Request(keyless, "", 1)).Allowed {
 		t.Error("limit without a key: got allowed, want denied: it was spent before the flood")
 	}
 }
@@ -105,7 +105,7 @@ func TestLockedKeysSurviveALongFlood(t *testing.T) {
 // TestFloodWearsOutNoLimitWithoutAKey takes on a limit that all requests share
 // as often as on one by user whose keys are always new.
 func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	tests := []struct {
 		text    string
@@ -123,18 +123,18 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.ClockAt(time.Unix(1_700_000_000, 0)) // where windows of a second begin
+			clock := testkit.ClockAt(time.Unix(1_700_000_000, 0)) // where windows of a second begin
 			s, alone := memstore.New(memstore.Options{MaxKeys: 1000, Now: clock.Now}), memstore.New(memstore.Options{Now: clock.Now})
-			keyless, user := storekit.Plan(t, "all", tt.text), storekit.Plan(t, "user", "10/min")
+			keyless, user := testkit.Plan(t, "all", tt.text), testkit.Plan(t, "user", "10/min")
 			got, want := int64(0), int64(0)
 			for i := range tt.seconds * 5000 {
-				if i%10 == 0 && storekit.Take(t, s, storekit.Request(keyless, "", 1)).Allowed {
+				if i%10 == 0 && testkit.Take(t, s, testkit.Request(keyless, "", 1)).Allowed {
 					got++
 				}
-				if i%10 == 0 && storekit.Take(t, alone, storekit.Request(keyless, "", 1)).Allowed {
+				if i%10 == 0 && testkit.Take(t, alone, testkit.Request(keyless, "", 1)).Allowed {
 					want++
 				}
-				storekit.Take(t, s, storekit.Request(user, fmt.Sprint("user ", i), 1))
+				testkit.Take(t, s, testkit.Request(user, fmt.Sprint("user ", i), 1))
 				clock.Advance(200 * time.Microsecond)
 			}
 			if got != want || got > tt.most {
@@ -152,7 +152,7 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 // as half of the store holds. When the store is full for the first time nothing
 // shows who was tried recently, and one goes who may be any.
 func TestFloodBeforeDenial(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, tries, victims, first = 1000, 40, 10, 5
 	tests := []struct {
@@ -172,21 +172,21 @@ func TestFloodBeforeDenial(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(l+", "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				clock := storekit.NewClock()
+				clock := testkit.NewClock()
 				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-				p := storekit.Plan(t, "login", l)
+				p := testkit.Plan(t, "login", l)
 				for i := range maxKeys * min(tt.preload, 1) {
-					storekit.Take(t, s, storekit.Request(p, fmt.Sprint("before ", i), 4))
+					testkit.Take(t, s, testkit.Request(p, fmt.Sprint("before ", i), 4))
 				}
 				admitted, next := 0, 0
 				for range tries {
 					for v := range victims {
-						if storekit.Take(t, s, storekit.Request(p, fmt.Sprint("guessed ", v), 1)).Allowed {
+						if testkit.Take(t, s, testkit.Request(p, fmt.Sprint("guessed ", v), 1)).Allowed {
 							admitted++
 						}
 					}
 					for range tt.every {
-						storekit.Take(t, s, storekit.Request(p, fmt.Sprint("new ", next), 1))
+						testkit.Take(t, s, testkit.Request(p, fmt.Sprint("new ", next), 1))
 						next++
 					}
 					clock.Advance(time.Microsecond)
@@ -203,23 +203,23 @@ func TestFloodBeforeDenial(t *testing.T) {
 // TestAllDenied fills a store with locked keys. Newcomers still get in, and who
 // is not denied yet is not forgotten at once: an eighth of the room is theirs.
 func TestAllDenied(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	for _, l := range []string{"5/15min sliding-log", "5/15min"} {
 		for _, maxKeys := range []int{1, 2, 3, 8, 1000} {
 			t.Run(fmt.Sprintf("%s, %d keys", l, maxKeys), func(t *testing.T) {
 				t.Parallel()
-				clock := storekit.NewClock()
+				clock := testkit.NewClock()
 				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-				p := storekit.Plan(t, "login", l)
+				p := testkit.Plan(t, "login", l)
 				lockAll(t, s, p, 3*maxKeys)
 				clock.Advance(time.Microsecond) // of keys locked at one instant any may go
 				admitted := 0
 				for i := range 40 {
-					if storekit.Take(t, s, storekit.Request(p, "guessed", 1)).Allowed {
+					if testkit.Take(t, s, testkit.Request(p, "guessed", 1)).Allowed {
 						admitted++
 					}
-					flood(t, s, clock, storekit.Plan(t, fmt.Sprint("new ", i), l), maxKeys/50, 1)
+					flood(t, s, clock, testkit.Plan(t, fmt.Sprint("new ", i), l), maxKeys/50, 1)
 				}
 				if admitted != 5 {
 					t.Errorf("got %d tries admitted, want 5", admitted)

@@ -10,63 +10,63 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestFloodOfEveryOperation sends what a flood may consist of: nothing but a
 // denial, or a take that is allowed, changes what was denied.
 func TestFloodOfEveryOperation(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
-	p := storekit.Plan(t, "login", "5/15min sliding-log")
-	word := storekit.Plan(t, "word", "5/15min")
-	window := storekit.Plan(t, "window", "5/15min fixed-window")
-	floods := map[string]func(s *memstore.Store, clock *storekit.Clock, key string, i int) []sluice.Request{
-		"peeks of cost 0": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
-			return []sluice.Request{{Op: sluice.OpPeek, Charge: storekit.Request(p, key, 0).Charge}, storekit.Request(p, key, 1), {Op: sluice.OpPeek, Charge: storekit.Request(word, key, 1).Charge}}
+	p := testkit.Plan(t, "login", "5/15min sliding-log")
+	word := testkit.Plan(t, "word", "5/15min")
+	window := testkit.Plan(t, "window", "5/15min fixed-window")
+	floods := map[string]func(s *memstore.Store, clock *testkit.Clock, key string, i int) []sluice.Request{
+		"peeks of cost 0": func(_ *memstore.Store, _ *testkit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: testkit.Request(p, key, 0).Charge}, testkit.Request(p, key, 1), {Op: sluice.OpPeek, Charge: testkit.Request(word, key, 1).Charge}}
 		},
-		"peeks of locked keys": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
+		"peeks of locked keys": func(_ *memstore.Store, _ *testkit.Clock, key string, i int) []sluice.Request {
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{{Op: sluice.OpPeek, Charge: storekit.Request(p, k, 1).Charge}, {Op: sluice.OpPeek, Charge: storekit.Request(word, k, 0).Charge}, storekit.Request(p, key, 1)}
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: testkit.Request(p, k, 1).Charge}, {Op: sluice.OpPeek, Charge: testkit.Request(word, k, 0).Charge}, testkit.Request(p, key, 1)}
 		},
-		"takes of cost 0": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
+		"takes of cost 0": func(_ *memstore.Store, _ *testkit.Clock, key string, i int) []sluice.Request {
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{storekit.Request(p, key, 0), storekit.Request(p, k, 0), storekit.Request(word, k, 0), storekit.Request(word, key, 1)}
+			return []sluice.Request{testkit.Request(p, key, 0), testkit.Request(p, k, 0), testkit.Request(word, k, 0), testkit.Request(word, key, 1)}
 		},
-		"reservations": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
-			return []sluice.Request{{Op: sluice.OpReserve, Charge: storekit.Request(word, key, 5).Charge, MaxWait: time.Hour}, {Op: sluice.OpReserve, Charge: storekit.Request(word, key, 5).Charge, MaxWait: time.Hour}}
+		"reservations": func(_ *memstore.Store, _ *testkit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpReserve, Charge: testkit.Request(word, key, 5).Charge, MaxWait: time.Hour}, {Op: sluice.OpReserve, Charge: testkit.Request(word, key, 5).Charge, MaxWait: time.Hour}}
 		},
-		"refunds": func(_ *memstore.Store, clock *storekit.Clock, key string, i int) []sluice.Request {
+		"refunds": func(_ *memstore.Store, clock *testkit.Clock, key string, i int) []sluice.Request {
 			at := sluice.InstantOf(clock.Now())
 			// Refunds of locked keys too, of instants at which they spent nothing.
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{storekit.Request(p, key, 2), {Op: sluice.OpRefund, Charge: storekit.Request(p, key, 1).Charge, At: at}, {Op: sluice.OpRefund, Charge: storekit.Request(p, k, 1).Charge, At: 1}, {Op: sluice.OpRefund, Charge: storekit.Request(window, k, 1).Charge, At: 1}}
+			return []sluice.Request{testkit.Request(p, key, 2), {Op: sluice.OpRefund, Charge: testkit.Request(p, key, 1).Charge, At: at}, {Op: sluice.OpRefund, Charge: testkit.Request(p, k, 1).Charge, At: 1}, {Op: sluice.OpRefund, Charge: testkit.Request(window, k, 1).Charge, At: 1}}
 		},
-		"charges": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
+		"charges": func(_ *memstore.Store, _ *testkit.Clock, key string, i int) []sluice.Request {
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{{Op: sluice.OpCharge, Charge: storekit.Request(p, k, 1).Charge}, {Op: sluice.OpCharge, Charge: storekit.Request(word, k, 1).Charge}, {Op: sluice.OpCharge, Charge: storekit.Request(word, key, 1).Charge}}
+			return []sluice.Request{{Op: sluice.OpCharge, Charge: testkit.Request(p, k, 1).Charge}, {Op: sluice.OpCharge, Charge: testkit.Request(word, k, 1).Charge}, {Op: sluice.OpCharge, Charge: testkit.Request(word, key, 1).Charge}}
 		},
-		"resets": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
-			return []sluice.Request{storekit.Request(p, key, 1), {Op: sluice.OpReset, Charge: storekit.Request(p, key, 0).Charge}, storekit.Request(p, key, 1)}
+		"resets": func(_ *memstore.Store, _ *testkit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{testkit.Request(p, key, 1), {Op: sluice.OpReset, Charge: testkit.Request(p, key, 0).Charge}, testkit.Request(p, key, 1)}
 		},
-		"as many as there are": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
-			return []sluice.Request{{Op: sluice.OpTakeUpTo, Charge: storekit.Request(word, key, 3).Charge}, {Op: sluice.OpTakeUpTo, Charge: storekit.Request(p, key, 3).Charge}}
+		"as many as there are": func(_ *memstore.Store, _ *testkit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpTakeUpTo, Charge: testkit.Request(word, key, 3).Charge}, {Op: sluice.OpTakeUpTo, Charge: testkit.Request(p, key, 3).Charge}}
 		},
-		"two keys at once": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
-			req := storekit.Request(p, key, 1)
-			req.More = []sluice.Charge{storekit.Request(word, key, 1).Charge, storekit.Request(window, fmt.Sprint("locked ", i%locked), 0).Charge}
+		"two keys at once": func(_ *memstore.Store, _ *testkit.Clock, key string, i int) []sluice.Request {
+			req := testkit.Request(p, key, 1)
+			req.More = []sluice.Charge{testkit.Request(word, key, 1).Charge, testkit.Request(window, fmt.Sprint("locked ", i%locked), 0).Charge}
 			return []sluice.Request{req}
 		},
-		"costs that never fit": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
-			return []sluice.Request{storekit.Request(p, key, 1), storekit.Request(p, key, 9), storekit.Request(word, key, 1), storekit.Request(word, key, 9)}
+		"costs that never fit": func(_ *memstore.Store, _ *testkit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{testkit.Request(p, key, 1), testkit.Request(p, key, 9), testkit.Request(word, key, 1), testkit.Request(word, key, 9)}
 		},
 	}
 	for name, requests := range floods {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 			plans := []*sluice.Plan{p, word, window}
 			for _, p := range plans {
@@ -74,7 +74,7 @@ func TestFloodOfEveryOperation(t *testing.T) {
 			}
 			for i := range 10 * maxKeys {
 				for _, req := range requests(s, clock, fmt.Sprint("stranger ", i), i) {
-					storekit.Take(t, s, req)
+					testkit.Take(t, s, req)
 				}
 				if i%50 == 0 {
 					clock.Advance(time.Microsecond)
@@ -92,15 +92,15 @@ func TestFloodOfEveryOperation(t *testing.T) {
 // TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied,
 // and one whose request was denied by another key is not spared for that.
 func TestFloodOfAPlanOfTwo(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
 		t.Run(l[0]+", "+l[1], func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-			p := storekit.Plan(t, "login", l[0], l[1])
+			p := testkit.Plan(t, "login", l[0], l[1])
 			lockAll(t, s, p, locked)
 			flood(t, s, clock, p, 10*maxKeys, 1)
 			if got := freed(t, s, p, locked); got != 0 {
@@ -110,17 +110,17 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 	}
 	t.Run("denied for another key", func(t *testing.T) {
 		t.Parallel()
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-		ip, user := storekit.Plan(t, "ip", "5/15min"), storekit.Plan(t, "user", "5/15min sliding-log")
+		ip, user := testkit.Plan(t, "ip", "5/15min"), testkit.Plan(t, "user", "5/15min sliding-log")
 		lockAll(t, s, user, locked)
 		lock(t, s, ip, "attacker")
 		for i := range 10 * maxKeys {
 			key := fmt.Sprint("stranger ", i)
-			storekit.Take(t, s, storekit.Request(user, key, 1))
-			req := storekit.Request(user, key, 1)
-			req.More = []sluice.Charge{storekit.Request(ip, "attacker", 1).Charge}
-			if storekit.Take(t, s, req).Allowed {
+			testkit.Take(t, s, testkit.Request(user, key, 1))
+			req := testkit.Request(user, key, 1)
+			req.More = []sluice.Charge{testkit.Request(ip, "attacker", 1).Charge}
+			if testkit.Take(t, s, req).Allowed {
 				t.Fatal("got allowed, want denied by ip")
 			}
 		}
@@ -133,24 +133,24 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 // TestFloodOfManyKeysWithoutAKey: limits without a key take no more than a
 // quarter of the room from others.
 func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 400
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-	p := storekit.Plan(t, "login", "5/15min sliding-log")
+	p := testkit.Plan(t, "login", "5/15min sliding-log")
 	lockAll(t, s, p, 20)
 	for i := range 3 * maxKeys {
-		storekit.Take(t, s, storekit.Request(storekit.Plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 1))
+		testkit.Take(t, s, testkit.Request(testkit.Plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 1))
 	}
 	if got := freed(t, s, p, 20); got != 0 {
 		t.Errorf("got %d of 20 locked keys freed, want none", got)
 	}
 	kept := 0
 	for i := range 3 * maxKeys {
-		peek := storekit.Request(storekit.Plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 0)
+		peek := testkit.Request(testkit.Plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 0)
 		peek.Op = sluice.OpPeek
-		if storekit.Take(t, s, peek).Remaining == 4 && i < maxKeys/4 {
+		if testkit.Take(t, s, peek).Remaining == 4 && i < maxKeys/4 {
 			kept++
 		}
 	}
@@ -161,10 +161,10 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 
 // TestSlotsSurviveAFlood: a caller that is refused a slot is not let in for new keys.
 func TestSlotsSurviveAFlood(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 1000
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	acquire := func(key, owner string) bool {
 		t.Helper()
@@ -196,22 +196,22 @@ func TestSlotsSurviveAFlood(t *testing.T) {
 func TestFloodByManyGoroutines(t *testing.T) {
 	t.Parallel()
 	const maxKeys, locked, goroutines = 1000, 20, 8
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	var plans []*sluice.Plan
 	for _, l := range lockable {
-		p := storekit.Plan(t, l, l)
+		p := testkit.Plan(t, l, l)
 		plans = append(plans, p)
 		lockAll(t, s, p, locked)
 	}
 	together(t, goroutines, func(g int) error {
 		for i := range 4 * maxKeys {
 			p := plans[(g+i)%len(plans)]
-			if _, err := s.Take(t.Context(), storekit.Request(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {
+			if _, err := s.Take(t.Context(), testkit.Request(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {
 				return err
 			}
 			if i%16 == 0 {
-				if _, err := s.Take(t.Context(), storekit.Request(p, fmt.Sprint("locked ", i%locked), 1)); err != nil {
+				if _, err := s.Take(t.Context(), testkit.Request(p, fmt.Sprint("locked ", i%locked), 1)); err != nil {
 					return err
 				}
 			}
@@ -230,18 +230,18 @@ func TestFloodByManyGoroutines(t *testing.T) {
 
 // TestFloodAfterARestart: what is denied, or without a key, is restored as that.
 func TestFloodAfterARestart(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	before, s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now}), memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	var snapshot bytes.Buffer
 	var plans []*sluice.Plan
 	for _, l := range lockable {
-		p := storekit.Plan(t, l, l)
+		p := testkit.Plan(t, l, l)
 		plans = append(plans, p)
 		lockAll(t, before, p, locked)
-		storekit.Take(t, before, storekit.Request(p, "", p.Term(0).Full()-p.Term(0).InitialDeficit))
+		testkit.Take(t, before, testkit.Request(p, "", p.Term(0).Full()-p.Term(0).InitialDeficit))
 	}
 	if err := before.Snapshot(&snapshot); err != nil {
 		t.Fatal(err)
@@ -249,12 +249,12 @@ func TestFloodAfterARestart(t *testing.T) {
 	if err := s.Restore(&snapshot); err != nil {
 		t.Fatal(err)
 	}
-	flood(t, s, clock, storekit.Plan(t, "other", "5/15min sliding-log"), 10*maxKeys, 1)
+	flood(t, s, clock, testkit.Plan(t, "other", "5/15min sliding-log"), 10*maxKeys, 1)
 	for _, p := range plans {
 		if got := freed(t, s, p, locked); got != 0 {
 			t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
 		}
-		if storekit.Take(t, s, storekit.Request(p, "", 1)).Allowed {
+		if testkit.Take(t, s, testkit.Request(p, "", 1)).Allowed {
 			t.Errorf("%s without a key: got allowed, want denied", p.Scope())
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -189,7 +189,7 @@ func BenchmarkFirstTakes(b *testing.B) {
 		b.Run(strconv.Itoa(limits), func(b *testing.B) {
 			plans := make([]*sluice.Plan, limits)
 			for i := range plans {
-				plans[i] = storekit.Compile(b, "rule-"+strconv.Itoa(i), sluice.PerMinute(5))
+				plans[i] = testkit.Compile(b, "rule-"+strconv.Itoa(i), sluice.PerMinute(5))
 			}
 			for b.Loop() {
 				store := memstore.New(memstore.Options{})

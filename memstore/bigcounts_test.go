@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -20,7 +20,7 @@ func TestSumBeyondAWord(t *testing.T) {
 	o := memstore.Options{MaxKeys: 16, Now: func() time.Time { return now }}
 	s := memstore.New(o)
 	const text = "9007199254740991/1024s sliding-counter count-denied sub-windows 1024"
-	l := storekit.Limiter(t, s, "scope", text)
+	l := testkit.Limiter(t, s, "scope", text)
 	for i := range 1100 {
 		if d, err := l.Take(t.Context(), "k", sluice.MaxQuota); err != nil || d.Allowed != (i == 0) || d.Remaining != 0 {
 			t.Fatalf("take %d: %+v, %v", i, d, err)
@@ -34,7 +34,7 @@ func TestSumBeyondAWord(t *testing.T) {
 			if err := s.Restore(&saved); err != nil {
 				t.Fatal(err)
 			}
-			l = storekit.Limiter(t, s, "scope", text)
+			l = testkit.Limiter(t, s, "scope", text)
 		}
 		now = now.Add(time.Second)
 	}
@@ -46,7 +46,7 @@ func TestSumBeyondASlot(t *testing.T) {
 	const quota = 1 << 52
 	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 	s := memstore.New(memstore.Options{MaxKeys: 16, Now: func() time.Time { return now }})
-	l := storekit.Limiter(t, s, "scope", "4503599627370496/hour sliding-counter count-denied sub-windows 10 conservative")
+	l := testkit.Limiter(t, s, "scope", "4503599627370496/hour sliding-counter count-denied sub-windows 10 conservative")
 	for i := range 8 {
 		d, err := l.Take(t.Context(), "k", quota)
 		if err != nil || d.Allowed != (i == 0) {

@@ -9,25 +9,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestFloodForgetsNoBlockedKey: a key stays blocked for as long as was said, whatever
 // new keys come, and though the limit that denied it has long been idle.
 func TestFloodForgetsNoBlockedKey(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, keys = 2000, 200
 	for _, l := range []string{"1/s", "1/s sliding-log", "1/s fixed-window"} {
 		t.Run(l, func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-			p, light := storekit.Plan(t, "s", l, "3/min block 10min"), storekit.Plan(t, "s", "light: 100/min")
+			p, light := testkit.Plan(t, "s", l, "3/min block 10min"), testkit.Plan(t, "s", "light: 100/min")
 			for i := range keys {
 				for range 4 {
-					storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
+					testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1))
 				}
 			}
 			clock.Advance(9 * time.Minute)
@@ -36,13 +36,13 @@ func TestFloodForgetsNoBlockedKey(t *testing.T) {
 				t.Errorf("got %+v, want that the flood was forgotten", s.Stats())
 			}
 			for i := range keys {
-				if d := storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1)); d.Allowed || d.Binding != 1 {
+				if d := testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1)); d.Allowed || d.Binding != 1 {
 					t.Fatalf("key %d: got %+v, want a blocked key", i, d)
 				}
 			}
 			clock.Advance(time.Minute)
 			for i := range keys {
-				if d := storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1)); !d.Allowed {
+				if d := testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1)); !d.Allowed {
 					t.Fatalf("key %d, behind its block: got %+v", i, d)
 				}
 			}
@@ -53,24 +53,24 @@ func TestFloodForgetsNoBlockedKey(t *testing.T) {
 // TestBlockCostsNothingUnlessDenied: a caller that is never denied has no state of a block, and
 // a denial that counts allocates nothing.
 func TestBlockCostsNothingUnlessDenied(t *testing.T) {
-	storekit.SkipRace(t)
-	clock := storekit.NewClock()
+	testkit.SkipRace(t)
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
-	p := storekit.Plan(t, "s", "5/h fixed-window", "1000000/day block 10min")
+	p := testkit.Plan(t, "s", "5/h fixed-window", "1000000/day block 10min")
 	for i := range 100 {
 		for range 5 {
-			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
+			testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1))
 		}
 	}
 	if got := s.Stats().States; got != 100 {
 		t.Errorf("100 keys have %d states", got)
 	}
-	req := storekit.Request(p, "0", 1)
-	storekit.Take(t, s, req)
+	req := testkit.Request(p, "0", 1)
+	testkit.Take(t, s, req)
 	if got := s.Stats().States; got != 101 {
 		t.Errorf("100 keys, of which one was denied, have %d states", got)
 	}
-	if got := testing.AllocsPerRun(100, func() { storekit.Take(t, s, req) }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { testkit.Take(t, s, req) }); got != 0 {
 		t.Errorf("a denial: got %v allocations, want 0", got)
 	}
 }
@@ -78,12 +78,12 @@ func TestBlockCostsNothingUnlessDenied(t *testing.T) {
 // TestBlockOutlivesRestart: a snapshot holds counts and blocks.
 func TestBlockOutlivesRestart(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	a := memstore.New(memstore.Options{Now: clock.Now})
-	p := storekit.Plan(t, "s", "1/s", "4/min block 10min")
+	p := testkit.Plan(t, "s", "1/s", "4/min block 10min")
 	ask := func(s *memstore.Store, key string, times int) (d any) {
 		for range times {
-			d = storekit.Take(t, s, storekit.Request(p, key, 1))
+			d = testkit.Take(t, s, testkit.Request(p, key, 1))
 		}
 		return d
 	}
@@ -102,7 +102,7 @@ func TestBlockOutlivesRestart(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", c.key, got, want)
 		}
 	}
-	if d := storekit.Take(t, b, storekit.Request(p, "counted", 1)); d.RetryAfter != 10*time.Minute {
+	if d := testkit.Take(t, b, testkit.Request(p, "counted", 1)); d.RetryAfter != 10*time.Minute {
 		t.Errorf("the fourth denial: got %+v, want a block", d)
 	}
 }

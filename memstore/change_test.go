@@ -9,32 +9,32 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestManyVersions: what a key has spent counts under every version of a limit,
 // however many others there are (tiers, overrides).
 func TestManyVersions(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
 		const versions = 3000
 		plans := make([]*sluice.Plan, versions)
 		for i := range plans {
-			plans[i] = storekit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
+			plans[i] = testkit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
 		}
-		if d := storekit.Take(t, s, storekit.Request(plans[0], "k", 100)); !d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(plans[0], "k", 100)); !d.Allowed {
 			t.Fatalf("%s: got %+v", algorithm, d)
 		}
 		for i, p := range plans[1:] {
-			storekit.Take(t, s, storekit.Request(p, fmt.Sprint("other ", i), 1))
+			testkit.Take(t, s, testkit.Request(p, fmt.Sprint("other ", i), 1))
 		}
-		last := storekit.Request(plans[versions-1], "k", sluice.MaxQuota)
+		last := testkit.Request(plans[versions-1], "k", sluice.MaxQuota)
 		last.Op = sluice.OpTakeUpTo
-		if d := storekit.Take(t, s, last); d.Spent != versions-1 {
+		if d := testkit.Take(t, s, last); d.Spent != versions-1 {
 			t.Errorf("%q: the last version got %d, want %d", algorithm, d.Spent, versions-1)
 		}
 	}
@@ -43,21 +43,21 @@ func TestManyVersions(t *testing.T) {
 // TestStateBudget: a key takes at most 40 bytes under one algorithm and window,
 // however many versions there are and whichever wrote it.
 func TestStateBudget(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	if testing.Short() {
 		t.Skip("100,000 limits")
 	}
 	for _, suffix := range []string{"", " fixed-window", " sliding-counter", " interval-refill"} {
 		const keys = 100_000
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 2 * keys})
 		for i := range keys {
-			p := storekit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 1+i, suffix))
-			storekit.Take(t, s, storekit.Request(p, fmt.Sprint("key ", i), 1))
+			p := testkit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 1+i, suffix))
+			testkit.Take(t, s, testkit.Request(p, fmt.Sprint("key ", i), 1))
 		}
 		for i := range keys { // and under another one
 			if i%7 == 0 {
-				storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 2+i, suffix)), fmt.Sprint("key ", i), 1))
+				testkit.Take(t, s, testkit.Request(testkit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 2+i, suffix)), fmt.Sprint("key ", i), 1))
 			}
 		}
 		st := s.Stats()
@@ -70,11 +70,11 @@ func TestStateBudget(t *testing.T) {
 // TestAnotherWindow: each further window that still counts has a state of its own.
 func TestAnotherWindow(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	texts := []string{"n: 10/min", "n: 100/h fixed-window", "n: 1000/day sliding-counter", "n: 5/s sliding-log", "n: 2000/day fixed-window"}
 	for i, text := range texts {
-		if d := storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", text), "k", 1)); !d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(testkit.Plan(t, "s", text), "k", 1)); !d.Allowed {
 			t.Errorf("%s: got %+v", text, d)
 		}
 		if n := s.Stats().States; n != min(i+1, 4) {
@@ -82,8 +82,8 @@ func TestAnotherWindow(t *testing.T) {
 		}
 	}
 	clock.Advance(25 * time.Hour)
-	storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", texts[0]), "other", 1)) // others have died
-	if d := storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", texts[0]), "k", 10)); !d.Allowed {
+	testkit.Take(t, s, testkit.Request(testkit.Plan(t, "s", texts[0]), "other", 1)) // others have died
+	if d := testkit.Take(t, s, testkit.Request(testkit.Plan(t, "s", texts[0]), "k", 10)); !d.Allowed {
 		t.Errorf("a day later: got %+v", d)
 	}
 }
@@ -102,24 +102,24 @@ func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 		{"n: 100/h burst 3 warm-up 1h", "n: 100/h burst 7 warm-up 1h debt 4"},
 		{"n: 100/h burst 3 warm-up 1h", "n: 100/h burst 7"},
 	} {
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
-		storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", c.from), "k", 100))
+		testkit.Take(t, s, testkit.Request(testkit.Plan(t, "s", c.from), "k", 100))
 		clock.Advance(10 * time.Minute)
-		to := storekit.Plan(t, "s", c.to)
-		d := storekit.Take(t, s, storekit.Request(to, "k", 1))
+		to := testkit.Plan(t, "s", c.to)
+		d := testkit.Take(t, s, testkit.Request(to, "k", 1))
 		if d.Allowed {
 			continue // the forms share nothing
 		}
-		if again := storekit.Take(t, s, storekit.Request(to, "k", 1)); again != d {
+		if again := testkit.Take(t, s, testkit.Request(to, "k", 1)); again != d {
 			t.Errorf("%v: a denial changes the next: got %+v, want %+v", c, again, d)
 		}
 		clock.Advance(d.RetryAfter - time.Microsecond)
-		if d := storekit.Take(t, s, storekit.Request(to, "k", 1)); d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(to, "k", 1)); d.Allowed {
 			t.Errorf("%v: 1 µs before: got %+v, want denied", c, d)
 		}
 		clock.Advance(time.Microsecond)
-		if d := storekit.Take(t, s, storekit.Request(to, "k", 1)); !d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(to, "k", 1)); !d.Allowed {
 			t.Errorf("%v: got %+v, want allowed", c, d)
 		}
 	}
@@ -129,7 +129,7 @@ func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 // when a limit is its writer, is known for as long as the balance lives, however
 // often tables are made anew.
 func TestInstantsOutliveATable(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range []struct {
 		slow, fast string
 		cost       int64
@@ -137,27 +137,27 @@ func TestInstantsOutliveATable(t *testing.T) {
 		{"n: 10/180d", "n: 21/180d burst 10", 5},
 		{"n: 300000007/180d", "n: 600000011/180d", 100_000_000}, // whose remainders take another size of slot
 	} {
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
-		slow, fast := storekit.Plan(t, "s", c.slow), storekit.Plan(t, "s", c.fast)
-		all := storekit.Take(t, s, storekit.Request(slow, "k", slow.Term(0).Burst))
-		d := storekit.Take(t, s, storekit.Request(fast, "k", fast.Term(0).Burst-c.cost))
+		slow, fast := testkit.Plan(t, "s", c.slow), testkit.Plan(t, "s", c.fast)
+		all := testkit.Take(t, s, testkit.Request(slow, "k", slow.Term(0).Burst))
+		d := testkit.Take(t, s, testkit.Request(fast, "k", fast.Term(0).Burst-c.cost))
 		if !all.Allowed || d.Allowed {
 			t.Fatalf("%s: got %+v, then %+v", c.slow, all, d)
 		}
 		for left := d.RetryAfter; left > 0; {
-			if got := storekit.Take(t, s, storekit.Request(fast, "k", fast.Term(0).Burst-c.cost)); got.RetryAfter != left {
+			if got := testkit.Take(t, s, testkit.Request(fast, "k", fast.Term(0).Burst-c.cost)); got.RetryAfter != left {
 				t.Fatalf("%s: got %v, want what is left of %v, %v", c.slow, got.RetryAfter, d.RetryAfter, left)
 			}
 			day := min(24*time.Hour, left)
 			clock.Advance(day)
 			left -= day
 			for i := range 500 { // tables grow
-				storekit.Take(t, s, storekit.Request(slow, fmt.Sprint(left, i), 1))
-				storekit.Take(t, s, storekit.Request(fast, fmt.Sprint(left, i), 1))
+				testkit.Take(t, s, testkit.Request(slow, fmt.Sprint(left, i), 1))
+				testkit.Take(t, s, testkit.Request(fast, fmt.Sprint(left, i), 1))
 			}
 		}
-		if got := storekit.Take(t, s, storekit.Request(fast, "k", fast.Term(0).Burst-c.cost)); !got.Allowed {
+		if got := testkit.Take(t, s, testkit.Request(fast, "k", fast.Term(0).Burst-c.cost)); !got.Allowed {
 			t.Errorf("%s: when its time has come got %+v", c.slow, got)
 		}
 	}
@@ -167,9 +167,9 @@ func TestInstantsOutliveATable(t *testing.T) {
 // at the first instant.
 func TestRuleStartsAtTimeZero(t *testing.T) {
 	s := memstore.New(memstore.Options{Now: func() time.Time { return time.UnixMicro(0) }})
-	p := storekit.Plan(t, "s", "10/s initial 3")
+	p := testkit.Plan(t, "s", "10/s initial 3")
 	for i := range 4 {
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed != (i < 3) {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Allowed != (i < 3) {
 			t.Errorf("take %d: got %+v", i+1, d)
 		}
 	}

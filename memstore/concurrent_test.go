@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -41,15 +41,15 @@ func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
 	for _, text := range []string{"1000/min", "1000003/min burst 1000", "1000/min fixed-window", "1000/min fixed-window anchor first", "66000/min fixed-window", "1000/min sliding-log", "1000/min sliding-counter", "1000/min sliding-histogram", "1000/min burst 1000 leaky-bucket nodelay"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-			p := storekit.Plan(t, "s", text)
+			s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+			p := testkit.Plan(t, "s", text)
 			if over := p.Term(0).Full() - 1000; over > 0 { // the count comes to need more bits meanwhile
-				storekit.Take(t, s, storekit.Request(p, "k", over))
+				testkit.Take(t, s, testkit.Request(p, "k", over))
 			}
 			var admitted atomic.Int64
 			together(t, 64, func(int) error {
 				for range 50 {
-					d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
+					d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 					if err != nil {
 						return err
 					}
@@ -71,13 +71,13 @@ func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
 // whatever the order in which goroutines read the clock and decide.
 func TestContendedKeyWhileTimePasses(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
-	p := storekit.Plan(t, "s", "1000/s burst 100") // one unit a ms
+	p := testkit.Plan(t, "s", "1000/s burst 100") // one unit a ms
 	const goroutines, rounds = 64, 200
 	// Empty to start with, so that no unit that falls due finds the bucket full
 	// and is lost: no goroutine is more than one ms ahead of its takes.
-	storekit.Take(t, s, storekit.Request(p, "k", 100))
+	testkit.Take(t, s, testkit.Request(p, "k", 100))
 	var admitted atomic.Int64
 	start := clock.Micros()
 	together(t, goroutines, func(g int) error {
@@ -85,7 +85,7 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 			if (g+i)%4 == 0 {
 				clock.Advance(time.Millisecond)
 			}
-			d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
+			d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 		return nil
 	})
 	left := int64(0)
-	for storekit.Take(t, s, storekit.Request(p, "k", 1)).Allowed {
+	for testkit.Take(t, s, testkit.Request(p, "k", 1)).Allowed {
 		left++
 	}
 	due := (clock.Micros() - start) / 1000
@@ -111,17 +111,17 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 func TestKeysAllOrNone(t *testing.T) {
 	t.Parallel()
 	const keys, quota = 5, 300
-	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-	word, ring := storekit.Plan(t, "word", fmt.Sprintf("%d/h", quota)), storekit.Plan(t, "ring", fmt.Sprintf("%d/h sliding-log", quota))
+	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+	word, ring := testkit.Plan(t, "word", fmt.Sprintf("%d/h", quota)), testkit.Plan(t, "ring", fmt.Sprintf("%d/h sliding-log", quota))
 	plans := []*sluice.Plan{word, ring}
 	var spent [2][keys]atomic.Int64
 	together(t, 16, func(g int) error {
 		for i := range 400 {
 			a, b := (g+i)%keys, (g*7+i*3+1)%keys
 			pa, pb := i%2, (i/2)%2
-			req := storekit.Request(plans[pa], fmt.Sprint(a), 1)
+			req := testkit.Request(plans[pa], fmt.Sprint(a), 1)
 			if g%4 != 0 && (a != b || pa != pb) {
-				req.More = []sluice.Charge{storekit.Request(plans[pb], fmt.Sprint(b), 2).Charge}
+				req.More = []sluice.Charge{testkit.Request(plans[pb], fmt.Sprint(b), 2).Charge}
 			}
 			d, err := s.Take(t.Context(), req)
 			if err != nil {
@@ -138,9 +138,9 @@ func TestKeysAllOrNone(t *testing.T) {
 	})
 	for i, p := range plans {
 		for k := range keys {
-			peek := storekit.Request(p, fmt.Sprint(k), 0)
+			peek := testkit.Request(p, fmt.Sprint(k), 0)
 			peek.Op = sluice.OpPeek
-			got, want := storekit.Take(t, s, peek).Remaining, quota-spent[i][k].Load()
+			got, want := testkit.Take(t, s, peek).Remaining, quota-spent[i][k].Load()
 			if got != want {
 				t.Errorf("%s key %d: got %d remaining, want %d", p.Scope(), k, got, want)
 			}
@@ -153,13 +153,13 @@ func TestKeysAllOrNone(t *testing.T) {
 func TestManyKeysWhileTablesGrow(t *testing.T) {
 	t.Parallel()
 	const keys, goroutines = 20_000, 8
-	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now, MaxKeys: 4 * keys})
+	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now, MaxKeys: 4 * keys})
 	for _, text := range []string{"5/h", "5/h fixed-window", "5/h sliding-log"} {
-		p := storekit.Plan(t, text, text)
+		p := testkit.Plan(t, text, text)
 		var admitted atomic.Int64
 		together(t, goroutines, func(g int) error {
 			for i := range keys {
-				d, err := s.Take(t.Context(), storekit.Request(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1))
+				d, err := s.Take(t.Context(), testkit.Request(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1))
 				if err != nil {
 					return err
 				}
@@ -182,12 +182,12 @@ func TestManyKeysWhileTablesGrow(t *testing.T) {
 // more than the larger one grants, by any interleaving.
 func TestConcurrentOldAndNewPlan(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-	plans := []*sluice.Plan{storekit.Plan(t, "s", "n: 500/h"), storekit.Plan(t, "s", "n: 500/h burst 500 debt 7")}
+	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+	plans := []*sluice.Plan{testkit.Plan(t, "s", "n: 500/h"), testkit.Plan(t, "s", "n: 500/h burst 500 debt 7")}
 	var admitted atomic.Int64
 	together(t, 8, func(g int) error {
 		for i := range 300 {
-			d, err := s.Take(t.Context(), storekit.Request(plans[(g+i)%2], "k", 1))
+			d, err := s.Take(t.Context(), testkit.Request(plans[(g+i)%2], "k", 1))
 			if err != nil {
 				return err
 			}
@@ -209,24 +209,24 @@ func TestConcurrentOldAndNewPlan(t *testing.T) {
 func TestTakesWhileArraysAreReplaced(t *testing.T) {
 	t.Parallel()
 	const keys, quota = 10, 2000
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 300})
-	light := storekit.Plan(t, "light", "1000/s")
+	light := testkit.Plan(t, "light", "1000/s")
 	var plans [keys]*sluice.Plan
 	for k := range keys {
-		plans[k] = storekit.Plan(t, fmt.Sprint(k), fmt.Sprintf("%d/day", quota))
-		storekit.Take(t, s, storekit.Request(plans[k], "", 100))
+		plans[k] = testkit.Plan(t, fmt.Sprint(k), fmt.Sprintf("%d/day", quota))
+		testkit.Take(t, s, testkit.Request(plans[k], "", 100))
 	}
 	var admitted [keys]atomic.Int64
 	together(t, 8, func(g int) error {
 		for i := range 8000 {
-			req := storekit.Request(light, fmt.Sprint("stranger ", g, i), 1)
+			req := testkit.Request(light, fmt.Sprint("stranger ", g, i), 1)
 			if g%2 == 0 {
-				req = storekit.Request(plans[i%keys], "", 1)
+				req = testkit.Request(plans[i%keys], "", 1)
 			}
 			switch {
 			case g%2 == 0 && i%100 == 7: // under the lock, too
-				req.More = []sluice.Charge{storekit.Request(plans[(i+1)%keys], "", 1).Charge}
+				req.More = []sluice.Charge{testkit.Request(plans[(i+1)%keys], "", 1).Charge}
 			case g == 1 && i%50 == 0:
 				clock.Advance(200 * time.Microsecond) // some newcomers become idle
 			}
@@ -258,16 +258,16 @@ func TestTakesWhileArraysAreReplaced(t *testing.T) {
 // what falls due, by whichever limit.
 func TestChangesWhileStatesDie(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
-	plans := []*sluice.Plan{storekit.Plan(t, "s", "n: 10/s"), storekit.Plan(t, "s", "n: 10/s debt 3")}
+	plans := []*sluice.Plan{testkit.Plan(t, "s", "n: 10/s"), testkit.Plan(t, "s", "n: 10/s debt 3")}
 	const rounds = 300
 	for round := range rounds {
 		var admitted atomic.Int64
 		together(t, 4, func(g int) error {
 			for i := range 10 {
 				// In some rounds but one of the limits is in use.
-				d, err := s.Take(t.Context(), storekit.Request(plans[(g+i)%2*(round/3%2)], "k", 1))
+				d, err := s.Take(t.Context(), testkit.Request(plans[(g+i)%2*(round/3%2)], "k", 1))
 				if err != nil {
 					return err
 				}
@@ -289,18 +289,18 @@ func TestChangesWhileStatesDie(t *testing.T) {
 func TestReceiptsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(memstore.Options{})
-	p := storekit.Plan(t, "s", "60000/min sliding-log")
+	p := testkit.Plan(t, "s", "60000/min sliding-log")
 	var lost atomic.Int64
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
 			for range 500 {
-				d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
+				d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 				if err != nil || !d.Allowed {
 					t.Errorf("got %+v, %v", d, err)
 					return
 				}
-				back := storekit.Request(p, "k", 1)
+				back := testkit.Request(p, "k", 1)
 				back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
 				if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
 					lost.Add(1)

@@ -8,7 +8,7 @@ import (
 	"time"
 	_ "time/tzdata" // the suite's zones, on a machine without zone files
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -16,6 +16,6 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := memstore.New(memstore.Options{Now: now})
-		return storetest.Harness{Store: s, Slots: s, Steps: storekit.FewerRace(20_000)}
+		return storetest.Harness{Store: s, Slots: s, Steps: testkit.FewerRace(20_000)}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -22,15 +22,15 @@ func TestCreditSurvivesARestart(t *testing.T) {
 		{"10/min credit 5 credit-for 1h", 5, 12},
 		{"1000000/s burst 10 credit 4000000000000 credit-for 1h", 4_000_000_000_000, 4_000_000_000_007},
 	} {
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		first := memstore.New(memstore.Options{Now: clock.Now})
-		p := storekit.Plan(t, "s", c.limit)
-		add := storekit.Request(p, "k", sluice.MaxQuota)
+		p := testkit.Plan(t, "s", c.limit)
+		add := testkit.Request(p, "k", sluice.MaxQuota)
 		add.Op = sluice.OpAdd
-		if d := storekit.Take(t, first, add); d.Spent != -c.given {
+		if d := testkit.Take(t, first, add); d.Spent != -c.given {
 			t.Errorf("%s: %+v, want %d given", c.limit, d, c.given)
 		}
-		storekit.Take(t, first, storekit.Request(p, "k", 3))
+		testkit.Take(t, first, testkit.Request(p, "k", 3))
 		var kept bytes.Buffer
 		if err := first.Snapshot(&kept); err != nil {
 			t.Fatal(err)
@@ -39,13 +39,13 @@ func TestCreditSurvivesARestart(t *testing.T) {
 		if err := second.Restore(&kept); err != nil {
 			t.Fatal(err)
 		}
-		peek := storekit.Request(p, "k", 1)
+		peek := testkit.Request(p, "k", 1)
 		peek.Op = sluice.OpPeek
-		if d := storekit.Take(t, second, peek); d.Remaining != c.left || d.ResetAfter != time.Hour {
+		if d := testkit.Take(t, second, peek); d.Remaining != c.left || d.ResetAfter != time.Hour {
 			t.Errorf("%s: %+v, want %d left for an hour", c.limit, d, c.left)
 		}
 		clock.Advance(time.Hour)
-		if d := storekit.Take(t, second, peek); d.Remaining != 10 {
+		if d := testkit.Take(t, second, peek); d.Remaining != 10 {
 			t.Errorf("%s: %+v, want 10 left", c.limit, d)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestNothingIsLeftOfWhatOthersTook: a take of a window that finds room, and is then
 // overtaken by one that takes all of it, does not say that something is left.
 func TestNothingIsLeftOfWhatOthersTook(t *testing.T) {
-	storekit.SkipRace(t) // it is about a few ns
+	testkit.SkipRace(t) // it is about a few ns
 	const keys = 300_000
-	l := storekit.Limiter(t, memstore.New(memstore.Options{MaxKeys: 2 * keys}), "scope", "10/day fixed-window")
+	l := testkit.Limiter(t, memstore.New(memstore.Options{MaxKeys: 2 * keys}), "scope", "10/day fixed-window")
 	var there atomic.Int64
 	var group sync.WaitGroup
 	for _, rest := range []int64{1, 9} { // of 10, of which one is taken

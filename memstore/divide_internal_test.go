@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // shardCount returns how many shards there are, and checks that they hold all parts of the
@@ -45,11 +45,11 @@ func TestDivideWhileTaken(t *testing.T) {
 	for _, text := range []string{"3/day", "3/day fixed-window", "3/day sliding-log", "3/day sliding-counter sub-windows 3"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			s := New(Options{Now: clock.Now})
 			s.open(1) // on every machine
 			before := shardCount(t, s)
-			p := storekit.Plan(t, "s", text)
+			p := testkit.Plan(t, "s", text)
 			admitted := make([]atomic.Int64, keys)
 			var wg sync.WaitGroup
 			for g := range callers {
@@ -57,17 +57,17 @@ func TestDivideWhileTaken(t *testing.T) {
 					r := rand.New(rand.NewPCG(1, uint64(g)))
 					order := r.Perm(keys)
 					for i := 0; i < len(order); i++ {
-						req := storekit.Request(p, strconv.Itoa(order[i]), 1)
+						req := testkit.Request(p, strconv.Itoa(order[i]), 1)
 						taken := order[i : i+1]
 						if i+1 < len(order) && r.IntN(4) == 0 {
 							req.More = []sluice.Charge{{Plan: p, Key: strconv.Itoa(order[i+1]), Cost: 1}}
 							taken = order[i : i+2]
 							i++
 						}
-						if d := storekit.Take(t, s, req); !d.Allowed {
+						if d := testkit.Take(t, s, req); !d.Allowed {
 							if len(taken) == 2 { // one of the two had none left: each by itself then
 								for _, k := range taken {
-									if storekit.Take(t, s, storekit.Request(p, strconv.Itoa(k), 1)).Allowed {
+									if testkit.Take(t, s, testkit.Request(p, strconv.Itoa(k), 1)).Allowed {
 										admitted[k].Add(1)
 									}
 								}
@@ -104,23 +104,23 @@ func TestDivideWhileTaken(t *testing.T) {
 // TestDivideKeepsAll: states of every form, their classes and what was evicted are the same in a Store
 // that has divided its shards and in one that has not, but for states that are idle.
 func TestDivideKeepsAll(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := New(Options{Now: clock.Now})
 	s.open(1)
 	texts := []string{"2/day", "2/s", "2/day fixed-window", "2/s fixed-window", "2/day sliding-log", "2/day sliding-counter sub-windows 3"}
 	var requests []sluice.Request
 	for i := range 150 {
 		for k, text := range texts {
-			req := storekit.Request(storekit.Plan(t, strconv.Itoa(k), text), strconv.Itoa(i), 1)
+			req := testkit.Request(testkit.Plan(t, strconv.Itoa(k), text), strconv.Itoa(i), 1)
 			for range 1 + i%3 {
-				storekit.Take(t, s, req)
+				testkit.Take(t, s, req)
 			}
 			requests = append(requests, req)
 		}
 	}
-	storekit.Take(t, s, storekit.Request(storekit.Plan(t, "all", "5/day"), "", 1))
+	testkit.Take(t, s, testkit.Request(testkit.Plan(t, "all", "5/day"), "", 1))
 	clock.Advance(2 * time.Second)
 	type seen struct {
 		d sluice.Decision
@@ -130,7 +130,7 @@ func TestDivideKeepsAll(t *testing.T) {
 		for _, req := range requests {
 			req.Op = sluice.OpPeek
 			hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
-			at := seen{d: storekit.Take(t, s, req)}
+			at := seen{d: testkit.Take(t, s, req)}
 			s.visit(int(s.part(hash)), func(sh *shard) {
 				id := identity(hash, termMask(req.Plan.Term(0).Series))
 				for f := range sh.tables {

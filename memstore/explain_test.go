@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestExplainSlot: a slot is explained as it would be acquired, also where leases
 // have ended, and nothing is renewed or dropped by it.
 func TestExplainSlot(t *testing.T) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	for i := range 300 {
 		clock.Advance(time.Duration(i%7) * 100 * time.Millisecond)
@@ -46,18 +46,18 @@ func TestExplainSlot(t *testing.T) {
 // TestExplainKeepsWhatIsIdle: a peek may drop a state that is idle and makes its
 // limit known; who explains does neither.
 func TestExplainKeepsWhatIsIdle(t *testing.T) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	plans := []*sluice.Plan{
-		storekit.Plan(t, "a", "n: 10/s"), storekit.Plan(t, "a", "n: 20/s"), storekit.Plan(t, "a", "n: 5/s sliding-log"),
+		testkit.Plan(t, "a", "n: 10/s"), testkit.Plan(t, "a", "n: 20/s"), testkit.Plan(t, "a", "n: 5/s sliding-log"),
 	}
 	for _, p := range plans[:2] {
-		storekit.Take(t, s, storekit.Request(p, "k", 3))
+		testkit.Take(t, s, testkit.Request(p, "k", 3))
 	}
 	clock.Advance(time.Minute)
 	before, states := snapshot(t, s), s.Stats().States
 	for _, p := range plans {
-		e, err := s.Explain(t.Context(), storekit.Request(p, "k", 1))
+		e, err := s.Explain(t.Context(), testkit.Request(p, "k", 1))
 		if err != nil || !e.Decision.Allowed {
 			t.Fatalf("got %+v, %v", e, err)
 		}
@@ -70,7 +70,7 @@ func TestExplainKeepsWhatIsIdle(t *testing.T) {
 // TestExplainRefuses: what changes states is not explained.
 func TestExplainRefuses(t *testing.T) {
 	s := memstore.New(memstore.Options{})
-	req := storekit.Request(storekit.Plan(t, "s", "10/s"), "k", 1)
+	req := testkit.Request(testkit.Plan(t, "s", "10/s"), "k", 1)
 	for _, op := range []sluice.Op{sluice.OpCharge, sluice.OpRefund, sluice.OpReset, sluice.OpTakeUpTo} {
 		req.Op = op
 		if _, err := s.Explain(t.Context(), req); err == nil {
@@ -87,15 +87,15 @@ func TestExplainRefuses(t *testing.T) {
 // TestExplainBesideTakes: who explains while others take disturbs none of them: as
 // many pass as there is room for.
 func TestExplainBesideTakes(t *testing.T) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
-	plans := []*sluice.Plan{storekit.Plan(t, "word", "500/day"), storekit.Plan(t, "ring", "500/day sliding-log"), storekit.Plan(t, "both", "a: 500/day", "b: 600/day fixed-window")}
+	plans := []*sluice.Plan{testkit.Plan(t, "word", "500/day"), testkit.Plan(t, "ring", "500/day sliding-log"), testkit.Plan(t, "both", "a: 500/day", "b: 600/day fixed-window")}
 	var passed [3]atomic.Int64
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
 			for i := range 600 {
-				d, err := s.Take(t.Context(), storekit.Request(plans[i%3], "k", 1))
+				d, err := s.Take(t.Context(), testkit.Request(plans[i%3], "k", 1))
 				if err != nil {
 					t.Error(err)
 				}
@@ -106,7 +106,7 @@ func TestExplainBesideTakes(t *testing.T) {
 		})
 		group.Go(func() {
 			for i := range 300 {
-				e, err := s.Explain(t.Context(), storekit.Request(plans[i%3], "k", 1))
+				e, err := s.Explain(t.Context(), testkit.Request(plans[i%3], "k", 1))
 				if err != nil || len(e.Limits) != plans[i%3].Len() {
 					t.Errorf("got %+v, %v", e, err)
 				}

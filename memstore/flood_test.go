@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // flood sends takes of cost by n keys never seen before, clock by clock.
-func flood(t *testing.T, s *memstore.Store, clock *storekit.Clock, p *sluice.Plan, n int, cost int64) {
+func flood(t *testing.T, s *memstore.Store, clock *testkit.Clock, p *sluice.Plan, n int, cost int64) {
 	t.Helper()
 	for i := range n {
-		if d := storekit.Take(t, s, storekit.Request(p, fmt.Sprint("stranger ", i), cost)); !d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(p, fmt.Sprint("stranger ", i), cost)); !d.Allowed {
 			t.Fatalf("newcomer %d: got denied, want allowed: newcomers are never refused", i)
 		}
 		if i%50 == 0 {
@@ -29,8 +29,8 @@ func flood(t *testing.T, s *memstore.Store, clock *storekit.Clock, p *sluice.Pla
 // deny spends all that a key has, and then asks once more.
 func deny(t *testing.T, s *memstore.Store, p *sluice.Plan, key string) {
 	t.Helper()
-	full := storekit.Request(p, key, p.Term(0).Full())
-	if !storekit.Take(t, s, full).Allowed || storekit.Take(t, s, full).Allowed {
+	full := testkit.Request(p, key, p.Term(0).Full())
+	if !testkit.Take(t, s, full).Allowed || testkit.Take(t, s, full).Allowed {
 		t.Fatalf("key %q: want all allowed at first, and then no more", key)
 	}
 }
@@ -39,24 +39,24 @@ func deny(t *testing.T, s *memstore.Store, p *sluice.Plan, key string) {
 // floods the store with ten times as many newcomers as it has slots: every
 // denied key must stay denied.
 func TestFloodForgetsNoDeniedKey(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 2000
 	for _, l := range []string{"100/min", "1000003/min", "100/min sliding-counter", "10GB/min sliding-counter", "100/min sliding-log", "100/min fixed-window anchor first"} {
 		for _, share := range []int{1, 50, 90} {
 			t.Run(fmt.Sprintf("%s, %d percent denied", l, share), func(t *testing.T) {
 				t.Parallel()
-				clock := storekit.NewClock()
+				clock := testkit.NewClock()
 				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-				p := storekit.Plan(t, "s", l)
-				light := storekit.Plan(t, "s", "light: 100/min")
+				p := testkit.Plan(t, "s", l)
+				light := testkit.Plan(t, "s", "light: 100/min")
 				denied := maxKeys * share / 100
 				for i := range denied {
 					deny(t, s, p, fmt.Sprint(i))
 				}
 				flood(t, s, clock, light, 10*maxKeys, 1)
 				for i := range denied {
-					if storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), p.Term(0).Full())).Allowed {
+					if testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), p.Term(0).Full())).Allowed {
 						t.Fatalf("key %d of %d: got allowed, want denied", i, denied)
 					}
 				}
@@ -75,12 +75,12 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 // TestFloodOfEqualDebt is the dearest of floods: each newcomer is denied too.
 // While an eighth of the slots hold keys that are not, none that is goes.
 func TestFloodOfEqualDebt(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 4000
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-	p := storekit.Plan(t, "s", "60/min")
+	p := testkit.Plan(t, "s", "60/min")
 	flood(t, s, clock, p, 2*maxKeys, 1)
 	for i := range maxKeys / 4 {
 		deny(t, s, p, fmt.Sprint(i))
@@ -90,7 +90,7 @@ func TestFloodOfEqualDebt(t *testing.T) {
 	}
 	forgotten := 0
 	for i := range maxKeys / 4 {
-		if storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 60)).Allowed {
+		if testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 60)).Allowed {
 			forgotten++
 		}
 	}
@@ -101,18 +101,18 @@ func TestFloodOfEqualDebt(t *testing.T) {
 
 // TestFloodOfOneFormSparesOthers: what forms states have makes no difference.
 func TestFloodOfOneFormSparesOthers(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 2000
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-	quiet, loud := storekit.Plan(t, "quiet", "1/s"), storekit.Plan(t, "loud", "5/h sliding-log")
+	quiet, loud := testkit.Plan(t, "quiet", "1/s"), testkit.Plan(t, "loud", "5/h sliding-log")
 	for i := range 200 {
 		deny(t, s, quiet, fmt.Sprint(i))
 	}
 	flood(t, s, clock, loud, 10*maxKeys, 1)
 	for i := range 200 {
-		if storekit.Take(t, s, storekit.Request(quiet, fmt.Sprint(i), 1)).Allowed {
+		if testkit.Take(t, s, testkit.Request(quiet, fmt.Sprint(i), 1)).Allowed {
 			t.Fatalf("key %d: got allowed, want denied", i)
 		}
 	}
@@ -122,11 +122,11 @@ func TestFloodOfOneFormSparesOthers(t *testing.T) {
 // not denied. For these, of a group of denied keys the one that is idle soonest
 // goes.
 func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: 100, Now: clock.Now})
-	p := storekit.Plan(t, "s", "60/min")
+	p := testkit.Plan(t, "s", "60/min")
 	for i := range 100 {
 		deny(t, s, p, fmt.Sprint(i))
 		clock.Advance(time.Microsecond)
@@ -139,7 +139,7 @@ func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 	flood(t, s, clock, p, 5000, 2)
 	stay := 0
 	for i := range 100 {
-		if !storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 60)).Allowed {
+		if !testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 60)).Allowed {
 			stay++
 		}
 	}
@@ -153,16 +153,16 @@ func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 func TestDeadStatesGoBeforeLiving(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 4000
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-	short, long := storekit.Plan(t, "short", "1/s"), storekit.Plan(t, "long", "1/h")
+	short, long := testkit.Plan(t, "short", "1/s"), testkit.Plan(t, "long", "1/h")
 	for i := range maxKeys / 2 {
-		storekit.Take(t, s, storekit.Request(short, fmt.Sprint(i), 1))
-		storekit.Take(t, s, storekit.Request(long, fmt.Sprint(i), 1))
+		testkit.Take(t, s, testkit.Request(short, fmt.Sprint(i), 1))
+		testkit.Take(t, s, testkit.Request(long, fmt.Sprint(i), 1))
 	}
 	clock.Advance(2 * time.Second)
 	for i := range maxKeys / 2 {
-		storekit.Take(t, s, storekit.Request(long, fmt.Sprint("second ", i), 1))
+		testkit.Take(t, s, testkit.Request(long, fmt.Sprint("second ", i), 1))
 	}
 	if st := s.Stats(); st.Evicted != 0 {
 		t.Errorf("got %+v, want no eviction: half of the slots were idle", st)

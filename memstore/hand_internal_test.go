@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestHandKeepsItsPlace: states that the hand has passed are behind it still when
@@ -19,11 +19,11 @@ func TestHandKeepsItsPlace(t *testing.T) {
 		size  stateSize
 	}{{"5/15min", sizeWord}, {"5/15min fixed-window", sizeWord}, {"5/15min sliding-counter", sizeFixed}, {"5/15min sliding-log", sizeRing}} {
 		t.Run(c.limit, func(t *testing.T) {
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			s := New(Options{MaxKeys: 1000, Now: clock.Now})
 			sh := s.shards[0].Load()
-			p := storekit.Plan(t, "s", c.limit)
-			take := func(i int) { storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1)) }
+			p := testkit.Plan(t, "s", c.limit)
+			take := func(i int) { testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1)) }
 			for i := range 300 {
 				take(i)
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -21,16 +21,16 @@ func TestLimitThatLooked(t *testing.T) {
 	for _, looked := range []string{"k", "another"} {
 		now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 		s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
-		a, b := storekit.Plan(t, "s", "x: 1000003/day burst 300000"), storekit.Plan(t, "s", "x: 2000003/day burst 200000")
+		a, b := testkit.Plan(t, "s", "x: 1000003/day burst 300000"), testkit.Plan(t, "s", "x: 2000003/day burst 200000")
 		peek := func(key string, cost int64) sluice.Decision {
-			req := storekit.Request(b, key, cost)
+			req := testkit.Request(b, key, cost)
 			req.Op = sluice.OpPeek
-			return storekit.Take(t, s, req)
+			return testkit.Take(t, s, req)
 		}
-		storekit.Take(t, s, storekit.Request(a, "k", 100))
+		testkit.Take(t, s, testkit.Request(a, "k", 100))
 		peek(looked, 2)
 		now = now.Add(2 * time.Hour)
-		storekit.Take(t, s, storekit.Request(a, "k", 300_000))
+		testkit.Take(t, s, testkit.Request(a, "k", 300_000))
 		now = now.Add(2 * time.Hour)
 		found = append(found, peek("k", 200_000))
 	}
@@ -45,11 +45,11 @@ func TestStartStays(t *testing.T) {
 	for _, text := range []string{"x: 20/min sliding-counter pre-filled", "x: 1000003/h burst 100000 initial 0"} {
 		now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 		s := memstore.New(memstore.Options{MaxKeys: 100_000, Now: func() time.Time { return now }})
-		p := storekit.Plan(t, "s", text)
+		p := testkit.Plan(t, "s", text)
 		ask := func(op sluice.Op) sluice.Decision {
-			req := storekit.Request(p, "k", 1)
+			req := testkit.Request(p, "k", 1)
 			req.Op = op
-			return storekit.Take(t, s, req)
+			return testkit.Take(t, s, req)
 		}
 		ask(sluice.OpTake)
 		now = now.Add(100 * 24 * time.Hour)
@@ -57,7 +57,7 @@ func TestStartStays(t *testing.T) {
 		ask(sluice.OpReset)
 		now = now.Add(3 * time.Second)
 		for i := range 1100 {
-			storekit.Take(t, s, storekit.Request(storekit.Plan(t, fmt.Sprint("other ", i), "x: 5/min sliding-log"), "k", 1))
+			testkit.Take(t, s, testkit.Request(testkit.Plan(t, fmt.Sprint("other ", i), "x: 5/min sliding-log"), "k", 1))
 		}
 		if after := ask(sluice.OpPeek).Remaining; after != before {
 			t.Errorf("%s: %d left, %d before the others came", text, after, before)
@@ -82,22 +82,22 @@ func (w *between) Write(b []byte) (int, error) {
 // TestSnapshotWhileLimitsChange: limits that are forgotten while a snapshot is written, and
 // others that come, are not mixed up in it.
 func TestSnapshotWhileLimitsChange(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 	o := memstore.Options{MaxKeys: 1 << 18, Now: func() time.Time { return now }}
 	s := memstore.New(o)
-	fill := storekit.Plan(t, "fill", "x: 9/day sliding-log")
+	fill := testkit.Plan(t, "fill", "x: 9/day sliding-log")
 	for i := range 60_000 { // it is written in several parts
-		storekit.Take(t, s, storekit.Request(fill, fmt.Sprint(i), 1))
+		testkit.Take(t, s, testkit.Request(fill, fmt.Sprint(i), 1))
 	}
 	old := func(i int) sluice.Request {
-		return storekit.Request(storekit.Plan(t, fmt.Sprint("old ", i), "x: 5/day sliding-log"), "k", 5)
+		return testkit.Request(testkit.Plan(t, fmt.Sprint("old ", i), "x: 5/day sliding-log"), "k", 5)
 	}
 	for i := range 500 {
-		storekit.Take(t, s, old(i))
+		testkit.Take(t, s, old(i))
 	}
 	next := func(i int) sluice.Request {
-		return storekit.Request(storekit.Plan(t, fmt.Sprint("next ", i), "x: 5/day sliding-counter"), "k", 5)
+		return testkit.Request(testkit.Plan(t, fmt.Sprint("next ", i), "x: 5/day sliding-counter"), "k", 5)
 	}
 	const limits = 3000
 	var saved between
@@ -105,11 +105,11 @@ func TestSnapshotWhileLimitsChange(t *testing.T) {
 		for i := range 500 {
 			req := old(i)
 			req.Op = sluice.OpReset
-			storekit.Take(t, s, req)
+			testkit.Take(t, s, req)
 		}
 		now = now.Add(3 * time.Second)
 		for i := range limits {
-			storekit.Take(t, s, next(i))
+			testkit.Take(t, s, next(i))
 		}
 	}
 	if err := s.Snapshot(&saved); err != nil {
@@ -124,8 +124,8 @@ func TestSnapshotWhileLimitsChange(t *testing.T) {
 		req := next(i)
 		req.Op = sluice.OpPeek
 		// One that came too late for the snapshot is whole.
-		switch got := storekit.Take(t, restored, req); {
-		case !got.Allowed && got == storekit.Take(t, s, req):
+		switch got := testkit.Take(t, restored, req); {
+		case !got.Allowed && got == testkit.Take(t, s, req):
 			kept++
 		case got.Remaining != 5:
 			t.Fatalf("limit %d: %+v", i, got)

@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -91,9 +91,9 @@ func TestLinearizable(t *testing.T) {
 	for _, text := range []string{"6/h", "6/h sliding-log", "6/h fixed-window anchor first", "6/h sliding-counter sub-windows 2"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			p := storekit.Plan(t, "s", text)
+			p := testkit.Plan(t, "s", text)
 			for round := range rounds {
-				clock := storekit.NewClock()
+				clock := testkit.NewClock()
 				s := memstore.New(memstore.Options{Now: clock.Now})
 				at := sluice.InstantOf(clock.Now())
 				var ticks atomic.Int64
@@ -103,13 +103,13 @@ func TestLinearizable(t *testing.T) {
 					rnd := rand.New(rand.NewPCG(uint64(round), uint64(g)))
 					for range requests {
 						in := randomLinear(rnd)
-						req := storekit.Request(p, fmt.Sprint(in.key), in.cost)
+						req := testkit.Request(p, fmt.Sprint(in.key), in.cost)
 						req.Op = in.op
 						if in.op == sluice.OpRefund {
 							req.At = at
 						}
 						if in.other >= 0 {
-							req.More = []sluice.Charge{storekit.Request(p, fmt.Sprint(in.other), in.cost).Charge}
+							req.More = []sluice.Charge{testkit.Request(p, fmt.Sprint(in.other), in.cost).Charge}
 						}
 						call := ticks.Add(1)
 						d, err := s.Take(t.Context(), req)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -26,21 +26,21 @@ func keysOf(n int) []string {
 
 // TestTakeDoesNotAllocate is not parallel, as AllocsPerRun demands.
 func TestTakeDoesNotAllocate(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	const runs = 2000
 	keys := keysOf(100_000)
 	for _, l := range limits {
-		p := storekit.Plan(t, "s", l.text)
-		many := storekit.Plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
+		p := testkit.Plan(t, "s", l.text)
+		many := testkit.Plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
 		cost := p.Term(0).Full()
-		clock := storekit.NewClock()
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
-		storekit.Take(t, s, storekit.Request(p, "k", 1))
-		storekit.Take(t, s, storekit.Request(p, "full", cost))
+		testkit.Take(t, s, testkit.Request(p, "k", 1))
+		testkit.Take(t, s, testkit.Request(p, "full", cost))
 		check := func(name string, want bool, req sluice.Request) {
 			t.Helper()
 			got := testing.AllocsPerRun(runs, func() {
-				d := storekit.Take(t, s, req)
+				d := testkit.Take(t, s, req)
 				if d.Allowed != want && want {
 					clock.Advance(time.Hour)
 				}
@@ -51,25 +51,25 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 			}
 		}
 		if l.name != "ring of a log of denials" { // its ring grows now and then
-			check("denial", false, storekit.Request(p, "full", cost))
+			check("denial", false, testkit.Request(p, "full", cost))
 		}
-		check("peek", true, sluice.Request{Op: sluice.OpPeek, Charge: storekit.Request(p, "k", 1).Charge})
-		check("several limits", true, storekit.Request(many, "k", 1))
-		check("several keys", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, More: []sluice.Charge{storekit.Request(many, "l", 1).Charge}})
-		check("outcomes", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, Outcomes: new(make(sluice.Outcomes, 3))})
-		slotted := storekit.Request(many, "k", 1)
+		check("peek", true, sluice.Request{Op: sluice.OpPeek, Charge: testkit.Request(p, "k", 1).Charge})
+		check("several limits", true, testkit.Request(many, "k", 1))
+		check("several keys", true, sluice.Request{Charge: testkit.Request(many, "k", 1).Charge, More: []sluice.Charge{testkit.Request(many, "l", 1).Charge}})
+		check("outcomes", true, sluice.Request{Charge: testkit.Request(many, "k", 1).Charge, Outcomes: new(make(sluice.Outcomes, 3))})
+		slotted := testkit.Request(many, "k", 1)
 		slotted.Slot = &sluice.Slot{SlotRequest: sluice.SlotRequest{
 			Scope: "many", Limit: sluice.SlotLimit{Name: "slots", Cap: 2, TTL: time.Minute}, Key: "k", Owner: "o", Cost: 1,
 		}}
 		check("slot", true, slotted)
 
-		steady := storekit.Request(p, "k", 1)
+		steady := testkit.Request(p, "k", 1)
 		for range 1000 {
-			storekit.Take(t, s, steady)
+			testkit.Take(t, s, steady)
 			clock.Advance(10 * time.Millisecond)
 		}
 		if got := testing.AllocsPerRun(runs, func() {
-			storekit.Take(t, s, steady)
+			testkit.Take(t, s, steady)
 			clock.Advance(10 * time.Millisecond)
 		}); got != 0 {
 			t.Errorf("%s, take: got %v allocations, want 0", l.name, got)
@@ -79,7 +79,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		}
 		next := 0
 		if got := testing.AllocsPerRun(len(keys)-2, func() {
-			storekit.Take(t, s, storekit.Request(p, keys[next], 1))
+			testkit.Take(t, s, testkit.Request(p, keys[next], 1))
 			next++
 		}); got != 0 {
 			t.Errorf("%s, new key: got %v allocations, want 0 on average", l.name, got)
@@ -98,7 +98,7 @@ func heap() (bytes, objects uint64) {
 // TestMemoryPerKey measures what a live key takes, all in. It is not parallel:
 // other tests' memory would be counted too.
 func TestMemoryPerKey(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	if testing.Short() {
 		t.Skip("millions of takes")
 	}
@@ -127,14 +127,14 @@ func TestMemoryPerKey(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
 			n := tt.keys
-			clock := storekit.NewClock()
-			p := storekit.Plan(t, "s", tt.text)
+			clock := testkit.NewClock()
+			p := testkit.Plan(t, "s", tt.text)
 			before, objects := heap()
 			s := memstore.New(memstore.Options{MaxKeys: max(cmp.Or(tt.maxKeys, n), 0), Now: clock.Now})
 			key := make([]byte, 0, 32)
 			once := func(i int) {
 				key = strconv.AppendInt(append(key[:0], "user-"...), int64(i), 10)
-				if _, err := s.Take(t.Context(), storekit.Request(p, string(key), 1)); err != nil {
+				if _, err := s.Take(t.Context(), testkit.Request(p, string(key), 1)); err != nil {
 					t.Fatal(err)
 				}
 				clock.Advance(time.Microsecond)
@@ -167,20 +167,20 @@ func TestMemoryPerKey(t *testing.T) {
 // TestMemoryOfAFullHistogram spends a million units of each key, in takes that leave it
 // as fine as single units do. It is not parallel, as [TestMemoryPerKey].
 func TestMemoryOfAFullHistogram(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	if testing.Short() {
 		t.Skip("millions of takes")
 	}
 	const n = 1_100
-	clock := storekit.NewClock()
-	p := storekit.Plan(t, "s", "1000000/h sliding-histogram")
+	clock := testkit.NewClock()
+	p := testkit.Plan(t, "s", "1000000/h sliding-histogram")
 	keys := keysOf(n)
 	before, _ := heap()
 	s := memstore.New(memstore.Options{MaxKeys: n, Now: clock.Now})
 	for _, r := range []struct{ times, cost int64 }{{900, 1000}, {900, 100}, {900, 10}, {1000, 1}} {
 		for range r.times {
 			for _, key := range keys {
-				storekit.Take(t, s, storekit.Request(p, key, r.cost))
+				testkit.Take(t, s, testkit.Request(p, key, r.cost))
 			}
 			clock.Advance(time.Millisecond)
 		}

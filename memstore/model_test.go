@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -90,18 +90,18 @@ func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 // TestEqualsModel drives a Store and a map of states with the same random
 // requests, of every operation, over one and several keys and limits.
 func TestEqualsModel(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	var plans []*sluice.Plan
 	for _, l := range limits {
-		plans = append(plans, storekit.Plan(t, "one of "+l.name, l.text))
+		plans = append(plans, testkit.Plan(t, "one of "+l.name, l.text))
 	}
 	plans = append(plans,
-		storekit.Plan(t, "credit", "5/s credit 9 credit-for 2s"),
-		storekit.Plan(t, "much credit", "70/s burst 3 credit 500000000 credit-for 90s"),
-		storekit.Plan(t, "two", "5/s", "50/min fixed-window"),
-		storekit.Plan(t, "three", "20/min sliding-log", "10/s burst 20 leaky-bucket nodelay", "40/min sliding-counter sub-windows 4"),
-		storekit.Plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
+		testkit.Plan(t, "credit", "5/s credit 9 credit-for 2s"),
+		testkit.Plan(t, "much credit", "70/s burst 3 credit 500000000 credit-for 90s"),
+		testkit.Plan(t, "two", "5/s", "50/min fixed-window"),
+		testkit.Plan(t, "three", "20/min sliding-log", "10/s burst 20 leaky-bucket nodelay", "40/min sliding-counter sub-windows 4"),
+		testkit.Plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
 	)
 	ops := []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReset, sluice.OpAdd, sluice.OpConvert}
 	steps := 60_000
@@ -112,7 +112,7 @@ func TestEqualsModel(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			store := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 20_000})
 			m := newModel()
 			randomCharge := func() sluice.Charge {
@@ -152,7 +152,7 @@ func TestEqualsModel(t *testing.T) {
 					want.Outcomes, got.Outcomes = nil, nil
 				}
 				wantD := m.take(want, clock.Micros())
-				gotD := storekit.Take(t, store, got)
+				gotD := testkit.Take(t, store, got)
 				if gotD != wantD || !reflect.DeepEqual(got.Outcomes, want.Outcomes) {
 					t.Fatalf("step %d: %v of %q cost %d and %d more: got %+v %+v, want %+v %+v", step, req.Op, req.Plan.Scope(), req.Cost, len(req.More), gotD, got.Outcomes, wantD, want.Outcomes)
 				}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -17,15 +17,15 @@ import (
 // other.
 func TestKeysInAFullStore(t *testing.T) {
 	for _, limit := range []string{"9/h", "9/h fixed-window", "9/h sliding-log"} {
-		plan := storekit.Plan(t, "s", limit)
-		clock := storekit.NewClock()
+		plan := testkit.Plan(t, "s", limit)
+		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{MaxKeys: 2, Now: clock.Now})
 		for i := range 100 {
 			clock.Advance(time.Millisecond)
-			a, b := storekit.Request(plan, "a"+strconv.Itoa(i), 1), storekit.Request(plan, "b"+strconv.Itoa(i), 1)
+			a, b := testkit.Request(plan, "a"+strconv.Itoa(i), 1), testkit.Request(plan, "b"+strconv.Itoa(i), 1)
 			a.More = []sluice.Charge{b.Charge}
-			storekit.Take(t, s, a)
-			if n := storekit.Spent(t, s, plan, a.Key) + storekit.Spent(t, s, plan, b.Key); n != 2 {
+			testkit.Take(t, s, a)
+			if n := testkit.Spent(t, s, plan, a.Key) + testkit.Spent(t, s, plan, b.Key); n != 2 {
 				t.Fatalf("%s: after take %d of a unit of two keys: spent %d, want 2", limit, i, n)
 			}
 		}

@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func term(t testing.TB, text string) *sluice.Term {
 	t.Helper()
-	return storekit.Plan(t, "s", text).Term(0)
+	return testkit.Plan(t, "s", text).Term(0)
 }
 
 // TestRegistryForgetsWhatNoSlotNames: versions come and go without end.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -44,15 +44,15 @@ func TestWhatIsIdleStaysIdle(t *testing.T) {
 		}})
 		var plans []*sluice.Plan
 		for _, l := range c.limits {
-			plans = append(plans, storekit.Plan(t, "s", l))
-			storekit.Take(t, s, storekit.Request(plans[len(plans)-1], "k", 2))
+			plans = append(plans, testkit.Plan(t, "s", l))
+			testkit.Take(t, s, testkit.Request(plans[len(plans)-1], "k", 2))
 		}
 		now = at(2 * time.Minute)
-		req := storekit.Request(plans[c.of], "k", c.cost)
+		req := testkit.Request(plans[c.of], "k", c.cost)
 		req.Op = c.between
-		storekit.Take(t, s, req)
+		testkit.Take(t, s, req)
 		early, now = true, now.Add(time.Microsecond)
-		d := storekit.Take(t, s, storekit.Request(plans[len(plans)-1], "k", 2))
+		d := testkit.Take(t, s, testkit.Request(plans[len(plans)-1], "k", 2))
 		if d.Allowed != c.allowed || d.At.Time().Before(at(2*time.Minute)) {
 			t.Errorf("%s: %+v", c.name, d)
 		}
@@ -106,13 +106,13 @@ func TestIdleWordOfTwo(t *testing.T) {
 	} {
 		now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 		s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
-		plans := []*sluice.Plan{storekit.Plan(t, "scope", "x: 24/day burst 3"), storekit.Plan(t, "scope", "x: 48/day burst 2"), storekit.Plan(t, "other", "x: 5/min")}
+		plans := []*sluice.Plan{testkit.Plan(t, "scope", "x: 24/day burst 3"), testkit.Plan(t, "scope", "x: 48/day burst 2"), testkit.Plan(t, "other", "x: 5/min")}
 		var got sluice.Decision
 		for _, x := range c.steps {
 			now = now.Add(x.after)
-			req := storekit.Request(plans[x.of], x.key, x.cost)
+			req := testkit.Request(plans[x.of], x.key, x.cost)
 			req.Op = x.op
-			got = storekit.Take(t, s, req)
+			got = testkit.Take(t, s, req)
 		}
 		if got.RetryAfter != c.want {
 			t.Errorf("%s: retry after %v, want %v", name, got.RetryAfter, c.want)
@@ -146,14 +146,14 @@ func TestOneStateOfAKey(t *testing.T) {
 			s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
 			var limiters []*sluice.Limiter
 			for _, l := range c.limits {
-				limiters = append(limiters, storekit.Limiter(t, s, "scope", l))
+				limiters = append(limiters, testkit.Limiter(t, s, "scope", l))
 			}
 			var state algo.State
 			before := 0
 			for i, x := range c.takes {
 				now = now.Add(x.after)
 				l := limiters[x.limit]
-				req := storekit.Request(l.Plan(), "k", x.cost)
+				req := testkit.Request(l.Plan(), "k", x.cost)
 				if x.limit != before {
 					state.By = limiters[before].Plan().Term(0)
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // known are versions whose states have every shape that a slot can have.
@@ -164,7 +164,7 @@ func (h *holder) drop(which int, id uint64) {
 // TestShardEqualsMap stores, loads, changes and forgets random states of all
 // kinds, lets others die, and compares all with a map.
 func TestShardEqualsMap(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	type name struct {
 		words bool

@@ -16,21 +16,21 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // filled returns a store with states of every form, and the plans they are of.
-func filled(t testing.TB, clock *storekit.Clock, keys int) (*memstore.Store, []*sluice.Plan) {
+func filled(t testing.TB, clock *testkit.Clock, keys int) (*memstore.Store, []*sluice.Plan) {
 	t.Helper()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	var plans []*sluice.Plan
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for _, l := range limits {
-		p := storekit.Plan(t, l.name, l.text)
+		p := testkit.Plan(t, l.name, l.text)
 		plans = append(plans, p)
 		for i := range keys {
-			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1+rnd.Int64N(p.Term(0).Quota)))
+			testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1+rnd.Int64N(p.Term(0).Quota)))
 			clock.Advance(time.Duration(rnd.IntN(1000)) * time.Microsecond)
 		}
 	}
@@ -60,7 +60,7 @@ func TestRestoreForgetsNothing(t *testing.T) {
 	for _, maxKeys := range []int{0, 40_000, 1 << 22} {
 		t.Run(fmt.Sprint("MaxKeys ", maxKeys), func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			a, plans := filled(t, clock, 200)
 			b := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: maxKeys})
 			if err := b.Restore(bytes.NewReader(snapshot(t, a))); err != nil {
@@ -75,8 +75,8 @@ func TestRestoreForgetsNothing(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, 1))
 			for i := range 20_000 {
 				p := plans[rnd.IntN(len(plans))]
-				req := storekit.Request(p, fmt.Sprint(rnd.IntN(220)), 1+rnd.Int64N(p.Term(0).Quota))
-				if got, want := storekit.Take(t, b, req), storekit.Take(t, a, req); got != want {
+				req := testkit.Request(p, fmt.Sprint(rnd.IntN(220)), 1+rnd.Int64N(p.Term(0).Quota))
+				if got, want := testkit.Take(t, b, req), testkit.Take(t, a, req); got != want {
 					t.Fatalf("take %d of %q: got %+v, want %+v", i, p.Scope(), got, want)
 				}
 				clock.Advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
@@ -91,9 +91,9 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 	for _, l := range limits {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			a := memstore.New(memstore.Options{Now: clock.Now})
-			from := storekit.Plan(t, "s", "n: "+l.text)
+			from := testkit.Plan(t, "s", "n: "+l.text)
 			other := from.Term(0).Limit
 			if other.WarmUp > 0 { // at another rate it has a state of its own
 				other.Burst++
@@ -101,16 +101,16 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 				other.Quota++
 			}
 			other.Name = "n"
-			to := storekit.Compile(t, "s", other)
-			storekit.Take(t, a, storekit.Request(from, "another", 2))
+			to := testkit.Compile(t, "s", other)
+			testkit.Take(t, a, testkit.Request(from, "another", 2))
 			clock.Advance(50 * time.Hour) // behind the start of the rule
-			storekit.Take(t, a, storekit.Request(from, "k", 2))
+			testkit.Take(t, a, testkit.Request(from, "k", 2))
 			clock.Advance(time.Millisecond)
 			b := memstore.New(memstore.Options{Now: clock.Now})
 			if err := b.Restore(bytes.NewReader(snapshot(t, a))); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := storekit.Take(t, b, storekit.Request(to, "k", 1)), storekit.Take(t, a, storekit.Request(to, "k", 1)); got != want {
+			if got, want := testkit.Take(t, b, testkit.Request(to, "k", 1)), testkit.Take(t, a, testkit.Request(to, "k", 1)); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 			if got := b.Stats().States; got != 1 {
@@ -128,7 +128,7 @@ func sealed(body []byte) []byte {
 
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	a, _ := filled(t, clock, 20)
 	whole := snapshot(t, a)
 	body := whole[:len(whole)-8]
@@ -198,7 +198,7 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 
 func TestSnapshotReportsAWriteThatFails(t *testing.T) {
 	t.Parallel()
-	s, _ := filled(t, storekit.NewClock(), 500)
+	s, _ := filled(t, testkit.NewClock(), 500)
 	for _, room := range []int{0, 70_000} {
 		if err := s.Snapshot(&fullDisk{room}); !errors.Is(err, errFull) {
 			t.Errorf("room for %d bytes: got %v, want %v", room, err, errFull)
@@ -210,11 +210,11 @@ func TestSnapshotReportsAWriteThatFails(t *testing.T) {
 // whole one, and keys that are not asked meanwhile must be in it.
 func TestSnapshotDuringTakes(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s, plans := filled(t, clock, 50)
-	p := storekit.Plan(t, "quiet", "3/h")
+	p := testkit.Plan(t, "quiet", "3/h")
 	for i := range 1000 {
-		storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 3))
+		testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 3))
 	}
 	stop, ended := make(chan struct{}), make(chan error)
 	go func() {
@@ -225,7 +225,7 @@ func TestSnapshotDuringTakes(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := s.Take(t.Context(), storekit.Request(plans[i%len(plans)], fmt.Sprint(i%3000), 1)); err != nil {
+			if _, err := s.Take(t.Context(), testkit.Request(plans[i%len(plans)], fmt.Sprint(i%3000), 1)); err != nil {
 				ended <- err
 				return
 			}
@@ -239,7 +239,7 @@ func TestSnapshotDuringTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 1000 {
-			if storekit.Take(t, b, storekit.Request(p, fmt.Sprint(i), 1)).Allowed {
+			if testkit.Take(t, b, testkit.Request(p, fmt.Sprint(i), 1)).Allowed {
 				t.Fatalf("key %d: got allowed, want denied: its state is in the snapshot", i)
 			}
 		}
@@ -253,10 +253,10 @@ func TestSnapshotDuringTakes(t *testing.T) {
 // FuzzRestore reads damaged snapshots, with a checksum that is right, so that
 // the reader itself must find the fault: an error or a store that works.
 func FuzzRestore(f *testing.F) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	for _, l := range limits {
-		storekit.Take(f, s, storekit.Request(storekit.Plan(f, l.name, l.text), "k", 1))
+		testkit.Take(f, s, testkit.Request(testkit.Plan(f, l.name, l.text), "k", 1))
 	}
 	whole := snapshot(f, s)
 	f.Add(whole[:len(whole)-8])

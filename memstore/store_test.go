@@ -12,25 +12,25 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 func TestTakeRefusesWhatIsNotValid(t *testing.T) {
 	t.Parallel()
-	p := storekit.Plan(t, "s", "10/min")
+	p := testkit.Plan(t, "s", "10/min")
 	tests := []struct {
 		name  string
 		req   sluice.Request
 		field string
 	}{
 		{"no plan", sluice.Request{}, "Plan"},
-		{"negative cost", storekit.Request(p, "k", -1), "Cost"},
-		{"huge cost", storekit.Request(p, "k", 1<<62), "Cost"},
-		{"long key", storekit.Request(p, strings.Repeat("k", sluice.MaxKeyBytes+1), 1), "Key"},
-		{"unknown operation", sluice.Request{Op: 99, Charge: storekit.Request(p, "k", 1).Charge}, "Op"},
-		{"key twice", sluice.Request{Charge: storekit.Request(p, "k", 1).Charge, More: []sluice.Charge{storekit.Request(p, "k", 1).Charge}}, "More"},
-		{"refund of no instant", sluice.Request{Op: sluice.OpRefund, Charge: storekit.Request(p, "k", 1).Charge}, "At"},
+		{"negative cost", testkit.Request(p, "k", -1), "Cost"},
+		{"huge cost", testkit.Request(p, "k", 1<<62), "Cost"},
+		{"long key", testkit.Request(p, strings.Repeat("k", sluice.MaxKeyBytes+1), 1), "Key"},
+		{"unknown operation", sluice.Request{Op: 99, Charge: testkit.Request(p, "k", 1).Charge}, "Op"},
+		{"key twice", sluice.Request{Charge: testkit.Request(p, "k", 1).Charge, More: []sluice.Charge{testkit.Request(p, "k", 1).Charge}}, "More"},
+		{"refund of no instant", sluice.Request{Op: sluice.OpRefund, Charge: testkit.Request(p, "k", 1).Charge}, "At"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,9 +50,9 @@ func TestTakeRefusesWhatIsNotValid(t *testing.T) {
 
 func TestKeysOfEveryLengthAreApart(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
-	p := storekit.Plan(t, "s", "1/min")
+	p := testkit.Plan(t, "s", "1/min")
 	long := strings.Repeat("x", sluice.MaxKeyBytes)
 	var keys []string
 	for n := range 100 {
@@ -60,12 +60,12 @@ func TestKeysOfEveryLengthAreApart(t *testing.T) {
 	}
 	keys = append(keys, long, long[:len(long)-1], long[:len(long)-1]+"y", "y"+long[1:], "\x00", "\x00\x00", "é", "\xff")
 	for i, key := range keys {
-		if d := storekit.Take(t, s, storekit.Request(p, key, 1)); !d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(p, key, 1)); !d.Allowed {
 			t.Errorf("key %d of %d bytes: got denied at its first take, want allowed", i, len(key))
 		}
 	}
 	for i, key := range keys {
-		if d := storekit.Take(t, s, storekit.Request(p, key, 1)); d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(p, key, 1)); d.Allowed {
 			t.Errorf("key %d of %d bytes: got allowed at its second take, want denied", i, len(key))
 		}
 	}
@@ -73,14 +73,14 @@ func TestKeysOfEveryLengthAreApart(t *testing.T) {
 
 func TestScopesAreApartAndPlansOfOneShare(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-	a, b, again := storekit.Plan(t, "a", "1/min"), storekit.Plan(t, "b", "1/min"), storekit.Plan(t, "a", "1/min")
+	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+	a, b, again := testkit.Plan(t, "a", "1/min"), testkit.Plan(t, "b", "1/min"), testkit.Plan(t, "a", "1/min")
 	for _, tt := range []struct {
 		name string
 		plan *sluice.Plan
 		want bool
 	}{{"first", a, true}, {"another scope", b, true}, {"the same scope", again, false}} {
-		if got := storekit.Take(t, s, storekit.Request(tt.plan, "k", 1)).Allowed; got != tt.want {
+		if got := testkit.Take(t, s, testkit.Request(tt.plan, "k", 1)).Allowed; got != tt.want {
 			t.Errorf("%s: got allowed %t, want %t", tt.name, got, tt.want)
 		}
 	}
@@ -88,9 +88,9 @@ func TestScopesAreApartAndPlansOfOneShare(t *testing.T) {
 
 func TestTakeBatch(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-	p := storekit.Plan(t, "s", "2/min")
-	reqs := []sluice.Request{storekit.Request(p, "a", 1), storekit.Request(p, "a", -1), storekit.Request(p, "a", 1), storekit.Request(p, "a", 1), storekit.Request(p, "b", 2)}
+	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+	p := testkit.Plan(t, "s", "2/min")
+	reqs := []sluice.Request{testkit.Request(p, "a", 1), testkit.Request(p, "a", -1), testkit.Request(p, "a", 1), testkit.Request(p, "a", 1), testkit.Request(p, "b", 2)}
 	out := make([]sluice.Result, len(reqs))
 	if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
 		t.Fatal(err)
@@ -118,11 +118,11 @@ func TestIdleStatesMakeRoom(t *testing.T) {
 	for _, l := range limits {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			clock := storekit.NewClock()
+			clock := testkit.NewClock()
 			s := memstore.New(memstore.Options{MaxKeys: 1, Now: clock.Now})
-			p := storekit.Plan(t, "s", l.text)
+			p := testkit.Plan(t, "s", l.text)
 			for i := range 100 {
-				d := storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
+				d := testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1))
 				if want := i > 0 || l.name != "duo pre-filled"; d.Allowed != want {
 					t.Fatalf("key %d: got allowed %t, want %t", i, d.Allowed, want)
 				}
@@ -140,15 +140,15 @@ func TestResetAndRefundForget(t *testing.T) {
 	for _, op := range []sluice.Op{sluice.OpReset, sluice.OpRefund} {
 		t.Run(op.String(), func(t *testing.T) {
 			t.Parallel()
-			s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-			p := storekit.Plan(t, "s", "5/min", "10/h fixed-window", "3/min sliding-log", "6/min sliding-counter")
-			d := storekit.Take(t, s, storekit.Request(p, "k", 3))
+			s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+			p := testkit.Plan(t, "s", "5/min", "10/h fixed-window", "3/min sliding-log", "6/min sliding-counter")
+			d := testkit.Take(t, s, testkit.Request(p, "k", 3))
 			if got := s.Stats().States; got != 4 {
 				t.Fatalf("got %d states after a take, want 4", got)
 			}
-			req := storekit.Request(p, "k", 3)
+			req := testkit.Request(p, "k", 3)
 			req.Op, req.At = op, d.At
-			storekit.Take(t, s, req)
+			testkit.Take(t, s, req)
 			if got := s.Stats().States; got != 0 {
 				t.Errorf("got %d states after %v, want none", got, op)
 			}
@@ -158,7 +158,7 @@ func TestResetAndRefundForget(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	slots, err := sluice.NewSlots(s, "jobs", sluice.SlotLimit{Cap: 3, TTL: time.Minute})
 	if err != nil {
@@ -235,14 +235,14 @@ func TestLimiterAsksTheStoreAround(t *testing.T) {
 // TestResultsAreWrittenWhole: what a batch left in its results is not in those of the next.
 func TestResultsAreWrittenWhole(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
-	p := storekit.Plan(t, "s", "5/min")
+	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
+	p := testkit.Plan(t, "s", "5/min")
 	out := make([]sluice.Result, 1)
 	for n := range 7 {
-		req := storekit.Request(p, "k", 1)
+		req := testkit.Request(p, "k", 1)
 		peek := req
 		peek.Op = sluice.OpPeek
-		want := storekit.Take(t, s, peek) // by a way that writes all of it
+		want := testkit.Take(t, s, peek) // by a way that writes all of it
 		want.Spent = 0
 		out[0].Decision = sluice.Decision{Allowed: true, TooLarge: true, Degraded: true, Binding: 3, Spent: 9, Remaining: 9, RetryAfter: 9, ResetAfter: 9, Delay: 9, At: 9, Due: 9}
 		if err := s.TakeBatch(t.Context(), []sluice.Request{req}, out); err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -26,16 +26,16 @@ func TestRestoreReadsVersionOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := storekit.ClockAt(time.Unix(1_700_000_000, 0))
+	clock := testkit.ClockAt(time.Unix(1_700_000_000, 0))
 	clock.Advance(time.Second)
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	if err := s.Restore(bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
 	upTo := func(scope, text, key string) int64 {
-		req := storekit.Request(storekit.Plan(t, scope, text), key, 1000)
+		req := testkit.Request(testkit.Plan(t, scope, text), key, 1000)
 		req.Op = sluice.OpTakeUpTo
-		return storekit.Take(t, s, req).Spent
+		return testkit.Take(t, s, req).Spent
 	}
 	for _, c := range []struct {
 		text string
@@ -109,24 +109,24 @@ func saysWhatItSaid(t *testing.T, name string, limits int) {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
 	for i := 1; i < len(lines); i += 2 {
-		clock := storekit.ClockAt(time.UnixMicro(start))
+		clock := testkit.ClockAt(time.UnixMicro(start))
 		s := memstore.New(memstore.Options{Now: clock.Now})
 		if err := s.Restore(bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
-		req := storekit.Request(storekit.Plan(t, "scope "+lines[i], lines[i]), "k", 1)
+		req := testkit.Request(testkit.Plan(t, "scope "+lines[i], lines[i]), "k", 1)
 		req.Op = sluice.OpPeek
 		for n, text := range strings.Fields(lines[i+1]) {
-			d := storekit.Take(t, s, req)
+			d := testkit.Take(t, s, req)
 			if got := fmt.Sprintf("%d:%d", d.Remaining, d.ResetAfter.Microseconds()); got != text {
 				t.Errorf("%s, after %d minutes: %s, want %s", lines[i], 2*n, got, text)
 			}
 			clock.Advance(2 * time.Minute)
 		}
 		clock.Set(time.UnixMicro(start))
-		left := storekit.Take(t, s, req).Remaining
+		left := testkit.Take(t, s, req).Remaining
 		for _, want := range []int64{left, 0} { // as it is, and as it is kept then
-			if d := storekit.Take(t, s, sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: req.Plan, Key: "k", Cost: sluice.MaxQuota}}); d.Spent != want {
+			if d := testkit.Take(t, s, sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: req.Plan, Key: "k", Cost: sluice.MaxQuota}}); d.Spent != want {
 				t.Errorf("%s: %d left, want %d", lines[i], d.Spent, want)
 			}
 		}

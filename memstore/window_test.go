@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -22,7 +22,7 @@ import (
 // many, and other forms, while the clock runs in either direction
 // and snapshots are restored. A Store must decide as a map of states.
 func TestChangedWindowsEqualModel(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	t.Parallel()
 	for i, texts := range [][]string{
 		{"10/s fixed-window", "65535/s fixed-window", "65536/s fixed-window", "70000/s fixed-window debt 30", "8589934591/s fixed-window", "8589934592/s fixed-window"},
@@ -45,13 +45,13 @@ func TestChangedWindowsEqualModel(t *testing.T) {
 func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 	plans := make([]*sluice.Plan, len(texts))
 	for i, text := range texts {
-		plans[i] = storekit.Plan(t, "s", "n: "+text)
+		plans[i] = testkit.Plan(t, "s", "n: "+text)
 	}
 	ops := []sluice.Op{
 		sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve,
 		sluice.OpReset, sluice.OpAdd, sluice.OpConvert,
 	}
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	store := memstore.New(memstore.Options{Now: clock.Now})
 	var took memoryOfTakes
 	m := newModel()
@@ -61,7 +61,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 			p = plans[rnd.IntN(len(plans))]
 		}
 		key := fmt.Sprint(rnd.IntN(3))
-		req := storekit.Request(p, key, costOf(rnd, p.Term(0)))
+		req := testkit.Request(p, key, costOf(rnd, p.Term(0)))
 		switch req.Op = ops[rnd.IntN(len(ops))]; req.Op {
 		case sluice.OpReserve:
 			req.MaxWait = time.Duration(rnd.IntN(3000)) * time.Millisecond
@@ -83,7 +83,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 				t.Fatal(err)
 			}
 		} else {
-			got = storekit.Take(t, store, req)
+			got = testkit.Take(t, store, req)
 		}
 		if got != want {
 			t.Fatalf("step %d: %v of %d under %v: got %+v, want %+v", step, req.Op, req.Cost, p.Term(0).Limit, got, want)
@@ -107,7 +107,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 }
 
 // restored returns a Store with the states of another that live.
-func restored(t *testing.T, s *memstore.Store, clock *storekit.Clock) *memstore.Store {
+func restored(t *testing.T, s *memstore.Store, clock *testkit.Clock) *memstore.Store {
 	t.Helper()
 	var b bytes.Buffer
 	if err := s.Snapshot(&b); err != nil {
@@ -138,7 +138,7 @@ func costOf(rnd *rand.Rand, t *sluice.Term) int64 {
 type memoryOfTakes []sluice.Instant
 
 // any returns one of the last receipts.
-func (m memoryOfTakes) any(rnd *rand.Rand, clock *storekit.Clock) sluice.Instant {
+func (m memoryOfTakes) any(rnd *rand.Rand, clock *testkit.Clock) sluice.Instant {
 	if len(m) == 0 {
 		return sluice.InstantOf(clock.Now())
 	}

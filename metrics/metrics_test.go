@@ -21,7 +21,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/scrape"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
@@ -51,7 +51,7 @@ func scraped(t *testing.T, m *measured) map[string]float64 {
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	return scrape.Page(t, w.Body.String())
+	return testkit.Metrics(t, w.Body.String())
 }
 
 // decisions returns the series of decisions that are not 0.

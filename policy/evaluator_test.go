@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -342,7 +342,7 @@ func TestLateAnswers(t *testing.T) {
 			r := one("api", by(policy.Header("X-User")), "10/min")
 			r.Failure = c.failure
 			w, undone := newWorld(t, r), 0
-			w.eval.Store = storekit.Failing(sluice.NewMaybeSentError(context.DeadlineExceeded, func(undo bool, heard func(sluice.Late)) {
+			w.eval.Store = testkit.Failing(sluice.NewMaybeSentError(context.DeadlineExceeded, func(undo bool, heard func(sluice.Late)) {
 				if undo {
 					undone++
 				}

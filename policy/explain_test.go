@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluicegate/sluice/internal/rulekit"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -23,7 +23,7 @@ import (
 // TestExplainEqualsDecide: under whatever rules, an explanation is the next
 // decision, and the snapshot before it is the one behind it.
 func TestExplainEqualsDecide(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	requests := 20_000
 	if testing.Short() {
 		requests = 4_000
@@ -157,7 +157,7 @@ func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	if _, err := w.eval.Explain(t.Context(), user("ada")); err == nil {
 		t.Error("a store that cannot explain has explained")
 	}
-	w.eval.Store = storekit.Failing(errors.New("never asked"))
+	w.eval.Store = testkit.Failing(errors.New("never asked"))
 	if _, err := w.eval.Explain(t.Context(), user("ada")); err == nil {
 		t.Error("a store that cannot explain has explained")
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -18,7 +18,7 @@ import (
 type askers struct {
 	t     *testing.T
 	front *policy.Front
-	store *storekit.Store
+	store *testkit.Store
 }
 
 func newAskers(t *testing.T, limits ...string) *askers {
@@ -26,7 +26,7 @@ func newAskers(t *testing.T, limits ...string) *askers {
 	r := one("api", by(policy.Header("X-User")), limits...)
 	r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	store := &testkit.Store{Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
 	return &askers{t, newFront(t, policy.FrontOptions{Store: store, Rules: []policy.Rule{r}}), store}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -21,7 +21,7 @@ import (
 type line struct {
 	t     *testing.T
 	front *policy.Front
-	store *storekit.Store
+	store *testkit.Store
 	queue *policy.Queue
 	start time.Time
 
@@ -32,7 +32,7 @@ type line struct {
 
 func newLine(t *testing.T, o policy.FrontOptions, rules ...policy.Rule) *line {
 	t.Helper()
-	l := &line{t: t, start: time.Now(), queue: policy.NewQueue(100), store: &storekit.Store{Store: memstore.New(memstore.Options{})}}
+	l := &line{t: t, start: time.Now(), queue: policy.NewQueue(100), store: &testkit.Store{Store: memstore.New(memstore.Options{})}}
 	o.Rules = rules
 	if o.Store == nil {
 		o.Store = l.store

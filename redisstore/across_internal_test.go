@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestReservationAcrossSlotsBehindALog: a log whose newest entry is a little ahead
@@ -18,7 +18,7 @@ func TestReservationAcrossSlotsBehindALog(t *testing.T) {
 	s := bare(redistest.StartCluster(t, redistest.Redis(t), 3, false).Client(t))
 	now := int64(1_763_700_000_000_000)
 	s.inject = func() int64 { return now }
-	p := storekit.Plan(t, "scope", "10/s sliding-log")
+	p := testkit.Plan(t, "scope", "10/s sliding-log")
 	req := sluice.Request{Op: sluice.OpTake, Charge: sluice.Charge{Plan: p, Key: "ahead", Cost: 1}}
 	if d, err := s.Take(t.Context(), req); err != nil || !d.Allowed {
 		t.Fatalf("take: %+v, %v", d, err)

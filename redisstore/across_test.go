@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -42,7 +42,7 @@ func contents(t *testing.T, c *redistest.Cluster) []string {
 func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	s := open(t, c.Option(), redisstore.Options{Timeout: 10 * time.Second})
-	wide := storekit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log", "1000/day sliding-histogram", "1000/day leaky-bucket burst 1000", "1000/day sliding-counter sub-windows 4")
+	wide := testkit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log", "1000/day sliding-histogram", "1000/day leaky-bucket burst 1000", "1000/day sliding-counter sub-windows 4")
 	limit, err := sluice.ParseLimit("10/day sliding-log")
 	if err != nil {
 		t.Fatal(err)

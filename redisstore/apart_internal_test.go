@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -42,7 +42,7 @@ func count(s *Store) *counted {
 func TestServerOfOneSlot(t *testing.T) {
 	option := redistest.StartCluster(t, redistest.Redis(t), 1, false).Option()
 	option.ForceSingleClient = true
-	s, p := bare(redistest.Connect(t, option)), storekit.Plan(t, "scope", "1000/day")
+	s, p := bare(redistest.Connect(t, option)), testkit.Plan(t, "scope", "1000/day")
 	one := takesOfKeys(p, "first")
 	takeTogether(s, one...) // so that the server knows the script
 	c := count(s)
@@ -64,7 +64,7 @@ func TestServerOfOneSlot(t *testing.T) {
 func TestBatchOnServerThatRefuses(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
-	s, p := bare(client), storekit.Plan(t, "scope", "1000/day")
+	s, p := bare(client), testkit.Plan(t, "scope", "1000/day")
 	reqs := takesOfKeys(p, keysTo(5*mostKeys)...)
 	out := make([]sluice.Result, len(reqs))
 	take := func() {
@@ -104,7 +104,7 @@ func TestChangedLimitsShareCalls(t *testing.T) {
 	client := server.Client(t)
 	for _, text := range shared {
 		t.Run(text, func(t *testing.T) {
-			before, after := storekit.Plan(t, t.Name(), "x: "+text), storekit.Plan(t, t.Name(), "x: 2"+text)
+			before, after := testkit.Plan(t, t.Name(), "x: "+text), testkit.Plan(t, t.Name(), "x: 2"+text)
 			s := bare(client)
 			takeTogether(s, takesOfKeys(before, keysTo(mostKeys)...)...)
 			s = bare(client) // which has not met that limit

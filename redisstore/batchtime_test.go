@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -27,7 +27,7 @@ func TestBatchHasOneTimeout(t *testing.T) {
 	const timeout, n = 200 * time.Millisecond, 60
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: timeout})
-	l := storekit.Limiter(t, s, "scope", "1000/day")
+	l := testkit.Limiter(t, s, "scope", "1000/day")
 	var added, held []sluice.Request
 	for i := range n {
 		key := fmt.Sprint("k", i)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -23,7 +23,7 @@ func TestCountsBeyondTwoTo53(t *testing.T) {
 	s := bare(server.Client(t))
 	s.inject = func() int64 { return now }
 	mem := memstore.New(memstore.Options{MaxKeys: 16, Now: func() time.Time { return time.UnixMicro(now) }})
-	plan := storekit.Limiter(t, s, "scope", "8775241772656025/hour sliding-counter count-denied sub-windows 10 conservative").Plan()
+	plan := testkit.Limiter(t, s, "scope", "8775241772656025/hour sliding-counter count-denied sub-windows 10 conservative").Plan()
 	for _, step := range []struct {
 		after int64 // sub-windows
 		costs []int64
@@ -32,7 +32,7 @@ func TestCountsBeyondTwoTo53(t *testing.T) {
 		costs := step.costs
 		reqs := make([]sluice.Request, len(costs))
 		for i, cost := range costs {
-			reqs[i] = storekit.Request(plan, "k", cost)
+			reqs[i] = testkit.Request(plan, "k", cost)
 		}
 		got, want := make([]sluice.Result, len(reqs)), make([]sluice.Result, len(reqs))
 		if err := s.TakeBatch(t.Context(), reqs, got); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // blocksScript counts as RateLimitJ's rules say: a hash of counts by block, and
@@ -41,7 +41,7 @@ return 1`
 // TestWholeSubWindowsAreBlocks: a counter of whole sub-windows decides on a real
 // server as a script that counts in blocks does, call by call.
 func TestWholeSubWindowsAreBlocks(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	const calls = 12_000
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -58,7 +58,7 @@ func TestWholeSubWindowsAreBlocks(t *testing.T) {
 		{"20/12s sliding-counter sub-windows 4 whole", 10 * time.Second, 3 * time.Second, 20}, // a part of a block counts as one
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			plan := storekit.Plan(t, fmt.Sprint("blocks", i), c.limit)
+			plan := testkit.Plan(t, fmt.Sprint("blocks", i), c.limit)
 			now, passed, differ := int64(1_790_000_000_000_000), 0, 0
 			for n := range calls {
 				now += rnd.Int64N(c.precision.Microseconds()) * rnd.Int64N(4) / 3

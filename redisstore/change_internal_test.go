@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // epoch is a moment like any other.
@@ -40,10 +40,10 @@ func TestLimitPutBackGivesNothing(t *testing.T) {
 			s.Set(epoch)
 			var sum int64
 			for turn := range 100 {
-				p := storekit.Plan(t, "s", c.texts[turn%2])
-				req := storekit.Request(p, "k", sluice.MaxQuota)
+				p := testkit.Plan(t, "s", c.texts[turn%2])
+				req := testkit.Request(p, "k", sluice.MaxQuota)
 				req.Op = sluice.OpTakeUpTo
-				sum += storekit.Take(t, s.Store, req).Spent
+				sum += testkit.Take(t, s.Store, req).Spent
 			}
 			if sum > c.most {
 				t.Errorf("got %d units, want at most %d", sum, c.most)
@@ -69,11 +69,11 @@ func TestNodesOfTwoVersionsStarveNobody(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.texts), func(t *testing.T) {
 			nodes := [2]onServer{clocked(t, server, t.Name()), clocked(t, server, t.Name())}
-			plans := [2]*sluice.Plan{storekit.Plan(t, "s", c.texts[0]), storekit.Plan(t, "s", c.texts[1])}
+			plans := [2]*sluice.Plan{testkit.Plan(t, "s", c.texts[0]), testkit.Plan(t, "s", c.texts[1])}
 			admitted := 0
 			for at, turn := time.Duration(0), 0; at < time.Hour; at, turn = at+c.every, 1-turn {
 				nodes[turn].Set(epoch + at.Microseconds())
-				if storekit.Take(t, nodes[turn].Store, storekit.Request(plans[turn], "k", 1)).Allowed {
+				if testkit.Take(t, nodes[turn].Store, testkit.Request(plans[turn], "k", 1)).Allowed {
 					admitted++
 				}
 			}
@@ -94,19 +94,19 @@ func TestReceiptOfAnotherLimitGivesNothing(t *testing.T) {
 	}{{"old", 0}, {"new", 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := clocked(t, server, t.Name())
-			plans := []*sluice.Plan{storekit.Plan(t, "s", "x: 100/min"), storekit.Plan(t, "s", "x: 1/min burst 100")}
+			plans := []*sluice.Plan{testkit.Plan(t, "s", "x: 100/min"), testkit.Plan(t, "s", "x: 1/min burst 100")}
 			s.Set(epoch)
-			first := storekit.Take(t, s.Store, storekit.Request(plans[0], "k", 100))
+			first := testkit.Take(t, s.Store, testkit.Request(plans[0], "k", 100))
 			s.Set(epoch + time.Minute.Microseconds())
-			if d := storekit.Take(t, s.Store, storekit.Request(plans[1], "k", 100)); !d.Allowed {
+			if d := testkit.Take(t, s.Store, testkit.Request(plans[1], "k", 100)); !d.Allowed {
 				t.Fatalf("got %+v, want allowed", d)
 			}
-			refund := storekit.Request(plans[c.under], "k", 100)
+			refund := testkit.Request(plans[c.under], "k", 100)
 			refund.Op, refund.At, refund.Due = sluice.OpRefund, first.At, first.Due
-			if d := storekit.Take(t, s.Store, refund); d.Spent != 0 {
+			if d := testkit.Take(t, s.Store, refund); d.Spent != 0 {
 				t.Errorf("the refund gives back %d, want 0", -d.Spent)
 			}
-			if d := storekit.Take(t, s.Store, storekit.Request(plans[1], "k", 1)); d.Allowed {
+			if d := testkit.Take(t, s.Store, testkit.Request(plans[1], "k", 1)); d.Allowed {
 				t.Errorf("a take behind it: got %+v, want denied", d)
 			}
 		})
@@ -121,18 +121,18 @@ func TestManyVersionsForgetNothing(t *testing.T) {
 	const versions = 100
 	var last *sluice.Plan
 	for i := range versions {
-		last = storekit.Plan(t, "s", fmt.Sprintf("x: %d/h sliding-log", 100+i))
+		last = testkit.Plan(t, "s", fmt.Sprintf("x: %d/h sliding-log", 100+i))
 		key := fmt.Sprint("other ", i)
 		if i == 0 {
 			key = "k"
 		}
-		if d := storekit.Take(t, s.Store, storekit.Request(last, key, 100)); !d.Allowed {
+		if d := testkit.Take(t, s.Store, testkit.Request(last, key, 100)); !d.Allowed {
 			t.Fatalf("version %d: got %+v", i, d)
 		}
 	}
-	req := storekit.Request(last, "k", sluice.MaxQuota)
+	req := testkit.Request(last, "k", sluice.MaxQuota)
 	req.Op = sluice.OpTakeUpTo
-	if d := storekit.Take(t, s.Store, req); d.Spent != versions-1 {
+	if d := testkit.Take(t, s.Store, req); d.Spent != versions-1 {
 		t.Errorf("the last version gives %d, want %d", d.Spent, versions-1)
 	}
 }
@@ -152,14 +152,14 @@ func TestSeldomClientsAreServed(t *testing.T) {
 		{"10/min interval-refill initial 0", 3 * time.Minute},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			p := storekit.Plan(t, "s", c.limit)
+			p := testkit.Plan(t, "s", c.limit)
 			served, s := 0, clocked(t, server, t.Name())
 			for i := range 20 {
 				if i == 10 {
 					s = clocked(t, server, t.Name()) // another process
 				}
 				s.Set(epoch + int64(i)*c.every.Microseconds())
-				if storekit.Take(t, s.Store, storekit.Request(p, fmt.Sprint("key ", i%2), 1)).Allowed {
+				if testkit.Take(t, s.Store, testkit.Request(p, fmt.Sprint("key ", i%2), 1)).Allowed {
 					served++
 				}
 			}
@@ -174,26 +174,26 @@ func TestSeldomClientsAreServed(t *testing.T) {
 // one whose server's clock has stepped back behind that starts it anew.
 func TestStartIsShared(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	p := storekit.Plan(t, "s", "60/min initial 0")
+	p := testkit.Plan(t, "s", "60/min initial 0")
 	a, b := clocked(t, server, t.Name()), clocked(t, server, t.Name())
 	a.Set(epoch)
-	if d := storekit.Take(t, a.Store, storekit.Request(p, "k", 1)); d.Allowed || d.RetryAfter != time.Second {
+	if d := testkit.Take(t, a.Store, testkit.Request(p, "k", 1)); d.Allowed || d.RetryAfter != time.Second {
 		t.Errorf("at the start: got %+v, want denied for a second", d)
 	}
 	b.Set(epoch + 10_000_000)
-	req := storekit.Request(p, "k", sluice.MaxQuota)
+	req := testkit.Request(p, "k", sluice.MaxQuota)
 	req.Op = sluice.OpTakeUpTo
-	if d := storekit.Take(t, b.Store, req); d.Spent != 10 {
+	if d := testkit.Take(t, b.Store, req); d.Spent != 10 {
 		t.Errorf("10 seconds later another process gives %d, want 10", d.Spent)
 	}
 	b.Set(epoch - 3600_000_000)
-	if d := storekit.Take(t, b.Store, storekit.Request(p, "l", 1)); d.Allowed || d.RetryAfter != time.Second {
+	if d := testkit.Take(t, b.Store, testkit.Request(p, "l", 1)); d.Allowed || d.RetryAfter != time.Second {
 		t.Errorf("an hour before: got %+v, want denied for a second", d)
 	}
 	c := clocked(t, server, t.Name())
 	c.Set(epoch - 3540_000_000)
 	req.Key = "m"
-	if d := storekit.Take(t, c.Store, req); d.Spent != 60 {
+	if d := testkit.Take(t, c.Store, req); d.Spent != 60 {
 		t.Errorf("a minute behind that: got %d, want 60", d.Spent)
 	}
 }
@@ -204,13 +204,13 @@ func TestStartLivesOn(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	s := clocked(t, server, "")
-	p := storekit.Plan(t, "s", "60/min initial 0")
+	p := testkit.Plan(t, "s", "60/min initial 0")
 	key := s.keyer.start("s", p.Term(0).Name)
 	use := func(after time.Duration) time.Duration {
 		t.Helper()
 		s.clock = func() time.Time { return time.Now().Add(after) }
 		s.Set(epoch + after.Microseconds())
-		if _, err := s.Take(t.Context(), storekit.Request(p, "k", 1)); err != nil {
+		if _, err := s.Take(t.Context(), testkit.Request(p, "k", 1)); err != nil {
 			t.Fatal(err)
 		}
 		left, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()
@@ -247,17 +247,17 @@ func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 			s := clocked(t, server, t.Name())
 			s.Set(epoch)
 			for _, text := range texts {
-				storekit.Take(t, s.Store, storekit.Request(storekit.Plan(t, "s", text), "k", 1))
+				testkit.Take(t, s.Store, testkit.Request(testkit.Plan(t, "s", text), "k", 1))
 			}
 			s.Set(epoch - 337*24*time.Hour.Microseconds())
-			req := storekit.Request(storekit.Plan(t, "s", texts[1], day), "k", 1)
+			req := testkit.Request(testkit.Plan(t, "s", texts[1], day), "k", 1)
 			req.Op = sluice.OpCharge
-			if d := storekit.Take(t, s.Store, req); d.At > sluice.Instant(s.micros.Load()+sluice.MaxWait.Microseconds()) {
+			if d := testkit.Take(t, s.Store, req); d.At > sluice.Instant(s.micros.Load()+sluice.MaxWait.Microseconds()) {
 				t.Errorf("charged at %d: got %+v", s.micros.Load(), d)
 			}
-			req = storekit.Request(storekit.Plan(t, "s", day), "k", sluice.MaxQuota)
+			req = testkit.Request(testkit.Plan(t, "s", day), "k", sluice.MaxQuota)
 			req.Op = sluice.OpTakeUpTo
-			if d := storekit.Take(t, s.Store, req); d.Spent != 3825 {
+			if d := testkit.Take(t, s.Store, req); d.Spent != 3825 {
 				t.Errorf("of the day's 3826, 1 of them charged, got %d", d.Spent)
 			}
 		})

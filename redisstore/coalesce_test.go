@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -55,7 +55,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
 			s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
 			client := server.Client(t)
-			l := storekit.Limiter(t, s, "scope", text)
+			l := testkit.Limiter(t, s, "scope", text)
 			if _, err := l.Take(t.Context(), "k", 1); err != nil { // so that the server knows the script
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	l := storekit.Limiter(t, s, "scope", "100/h", "50/h sliding-log")
+	l := testkit.Limiter(t, s, "scope", "100/h", "50/h sliding-log")
 	release := holdUp(t, server.Client(t))
 	var spent atomic.Int64
 	wait := line(60, func(i int) {
@@ -124,7 +124,7 @@ func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
 	client := server.Client(t)
-	l := storekit.Limiter(t, s, "scope", "1000/h sliding-log")
+	l := testkit.Limiter(t, s, "scope", "1000/h sliding-log")
 	if _, err := l.Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestHotKeyIsExact(t *testing.T) {
 				if i%8 == 0 {
 					store = other
 				}
-				l := storekit.Limiter(t, store, "scope", text)
+				l := testkit.Limiter(t, store, "scope", text)
 				for range 20 {
 					d, err := l.Take(t.Context(), "k", 1)
 					if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -37,7 +37,7 @@ func TestVersionsPressOneKey(t *testing.T) {
 			limiters := make([]*sluice.Limiter, nodes)
 			for i := range limiters {
 				s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second, NoCoalescing: i%4 > 1})
-				limiters[i] = storekit.Limiter(t, s, "scope", c.texts[i%2])
+				limiters[i] = testkit.Limiter(t, s, "scope", c.texts[i%2])
 			}
 			var admitted atomic.Int64
 			line(nodes*callers, func(i int) {
@@ -72,7 +72,7 @@ func (p pressed) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 // and what it would write is decided in the time that it has.
 func TestPressedKeyIsDecided(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	other := storekit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second}), "scope", "x: 400/366day fixed-window")
+	other := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second}), "scope", "x: 400/366day fixed-window")
 	var left atomic.Int64
 	client := pressed{server.Client(t), func() {
 		if left.Add(-1) < 0 {
@@ -87,7 +87,7 @@ func TestPressedKeyIsDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // it returns none
-	lim := storekit.Limiter(t, s, "scope", "x: 300/366day sliding-log")
+	lim := testkit.Limiter(t, s, "scope", "x: 300/366day sliding-log")
 	left.Store(150)
 	if d, err := lim.Take(t.Context(), "k", 1); err != nil || !d.Allowed || left.Load() >= 0 {
 		t.Errorf("got %+v, %v with %d changes to come, want a decision behind all", d, err, left.Load())

@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
@@ -29,7 +29,7 @@ import (
 // over. SLUICE_DIFFERENTIAL_STEPS in the environment asks for another number.
 func differentialSteps(t *testing.T) int {
 	steps := 1_000_000
-	if storekit.Race() {
+	if testkit.Race() {
 		steps = 60_000 // the race detector slows the Go side down; the scripts are the same
 	}
 	if text := os.Getenv("SLUICE_DIFFERENTIAL_STEPS"); text != "" {

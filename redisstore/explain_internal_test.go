@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/rulekit"
 	"github.com/sluicegate/sluice/internal/spec"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // dump is a script that returns the hash of all that a server keeps, byte by byte.
@@ -57,7 +57,7 @@ func (s *Store) kept(t testing.TB, client rueidis.Client) string {
 // TestExplainEqualsDecisions: whatever keys have been through, an explanation is the
 // next decision of the scripts, and the server keeps what it kept, byte by byte.
 func TestExplainEqualsDecisions(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	steps := 8_000
 	if testing.Short() {
 		steps = 2_000
@@ -87,7 +87,7 @@ func TestExplainEqualsDecisions(t *testing.T) {
 
 // TestExplainRules: the same under whatever rules.
 func TestExplainRules(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	requests := 10_000
 	if testing.Short() {
 		requests = 2_000
@@ -142,7 +142,7 @@ func TestExplainRefuses(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := clocked(t, server, "refused")
 	s.Set(1_790_000_000_000_000)
-	req := storekit.Request(storekit.Plan(t, "s", "10/s"), "k", 1)
+	req := testkit.Request(testkit.Plan(t, "s", "10/s"), "k", 1)
 	for _, op := range []sluice.Op{sluice.OpCharge, sluice.OpRefund, sluice.OpReset, sluice.OpTakeUpTo} {
 		req.Op = op
 		if _, err := s.Explain(t.Context(), req); err == nil {

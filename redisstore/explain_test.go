@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -21,11 +21,11 @@ func TestExplainAcrossSlots(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	s := open(t, c.Option(), redisstore.Options{Timeout: 10 * time.Second})
 	plans := []*sluice.Plan{
-		storekit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), storekit.Plan(t, "new", "9/day fixed-window initial 4"), storekit.Plan(t, "narrow", "5/day sliding-counter"),
+		testkit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), testkit.Plan(t, "new", "9/day fixed-window initial 4"), testkit.Plan(t, "narrow", "5/day sliding-counter"),
 	}
 	denied := 0
 	for i := range 60 {
-		req := storekit.Request(plans[i%3], fmt.Sprint("k", i%5), 1+int64(i%2))
+		req := testkit.Request(plans[i%3], fmt.Sprint("k", i%5), 1+int64(i%2))
 		for j := range i % 3 {
 			req.More = append(req.More, sluice.Charge{Plan: plans[(i+j+1)%3], Key: fmt.Sprint("m", i%4), Cost: 1})
 		}
@@ -39,7 +39,7 @@ func TestExplainAcrossSlots(t *testing.T) {
 		}
 		room := make(sluice.Outcomes, req.Limits())
 		req.Outcomes = &room
-		d := storekit.Take(t, s, req)
+		d := testkit.Take(t, s, req)
 		if e.Decision.Allowed != d.Allowed || e.Decision.Remaining != d.Remaining {
 			t.Fatalf("step %d: explained %+v, decided %+v", i, e.Decision, d)
 		}

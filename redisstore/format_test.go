@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/logentry"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // firstFormat is what nodes that know no other format wrote, for takes of 2 and of
@@ -56,7 +56,7 @@ func TestFirstFormatIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			scope, _, _ := strings.Cut(strings.TrimPrefix(c.key, "sluice{1"), "/")
-			p := storekit.Plan(t, scope, c.limit)
+			p := testkit.Plan(t, scope, c.limit)
 			if err := client.Do(t.Context(), client.B().Set().Key(c.key).Value(string(raw)).Build()).Error(); err != nil {
 				t.Fatal(err)
 			}
@@ -68,10 +68,10 @@ func TestFirstFormatIsRead(t *testing.T) {
 			if p.Term(0).CountDenied {
 				s.Set(epoch + 3_000_000)
 			}
-			req := storekit.Request(p, "k", 1)
+			req := testkit.Request(p, "k", 1)
 			req.Op = sluice.OpPeek
 			for range 2 {
-				if d := storekit.Take(t, s.Store, req); d.Remaining != c.remaining || d.ResetAfter.Microseconds() != c.reset {
+				if d := testkit.Take(t, s.Store, req); d.Remaining != c.remaining || d.ResetAfter.Microseconds() != c.reset {
 					t.Errorf("got %+v, want %d remaining and a reset in %d µs", d, c.remaining, c.reset)
 				}
 			}
@@ -110,14 +110,14 @@ func TestLimitsOfTooMuchDebtAreRead(t *testing.T) {
 			old := sluice.Term{Limit: was.Filled()}
 			start := int64(epoch) / time.Hour.Microseconds() * time.Hour.Microseconds()
 			raw := formatOne(&old, &algo.State{Idle: start + time.Hour.Microseconds(), A: counted})
-			p := storekit.Compile(t, "s", now)
-			req := storekit.Request(p, "k", 1)
+			p := testkit.Compile(t, "s", now)
+			req := testkit.Request(p, "k", 1)
 			set := client.B().Set().Key(s.newCall(&req).items[0].key).Value(raw).Build()
 			if err := client.Do(t.Context(), set).Error(); err != nil {
 				t.Fatal(err)
 			}
 			req.Op = sluice.OpPeek
-			if d, want := storekit.Take(t, s.Store, req), max(now.Quota-counted, 0); d.Remaining != want || d.Allowed != (want > 0) {
+			if d, want := testkit.Take(t, s.Store, req), max(now.Quota-counted, 0); d.Remaining != want || d.Allowed != (want > 0) {
 				t.Errorf("%v after %d units: %+v, want %d left", was, counted, d, want)
 			}
 		}
@@ -127,8 +127,8 @@ func TestLimitsOfTooMuchDebtAreRead(t *testing.T) {
 // TestOldNodesRefuseOtherFormats: nodes of the first format take no other one for
 // theirs.
 func TestOldNodesRefuseOtherFormats(t *testing.T) {
-	p := storekit.Plan(t, "s", "x: 10/min")
-	log, denials := storekit.Plan(t, "s", "x: 20/min sliding-log"), storekit.Plan(t, "s", "x: 20/min sliding-log count-denied")
+	p := testkit.Plan(t, "s", "x: 10/min")
+	log, denials := testkit.Plan(t, "s", "x: 20/min sliding-log"), testkit.Plan(t, "s", "x: 20/min sliding-log count-denied")
 	one := algo.State{Idle: epoch, By: p.Term(0), Since: epoch - 1, Last: epoch - 1}
 	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Whole.Append(nil, epoch-1, 2, false)}
 	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 2, Ring: logentry.Whole.Append(nil, epoch-1, 2, true)}
@@ -157,8 +157,8 @@ func TestOldNodesRefuseOtherFormats(t *testing.T) {
 // there was credit do not know, and one without is as it was.
 func TestOldNodesRefuseCredit(t *testing.T) {
 	const known = optionNextWaits | optionAligned | optionBlock
-	with := storekit.Plan(t, "s", "x: 10/min burst 7 credit 5 credit-for 1h").Term(0)
-	without := storekit.Plan(t, "s", "x: 10/min burst 7").Term(0)
+	with := testkit.Plan(t, "s", "x: 10/min burst 7 credit 5 credit-for 1h").Term(0)
+	without := testkit.Plan(t, "s", "x: 10/min burst 7").Term(0)
 	if head := appendHead(nil, &with.Limit); head[1]&headAlgorithm != headOptions || optionsOf(&with.Limit)&^known == 0 {
 		t.Errorf("%x: want an option that is not known", head)
 	}
@@ -190,7 +190,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 	for i, text := range []string{
 		"x: 100/min", "x: 10/s burst 20 interval-refill", "x: 10/min fixed-window", "x: 20/min sliding-counter", "x: 12/min sliding-log", "x: 300/min sliding-histogram",
 	} {
-		req := storekit.Request(storekit.Plan(t, "s", text), "k", 1)
+		req := testkit.Request(testkit.Plan(t, "s", text), "k", 1)
 		req.Outcomes = new(make(sluice.Outcomes, 1))
 		key := s.newCall(&req).items[0].key
 		set := client.B().Set().Key(key).Value("\xff\x1f" + strings.Repeat("what is to come ", 100*i)).Build()

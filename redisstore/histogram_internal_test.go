@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // wasHistogram is a value that the scripts of the format before wrote (commit 9e76b65),
@@ -77,11 +77,11 @@ func TestHistogramsOfBeforeGoOn(t *testing.T) {
 		t.Fatalf("%d values, want 5", len(list))
 	}
 	for i, h := range list {
-		p := storekit.Plan(t, fmt.Sprintf("s%d", i), h.limit)
+		p := testkit.Plan(t, fmt.Sprintf("s%d", i), h.limit)
 		if err := client.Do(ctx, client.B().Set().Key(h.key).Value(h.value).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		peek := storekit.Request(p, "k", 1)
+		peek := testkit.Request(p, "k", 1)
 		peek.Op = sluice.OpPeek
 		check := func(what string, spent int64, exactly bool) {
 			t.Helper()
@@ -90,7 +90,7 @@ func TestHistogramsOfBeforeGoOn(t *testing.T) {
 					continue // all that was found is forgotten by then
 				}
 				s.Set(h.now + l.after)
-				d := storekit.Take(t, s.Store, peek)
+				d := testkit.Take(t, s.Store, peek)
 				want := max(l.remaining-spent, 0)
 				if d.Remaining > want || exactly && (d.Remaining != want || d.ResetAfter.Microseconds() != l.reset) {
 					t.Errorf("%s, %s, after %d µs: %d are left until %v, want %d, and %d µs", h.limit, what, l.after, d.Remaining, d.ResetAfter, want, l.reset)
@@ -104,15 +104,15 @@ func TestHistogramsOfBeforeGoOn(t *testing.T) {
 
 		s.Set(h.now)
 		left := h.later[0].remaining
-		upTo := storekit.Request(p, "k", sluice.MaxQuota)
+		upTo := testkit.Request(p, "k", sluice.MaxQuota)
 		upTo.Op = sluice.OpTakeUpTo
-		switch d := storekit.Take(t, s.Store, upTo); {
+		switch d := testkit.Take(t, s.Store, upTo); {
 		case d.Spent != left:
 			t.Errorf("%s: %d were left, want %d", h.limit, d.Spent, left)
 		case left == 0: // a reservation lies ahead, or the quota is spent
-			refund := storekit.Request(p, "k", 1)
+			refund := testkit.Request(p, "k", 1)
 			refund.Op, refund.At = sluice.OpRefund, sluice.Instant(h.now)
-			if d := storekit.Take(t, s.Store, refund); d.Spent != -1 {
+			if d := testkit.Take(t, s.Store, refund); d.Spent != -1 {
 				t.Fatalf("%s: refunded %+v", h.limit, d)
 			}
 			left = -1
@@ -127,13 +127,13 @@ func TestHistogramsOfBeforeGoOn(t *testing.T) {
 
 func headOfText(t *testing.T, text string) string {
 	t.Helper()
-	return string(appendHead(nil, &storekit.Plan(t, "s", text).Term(0).Limit))
+	return string(appendHead(nil, &testkit.Plan(t, "s", text).Term(0).Limit))
 }
 
 // TestPackedIsOfHistograms: no other state has the format.
 func TestPackedIsOfHistograms(t *testing.T) {
 	var s Store
-	log := storekit.Plan(t, "s", "x: 12/min sliding-log").Term(0)
+	log := testkit.Plan(t, "s", "x: 12/min sliding-log").Term(0)
 	it := item{preparedLimit: &preparedLimit{term: log, plainHead: plainHead(log.Limit)}}
 	raw := packed + it.plainHead + "\x06\x5b\xfe\xdd\xca\x8b\x80" + strings.Repeat("\x00", 27)
 	if got, err := s.parseValue(&it, raw); err == nil {
@@ -149,19 +149,19 @@ func TestHistogramInRedisIsSmall(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	s := clocked(t, server, "")
-	p := storekit.Plan(t, "s", "x: 1000000/h sliding-histogram")
+	p := testkit.Plan(t, "s", "x: 1000000/h sliding-histogram")
 	now, sum := int64(epoch), int64(0)
 	for _, r := range []struct{ times, cost int64 }{{900, 1000}, {900, 100}, {900, 10}, {1000, 1}} {
 		for range r.times {
 			now += int64(time.Second / time.Microsecond / 2)
 			s.Set(now)
-			if d := storekit.Take(t, s.Store, storekit.Request(p, "k", r.cost)); !d.Allowed {
+			if d := testkit.Take(t, s.Store, testkit.Request(p, "k", r.cost)); !d.Allowed {
 				t.Fatalf("after %d: %+v", sum, d)
 			}
 			sum += r.cost
 		}
 	}
-	req := storekit.Request(p, "k", 1)
+	req := testkit.Request(p, "k", 1)
 	got, err := client.Do(t.Context(), client.B().MemoryUsage().Key(s.newCall(&req).items[0].key).Samples(0).Build()).AsInt64()
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestFlatTakesOfLogsEqualAlgo(t *testing.T) {
 		subjects = append(subjects, s)
 	}
 	steps := 2500
-	if testing.Short() || storekit.Race() {
+	if testing.Short() || testkit.Race() {
 		steps = 400
 	}
 	all, flat, merges, marks := 0, 0, 0, make([]int64, len(subjects))
@@ -241,10 +241,10 @@ func flatLimits(t *testing.T) (list []sluice.Limit) {
 		"200000/72min", "5000000/day precision 12", "1000000/12d", "100000/30d", "1000000/366d precision 5", "900000000000/min precision 4",
 	} {
 		quota, rest, _ := strings.Cut(text, " ")
-		list = append(list, storekit.Plan(t, "s", "x: "+quota+" sliding-histogram "+rest).Term(0).Limit)
+		list = append(list, testkit.Plan(t, "s", "x: "+quota+" sliding-histogram "+rest).Term(0).Limit)
 	}
 	for _, text := range []string{"x: 300/s sliding-log", "x: 4000/h sliding-log"} {
-		list = append(list, storekit.Plan(t, "s", text).Term(0).Limit)
+		list = append(list, testkit.Plan(t, "s", text).Term(0).Limit)
 	}
 	return list
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // steppable are limits of every algorithm.
@@ -71,7 +71,7 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 	w := newSteps(t)
 	for _, text := range steppable {
 		t.Run(text, func(t *testing.T) {
-			plan := storekit.Plan(t, text, text)
+			plan := testkit.Plan(t, text, text)
 			limit := plan.Term(0).Limit
 			window := limit.Window.Microseconds()
 			if limit.Calendar != sluice.NoCalendar {
@@ -139,7 +139,7 @@ func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
 					}
 				}()
 				s.clock = func() time.Time { return time.Now().Add(off) }
-				plan := storekit.Plan(t, text, text)
+				plan := testkit.Plan(t, text, text)
 				for range 4 {
 					group.Go(func() {
 						for range 50 {

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // identity is all that distinguishes one state from another.
@@ -86,7 +86,7 @@ func TestKeysOfSlotsDoNotCollide(t *testing.T) {
 // computes, and keys are spread over slots.
 func TestKeysShareSlot(t *testing.T) {
 	client := redistest.Start(t, redistest.Redis(t), "--cluster-enabled", "yes",
-		"--cluster-port", strconv.Itoa(freeport.Port(t))).Client(t)
+		"--cluster-port", strconv.Itoa(testkit.FreePort(t))).Client(t)
 	k := keyer{prefix: "sluice"}
 	seen := make(map[uint16]bool)
 	rapid.Check(t, func(t *rapid.T) {

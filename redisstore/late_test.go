@@ -18,7 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -60,8 +60,8 @@ func TestLateOperationsAreUndone(t *testing.T) {
 		"single": {server.Option(), []*redistest.Server{server}},
 		"across": {cluster.Option(), cluster.Masters},
 	} {
-		log, other := storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
-		deficit, changed := storekit.Plan(t, "deficit", "100/h initial 50"), storekit.Plan(t, "log", "90/h sliding-log")
+		log, other := testkit.Plan(t, "log", "100/h sliding-log"), testkit.Plan(t, "other", "50/h fixed-window anchor first")
+		deficit, changed := testkit.Plan(t, "deficit", "100/h initial 50"), testkit.Plan(t, "log", "90/h sliding-log")
 		one := func(p *sluice.Plan, op sluice.Op, cost int64) sluice.Request {
 			return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
 		}
@@ -77,7 +77,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 				s := open(t, c.option, redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
 				before := int64(0)
 				if what == "changed limit" {
-					storekit.Take(t, s, one(log, sluice.OpTake, 1))
+					testkit.Take(t, s, one(log, sluice.OpTake, 1))
 					before = 1
 				}
 				resume := holdUpAll(t, c.servers)
@@ -90,7 +90,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 				}
 				for i := range req.Charges() {
 					ch := req.Nth(i)
-					if got := storekit.Spent(t, s, ch.Plan, ch.Key); what != "start of a rule" && got != before || got > 50 {
+					if got := testkit.Spent(t, s, ch.Plan, ch.Key); what != "start of a rule" && got != before || got > 50 {
 						t.Errorf("got %d units of %s spent, want %d", got, ch.Plan.Scope(), before)
 					}
 				}
@@ -104,7 +104,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 func TestLateCallersAreUndone(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second})
-	l, client := storekit.Limiter(t, s, "scope", "1000/h sliding-log"), server.Client(t)
+	l, client := testkit.Limiter(t, s, "scope", "1000/h sliding-log"), server.Client(t)
 	if _, err := l.Take(t.Context(), "k", 0); err != nil { // so that the server knows the script
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 		}
 		switch {
 		case said == len(errs):
-			if got := storekit.Spent(t, s, l.Plan(), key); got != 1+20+40 {
+			if got := testkit.Spent(t, s, l.Plan(), key); got != 1+20+40 {
 				t.Errorf("got %d units spent, want those of the first, of who stays, and of who keeps his: 61", got)
 			}
 			return
@@ -177,7 +177,7 @@ func TestUnsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := storekit.Limiter(t, s, "scope", "5/min")
+	l := testkit.Limiter(t, s, "scope", "5/min")
 	slots, err := sluice.NewSlots(s, "scope", sluice.SlotLimit{Cap: 1, TTL: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestWordsToAClosedStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := storekit.Limiter(t, s, "scope", "5/h")
+	l := testkit.Limiter(t, s, "scope", "5/h")
 	release := holdUp(t, server.Client(t))
 	_, err = l.Take(impatient(t), "k", 1)
 	maybe := wantMaybe(t, err)
@@ -265,7 +265,7 @@ func TestOutagesLeaveNothing(t *testing.T) {
 	option := server.Option()
 	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr}, true, -1
 	s := open(t, option, redisstore.Options{Timeout: 20 * time.Millisecond})
-	l := storekit.Limiter(t, s, "scope", "1000000/h")
+	l := testkit.Limiter(t, s, "scope", "1000000/h")
 	outage := func(n int) {
 		proxy.Set([]redistest.Manner{redistest.Swallowing, redistest.Cutting}[n%2])
 		line(4, func(i int) {
@@ -331,7 +331,7 @@ func TestNoGoroutinePerCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
-			l := storekit.Limiter(t, s, "scope", "1000000/h")
+			l := testkit.Limiter(t, s, "scope", "1000000/h")
 			before, now := started(t), runtime.NumGoroutine()
 			var mu sync.Mutex
 			highest := 0

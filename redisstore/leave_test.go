@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -42,7 +42,7 @@ func TestCallersThatLeave(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, c.option, redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
-			l, client := storekit.Limiter(t, s, "scope", "1000000/h"), c.server.Client(t)
+			l, client := testkit.Limiter(t, s, "scope", "1000000/h"), c.server.Client(t)
 			if _, err := l.Take(t.Context(), "first", 1); err != nil {
 				t.Fatal(err)
 			}

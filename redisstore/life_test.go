@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -68,7 +68,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			flush(t, client)
-			l := storekit.Limiter(t, s, "scope", c.limit)
+			l := testkit.Limiter(t, s, "scope", c.limit)
 			d, err := l.Take(t.Context(), "k", c.cost)
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +105,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
 	client := server.Client(t)
-	l := storekit.Limiter(t, s, "scope", "10000/2s sliding-log")
+	l := testkit.Limiter(t, s, "scope", "10000/2s sliding-log")
 	reported := make(map[int64]bool)
 	takes := 0
 	for start := sluice.Instant(0); ; takes++ {
@@ -149,7 +149,7 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 	for _, limit := range []string{"100000/200ms fixed-window", "100000/200ms fixed-window anchor first", "100000/200ms sliding-counter"} {
 		t.Run(limit, func(t *testing.T) {
 			flush(t, client)
-			l := storekit.Limiter(t, s, "scope", limit)
+			l := testkit.Limiter(t, s, "scope", limit)
 			for ends := map[time.Time]int64{}; len(ends) < 3; {
 				d, err := l.Take(t.Context(), "k", 1)
 				if err != nil {
@@ -189,7 +189,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 			flush(t, client)
 			// A store that has met other limits of the name keeps whose receipts count.
 			s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
-			l := storekit.Limiter(t, s, "scope", text)
+			l := testkit.Limiter(t, s, "scope", text)
 			for _, end := range []struct {
 				name string
 				do   func(taken sluice.Decision) error
@@ -247,7 +247,7 @@ func TestMemoryOfKeys(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			flush(t, client)
-			l := storekit.Limiter(t, s, "scope", c.limit)
+			l := testkit.Limiter(t, s, "scope", c.limit)
 			reqs := make([]sluice.Request, c.takes)
 			for i := range reqs {
 				reqs[i] = sluice.Request{Charge: l.Of("0123456789abcdef", 1)}

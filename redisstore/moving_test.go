@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -33,7 +33,7 @@ func command(t *testing.T, client rueidis.Client, words ...string) string {
 func TestSlotMovesToAnotherNode(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	s := open(t, c.Option(), redisstore.Options{Timeout: 20 * time.Second})
-	l := storekit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log")
+	l := testkit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log")
 	take := func() sluice.Decision {
 		t.Helper()
 		d, err := l.Take(t.Context(), "k", 1)

@@ -25,7 +25,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -80,7 +80,7 @@ func await(t *testing.T, what string, is func() bool) {
 func works(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	await(t, "a connection", func() bool { return s.Err() == nil })
-	l := storekit.Limiter(t, s, "works", "1/h sliding-log")
+	l := testkit.Limiter(t, s, "works", "1/h sliding-log")
 	var err error
 	await(t, "a decision", func() bool {
 		_, err = l.Take(t.Context(), t.Name(), 1)
@@ -94,7 +94,7 @@ func works(t *testing.T, s *redisstore.Store) {
 // unsent checks that no request of any kind is sent, and that each says why.
 func unsent(t *testing.T, s *redisstore.Store, why string) {
 	t.Helper()
-	l := storekit.Limiter(t, s, "scope", "5/min")
+	l := testkit.Limiter(t, s, "scope", "5/min")
 	req := sluice.Request{Charge: l.Of("k", 1)}
 	slot := sluice.SlotRequest{Scope: "scope", Key: "k", Owner: "o", Cost: 1, Limit: sluice.SlotLimit{Name: "open", Cap: 1, TTL: time.Second}}
 	for name, do := range map[string]func() error{
@@ -217,7 +217,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 	shown := fmt.Sprintf("%v %+v %#v %s %q %d", s, s, s, s, s, s)
 	log.logger().Info("a store", slog.Any("store", s))
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("a store", slog.Any("store", s))
-	l := storekit.Limiter(t, s, "scope", "5/min")
+	l := testkit.Limiter(t, s, "scope", "5/min")
 	for range 3 {
 		_, err := l.Take(t.Context(), "k", 1)
 		shown += fmt.Sprintf(" %v %+v %#v", err, err, err)
@@ -333,7 +333,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 			if n := connecting(); n != 0 {
 				t.Errorf("%d goroutines go on", n)
 			}
-			l := storekit.Limiter(t, s, "scope", "5/min")
+			l := testkit.Limiter(t, s, "scope", "5/min")
 			if _, err := l.Take(t.Context(), "k", 1); !errors.Is(err, sluice.ErrClosed) {
 				t.Errorf("got %v, want %v", err, sluice.ErrClosed)
 			}
@@ -368,7 +368,7 @@ func TestOptionsOfTheURL(t *testing.T) {
 		flush(t, client)
 		c.options.Timeout = 10 * time.Second
 		s := openURL(t, t.Context(), "redis://"+server.Addr+c.parameters, c.options)
-		if _, err := storekit.Limiter(t, s, "scope", "5/h").Take(t.Context(), "a-user", 1); err != nil {
+		if _, err := testkit.Limiter(t, s, "scope", "5/h").Take(t.Context(), "a-user", 1); err != nil {
 			t.Fatal(err)
 		}
 		list := keys(t, client)

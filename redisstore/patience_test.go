@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -39,7 +39,7 @@ func blocked(t *testing.T, client rueidis.Client, n string) {
 func TestImpatientCallersHurtNobody(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
+	l, client := testkit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
 	release := holdUp(t, client)
 	impatient := make(chan error)
 	go func() {
@@ -69,7 +69,7 @@ func TestLateCallersHaveTheirTime(t *testing.T) {
 	const timeout = 4 * time.Second
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: timeout})
-	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
+	l, client := testkit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
 	release := holdUp(t, client)
 	take := func() <-chan error {
 		result := make(chan error, 1)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // shared are limits whose takes may share a call.
@@ -61,7 +61,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 		client := server.Client(t)
 		for _, text := range shared {
 			t.Run(b.Name+"/"+text, func(t *testing.T) {
-				s, p := bare(client), storekit.Plan(t, t.Name(), text)
+				s, p := bare(client), testkit.Plan(t, t.Name(), text)
 				if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
 					t.Fatal(err)
 				}
@@ -97,13 +97,13 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 func TestWhatSharesACall(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := bare(server.Client(t))
-	p, like, other := storekit.Plan(t, "scope", "x: 1000/day"), storekit.Plan(t, "like", "x: 1000/day"), storekit.Plan(t, "scope", "x: 1001/day")
-	two := storekit.Plan(t, "two", "x: 1000/day", "y: 10/s")
+	p, like, other := testkit.Plan(t, "scope", "x: 1000/day"), testkit.Plan(t, "like", "x: 1000/day"), testkit.Plan(t, "scope", "x: 1001/day")
+	two := testkit.Plan(t, "two", "x: 1000/day", "y: 10/s")
 	req := func(p *sluice.Plan, op sluice.Op, cost int64) sluice.Request {
 		return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
 	}
-	log := storekit.Plan(t, "log", "10/s sliding-log")
-	divided, denials := storekit.Plan(t, "divided", "10/h sliding-counter sub-windows 6"), storekit.Plan(t, "denials", "10/h sliding-counter count-denied")
+	log := testkit.Plan(t, "log", "10/s sliding-log")
+	divided, denials := testkit.Plan(t, "divided", "10/h sliding-counter sub-windows 6"), testkit.Plan(t, "denials", "10/h sliding-counter count-denied")
 	for name, c := range map[string]struct {
 		reqs []sluice.Request
 		want int
@@ -149,7 +149,7 @@ func TestWhatSharesACall(t *testing.T) {
 func TestBatchesShareCalls(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
-	s, p, other, second := bare(client), storekit.Plan(t, "scope", "x: 1000/day"), storekit.Plan(t, "other", "x: 1000/day"), storekit.Plan(t, "scope", "y: 1000/day")
+	s, p, other, second := bare(client), testkit.Plan(t, "scope", "x: 1000/day"), testkit.Plan(t, "other", "x: 1000/day"), testkit.Plan(t, "scope", "y: 1000/day")
 	reqs := takesOfKeys(p, keysTo(10)...)
 	take := func(reqs []sluice.Request, want int64) {
 		t.Helper()
@@ -196,7 +196,7 @@ func TestOnesFaultIsNotTheOthers(t *testing.T) {
 	client := server.Client(t)
 	for _, text := range shared {
 		t.Run(text, func(t *testing.T) {
-			s, p := bare(client), storekit.Plan(t, t.Name(), text)
+			s, p := bare(client), testkit.Plan(t, t.Name(), text)
 			reqs := takesOfKeys(p, keysTo(mostKeys)...)
 			head := ""
 			value := func(i int, command, value string) {
@@ -236,7 +236,7 @@ func TestOnesFaultIsNotTheOthers(t *testing.T) {
 func TestServerThatRefusesWrites(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
-	s, p := bare(client), storekit.Plan(t, "scope", "1000/day")
+	s, p := bare(client), testkit.Plan(t, "scope", "1000/day")
 	reqs := takesOfKeys(p, keysTo(mostKeys)...)
 	takeTogether(s, reqs...)
 	set := func(name, value string) {
@@ -275,8 +275,8 @@ func TestKeyThatIsForbidden(t *testing.T) {
 	option := server.Option()
 	option.Username, option.Password = "one", "any"
 	s := bare(redistest.Connect(t, option))
-	reqs := takesOfKeys(storekit.Plan(t, "one", "1000/day"), keysTo(5)...)
-	reqs = append(reqs, takesOfKeys(storekit.Plan(t, "two", "1000/day"), keysTo(5)...)...)
+	reqs := takesOfKeys(testkit.Plan(t, "one", "1000/day"), keysTo(5)...)
+	reqs = append(reqs, takesOfKeys(testkit.Plan(t, "two", "1000/day"), keysTo(5)...)...)
 	for round := range int64(2) {
 		for i, r := range takeTogether(s, reqs...) {
 			if i < 5 && (r.Err != nil || r.Decision.Remaining != 999-round) {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestConformanceWithPlatforms plays what platforms document of their own limits
@@ -37,7 +37,7 @@ func TestConformanceWithPlatforms(t *testing.T) {
 // TestDifferentialRateLimitJ compares the profile, on the scripts, with the script of
 // RateLimitJ itself on the same server, over random calls.
 func TestDifferentialRateLimitJ(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	p, _ := profile.Get("ratelimitj")
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/storetest"
 )
 
@@ -29,8 +29,8 @@ func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 // that leases and windows end in it, and what depends on the time that passes
 // between requests comes about in every run, however busy the machine is.
 func TestConformanceAtSetInstants(t *testing.T) {
-	storekit.SkipRace(t) // TestConformance has what runs at the same time
-	t.Parallel()         // it waits for nothing but its own server
+	testkit.SkipRace(t) // TestConformance has what runs at the same time
+	t.Parallel()        // it waits for nothing but its own server
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := redistest.Start(t, b)
@@ -62,17 +62,17 @@ func TestDeniedUnitsRenewNoSlot(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := clocked(t, redistest.Start(t, b), "")
-			p := storekit.Plan(t, "s", "1/day")
+			p := testkit.Plan(t, "s", "1/day")
 			slot := func(op sluice.SlotOp, owner string, ttl time.Duration) sluice.SlotRequest {
 				return sluice.SlotRequest{Op: op, Scope: "s", Key: "k", Owner: owner, Cost: 1, Limit: sluice.SlotLimit{Name: "n", Cap: 2, TTL: ttl}}
 			}
 			s.Set(epoch)
-			storekit.Take(t, s.Store, storekit.Request(p, "k", 1))
+			testkit.Take(t, s.Store, testkit.Request(p, "k", 1))
 			if d, err := s.Slot(t.Context(), slot(sluice.SlotAcquire, "a", time.Second)); err != nil || !d.Allowed {
 				t.Fatalf("got %+v, %v", d, err)
 			}
 			s.Set(epoch + 400_000)
-			req := storekit.Request(p, "k", 1)
+			req := testkit.Request(p, "k", 1)
 			req.Slot = &sluice.Slot{SlotRequest: slot(sluice.SlotAcquire, "a", time.Minute)}
 			if d, err := (parting{s.Store}).Take(t.Context(), req); err != nil || d.Allowed {
 				t.Fatalf("a second unit: got %+v, %v", d, err)

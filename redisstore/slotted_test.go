@@ -13,13 +13,13 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
 // withSlot returns a take of a unit of a key with a slot for an owner.
 func withSlot(p *sluice.Plan, key, owner string, most int64) sluice.Request {
-	req := storekit.Request(p, key, 1)
+	req := testkit.Request(p, key, 1)
 	req.Slot = &sluice.Slot{SlotRequest: sluice.SlotRequest{
 		Scope: p.Scope(), Limit: sluice.SlotLimit{Name: "slots", Cap: most, TTL: time.Minute}, Key: key, Owner: owner, Cost: 1,
 	}}
@@ -53,8 +53,8 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 			server := redistest.Start(t, b)
 			s, client := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second}), server.Client(t)
 			for _, limit := range []string{"3/day", "3/day sliding-log", "3/day calendar UTC", "3/day sliding-counter"} {
-				p := storekit.Plan(t, limit, limit)
-				storekit.Take(t, s, withSlot(p, "other", "a", 2)) // the server learns the script
+				p := testkit.Plan(t, limit, limit)
+				testkit.Take(t, s, withSlot(p, "other", "a", 2)) // the server learns the script
 				scriptCalls(t, client)
 				for _, step := range []struct {
 					name, owner string
@@ -68,7 +68,7 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 					{"the units are denied", "b", false, 0},
 				} {
 					req := withSlot(p, "k", step.owner, 2)
-					d := storekit.Take(t, s, req)
+					d := testkit.Take(t, s, req)
 					if d.Allowed != step.allowed || req.Slot.Decision.Held != step.held {
 						t.Errorf("%s: %s: got %+v with %+v", limit, step.name, d, req.Slot.Decision)
 					}
@@ -87,15 +87,15 @@ func TestSlotUnderAChangedLimit(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := open(t, redistest.Start(t, b).Option(), redisstore.Options{Timeout: 10 * time.Second})
-			old, changed := storekit.Plan(t, "s", "x: 1/day"), storekit.Plan(t, "s", "x: 2/day fixed-window")
-			storekit.Take(t, s, withSlot(old, "k", "a", 3))
-			if d := storekit.Take(t, s, withSlot(changed, "k", "a", 3)); !d.Allowed {
+			old, changed := testkit.Plan(t, "s", "x: 1/day"), testkit.Plan(t, "s", "x: 2/day fixed-window")
+			testkit.Take(t, s, withSlot(old, "k", "a", 3))
+			if d := testkit.Take(t, s, withSlot(changed, "k", "a", 3)); !d.Allowed {
 				t.Fatalf("one of two: got %+v", d)
 			}
 			for _, owner := range []string{"a", "b"} {
 				req := withSlot(changed, "k", owner, 3)
 				req.Cost = 2
-				if d := storekit.Take(t, s, req); d.Allowed || req.Slot.Decision != (sluice.SlotDecision{}) {
+				if d := testkit.Take(t, s, req); d.Allowed || req.Slot.Decision != (sluice.SlotDecision{}) {
 					t.Errorf("more units than there are for %s: got %+v with %+v", owner, d, req.Slot.Decision)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/spec"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // onServer is a store on a real server whose clock is set.
@@ -62,7 +62,7 @@ func numberOf(t *testing.T, name string, other int) int {
 // environment asks for another number of steps, SLUICE_SPEC_SEED for others.
 func TestSpecification(t *testing.T) {
 	steps := 30_000
-	if storekit.Race() {
+	if testkit.Race() {
 		steps = 10_000
 	}
 	server := redistest.Start(t, redistest.Redis(t))

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -32,7 +32,7 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 		dials <- struct{}{}
 		return conn, err
 	}
-	l = storekit.Limiter(t, open(t, option, redisstore.Options{Timeout: 30 * time.Second}), "scope", "1000/h")
+	l = testkit.Limiter(t, open(t, option, redisstore.Options{Timeout: 30 * time.Second}), "scope", "1000/h")
 	client := server.Client(t)
 	for n := 0; ; n++ {
 		if err := client.Do(t.Context(), client.B().ClientKill().TypeNormal().SkipmeYes().Build()).Error(); err != nil {
@@ -140,7 +140,7 @@ func TestImpatientCallersLeaveConnectionsToOthers(t *testing.T) {
 func TestCallersWhoGoAwayAreLet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
+	l, client := testkit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
 	takes := []struct {
 		name string
 		do   func(context.Context) error

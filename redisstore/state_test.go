@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func plainHead(l sluice.Limit) string { return string(appendHead(nil, &l)) }
@@ -42,7 +42,7 @@ func TestHeadsDistinguishLimits(t *testing.T) {
 // TestUnknownOptionsAreRefused: a head of options that this program does not know, or
 // of none, is no limit's.
 func TestUnknownOptionsAreRefused(t *testing.T) {
-	l := storekit.Compile(t, "any", sluice.Limit{Name: "x", Quota: 5, Window: 1000, Debt: 3, NextWaits: true}).Term(0).Limit
+	l := testkit.Compile(t, "any", sluice.Limit{Name: "x", Quota: 5, Window: 1000, Debt: 3, NextWaits: true}).Term(0).Limit
 	head := []byte(plainHead(l))
 	if _, _, err := parseHead("x", string(head)); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestBlocksAreUnknownToOldNodes(t *testing.T) {
 // TestWarmUpsAreUnknownToOldNodes is the same of a warm-up. Where no burst is reported it
 // is 1.
 func TestWarmUpsAreUnknownToOldNodes(t *testing.T) {
-	warm := storekit.Compile(t, "any", sluice.MustParseLimit("x: 2/s warm-up 4s")).Term(0)
+	warm := testkit.Compile(t, "any", sluice.MustParseLimit("x: 2/s warm-up 4s")).Term(0)
 	head := plainHead(warm.Limit)
 	if want := "\x0a\x06\x02\xc0\x84\x3d\x08\x80\x92\xf4\x01"; head != want {
 		t.Fatalf("head %x, want %x", head, want)
@@ -130,7 +130,7 @@ func FuzzParseState(f *testing.F) {
 	}
 	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, A: 3, B: 1_763_700_000_000_000}))
 	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, B: 1_763_700_000_000_000})[:20])
-	warm := storekit.Plan(f, "any", "x: 2/s warm-up 4s").Term(0)
+	warm := testkit.Plan(f, "any", "x: 2/s warm-up 4s").Term(0)
 	f.Add(formatOne(warm, &algo.State{Idle: 1_763_700_000_000_000, B: 500_000, Last: 1_763_700_000_000_000}))
 	p := d.plan("any", []sluice.Limit{d.limit().WithName("x")})
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -168,7 +168,7 @@ func TestHeadsOfCountersAreFixed(t *testing.T) {
 		"x: 100/min sliding-counter sub-windows 6 whole":                    "\x07\x64\x64\x80\x8e\xce\x1c\x06",
 		"x: 100/min sliding-counter sub-windows 6 strict pre-filled debt 5": "\x08\xb4\x64\x80\x8e\xce\x1c\x05\x06",
 	} {
-		p := storekit.Compile(t, "any", sluice.MustParseLimit(text))
+		p := testkit.Compile(t, "any", sluice.MustParseLimit(text))
 		if got := plainHead(p.Term(0).Limit); got != want {
 			t.Errorf("%s: head %x, want %x", text, got, want)
 		}

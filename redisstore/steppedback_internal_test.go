@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestTakesBeforeTheBalanceBegan: where the clock has stepped back behind the instant since
@@ -20,10 +20,10 @@ func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := bare(server.Client(t))
 	s.inject = func() int64 { return now }
-	l := storekit.Limiter(t, s, "scope", "82/s burst 13 leaky-bucket delay-after 3")
+	l := testkit.Limiter(t, s, "scope", "82/s burst 13 leaky-bucket delay-after 3")
 	take := func(op sluice.Op, cost int64) bool {
 		t.Helper()
-		req := storekit.Request(l.Plan(), "k", cost)
+		req := testkit.Request(l.Plan(), "k", cost)
 		req.Op = op
 		d, err := s.Take(t.Context(), req)
 		if err != nil {
@@ -36,7 +36,7 @@ func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 	now -= 200_000 - later
 	add := make([]sluice.Request, 84)
 	for i := range add {
-		add[i] = storekit.Request(l.Plan(), "k", 2)
+		add[i] = testkit.Request(l.Plan(), "k", 2)
 		add[i].Op = sluice.OpAdd
 	}
 	if err := s.TakeBatch(t.Context(), add, make([]sluice.Result, len(add))); err != nil {
@@ -65,7 +65,7 @@ func TestDenialBehindAClockStep(t *testing.T) {
 	do := func(s *Store, limit string, op sluice.Op, cost int64) sluice.Decision {
 		t.Helper()
 		s.inject = func() int64 { return now }
-		req := storekit.Request(storekit.Limiter(t, s, "scope", limit).Plan(), "k", cost)
+		req := testkit.Request(testkit.Limiter(t, s, "scope", limit).Plan(), "k", cost)
 		req.Op, req.At = op, sluice.Instant(now)
 		d, err := s.Take(t.Context(), req)
 		if err != nil {

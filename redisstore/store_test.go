@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -63,7 +63,7 @@ func TestClosedStoreAnswersNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := storekit.Limiter(t, s, "scope", "5/min")
+	l := testkit.Limiter(t, s, "scope", "5/min")
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := storekit.Limiter(t, s, "scope", "5/min")
+	l := testkit.Limiter(t, s, "scope", "5/min")
 	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
-	l := storekit.Limiter(t, s, "scope", "5/day")
+	l := testkit.Limiter(t, s, "scope", "5/day")
 	both := sluice.Request{Charge: l.Of("k", 2), More: []sluice.Charge{l.Of("other", 1)}}
 	out := make([]sluice.Result, 1)
 	if err := s.TakeBatch(t.Context(), []sluice.Request{{Charge: l.Of("k", 1)}}, out); err != nil {
@@ -143,7 +143,7 @@ func TestScriptsAreLoadedAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
 	client := server.Client(t)
-	l := storekit.Limiter(t, s, "scope", "5/min")
+	l := testkit.Limiter(t, s, "scope", "5/min")
 	reqs := []sluice.Request{{Charge: l.Of("k", 1)}, {Charge: l.Of("k", 1), Op: sluice.OpTakeUpTo}, {Charge: l.Of("other", 1)}}
 	for want := int64(3); want > 0; want -= 2 {
 		if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
@@ -178,7 +178,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		}
 		direct := open(t, server.Option(), redisstore.Options{})
 		for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/day sliding-counter"} {
-			l, look := storekit.Limiter(t, s, "scope", text), storekit.Limiter(t, direct, "scope", text)
+			l, look := testkit.Limiter(t, s, "scope", text), testkit.Limiter(t, direct, "scope", text)
 			if _, err := l.Take(t.Context(), "k", 1); err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestSentinelAndTLS(t *testing.T) {
 			t.Run(b.Name+" "+name, func(t *testing.T) {
 				s := open(t, option(), redisstore.Options{Timeout: 10 * time.Second})
 				for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram", "2/year calendar UTC"} {
-					l := storekit.Limiter(t, s, "scope", text)
+					l := testkit.Limiter(t, s, "scope", text)
 					for i, want := range []bool{true, true, false} {
 						if d, err := l.Take(t.Context(), "k", 1); err != nil || d.Allowed != want {
 							t.Errorf("%s: take %d: got %+v, %v, want allowed %t", text, i+1, d, err, want)

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -152,7 +152,7 @@ func eachWaitedFor(t *testing.T, test func(t *testing.T, c *crowd)) {
 type crowd struct {
 	t     *testing.T
 	limit sluice.Limit
-	store *storekit.Store
+	store *testkit.Store
 	way
 	start  time.Time
 	mu     sync.Mutex
@@ -181,7 +181,7 @@ func newCrowd(t *testing.T, text string, store sluice.Store, wait func(*crowd) w
 		store = memstore.New(memstore.Options{})
 	}
 	c := &crowd{t: t, limit: sluice.MustParseLimit(text), start: time.Now(), ran: make(map[string][]ran), spent: make(map[receiptKey]int)}
-	c.store = &storekit.Store{Store: store, After: c.note}
+	c.store = &testkit.Store{Store: store, After: c.note}
 	c.way = wait(c)
 	return c
 }

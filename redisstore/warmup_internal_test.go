@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // smoothWarmingUp is Guava's RateLimiter of that name (33.4), in its arithmetic:
@@ -76,7 +76,7 @@ func TestWarmUpIsGuavas(t *testing.T) {
 		{"1/10min warm-up 1h", 1. / 600, time.Hour, 1},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			plan := storekit.Plan(t, fmt.Sprint("guava", i), c.limit)
+			plan := testkit.Plan(t, fmt.Sprint("guava", i), c.limit)
 			now := int64(1_790_000_000_000_000)
 			g := newSmoothWarmingUp(c.perSec, c.warmUp, now)
 			unit := int64(g.interval) * c.permits

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -32,9 +32,9 @@ func takes(t testing.TB, limit string, keys int) func(context.Context) {
 		t.Fatal(err)
 	}
 	reqs := make([]sluice.Request, keys)
-	p := storekit.Plan(t, "api", limit)
+	p := testkit.Plan(t, "api", limit)
 	for i := range reqs {
-		reqs[i] = storekit.Request(p, fmt.Sprint("key ", i), 1)
+		reqs[i] = testkit.Request(p, fmt.Sprint("key ", i), 1)
 	}
 	n := 0
 	return func(ctx context.Context) {
@@ -69,7 +69,7 @@ func BenchmarkTake(b *testing.B) {
 // TestTakeAllocatesLittle: a caller that asks a store that has its answer at once pays
 // for no timer, channel or goroutine.
 func TestTakeAllocatesLittle(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range traffic {
 		take := takes(t, c.limit, c.keys)
 		for range c.keys { // the store has room for all by then

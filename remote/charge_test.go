@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -40,24 +40,24 @@ func TestChargedOnReturn(t *testing.T) {
 			both(t, func(t *testing.T, f *faulty) {
 				s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
 				defer end(t, f, s)
-				p := storekit.Plan(t, "api", c.limit)
+				p := testkit.Plan(t, "api", c.limit)
 				bring(t, f, s, erring)
 				for _, cost := range c.costs {
-					if d := storekit.Take(t, s, storekit.Request(p, "k", cost)); !d.Allowed || !d.Degraded {
+					if d := testkit.Take(t, s, testkit.Request(p, "k", cost)); !d.Allowed || !d.Degraded {
 						t.Fatalf("cost %d: %+v", cost, d)
 					}
 					time.Sleep(c.pause)
 				}
 				if c.want > 10 { // charges beyond what fits
-					req := storekit.Request(p, "k", c.want-10)
+					req := testkit.Request(p, "k", c.want-10)
 					req.Op = sluice.OpCharge
-					storekit.Take(t, s, req)
+					testkit.Take(t, s, req)
 				}
 				mend(t, f, s)
 				if st := s.Stats(); int64(st.Charged) != c.want || st.Owed != 0 || st.Dropped != 0 {
 					t.Errorf("%+v: want %d units charged", st, c.want)
 				}
-				if d := storekit.Take(t, s, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k"}}); d.Remaining != c.left || d.Degraded {
+				if d := testkit.Take(t, s, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k"}}); d.Remaining != c.left || d.Degraded {
 					t.Errorf("at the store: %+v, want %d remaining", d, c.left)
 				}
 			})
@@ -73,16 +73,16 @@ func TestChargedOnce(t *testing.T) {
 			both(t, func(t *testing.T, f *faulty) {
 				s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
 				defer end(t, f, s)
-				p := storekit.Plan(t, "api", "100/h sliding-log")
+				p := testkit.Plan(t, "api", "100/h sliding-log")
 				f.set(fault)
 				for range 20 {
-					if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
+					if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
 						t.Fatalf("%+v", d)
 					}
 				}
 				mend(t, f, s)
 				time.Sleep(2 * slowness)
-				if got := storekit.Spent(t, f.Store, p, "k"); got != 20 {
+				if got := testkit.Spent(t, f.Store, p, "k"); got != 20 {
 					t.Errorf("20 units were let through, the store counts %d; %+v", got, s.Stats())
 				}
 			})
@@ -96,19 +96,19 @@ func TestChargedUnsent(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "100/h sliding-log")
+		p := testkit.Plan(t, "api", "100/h sliding-log")
 		f.set(unsent)
 		for range 20 {
-			if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
+			if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
 				t.Fatalf("%+v", d)
 			}
 		}
 		out := make([]sluice.Result, 2)
-		if err := s.TakeBatch(t.Context(), []sluice.Request{storekit.Request(p, "k", 3), storekit.Request(p, "k", 4)}, out); err != nil {
+		if err := s.TakeBatch(t.Context(), []sluice.Request{testkit.Request(p, "k", 3), testkit.Request(p, "k", 4)}, out); err != nil {
 			t.Fatal(err)
 		}
 		mend(t, f, s)
-		if got, st := storekit.Spent(t, f.Store, p, "k"), s.Stats(); got != 27 || st.Charged != 27 || st.Owed != 0 {
+		if got, st := testkit.Spent(t, f.Store, p, "k"), s.Stats(); got != 27 || st.Charged != 27 || st.Owed != 0 {
 			t.Errorf("27 units were let through, the store counts %d; %+v", got, st)
 		}
 	})
@@ -117,13 +117,13 @@ func TestChargedUnsent(t *testing.T) {
 // TestGivenBack: an answer that comes too late for a request that was refused
 // gives back what it spent, of every kind of request.
 func TestGivenBack(t *testing.T) {
-	p, q := storekit.Plan(t, "api", "100/h sliding-log"), storekit.Plan(t, "other", "50/h")
+	p, q := testkit.Plan(t, "api", "100/h sliding-log"), testkit.Plan(t, "other", "50/h")
 	more := func(cost int64) []sluice.Charge { return []sluice.Charge{{Plan: q, Key: "k", Cost: cost}} }
 	for _, c := range []struct {
 		name string
 		req  sluice.Request
 	}{
-		{"take", storekit.Request(p, "k", 7)},
+		{"take", testkit.Request(p, "k", 7)},
 		{"take of two keys", sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 7}, More: more(3)}},
 		{"take of nothing, and of another key", sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k"}, More: more(3)}},
 		{"up to", sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 70}, More: more(60)}},
@@ -147,7 +147,7 @@ func TestGivenBack(t *testing.T) {
 						}
 						f.set(none)
 						time.Sleep(2 * slowness)
-						if a, b := storekit.Spent(t, f.Store, p, "k"), storekit.Spent(t, f.Store, q, "k"); a != 0 || b != 0 || s.Stats().GivenBack != 1 {
+						if a, b := testkit.Spent(t, f.Store, p, "k"), testkit.Spent(t, f.Store, q, "k"); a != 0 || b != 0 || s.Stats().GivenBack != 1 {
 							t.Errorf("the store still counts %d and %d units; %+v", a, b, s.Stats())
 						}
 					})
@@ -191,7 +191,7 @@ func TestReceipts(t *testing.T) {
 					if !back {
 						mend(t, f, s)
 					}
-					if got := storekit.Spent(t, f.Store, lim.Plan(), "k"); got != want {
+					if got := testkit.Spent(t, f.Store, lim.Plan(), "k"); got != want {
 						t.Errorf("the store counts %d units, want %d", got, want)
 					}
 				})
@@ -205,10 +205,10 @@ func TestOwedIsBounded(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, MaxOwed: 300})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "10/h")
+		p := testkit.Plan(t, "api", "10/h")
 		bring(t, f, s, erring)
 		for i := range 500 {
-			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 2))
+			testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 2))
 		}
 		if st := s.Stats(); st.Owed != 300 || st.Dropped != 400 {
 			t.Errorf("%+v: want 300 keys owing and 400 units dropped", st)
@@ -226,17 +226,17 @@ func TestReset(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "10/h")
+		p := testkit.Plan(t, "api", "10/h")
 		bring(t, f, s, erring)
-		storekit.Take(t, s, storekit.Request(p, "k", 10))
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed {
+		testkit.Take(t, s, testkit.Request(p, "k", 10))
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Allowed {
 			t.Fatalf("%+v, want it denied", d)
 		}
 		_, err := s.Take(t.Context(), sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k"}})
 		if _, unavailable := errors.AsType[*remote.UnavailableError](err); !unavailable {
 			t.Errorf("reset: %v", err)
 		}
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || d.Remaining != 9 {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || d.Remaining != 9 {
 			t.Errorf("after the reset: %+v, want 9 remaining", d)
 		}
 		mend(t, f, s)
@@ -252,10 +252,10 @@ func TestStoreDiesAgain(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "1000/h sliding-log")
+		p := testkit.Plan(t, "api", "1000/h sliding-log")
 		bring(t, f, s, erring)
 		for i := range 1000 {
-			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
+			testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1))
 		}
 		for range 3 {
 			f.set(none)
@@ -270,7 +270,7 @@ func TestStoreDiesAgain(t *testing.T) {
 			t.Errorf("%+v: want 1000 units charged or dropped", st)
 		}
 		for i := range 1000 {
-			if got := storekit.Spent(t, f.Store, p, fmt.Sprint(i)); got > 1 {
+			if got := testkit.Spent(t, f.Store, p, fmt.Sprint(i)); got > 1 {
 				t.Errorf("key %d is charged %d times", i, got)
 			}
 		}
@@ -302,7 +302,7 @@ func TestMaybeSentIsNotOwed(t *testing.T) {
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		p := storekit.Plan(t, "scope", "10/h sliding-log")
+		p := testkit.Plan(t, "scope", "10/h sliding-log")
 		if d, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: p, Cost: 1}}); err != nil || !d.Degraded {
 			t.Errorf("%+v, %v", d, err)
 		}

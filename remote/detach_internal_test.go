@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -39,7 +39,7 @@ func TestDetachedConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := &stalling{Store: memstore.New(memstore.Options{Now: now})}
 		d := &detached{store: s, slots: s, late: time.Minute}
-		return storetest.Harness{Store: d, Slots: d, Steps: storekit.FewerRace(4_000), Stall: func(*testing.T) func() {
+		return storetest.Harness{Store: d, Slots: d, Steps: testkit.FewerRace(4_000), Stall: func(*testing.T) func() {
 			s.stalled.Lock()
 			return s.stalled.Unlock
 		}}

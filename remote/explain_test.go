@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -76,13 +76,13 @@ func TestExplainBesideTheBooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close() //nolint:errcheck // it returns none
-		plans := []*sluice.Plan{storekit.Plan(t, "leased", "40/min sliding-log"), storekit.Plan(t, "api", "5/min", "20/h fixed-window")}
+		plans := []*sluice.Plan{testkit.Plan(t, "leased", "40/min sliding-log"), testkit.Plan(t, "api", "5/min", "20/h fixed-window")}
 		rnd := rand.New(rand.NewPCG(1, 2))
 		var inHand, denied, turns int
 		for i := range 4000 {
 			time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
 			p := plans[rnd.IntN(2)]
-			req := storekit.Request(p, "k", 1)
+			req := testkit.Request(p, "k", 1)
 			room := make(sluice.Outcomes, p.Len())
 			req.Outcomes = &room
 			before, stats := snapshot(t, behind.Store), s.Stats()
@@ -93,7 +93,7 @@ func TestExplainBesideTheBooks(t *testing.T) {
 			if snapshot(t, behind.Store) != before || s.Stats() != stats {
 				t.Fatalf("step %d: to explain has changed the store, or %+v", i, stats)
 			}
-			d := storekit.Take(t, s, req)
+			d := testkit.Take(t, s, req)
 			last := e.Limits[0].Lines[len(e.Limits[0].Lines)-1]
 			switch {
 			case strings.Contains(last, "cover the cost"):
@@ -134,11 +134,11 @@ func TestExplainInAnOutage(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer s.Close() //nolint:errcheck // it returns none
-				p := storekit.Plan(t, "api", "10/h")
+				p := testkit.Plan(t, "api", "10/h")
 				slot := sluice.SlotRequest{Scope: "api", Limit: sluice.SlotLimit{Name: "slots", Cap: 4, TTL: time.Hour}, Key: "k", Cost: 1}
 				for i := range 12 {
-					e, said := s.Explain(t.Context(), storekit.Request(p, "k", 1))
-					d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
+					e, said := s.Explain(t.Context(), testkit.Request(p, "k", 1))
+					d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 					if e.Decision.Allowed != d.Allowed || (said == nil) != (err == nil) || e.Decision.Degraded != d.Degraded {
 						t.Fatalf("%d: explained %+v, %v, decided %+v, %v", i, e.Decision, said, d, err)
 					}
@@ -165,12 +165,12 @@ func TestExplainInAnOutage(t *testing.T) {
 
 // TestExplainNeedsAStoreThatCan: a store that cannot is no outage.
 func TestExplainNeedsAStoreThatCan(t *testing.T) {
-	s, err := remote.Wrap(storekit.Failing(errors.New("never asked")), remote.Options{})
+	s, err := remote.Wrap(testkit.Failing(errors.New("never asked")), remote.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // it returns none
-	if _, err := s.Explain(t.Context(), storekit.Request(storekit.Plan(t, "s", "1/s"), "k", 1)); !errors.Is(err, stores.ErrNoExplanation) {
+	if _, err := s.Explain(t.Context(), testkit.Request(testkit.Plan(t, "s", "1/s"), "k", 1)); !errors.Is(err, stores.ErrNoExplanation) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -24,7 +24,7 @@ func TestLargestOptions(t *testing.T) {
 		f := newFaulty()
 		s := wrap(t, f, remote.Options{Failures: math.MaxInt})
 		f.set(erring)
-		req := sluice.Request{Charge: sluice.Charge{Plan: storekit.Plan(t, "scope", "10/s"), Cost: 1}}
+		req := sluice.Request{Charge: sluice.Charge{Plan: testkit.Plan(t, "scope", "10/s"), Cost: 1}}
 		for range 100 {
 			if _, err := s.Take(context.Background(), req); err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestReceiptOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // never fails
-	p := storekit.Plan(t, "scope", "10/s")
+	p := testkit.Plan(t, "scope", "10/s")
 	for _, op := range []sluice.Op{sluice.OpRefund, sluice.OpReset, sluice.OpAdd} {
 		d, err := s.Take(t.Context(), sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Cost: 1}, At: 1<<61 | 1})
 		if err != nil || !d.Allowed || d.Spent != 0 {
@@ -75,7 +75,7 @@ func TestRemoteAroundRemote(t *testing.T) {
 			t.Fatal(err)
 		}
 		bring(t, f, inner, erring)
-		l := storekit.Limiter(t, outer, "scope", "10/h sliding-log")
+		l := testkit.Limiter(t, outer, "scope", "10/h sliding-log")
 		d, err := l.Take(t.Context(), "key", 4)
 		if err != nil || !d.Allowed || !d.Degraded {
 			t.Fatalf("%+v, %v", d, err)
@@ -97,7 +97,7 @@ func TestMoreOutcomesThanLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // never fails
-	p := storekit.Plan(t, "scope", "a: 10/h sliding-log", "b: 20/h sliding-log")
+	p := testkit.Plan(t, "scope", "a: 10/h sliding-log", "b: 20/h sliding-log")
 	for i := range 15 {
 		out := make(sluice.Outcomes, 5)
 		d, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: p, Cost: 1}, Outcomes: &out})
@@ -112,12 +112,12 @@ func TestMoreOutcomesThanLimits(t *testing.T) {
 func TestBatchWithOneThatCannotBeLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		queue := storekit.Plan(t, "queue", "10/s leaky-bucket burst 5")
+		queue := testkit.Plan(t, "queue", "10/s leaky-bucket burst 5")
 		s := wrap(t, f, remote.Options{Lease: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p == queue }})
 		defer end(t, f, s)
 		reqs := []sluice.Request{
 			{Charge: sluice.Charge{Plan: queue, Cost: 1}},
-			{Charge: sluice.Charge{Plan: storekit.Plan(t, "scope", "10/s"), Cost: 1}},
+			{Charge: sluice.Charge{Plan: testkit.Plan(t, "scope", "10/s"), Cost: 1}},
 		}
 		for _, broken := range []bool{false, true} {
 			if broken {

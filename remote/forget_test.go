@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -19,19 +19,19 @@ func TestForget(t *testing.T) {
 			both(t, func(t *testing.T, f *faulty) {
 				s := wrap(t, f, remote.Options{Lease: leasing})
 				defer end(t, f, s)
-				denied, leased := storekit.Plan(t, "api", "1/h"), storekit.Plan(t, "leased", "100/min sliding-log")
-				storekit.Take(t, s, storekit.Request(denied, "k", 1))
-				storekit.Take(t, s, storekit.Request(leased, "k", 1))
-				storekit.Take(t, s, storekit.Request(leased, "k", 1))
-				reset := storekit.Request(denied, "k", 1)
+				denied, leased := testkit.Plan(t, "api", "1/h"), testkit.Plan(t, "leased", "100/min sliding-log")
+				testkit.Take(t, s, testkit.Request(denied, "k", 1))
+				testkit.Take(t, s, testkit.Request(leased, "k", 1))
+				testkit.Take(t, s, testkit.Request(leased, "k", 1))
+				reset := testkit.Request(denied, "k", 1)
 				reset.Op = sluice.OpReset
-				if d := storekit.Take(t, s, storekit.Request(denied, "k", 1)); d.Allowed {
+				if d := testkit.Take(t, s, testkit.Request(denied, "k", 1)); d.Allowed {
 					t.Fatalf("%+v, want it denied", d)
 				}
 				if _, err := f.Store.Take(t.Context(), reset); err != nil {
 					t.Fatal(err)
 				}
-				if d := storekit.Take(t, s, storekit.Request(denied, "k", 1)); d.Allowed {
+				if d := testkit.Take(t, s, testkit.Request(denied, "k", 1)); d.Allowed {
 					t.Fatalf("%+v, want it denied from memory", d)
 				}
 				if all {
@@ -39,11 +39,11 @@ func TestForget(t *testing.T) {
 				} else {
 					s.Forget(sluice.Charge{Plan: denied, Key: "k"}, sluice.Charge{Plan: leased, Key: "k"})
 				}
-				if d := storekit.Take(t, s, storekit.Request(denied, "k", 1)); !d.Allowed {
+				if d := testkit.Take(t, s, testkit.Request(denied, "k", 1)); !d.Allowed {
 					t.Errorf("%+v, want it allowed", d)
 				}
 				asked := s.Stats().Leases.Asked
-				storekit.Take(t, s, storekit.Request(leased, "k", 1))
+				testkit.Take(t, s, testkit.Request(leased, "k", 1))
 				if st := s.Stats().Leases; st.Asked == asked || st.Lost == 0 {
 					t.Errorf("%+v: a unit in hand was used, want the store asked", st)
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -21,7 +21,7 @@ func TestGivenBackWhileHalfOpen(t *testing.T) {
 		for _, leased := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				p := storekit.Plan(t, "scope", "10/h sliding-log")
+				p := testkit.Plan(t, "scope", "10/h sliding-log")
 				s := wrap(t, f, remote.Options{Policy: sluice.FailClosed, Lease: func(q *sluice.Plan) (sluice.LeaseTerms, bool) {
 					return sluice.LeaseTerms{TTL: 10 * time.Second}, leased && p == q
 				}})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -218,7 +218,7 @@ func end(t *testing.T, f *faulty, s *remote.Store) {
 func bring(t *testing.T, f *faulty, s *remote.Store, to fault) {
 	t.Helper()
 	f.set(to)
-	p := storekit.Plan(t, "breaking", "1000000/s")
+	p := testkit.Plan(t, "breaking", "1000000/s")
 	for range 20 {
 		if !s.Healthy() {
 			return

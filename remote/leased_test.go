@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -27,32 +27,32 @@ func TestLeasedPlanInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Lease: leasing})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "leased", "100/min sliding-log")
+		p := testkit.Plan(t, "leased", "100/min sliding-log")
 		stricter, _, err := p.Lease(sluice.LeaseTerms{TTL: 10 * time.Second, Units: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 20 {
-			storekit.Take(t, s, storekit.Request(p, "k", 1))
+			testkit.Take(t, s, testkit.Request(p, "k", 1))
 		}
-		before := storekit.Spent(t, f.Store, stricter, "k")
+		before := testkit.Spent(t, f.Store, stricter, "k")
 		if st := s.Stats().Leases; st.Leased == 0 || before != 20+int64(st.Leased)-int64(st.Allowed) {
 			t.Fatalf("%+v: the store counts %d units", st, before)
 		}
 		bring(t, f, s, erring)
 		for range 7 {
-			if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
+			if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
 				t.Fatalf("%+v", d)
 			}
 		}
 		mend(t, f, s)
-		if got := storekit.Spent(t, f.Store, stricter, "k") - before; got != 7 {
+		if got := testkit.Spent(t, f.Store, stricter, "k") - before; got != 7 {
 			t.Errorf("%d units charged, want 7; %+v", got, s.Stats())
 		}
 		if err := s.Return(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := storekit.Spent(t, f.Store, stricter, "k"); got != 27 {
+		if got := testkit.Spent(t, f.Store, stricter, "k"); got != 27 {
 			t.Errorf("the store counts %d units when all are returned, want 27; %+v", got, s.Stats())
 		}
 	})
@@ -64,10 +64,10 @@ func TestDenialInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "1/h")
-		storekit.Take(t, s, storekit.Request(p, "k", 1))
+		p := testkit.Plan(t, "api", "1/h")
+		testkit.Take(t, s, testkit.Request(p, "k", 1))
 		for range 3 {
-			if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed || d.Degraded {
+			if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Allowed || d.Degraded {
 				t.Fatalf("%+v, want it denied", d)
 			}
 		}
@@ -75,7 +75,7 @@ func TestDenialInAnOutage(t *testing.T) {
 			t.Errorf("%+v: want denials answered from memory", st)
 		}
 		bring(t, f, s, erring)
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
 			t.Errorf("in the outage: %+v", d)
 		}
 	})
@@ -86,18 +86,18 @@ func TestGivenBackIsForgotten(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "1/h")
+		p := testkit.Plan(t, "api", "1/h")
 		f.set(tardy)
-		if d, err := s.Take(t.Context(), storekit.Request(p, "k", 1)); err == nil {
+		if d, err := s.Take(t.Context(), testkit.Request(p, "k", 1)); err == nil {
 			t.Fatalf("%+v", d)
 		}
 		f.set(none)
 		time.Sleep(tardiness / 4)
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Allowed {
 			t.Fatalf("%+v, want it denied by what the first has spent", d)
 		}
 		time.Sleep(tardiness)
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || d.Degraded || s.Stats().GivenBack != 1 {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || d.Degraded || s.Stats().GivenBack != 1 {
 			t.Errorf("%+v, want it allowed; %+v", d, s.Stats())
 		}
 	})
@@ -109,9 +109,9 @@ func TestReturnToAHungStore(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Lease: leasing})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "leased", "100/min sliding-log")
+		p := testkit.Plan(t, "leased", "100/min sliding-log")
 		for range 18 {
-			storekit.Take(t, s, storekit.Request(p, "k", 1))
+			testkit.Take(t, s, testkit.Request(p, "k", 1))
 		}
 		f.set(hung)
 		began := time.Now()
@@ -133,9 +133,9 @@ func TestLeasesOfAHungStore(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed, Lease: leasing, Failures: 1000})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "leased", "100/min sliding-log")
+		p := testkit.Plan(t, "leased", "100/min sliding-log")
 		for range 20 {
-			storekit.Take(t, s, storekit.Request(p, "k", 1))
+			testkit.Take(t, s, testkit.Request(p, "k", 1))
 		}
 		time.Sleep(8 * time.Second) // what is in hand is to be given back with the next
 		f.set(hung)
@@ -145,7 +145,7 @@ func TestLeasesOfAHungStore(t *testing.T) {
 				defer func() { done <- struct{}{} }()
 				for range 5 {
 					began := time.Now()
-					_, err := s.Take(context.Background(), storekit.Request(p, "k", 1))
+					_, err := s.Take(context.Background(), testkit.Request(p, "k", 1))
 					if _, refused := errors.AsType[*remote.UnavailableError](err); !refused && err != nil {
 						t.Error(err)
 					}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -27,10 +27,10 @@ func BenchmarkNear(b *testing.B) {
 		{"denied", "1/h", 1000, false},
 		{"leased", "1000000000/s sliding-histogram", 1, true},
 	} {
-		plan := storekit.Plan(b, "bench", c.limit)
+		plan := testkit.Plan(b, "bench", c.limit)
 		reqs := make([]sluice.Request, c.keys)
 		for i := range reqs {
-			reqs[i] = storekit.Request(plan, fmt.Sprint("203.0.113.", i), 1)
+			reqs[i] = testkit.Request(plan, fmt.Sprint("203.0.113.", i), 1)
 		}
 		var of func(*sluice.Plan) (sluice.LeaseTerms, bool)
 		if c.leased {

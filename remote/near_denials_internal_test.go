@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -23,7 +23,7 @@ func TestConformanceOfNear(t *testing.T) {
 		s := memstore.New(memstore.Options{Now: now})
 		w := newNearStore(s, Options{Now: now})
 		w.age = 1
-		return storetest.Harness{Store: w, Slots: w, Steps: storekit.FewerRace(20_000)}
+		return storetest.Harness{Store: w, Slots: w, Steps: testkit.FewerRace(20_000)}
 	})
 }
 
@@ -44,13 +44,13 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 		{"10/800ms anchor first fixed-window", 800 * time.Millisecond, 1},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newCached(Options{}), storekit.Plan(t, "api", c.limit)
-			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", p.Term(0).Full())); !d.Allowed || d.Remaining != 0 {
+			w, p := newCached(Options{}), testkit.Plan(t, "api", c.limit)
+			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", p.Term(0).Full())); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("the first take: %+v, want it allowed and nothing left", d)
 			}
 			step := (c.fits / 50).Truncate(time.Microsecond)
 			for at := time.Duration(0); at < c.fits-time.Microsecond; at += step {
-				got, want := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)), storekit.Take(t, w.store.Store, storekit.Request(p, "k", 1))
+				got, want := testkit.Take(t, w.cache, testkit.Request(p, "k", 1)), testkit.Take(t, w.store.Store, testkit.Request(p, "k", 1))
 				if got != want {
 					t.Fatalf("at %v: got %+v, want %+v", at, got, want)
 				}
@@ -59,8 +59,8 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 				}
 				w.clock.Advance(step)
 			}
-			w.clock.Set(storekit.NewClock().Now().Add(c.fits))
-			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); !d.Allowed {
+			w.clock.Set(testkit.NewClock().Now().Add(c.fits))
+			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", 1)); !d.Allowed {
 				t.Errorf("after %v: %+v, want it allowed", c.fits, d)
 			}
 		})
@@ -70,15 +70,15 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 // TestPartsOfMicroseconds: a store counts whole µs, which begin at other moments
 // than those of the cache. The last one is left to the store.
 func TestPartsOfMicroseconds(t *testing.T) {
-	w, p := newCached(Options{}), storekit.Plan(t, "api", "1/10us")
+	w, p := newCached(Options{}), testkit.Plan(t, "api", "1/10us")
 	w.clock.Advance(900)
-	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
+	testkit.Take(t, w.cache, testkit.Request(p, "k", 1))
 	w.clock.Advance(9*time.Microsecond - 1)
-	if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); d.Allowed || w.store.Asked() != 1 {
+	if d := testkit.Take(t, w.cache, testkit.Request(p, "k", 1)); d.Allowed || w.store.Asked() != 1 {
 		t.Errorf("before the last µs: %+v, want it denied from memory", d)
 	}
 	w.clock.Advance(200)
-	if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); !d.Allowed {
+	if d := testkit.Take(t, w.cache, testkit.Request(p, "k", 1)); !d.Allowed {
 		t.Errorf("in the tenth µs of the store: %+v, want it allowed", d)
 	}
 }
@@ -96,10 +96,10 @@ func TestSavesTheStore(t *testing.T) {
 		{"1000/s sliding-log", 1.6},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newCached(Options{}), storekit.Plan(t, "api", c.limit)
+			w, p := newCached(Options{}), testkit.Plan(t, "api", c.limit)
 			allowed := 0
 			for range 100_000 { // in ten seconds
-				if storekit.Take(t, w.cache, storekit.Request(p, "hot", 1)).Allowed {
+				if testkit.Take(t, w.cache, testkit.Request(p, "hot", 1)).Allowed {
 					allowed++
 				}
 				w.clock.Advance(100 * time.Microsecond)
@@ -125,13 +125,13 @@ func TestLargerCosts(t *testing.T) {
 		{"20/s sliding-log", false},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newCached(Options{}), storekit.Plan(t, "api", c.limit)
-			storekit.Take(t, w.cache, storekit.Request(p, "k", 17))
-			storekit.Take(t, w.cache, storekit.Request(p, "k", 5))
+			w, p := newCached(Options{}), testkit.Plan(t, "api", c.limit)
+			testkit.Take(t, w.cache, testkit.Request(p, "k", 17))
+			testkit.Take(t, w.cache, testkit.Request(p, "k", 5))
 			w.clock.Advance(30 * time.Millisecond)
 			before := w.store.Asked()
 			for _, cost := range []int64{5, 6, 19, 20, 21, sluice.MaxQuota} {
-				got, want := storekit.Take(t, w.cache, storekit.Request(p, "k", cost)), storekit.Take(t, w.store.Store, storekit.Request(p, "k", cost))
+				got, want := testkit.Take(t, w.cache, testkit.Request(p, "k", cost)), testkit.Take(t, w.store.Store, testkit.Request(p, "k", cost))
 				if got != want {
 					t.Errorf("cost %d: got %+v, want %+v", cost, got, want)
 				}
@@ -140,7 +140,7 @@ func TestLargerCosts(t *testing.T) {
 				t.Errorf("answered without the store: %v, want %v", answered, c.answered)
 			}
 			before = w.store.Asked()
-			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 3)); !d.Allowed || w.store.Asked() == before {
+			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", 3)); !d.Allowed || w.store.Asked() == before {
 				t.Errorf("a smaller cost: %+v, want it allowed by the store", d)
 			}
 		})
@@ -150,8 +150,8 @@ func TestLargerCosts(t *testing.T) {
 // TestForgets: what may give units back is seen by the next take.
 func TestForgets(t *testing.T) {
 	w := newCached(Options{})
-	narrow, wide := storekit.Plan(t, "api", "x: 2/s sliding-log"), storekit.Plan(t, "api", "x: 5/s sliding-log")
-	other := storekit.Plan(t, "other", "2/s")
+	narrow, wide := testkit.Plan(t, "api", "x: 2/s sliding-log"), testkit.Plan(t, "api", "x: 5/s sliding-log")
+	other := testkit.Plan(t, "other", "2/s")
 	of := func(p *sluice.Plan, key string, cost int64) sluice.Charge {
 		return sluice.Charge{Plan: p, Key: key, Cost: cost}
 	}
@@ -172,17 +172,17 @@ func TestForgets(t *testing.T) {
 		{"add", narrow, func(sluice.Decision) sluice.Request {
 			return sluice.Request{Op: sluice.OpAdd, Charge: of(narrow, "add", 1)}
 		}},
-		{"changed limit", wide, func(sluice.Decision) sluice.Request { return storekit.Request(wide, "changed limit", 1) }},
+		{"changed limit", wide, func(sluice.Decision) sluice.Request { return testkit.Request(wide, "changed limit", 1) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := storekit.Take(t, w.cache, storekit.Request(narrow, c.name, 2))
-			storekit.Take(t, w.cache, storekit.Request(narrow, c.name, 1))
+			d := testkit.Take(t, w.cache, testkit.Request(narrow, c.name, 2))
+			testkit.Take(t, w.cache, testkit.Request(narrow, c.name, 1))
 			before := w.store.Asked()
-			if d := storekit.Take(t, w.cache, storekit.Request(narrow, c.name, 1)); d.Allowed || w.store.Asked() != before {
+			if d := testkit.Take(t, w.cache, testkit.Request(narrow, c.name, 1)); d.Allowed || w.store.Asked() != before {
 				t.Fatalf("got %+v, want a denial without the store", d)
 			}
-			storekit.Take(t, w.cache, c.req(d))
-			if d := storekit.Take(t, w.cache, storekit.Request(c.plan, c.name, 1)); !d.Allowed {
+			testkit.Take(t, w.cache, c.req(d))
+			if d := testkit.Take(t, w.cache, testkit.Request(c.plan, c.name, 1)); !d.Allowed {
 				t.Errorf("afterwards: %+v, want it allowed", d)
 			}
 		})
@@ -196,17 +196,17 @@ func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 		{bounds.MaxDenialAge}, {50 * time.Millisecond},
 	} {
 		t.Run(c.age.String(), func(t *testing.T) {
-			w, p := newCached(Options{}), storekit.Plan(t, "api", "2/h")
+			w, p := newCached(Options{}), testkit.Plan(t, "api", "2/h")
 			w.cache.age = int64(c.age)
-			storekit.Take(t, w.cache, storekit.Request(p, "k", 2))
-			storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
-			storekit.Take(t, w.store, sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k"}})
+			testkit.Take(t, w.cache, testkit.Request(p, "k", 2))
+			testkit.Take(t, w.cache, testkit.Request(p, "k", 1))
+			testkit.Take(t, w.store, sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k"}})
 			w.clock.Advance(c.age - 1)
-			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); d.Allowed {
+			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", 1)); d.Allowed {
 				t.Errorf("before %v: %+v, want it denied from memory", c.age, d)
 			}
 			w.clock.Advance(1)
-			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); !d.Allowed {
+			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", 1)); !d.Allowed {
 				t.Errorf("after %v: %+v, want it allowed", c.age, d)
 			}
 		})
@@ -214,36 +214,36 @@ func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 }
 
 func TestAsksAboutWhatIsNotPlain(t *testing.T) {
-	limit := func(texts ...string) *sluice.Plan { return storekit.Plan(t, "api", texts...) }
+	limit := func(texts ...string) *sluice.Plan { return testkit.Plan(t, "api", texts...) }
 	for _, c := range []struct {
 		name string
 		req  sluice.Request
 		want bool // answered without the store
 	}{
-		{"plain", storekit.Request(limit("2/s"), "k", 1), true},
-		{"several limits", storekit.Request(limit("2/s", "9/s sliding-log"), "k", 1), true},
+		{"plain", testkit.Request(limit("2/s"), "k", 1), true},
+		{"several limits", testkit.Request(limit("2/s", "9/s sliding-log"), "k", 1), true},
 		{"outcome of one limit", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, Outcomes: new(make(sluice.Outcomes, 1))}, true},
 		{"outcomes of several", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s", "9/s sliding-log"), Key: "k", Cost: 1}, Outcomes: new(make(sluice.Outcomes, 2))}, false},
-		{"denials count", storekit.Request(limit("2/s sliding-log count-denied"), "k", 1), false},
-		{"denials count in a bucket", storekit.Request(limit("2/s count-denied"), "k", 1), false},
-		{"denials block", storekit.Request(limit("2/s", "90/min block 1h"), "k", 1), false},
-		{"initial level", storekit.Request(limit("2/s initial 1"), "k", 1), false},
-		{"pre-filled", storekit.Request(limit("2/s sliding-counter pre-filled"), "k", 1), false},
+		{"denials count", testkit.Request(limit("2/s sliding-log count-denied"), "k", 1), false},
+		{"denials count in a bucket", testkit.Request(limit("2/s count-denied"), "k", 1), false},
+		{"denials block", testkit.Request(limit("2/s", "90/min block 1h"), "k", 1), false},
+		{"initial level", testkit.Request(limit("2/s initial 1"), "k", 1), false},
+		{"pre-filled", testkit.Request(limit("2/s sliding-counter pre-filled"), "k", 1), false},
 		{"wait", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s leaky-bucket"), Key: "k", Cost: 1}, MaxWait: 1}, false},
 		{"reservation", sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}}, false},
 		{"up to", sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}}, false},
 		{"peek", sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}}, false},
-		{"more than it can hold", storekit.Request(limit("2/s sliding-log"), "k", 3), false},
+		{"more than it can hold", testkit.Request(limit("2/s sliding-log"), "k", 3), false},
 		{"two keys", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, More: []sluice.Charge{{Plan: limit("2/s"), Key: "l", Cost: 1}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newCached(Options{})
 			for range 3 {
-				storekit.Take(t, w.store, storekit.Request(c.req.Plan, c.req.Key, 1))
+				testkit.Take(t, w.store, testkit.Request(c.req.Plan, c.req.Key, 1))
 			}
-			storekit.Take(t, w.cache, c.req)
+			testkit.Take(t, w.cache, c.req)
 			before := w.store.Asked()
-			d := storekit.Take(t, w.cache, c.req)
+			d := testkit.Take(t, w.cache, c.req)
 			if d.Allowed {
 				t.Fatalf("got %+v, want it denied", d)
 			}
@@ -258,10 +258,10 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	w, p := newCached(Options{}), storekit.Plan(t, "api", "2/s")
-	d := storekit.Take(t, w.cache, storekit.Request(p, "k", 2))
+	w, p := newCached(Options{}), testkit.Plan(t, "api", "2/s")
+	d := testkit.Take(t, w.cache, testkit.Request(p, "k", 2))
 	refund := sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}, At: d.At}
-	reqs := []sluice.Request{storekit.Request(p, "k", 1), storekit.Request(p, "l", 1), storekit.Request(p, "k", -1), refund, storekit.Request(p, "k", 1), storekit.Request(p, "k", 1)}
+	reqs := []sluice.Request{testkit.Request(p, "k", 1), testkit.Request(p, "l", 1), testkit.Request(p, "k", -1), refund, testkit.Request(p, "k", 1), testkit.Request(p, "k", 1)}
 	out := make([]sluice.Result, len(reqs))
 	for i := range out {
 		out[i] = sluice.Result{Decision: sluice.Decision{Allowed: true}, Err: errors.New("left over")}
@@ -283,7 +283,7 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	// What was denied beside a refund in flight was not remembered, this is.
-	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
+	testkit.Take(t, w.cache, testkit.Request(p, "k", 1))
 	before = w.store.Asked()
 	if err := w.cache.TakeBatch(t.Context(), reqs[:1], out[:1]); err != nil || out[0].Decision.Allowed || w.store.Asked() != before {
 		t.Errorf("a batch that is known: %+v, %v, asked %d times more", out[0], err, w.store.Asked()-before)
@@ -296,10 +296,10 @@ func TestBatch(t *testing.T) {
 // TestMemoryIsBounded: a flood of denied keys takes no more room than was
 // allowed, and every answer stays right.
 func TestMemoryIsBounded(t *testing.T) {
-	w, p := newCached(Options{MaxKeys: 100}), storekit.Plan(t, "api", "1/min")
+	w, p := newCached(Options{MaxKeys: 100}), testkit.Plan(t, "api", "1/min")
 	for round := range 3 {
 		for i := range 2_000 {
-			if d := storekit.Take(t, w.cache, storekit.Request(p, fmt.Sprint(i), 1)); d.Allowed != (round == 0) {
+			if d := testkit.Take(t, w.cache, testkit.Request(p, fmt.Sprint(i), 1)); d.Allowed != (round == 0) {
 				t.Fatalf("round %d: key %d: %+v", round, i, d)
 			}
 		}
@@ -314,9 +314,9 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestAnswersWithoutAllocating(t *testing.T) {
-	w, p := newCached(Options{}), storekit.Plan(t, "api", "1/min")
-	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
-	req := storekit.Request(p, "k", 1)
+	w, p := newCached(Options{}), testkit.Plan(t, "api", "1/min")
+	testkit.Take(t, w.cache, testkit.Request(p, "k", 1))
+	req := testkit.Request(p, "k", 1)
 	n := testing.AllocsPerRun(100, func() {
 		if d, err := w.cache.take(t.Context(), &req); err != nil || d.Allowed {
 			t.Fatalf("%+v, %v", d, err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -28,10 +28,10 @@ func TestWaitersOfALease(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plan := storekit.Plan(t, "api", "1000/s sliding-log")
+				plan := testkit.Plan(t, "api", "1000/s sliding-log")
 				var fails error
 				gate := make(chan struct{})
-				store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: func(context.Context, sluice.Request) error {
+				store := &testkit.Store{Store: memstore.New(memstore.Options{}), Before: func(context.Context, sluice.Request) error {
 					if fails == nil {
 						return nil
 					}
@@ -40,7 +40,7 @@ func TestWaitersOfALease(t *testing.T) {
 				}}
 				s := newNearStore(store, Options{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 4})})
 				for spent := false; !spent; spent = s.leases().Leased == s.leases().Allowed && s.leases().Leased > 8 {
-					storekit.Take(t, s, storekit.Request(plan, "k", 1))
+					testkit.Take(t, s, testkit.Request(plan, "k", 1))
 				}
 				fails = c.err
 				answers := send(t.Context(), s, plan, 3)
@@ -69,9 +69,9 @@ func TestWaitersOfALease(t *testing.T) {
 // when that one leaves.
 func TestWhoAskedLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plan := storekit.Plan(t, "api", "1000/s sliding-log")
+		plan := testkit.Plan(t, "api", "1000/s sliding-log")
 		slow := false
-		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: func(ctx context.Context, _ sluice.Request) error {
+		store := &testkit.Store{Store: memstore.New(memstore.Options{}), Before: func(ctx context.Context, _ sluice.Request) error {
 			if !slow {
 				return nil
 			}
@@ -81,7 +81,7 @@ func TestWhoAskedLeaves(t *testing.T) {
 		}}
 		s := newNearStore(store, Options{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 4})})
 		for spent := false; !spent; spent = s.leases().Leased == s.leases().Allowed && s.leases().Leased > 8 {
-			storekit.Take(t, s, storekit.Request(plan, "k", 1))
+			testkit.Take(t, s, testkit.Request(plan, "k", 1))
 		}
 		slow = true
 		ctx, cancel := context.WithCancel(t.Context())
@@ -106,7 +106,7 @@ func TestWaiterLeavesUnsent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		first := send(t.Context(), cache, p, 1)
-		_, err := cache.Take(ctx, storekit.Request(p, "k", 1))
+		_, err := cache.Take(ctx, testkit.Request(p, "k", 1))
 		if _, ok := errors.AsType[*sluice.NotSentError](err); !ok || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
@@ -120,7 +120,7 @@ func TestWaiterLeavesUnsent(t *testing.T) {
 // TestErrorForgets: after an error the store is asked about what was known to be
 // denied.
 func TestErrorForgets(t *testing.T) {
-	plan := storekit.Plan(t, "api", "2/h")
+	plan := testkit.Plan(t, "api", "2/h")
 	for _, leased := range []bool{false, true} {
 		var of func(*sluice.Plan) (sluice.LeaseTerms, bool)
 		if leased {
@@ -128,22 +128,22 @@ func TestErrorForgets(t *testing.T) {
 		}
 		w := newCached(Options{Lease: of})
 		for range 4 {
-			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+			testkit.Take(t, w.cache, testkit.Request(plan, "k", 1))
 		}
 		before := w.store.Asked()
-		storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+		testkit.Take(t, w.cache, testkit.Request(plan, "k", 1))
 		if w.store.Asked() != before {
 			t.Fatal("not denied from memory")
 		}
 		w.store.Before = func(context.Context, sluice.Request) error { return errLost }
-		up := storekit.Request(plan, "k", 1)
+		up := testkit.Request(plan, "k", 1)
 		up.Op = sluice.OpTakeUpTo
 		if _, err := w.cache.Take(t.Context(), up); !errors.Is(err, errLost) {
 			t.Errorf("%v", err)
 		}
 		w.store.Before = nil
 		before = w.store.Asked()
-		storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+		testkit.Take(t, w.cache, testkit.Request(plan, "k", 1))
 		if w.store.Asked() == before {
 			t.Errorf("leased %v: denied from memory after an error", leased)
 		}
@@ -154,21 +154,21 @@ func TestErrorForgets(t *testing.T) {
 func TestForget(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			plan := storekit.Plan(t, "api", "2/h sliding-log")
+			plan := testkit.Plan(t, "api", "2/h sliding-log")
 			var of func(*sluice.Plan) (sluice.LeaseTerms, bool)
 			if leased {
 				of = always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 1})
 			}
 			store := &late{Store: memstore.New(memstore.Options{})}
-			counted := &storekit.Store{Store: store}
+			counted := &testkit.Store{Store: store}
 			s := newNearStore(counted, Options{Lease: of})
-			req := storekit.Request(plan, "k", 1)
+			req := testkit.Request(plan, "k", 1)
 			for range 3 {
-				storekit.Take(t, s, req)
+				testkit.Take(t, s, req)
 			}
 			ask := func() bool {
 				before := counted.Asked()
-				storekit.Take(t, s, req)
+				testkit.Take(t, s, req)
 				return counted.Asked() > before
 			}
 			if ask() {
@@ -197,13 +197,13 @@ func TestForget(t *testing.T) {
 // TestPartOfABatchFails: what was decided here stays decided if the store fails
 // for the rest, of which nothing was sent.
 func TestPartOfABatchFails(t *testing.T) {
-	plan := storekit.Plan(t, "api", "2/h")
+	plan := testkit.Plan(t, "api", "2/h")
 	w := newCached(Options{})
 	for range 3 {
-		storekit.Take(t, w.cache, storekit.Request(plan, "denied", 1))
+		testkit.Take(t, w.cache, testkit.Request(plan, "denied", 1))
 	}
 	w.store.Before = func(context.Context, sluice.Request) error { return errLost }
-	reqs := []sluice.Request{storekit.Request(plan, "denied", 1), storekit.Request(plan, "k", 1)}
+	reqs := []sluice.Request{testkit.Request(plan, "denied", 1), testkit.Request(plan, "k", 1)}
 	out := make([]sluice.Result, 2)
 	if err := w.cache.TakeBatch(t.Context(), reqs, out); err != nil {
 		t.Fatal(err)
@@ -224,12 +224,12 @@ func TestPartOfABatchFails(t *testing.T) {
 
 // TestPanicLetsGo: a store that panics holds nobody up.
 func TestPanicLetsGo(t *testing.T) {
-	plan := storekit.Plan(t, "api", "5/s")
+	plan := testkit.Plan(t, "api", "5/s")
 	w := newCached(Options{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 3})})
 	w.store.Before = func(context.Context, sluice.Request) error { panic("broken") }
-	req := storekit.Request(plan, "k", 1)
+	req := testkit.Request(plan, "k", 1)
 	for _, take := range []func(){
-		func() { storekit.Take(t, w.cache, req) },
+		func() { testkit.Take(t, w.cache, req) },
 		func() { _ = w.cache.TakeBatch(t.Context(), []sluice.Request{req}, make([]sluice.Result, 1)) },
 	} {
 		func() {
@@ -249,7 +249,7 @@ func TestPanicLetsGo(t *testing.T) {
 		}
 	}
 	w.store.Before = nil
-	if d := storekit.Take(t, w.cache, req); !d.Allowed {
+	if d := testkit.Take(t, w.cache, req); !d.Allowed {
 		t.Errorf("%+v", d)
 	}
 }

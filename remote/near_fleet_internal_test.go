@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -85,8 +85,8 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 	const quota = 400
 	for _, leased := range []bool{true, false} {
 		t.Run(fmt.Sprint("leased ", leased), func(t *testing.T) {
-			clock := storekit.NewClock()
-			plan := storekit.Plan(t, "fleet", "400/h sliding-log")
+			clock := testkit.NewClock()
+			plan := testkit.Plan(t, "fleet", "400/h sliding-log")
 			b := &books{held: map[string]int64{}, lost: map[string]int64{}}
 			var dice sync.Mutex
 			rnd := rand.New(rand.NewPCG(7, 7))
@@ -97,7 +97,7 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 			}
 			down := false
 			slots := &slotted{Store: memstore.New(memstore.Options{Now: clock.Now}), held: map[string]int64{}}
-			store := &storekit.Store{
+			store := &testkit.Store{
 				Store: slots,
 				Before: func(context.Context, sluice.Request) error {
 					if !down && roll(30) {
@@ -160,7 +160,7 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, key := range keysOfFleet {
-				here := storekit.Spent(t, slots, under.plan, key)
+				here := testkit.Spent(t, slots, under.plan, key)
 				if here > quota {
 					t.Errorf("key %s: %d units count of %d", key, here, quota)
 				}
@@ -197,7 +197,7 @@ type client struct {
 }
 
 func (c *client) step() {
-	req := storekit.Request(c.plan, keysOfFleet[c.rnd.IntN(3)], 1+c.rnd.Int64N(3)/2)
+	req := testkit.Request(c.plan, keysOfFleet[c.rnd.IntN(3)], 1+c.rnd.Int64N(3)/2)
 	switch c.rnd.IntN(12) {
 	case 0:
 		req.Op, req.Cost = sluice.OpTakeUpTo, 5
@@ -225,7 +225,7 @@ func (c *client) step() {
 }
 
 func (c *client) several(req sluice.Request) {
-	reqs := []sluice.Request{req, req, storekit.Request(c.plan, "a", 1), req}
+	reqs := []sluice.Request{req, req, testkit.Request(c.plan, "a", 1), req}
 	out := make([]sluice.Result, len(reqs))
 	if err := c.node.TakeBatch(context.Background(), reqs, out); err != nil {
 		if !errors.Is(err, errLost) {

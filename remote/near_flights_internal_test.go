@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -56,15 +56,15 @@ func TestAnswersThatOvertake(t *testing.T) {
 		for _, order := range [][]string{{"take 1", "undo"}, {"undo", "take 1"}} {
 			t.Run(c.name+" "+order[0]+" first", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := storekit.Plan(t, "api", "2/h")
+					p := testkit.Plan(t, "api", "2/h")
 					store := &late{Store: memstore.New(memstore.Options{})}
 					cache := newNearStore(store, Options{})
-					d := storekit.Take(t, store, storekit.Request(p, "k", 2))
+					d := testkit.Take(t, store, testkit.Request(p, "k", 2))
 					undo := c.undo(p, d)
 					gates := map[string]chan struct{}{"take 1": make(chan struct{}), "undo": make(chan struct{})}
 					store.wait = map[string]chan struct{}{"take 1": gates["take 1"], name(&undo): gates["undo"]}
 					errs := make(chan error, 2)
-					for _, req := range []sluice.Request{storekit.Request(p, "k", 1), undo} {
+					for _, req := range []sluice.Request{testkit.Request(p, "k", 1), undo} {
 						go func() {
 							_, err := cache.Take(t.Context(), req)
 							errs <- err
@@ -82,7 +82,7 @@ func TestAnswersThatOvertake(t *testing.T) {
 						}
 						// The store has given the units back: one fits, and is
 						// taken to see that.
-						if d := storekit.Take(t, cache, storekit.Request(p, "k", 1)); !d.Allowed {
+						if d := testkit.Take(t, cache, testkit.Request(p, "k", 1)); !d.Allowed {
 							t.Errorf("after the answer to %s: %+v, want it allowed", gate, d)
 						}
 					}
@@ -96,21 +96,21 @@ func TestAnswersThatOvertake(t *testing.T) {
 // is not remembered.
 func TestChangedLimitInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		narrow, wide := storekit.Plan(t, "api", "x: 1/h"), storekit.Plan(t, "api", "x: 9/s")
+		narrow, wide := testkit.Plan(t, "api", "x: 1/h"), testkit.Plan(t, "api", "x: 9/s")
 		store := &late{Store: memstore.New(memstore.Options{})}
 		cache := newNearStore(store, Options{})
-		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
-		storekit.Take(t, cache, storekit.Request(wide, "k", 0)) // forgets what the first has left
-		storekit.Take(t, store, storekit.Request(narrow, "k", 1))
+		testkit.Take(t, cache, testkit.Request(narrow, "k", 1))
+		testkit.Take(t, cache, testkit.Request(wide, "k", 0)) // forgets what the first has left
+		testkit.Take(t, store, testkit.Request(narrow, "k", 1))
 		gate := make(chan struct{})
 		store.wait = map[string]chan struct{}{"take 1": gate}
 		done := make(chan error, 1)
 		go func() {
-			_, err := cache.Take(t.Context(), storekit.Request(narrow, "k", 1))
+			_, err := cache.Take(t.Context(), testkit.Request(narrow, "k", 1))
 			done <- err
 		}()
 		synctest.Wait()
-		storekit.Take(t, cache, storekit.Request(wide, "k", 9)) // overtakes, and carries the state over
+		testkit.Take(t, cache, testkit.Request(wide, "k", 9)) // overtakes, and carries the state over
 		close(gate)
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestChangedLimitInFlight(t *testing.T) {
 		store.mu.Lock()
 		store.wait = nil
 		store.mu.Unlock()
-		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
+		testkit.Take(t, cache, testkit.Request(narrow, "k", 1))
 		if got := cache.denials().Answered; got != before {
 			t.Errorf("%d requests answered from memory, want the store asked", got-before)
 		}
@@ -132,15 +132,15 @@ func TestChangedLimitInFlight(t *testing.T) {
 func TestDenialBesideAChangedLimit(t *testing.T) {
 	for _, order := range [][]string{{"take 1", "take 9"}, {"take 9", "take 1"}} {
 		synctest.Test(t, func(t *testing.T) {
-			narrow, wide := storekit.Plan(t, "api", "x: 1/h"), storekit.Plan(t, "api", "x: 9/h")
+			narrow, wide := testkit.Plan(t, "api", "x: 1/h"), testkit.Plan(t, "api", "x: 9/h")
 			store := &late{Store: memstore.New(memstore.Options{})}
 			cache := newNearStore(store, Options{})
 			gates := map[string]chan struct{}{"take 9": make(chan struct{}), "take 1": make(chan struct{})}
 			store.wait = gates
 			var wg sync.WaitGroup
-			for _, req := range []sluice.Request{storekit.Request(wide, "k", 9), storekit.Request(narrow, "k", 1), storekit.Request(narrow, "k", 1)} {
+			for _, req := range []sluice.Request{testkit.Request(wide, "k", 9), testkit.Request(narrow, "k", 1), testkit.Request(narrow, "k", 1)} {
 				wg.Go(func() {
-					if d := storekit.Take(t, cache, req); d.Allowed != (req.Cost == 9) {
+					if d := testkit.Take(t, cache, req); d.Allowed != (req.Cost == 9) {
 						t.Errorf("%d: %+v", req.Cost, d)
 					}
 				})
@@ -162,31 +162,31 @@ func TestDenialBesideAChangedLimit(t *testing.T) {
 // counts, in whatever order their answers come.
 func TestOlderDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := storekit.Plan(t, "api", "10/s sliding-log")
+		p := testkit.Plan(t, "api", "10/s sliding-log")
 		store := &late{Store: memstore.New(memstore.Options{})}
 		cache := newNearStore(store, Options{})
-		storekit.Take(t, cache, storekit.Request(p, "k", 5))
+		testkit.Take(t, cache, testkit.Request(p, "k", 5))
 		time.Sleep(100 * time.Millisecond)
-		storekit.Take(t, cache, storekit.Request(p, "k", 4))
+		testkit.Take(t, cache, testkit.Request(p, "k", 4))
 		gate := make(chan struct{})
 		store.wait = map[string]chan struct{}{"take 6": gate}
 		done := make(chan error, 1)
 		go func() {
-			_, err := cache.Take(t.Context(), storekit.Request(p, "k", 6)) // fits when the first 5 are gone
+			_, err := cache.Take(t.Context(), testkit.Request(p, "k", 6)) // fits when the first 5 are gone
 			done <- err
 		}()
 		synctest.Wait()
 		store.mu.Lock()
 		store.wait = nil
 		store.mu.Unlock()
-		storekit.Take(t, cache, storekit.Request(p, "k", 1)) // now 6 fit only when the next 4 are gone too
-		want := storekit.Take(t, cache, storekit.Request(p, "k", 6))
+		testkit.Take(t, cache, testkit.Request(p, "k", 1)) // now 6 fit only when the next 4 are gone too
+		want := testkit.Take(t, cache, testkit.Request(p, "k", 6))
 		close(gate)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		before := cache.denials().Answered
-		if got := storekit.Take(t, cache, storekit.Request(p, "k", 6)); got != want || cache.denials().Answered == before {
+		if got := testkit.Take(t, cache, testkit.Request(p, "k", 6)); got != want || cache.denials().Answered == before {
 			t.Errorf("got %+v, want %+v from memory", got, want)
 		}
 	})
@@ -197,9 +197,9 @@ var errLost = errors.New("connection lost")
 // TestLostAnswers: an answer that is lost leaves no trace, and the next take is
 // decided by the store.
 func TestLostAnswers(t *testing.T) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	rnd := rand.New(rand.NewPCG(1, 2))
-	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: clock.Now})}
+	store := &testkit.Store{Store: memstore.New(memstore.Options{Now: clock.Now})}
 	store.After = func(sluice.Request, sluice.Result) error {
 		if rnd.IntN(2) == 0 {
 			return errLost
@@ -207,18 +207,18 @@ func TestLostAnswers(t *testing.T) {
 		return nil
 	}
 	cache := newNearStore(store, Options{Now: clock.Now})
-	p := storekit.Plan(t, "api", "10/s")
+	p := testkit.Plan(t, "api", "10/s")
 	lost, wrong := 0, 0
 	for range 10_000 {
 		before := cache.denials().Answered
-		d, err := cache.Take(t.Context(), storekit.Request(p, "k", 1))
+		d, err := cache.Take(t.Context(), testkit.Request(p, "k", 1))
 		switch {
 		case errors.Is(err, errLost):
 			lost++
 		case err != nil:
 			t.Fatal(err)
 		case cache.denials().Answered > before:
-			if storekit.Take(t, store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}).Allowed {
+			if testkit.Take(t, store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}).Allowed {
 				wrong++
 			}
 		case d.RetryAfter > 100*time.Millisecond:
@@ -234,9 +234,9 @@ func TestLostAnswers(t *testing.T) {
 // TestConcurrent mixes everything from many goroutines, for the race detector,
 // and counts that no unit is admitted beyond the limit.
 func TestConcurrent(t *testing.T) {
-	clock := storekit.NewClock()
+	clock := testkit.NewClock()
 	cache := newNearStore(memstore.New(memstore.Options{Now: clock.Now}), Options{Now: clock.Now, MaxKeys: 8})
-	p := storekit.Plan(t, "api", "100/h")
+	p := testkit.Plan(t, "api", "100/h")
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	held := map[string]int64{}
@@ -245,7 +245,7 @@ func TestConcurrent(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(g), 1))
 			for range 3_000 {
 				key := fmt.Sprint(rnd.IntN(4))
-				d, err := cache.Take(context.Background(), storekit.Request(p, key, 1))
+				d, err := cache.Take(context.Background(), testkit.Request(p, key, 1))
 				if err != nil {
 					t.Error(err)
 					return
@@ -273,10 +273,10 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	// All units that are free fit, and no other does.
 	for key, n := range held {
-		if d := storekit.Take(t, cache, storekit.Request(p, key, 101-n)); d.Allowed {
+		if d := testkit.Take(t, cache, testkit.Request(p, key, 101-n)); d.Allowed {
 			t.Errorf("key %s: %d more fit beside %d", key, 101-n, n)
 		}
-		if d := storekit.Take(t, cache, storekit.Request(p, key, 100-n)); !d.Allowed {
+		if d := testkit.Take(t, cache, testkit.Request(p, key, 100-n)); !d.Allowed {
 			t.Errorf("key %s: %+v, want the %d left to fit", key, d, 100-n)
 		}
 	}

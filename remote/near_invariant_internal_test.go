@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // deniable are of every algorithm, and windows short enough for time to matter.
@@ -50,10 +50,10 @@ func allPlans(t testing.TB) []*sluice.Plan {
 	t.Helper()
 	var all []*sluice.Plan
 	for i, texts := range deniable {
-		all = append(all, storekit.Plan(t, fmt.Sprint("scope ", i), texts...))
+		all = append(all, testkit.Plan(t, fmt.Sprint("scope ", i), texts...))
 	}
 	for _, texts := range changed {
-		all = append(all, storekit.Plan(t, "changing", texts...))
+		all = append(all, testkit.Plan(t, "changing", texts...))
 	}
 	return all
 }
@@ -112,7 +112,7 @@ func TestInvariant19(t *testing.T) {
 			case "short wait":
 				w.clock.Advance(time.Duration(rapid.IntRange(0, 5_000).Draw(t, "wait")).Truncate(unit))
 			case "wait until it fits":
-				d := storekit.Take(t, w.store.Store, sluice.Request{Op: sluice.OpPeek, Charge: req.Charge})
+				d := testkit.Take(t, w.store.Store, sluice.Request{Op: sluice.OpPeek, Charge: req.Charge})
 				if d.RetryAfter < time.Hour {
 					early := time.Duration(rapid.IntRange(0, 2_000).Draw(t, "early")).Truncate(unit)
 					w.clock.Advance(max(d.RetryAfter-early, 0))
@@ -122,7 +122,7 @@ func TestInvariant19(t *testing.T) {
 				continue // the same key twice
 			}
 			before := w.store.Asked()
-			d := storekit.Take(t, w.cache, req)
+			d := testkit.Take(t, w.cache, req)
 			asked++
 			if w.store.Asked() == before {
 				answered++
@@ -147,7 +147,7 @@ func TestInvariant19(t *testing.T) {
 func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit time.Duration) {
 	t.Helper()
 	req.Op = sluice.OpPeek
-	want := storekit.Take(t, w.store.Store, req)
+	want := testkit.Take(t, w.store.Store, req)
 	if want.Allowed {
 		t.Fatalf("denied from memory, allowed by the store: %d of %v\n got %+v\nwant %+v", req.Cost, req.Plan.Term(0), got, want)
 	}
@@ -175,17 +175,17 @@ func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit 
 // nothing about other costs.
 func TestChangedLimit(t *testing.T) {
 	w := newCached(Options{})
-	now, before := storekit.Plan(t, "changing", "x: 10/s"), storekit.Plan(t, "changing", "x: 30/s burst 2")
+	now, before := testkit.Plan(t, "changing", "x: 10/s"), testkit.Plan(t, "changing", "x: 30/s burst 2")
 	for range 2 {
-		storekit.Take(t, w.cache, storekit.Request(before, "a", 2))
-		reserved := storekit.Request(before, "a", 1)
+		testkit.Take(t, w.cache, testkit.Request(before, "a", 2))
+		reserved := testkit.Request(before, "a", 1)
 		reserved.Op, reserved.MaxWait = sluice.OpReserve, time.Second
-		storekit.Take(t, w.cache, reserved)
+		testkit.Take(t, w.cache, reserved)
 		for cost := int64(1); cost <= 10; cost++ {
-			req := storekit.Request(now, "a", cost)
-			got := storekit.Take(t, w.cache, req)
+			req := testkit.Request(now, "a", cost)
+			got := testkit.Take(t, w.cache, req)
 			req.Op = sluice.OpPeek
-			if want := storekit.Take(t, w.store.Store, req); got.Allowed || got != want {
+			if want := testkit.Take(t, w.store.Store, req); got.Allowed || got != want {
 				t.Errorf("%d of the new limit:\n got %+v\nwant %+v", cost, got, want)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"context"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -87,14 +87,14 @@ func (s *nearStore) leases() LeaseStats {
 
 // cached is a near in front of a store, both on one clock.
 type cached struct {
-	clock *storekit.Clock
-	store *storekit.Store
+	clock *testkit.Clock
+	store *testkit.Store
 	cache *nearStore
 }
 
 func newCached(opts Options) *cached {
-	w := &cached{clock: storekit.NewClock()}
-	w.store = &storekit.Store{Store: memstore.New(memstore.Options{MaxKeys: 10_000, Now: w.clock.Now})}
+	w := &cached{clock: testkit.NewClock()}
+	w.store = &testkit.Store{Store: memstore.New(memstore.Options{MaxKeys: 10_000, Now: w.clock.Now})}
 	opts.Now = w.clock.Now
 	w.cache = newNearStore(w.store, opts)
 	return w

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -26,8 +26,8 @@ func always(terms sluice.LeaseTerms) func(*sluice.Plan) (sluice.LeaseTerms, bool
 // fleet is nodes on one store, all on one clock.
 type fleet struct {
 	t     *testing.T
-	clock *storekit.Clock
-	store *storekit.Store
+	clock *testkit.Clock
+	store *testkit.Store
 	nodes []*nearStore
 	plan  *sluice.Plan
 
@@ -37,8 +37,8 @@ type fleet struct {
 
 func newFleet(t *testing.T, nodes int, text string, terms sluice.LeaseTerms) *fleet {
 	t.Helper()
-	f := &fleet{t: t, clock: storekit.NewClock(), plan: storekit.Plan(t, "fleet", text)}
-	f.store = &storekit.Store{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.Now}), Before: f.note}
+	f := &fleet{t: t, clock: testkit.NewClock(), plan: testkit.Plan(t, "fleet", text)}
+	f.store = &testkit.Store{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.Now}), Before: f.note}
 	for range nodes {
 		f.nodes = append(f.nodes, newNearStore(f.store, Options{Lease: always(terms), Now: f.clock.Now}))
 	}
@@ -270,7 +270,7 @@ func TestWaitersLeave(t *testing.T) {
 	f.do(0, sluice.OpTake, 1)
 	var hangs atomic.Bool
 	entered, release := make(chan struct{}), make(chan struct{})
-	hang := &storekit.Store{Store: f.store, Before: func(context.Context, sluice.Request) error {
+	hang := &testkit.Store{Store: f.store, Before: func(context.Context, sluice.Request) error {
 		if hangs.Load() {
 			entered <- struct{}{}
 			<-release

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // leasing leases the plans named, and no other.
@@ -27,7 +27,7 @@ func leasing(terms sluice.LeaseTerms, plans ...*sluice.Plan) func(*sluice.Plan) 
 // each denial from memory is one that the store would make at that instant, and
 // more than both allow is never in use.
 func TestLeasedAndNot(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, texts := range [][2]string{
 		{"x: 20/s sliding-log", "x: 20/s sliding-log"},
 		{"x: 20/s sliding-log", "x: 30/s sliding-log"},
@@ -39,7 +39,7 @@ func TestLeasedAndNot(t *testing.T) {
 			answered, decided := 0, uint64(0)
 			for seed := range uint64(40) {
 				rnd := rand.New(rand.NewPCG(seed, 3))
-				leased, other := storekit.Plan(t, "both", texts[0]), storekit.Plan(t, "both", texts[1])
+				leased, other := testkit.Plan(t, "both", texts[0]), testkit.Plan(t, "both", texts[1])
 				w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})
 				asked := map[*sluice.Plan]*sluice.Plan{other: other}
 				f, err := w.cache.of(leased)
@@ -50,7 +50,7 @@ func TestLeasedAndNot(t *testing.T) {
 				var receipts []sluice.Request
 				for range 400 {
 					plan := []*sluice.Plan{leased, leased, leased, other}[rnd.IntN(4)]
-					req := storekit.Request(plan, "k", 1+rnd.Int64N(4)/3)
+					req := testkit.Request(plan, "k", 1+rnd.Int64N(4)/3)
 					switch rnd.IntN(12) {
 					case 0:
 						req.Op = sluice.OpCharge
@@ -65,8 +65,8 @@ func TestLeasedAndNot(t *testing.T) {
 					}
 					w.clock.Advance(time.Duration(rnd.Int64N(int64(time.Millisecond))))
 					before := w.cache.denials().Answered
-					want := storekit.Take(t, w.store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: asked[req.Plan], Key: "k", Cost: req.Cost}})
-					d := storekit.Take(t, w.cache, req)
+					want := testkit.Take(t, w.store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: asked[req.Plan], Key: "k", Cost: req.Cost}})
+					d := testkit.Take(t, w.cache, req)
 					if w.cache.denials().Answered > before {
 						answered++
 						if want.Allowed || d.RetryAfter > want.RetryAfter+time.Microsecond {
@@ -90,14 +90,14 @@ func TestLeasedAndNot(t *testing.T) {
 // are two plans of a scope. A client that presses both is denied from memory, as
 // neither changes a limit of the other.
 func TestPlansThatShareALimit(t *testing.T) {
-	soft, grace := storekit.Plan(t, "api", "hard: 100/h", "soft: 10/h"), storekit.Plan(t, "api", "hard: 100/h", "grace: 5/h")
-	changed := storekit.Plan(t, "api", "hard: 50/h", "soft: 10/h")
+	soft, grace := testkit.Plan(t, "api", "hard: 100/h", "soft: 10/h"), testkit.Plan(t, "api", "hard: 100/h", "grace: 5/h")
+	changed := testkit.Plan(t, "api", "hard: 50/h", "soft: 10/h")
 	w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}, soft, grace)})
 	press := func() (denied int) {
 		for _, p := range []*sluice.Plan{soft, grace} {
-			req := storekit.Request(p, "k", 1)
+			req := testkit.Request(p, "k", 1)
 			req.Outcomes = new(make(sluice.Outcomes, 2))
-			if d := storekit.Take(t, w.cache, req); !d.Allowed {
+			if d := testkit.Take(t, w.cache, req); !d.Allowed {
 				denied++
 				if o := *req.Outcomes; o[0].Allowed == o[1].Allowed || o[1].RetryAfter != d.RetryAfter {
 					t.Fatalf("outcomes %+v of %+v", o, d)
@@ -118,7 +118,7 @@ func TestPlansThatShareALimit(t *testing.T) {
 	if asked := w.store.Asked() - before; asked > 2 {
 		t.Errorf("the store was asked %d times about what is denied", asked)
 	}
-	storekit.Take(t, w.cache, storekit.Request(changed, "k", 1))
+	testkit.Take(t, w.cache, testkit.Request(changed, "k", 1))
 	before = w.store.Asked()
 	press()
 	if w.store.Asked() == before {
@@ -131,7 +131,7 @@ func TestPlansThatShareALimit(t *testing.T) {
 func TestSlotWithUnits(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		t.Run(fmt.Sprint("leased ", leased), func(t *testing.T) {
-			plan := storekit.Plan(t, "api", "8/s sliding-log")
+			plan := testkit.Plan(t, "api", "8/s sliding-log")
 			w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 4}, map[bool][]*sluice.Plan{true: {plan}}[leased]...)})
 			slots := &slotted{Store: w.store.Store, held: map[string]int64{}}
 			w.store.Store = slots
@@ -142,14 +142,14 @@ func TestSlotWithUnits(t *testing.T) {
 			}
 			if leased {
 				for range 3 {
-					storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+					testkit.Take(t, w.cache, testkit.Request(plan, "k", 1))
 				}
 			}
 			take := func(most int64) (sluice.Decision, *sluice.Slot) {
-				req := storekit.Request(plan, "k", 1)
+				req := testkit.Request(plan, "k", 1)
 				req.Slot = slotOf("k", "o", most)
 				req.Slot.Decision = sluice.SlotDecision{Allowed: true, Free: 99} // left over
-				return storekit.Take(t, w.cache, req), req.Slot
+				return testkit.Take(t, w.cache, req), req.Slot
 			}
 			under, err := w.cache.of(plan)
 			if err != nil {
@@ -167,15 +167,15 @@ func TestSlotWithUnits(t *testing.T) {
 			if asked := w.store.Asked() - before; asked != 2 {
 				t.Errorf("what a slot denied was asked for %d times, want 2", asked)
 			}
-			peek := storekit.Request(plan, "k", 1)
+			peek := testkit.Request(plan, "k", 1)
 			peek.Op, peek.Slot = sluice.OpPeek, slotOf("k", "o", 1)
 			peek.Slot.Op = sluice.SlotPeek
-			if d := storekit.Take(t, w.cache, peek); d.Allowed || peek.Slot.Decision.RetryAfter == 0 {
+			if d := testkit.Take(t, w.cache, peek); d.Allowed || peek.Slot.Decision.RetryAfter == 0 {
 				t.Errorf("a peek at units and a slot: %+v, %+v", d, peek.Slot.Decision)
 			}
-			for storekit.Take(t, w.cache, storekit.Request(plan, "k", 1)).Allowed {
+			for testkit.Take(t, w.cache, testkit.Request(plan, "k", 1)).Allowed {
 			}
-			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+			testkit.Take(t, w.cache, testkit.Request(plan, "k", 1))
 			before = w.store.Asked()
 			if d, slot := take(9); d.Allowed || d.RetryAfter == 0 || slot.Decision != (sluice.SlotDecision{}) || w.store.Asked() != before {
 				t.Errorf("known to be denied: %+v, %+v, asked %d times", d, slot.Decision, w.store.Asked()-before)
@@ -187,16 +187,16 @@ func TestSlotWithUnits(t *testing.T) {
 // TestSlotTeaches: units that were denied to a take with a slot are denied from
 // memory.
 func TestSlotTeaches(t *testing.T) {
-	plan := storekit.Plan(t, "api", "2/s sliding-log")
+	plan := testkit.Plan(t, "api", "2/s sliding-log")
 	w := newCached(Options{})
 	w.store.Store = &slotted{Store: w.store.Store, held: map[string]int64{}}
 	for range 3 {
-		req := storekit.Request(plan, "k", 1)
+		req := testkit.Request(plan, "k", 1)
 		req.Slot = slotOf("k", "o", 9)
-		storekit.Take(t, w.cache, req)
+		testkit.Take(t, w.cache, req)
 	}
 	before := w.store.Asked()
-	if d := storekit.Take(t, w.cache, storekit.Request(plan, "k", 1)); d.Allowed || w.store.Asked() != before {
+	if d := testkit.Take(t, w.cache, testkit.Request(plan, "k", 1)); d.Allowed || w.store.Asked() != before {
 		t.Errorf("%+v, asked %d times", d, w.store.Asked()-before)
 	}
 }
@@ -204,10 +204,10 @@ func TestSlotTeaches(t *testing.T) {
 // TestPlain: a question past near is asked under the stricter limits, and the
 // caller's charges stay as they are.
 func TestPlain(t *testing.T) {
-	leased, other := storekit.Plan(t, "api", "10/s sliding-log"), storekit.Plan(t, "other", "10/s")
+	leased, other := testkit.Plan(t, "api", "10/s sliding-log"), testkit.Plan(t, "other", "10/s")
 	n := newNear(Options{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond}, leased)}, nil)
 	more := []sluice.Charge{{Plan: leased, Key: "m"}}
-	req := storekit.Request(other, "k", 1)
+	req := testkit.Request(other, "k", 1)
 	req.More = more
 	for range 2 { // the second time nothing is left to do
 		if err := n.plain(&req); err != nil {
@@ -230,10 +230,10 @@ func TestPlain(t *testing.T) {
 // TestCannotBeLeased: a plan that was to be leased and cannot be is an error of
 // the request, wherever in it the plan is.
 func TestCannotBeLeased(t *testing.T) {
-	bad, good := storekit.Plan(t, "api", "10/s leaky-bucket burst 9"), storekit.Plan(t, "good", "10/s sliding-log")
+	bad, good := testkit.Plan(t, "api", "10/s leaky-bucket burst 9"), testkit.Plan(t, "good", "10/s sliding-log")
 	w := newCached(Options{Lease: always(sluice.LeaseTerms{})})
 	for _, req := range []sluice.Request{
-		storekit.Request(bad, "k", 1),
+		testkit.Request(bad, "k", 1),
 		{Charge: sluice.Charge{Plan: good, Key: "k", Cost: 1}, More: []sluice.Charge{{Plan: bad, Key: "k", Cost: 1}}},
 	} {
 		var invalid *sluice.RequestError

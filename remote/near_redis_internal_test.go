@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -25,7 +25,7 @@ func TestOnRedis(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			limit := sluice.MustParseLimit(text)
 			terms := sluice.LeaseTerms{TTL: 20 * time.Second, Units: 10}
-			under, err := algo.LeaseCost(storekit.Compile(t, "bound", limit), terms, 4)
+			under, err := algo.LeaseCost(testkit.Compile(t, "bound", limit), terms, 4)
 			if err != nil {
 				t.Fatal(err)
 			}

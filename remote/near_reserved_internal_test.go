@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestUsesWithinBound: whatever is granted under the stricter limit, and
@@ -18,7 +18,7 @@ import (
 // bound of the limit itself. Here nothing is in between: grants come as greedily
 // as they can, around the edges, and most are used at the last moment.
 func TestUsesWithinBound(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
@@ -96,7 +96,7 @@ const millis = int64(time.Millisecond)
 // node's clocks showed 100 ms, heard at 110 ms.
 func granted(t *testing.T, delay time.Duration) *hold {
 	t.Helper()
-	plan := storekit.Plan(t, "hold", "100/s sliding-log")
+	plan := testkit.Plan(t, "hold", "100/s sliding-log")
 	h := &hold{facts: leasedFacts(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10}), dry: delay > 0}
 	op := sluice.OpTakeUpTo
 	if delay > 0 {
@@ -178,7 +178,7 @@ func TestReservedRetryAfter(t *testing.T) {
 // TestDeniedUntil: what is denied is known until the µs before it fits; of a leased
 // plan on a clock that is slow by a part in Drift, too.
 func TestDeniedUntil(t *testing.T) {
-	plan := storekit.Plan(t, "hold", "100/s sliding-log")
+	plan := testkit.Plan(t, "hold", "100/s sliding-log")
 	d := sluice.Decision{RetryAfter: 500 * time.Millisecond}
 	plain := newDenial(&facts{plan: plan}, 1, 7, 9, int64(bounds.MaxDenialAge), &d)
 	leased := newDenial(leasedFacts(t, plan, sluice.LeaseTerms{TTL: time.Millisecond}), 1, 7, 9, int64(bounds.MaxDenialAge), &d)
@@ -190,7 +190,7 @@ func TestDeniedUntil(t *testing.T) {
 // TestUsableUntilEdge: a lease ends before the next edge of any of its limits,
 // counted from when its units count, which for reserved ones is later.
 func TestUsableUntilEdge(t *testing.T) {
-	plan := storekit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
+	plan := testkit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
 	f := leasedFacts(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})
 	for _, c := range []struct {
 		name    string

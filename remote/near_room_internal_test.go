@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -20,11 +20,11 @@ import (
 // allowed, and no unit in hand.
 func TestFloodSparesUnitsInHand(t *testing.T) {
 	const room = 64
-	leased, flood := storekit.Plan(t, "leased", "1000/h sliding-log"), storekit.Plan(t, "flood", "1/h")
+	leased, flood := testkit.Plan(t, "leased", "1000/h sliding-log"), testkit.Plan(t, "flood", "1/h")
 	w := newCached(Options{MaxKeys: room, Lease: leasing(sluice.LeaseTerms{TTL: time.Minute, Units: 10}, leased)})
 	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
 	for range 12 {
-		storekit.Take(t, w.cache, storekit.Request(leased, "hot", 1))
+		testkit.Take(t, w.cache, testkit.Request(leased, "hot", 1))
 	}
 	l := w.cache.leases()
 	in := int(l.Leased - l.Allowed)
@@ -32,7 +32,7 @@ func TestFloodSparesUnitsInHand(t *testing.T) {
 		t.Fatalf("%+v: want units in hand", l)
 	}
 	for i := range 20_000 {
-		storekit.Take(t, w.cache, storekit.Request(flood, fmt.Sprint(i), 1))
+		testkit.Take(t, w.cache, testkit.Request(flood, fmt.Sprint(i), 1))
 		if i%5_000 == 0 {
 			if n := w.cache.remembered(); n > room {
 				t.Fatalf("%d entries, at most %d", n, room)
@@ -44,7 +44,7 @@ func TestFloodSparesUnitsInHand(t *testing.T) {
 	}
 	before := w.store.Asked()
 	for range in {
-		if d := storekit.Take(t, w.cache, storekit.Request(leased, "hot", 1)); !d.Allowed {
+		if d := testkit.Take(t, w.cache, testkit.Request(leased, "hot", 1)); !d.Allowed {
 			t.Errorf("after the flood: %+v", d)
 		}
 	}
@@ -59,13 +59,13 @@ func TestFloodSparesUnitsInHand(t *testing.T) {
 // TestFloodOfLeasedKeys: keys in demand are not forgotten for others, and units
 // that could not be given back in time are counted.
 func TestFloodOfLeasedKeys(t *testing.T) {
-	leased := storekit.Plan(t, "leased", "1000/h sliding-log")
+	leased := testkit.Plan(t, "leased", "1000/h sliding-log")
 	w := newCached(Options{MaxKeys: 32, Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
 	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
 	for round := range 4 {
 		for i := range 200 {
 			for range 2 { // one more is leased with the second
-				storekit.Take(t, w.cache, storekit.Request(leased, fmt.Sprint(round, " ", i), 1))
+				testkit.Take(t, w.cache, testkit.Request(leased, fmt.Sprint(round, " ", i), 1))
 			}
 		}
 		if n := w.cache.remembered(); n > 32 {
@@ -90,7 +90,7 @@ func TestFloodOfLeasedKeys(t *testing.T) {
 	}
 	for round := range 4 {
 		for i := range 200 {
-			spent += uint64(storekit.Spent(t, w.store.Store, under.plan, fmt.Sprint(round, " ", i)))
+			spent += uint64(testkit.Spent(t, w.store.Store, under.plan, fmt.Sprint(round, " ", i)))
 		}
 	}
 	if spent != 4*200*2+l.Lost {
@@ -101,20 +101,20 @@ func TestFloodOfLeasedKeys(t *testing.T) {
 // TestLeaseOnItsWay: a key of which units are on their way keeps its place, so
 // that none of them is lost uncounted.
 func TestLeaseOnItsWay(t *testing.T) {
-	leased, flood := storekit.Plan(t, "leased", "1000/h sliding-log"), storekit.Plan(t, "flood", "1/h")
+	leased, flood := testkit.Plan(t, "leased", "1000/h sliding-log"), testkit.Plan(t, "flood", "1/h")
 	w := newCached(Options{MaxKeys: -1, Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10}, leased)})
 	slow := false
 	w.store.After = func(req sluice.Request, _ sluice.Result) error {
 		if slow && req.Plan.Scope() == "leased" {
 			slow = false
 			w.clock.Advance(time.Second)
-			storekit.Take(t, w.cache, storekit.Request(flood, "other", 1))
+			testkit.Take(t, w.cache, testkit.Request(flood, "other", 1))
 		}
 		return nil
 	}
-	storekit.Take(t, w.cache, storekit.Request(leased, "k", 1))
+	testkit.Take(t, w.cache, testkit.Request(leased, "k", 1))
 	slow = true
-	storekit.Take(t, w.cache, storekit.Request(leased, "k", 1))
+	testkit.Take(t, w.cache, testkit.Request(leased, "k", 1))
 	if slow || w.cache.leases().Leased == 0 {
 		t.Fatal("no units were on their way")
 	}
@@ -130,9 +130,9 @@ func TestLeaseOnItsWay(t *testing.T) {
 // and few are kept for later.
 func TestNothingIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plan := storekit.Plan(t, "api", "10/s")
+		plan := testkit.Plan(t, "api", "10/s")
 		gate := make(chan struct{})
-		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: func(context.Context, sluice.Request) error {
+		store := &testkit.Store{Store: memstore.New(memstore.Options{}), Before: func(context.Context, sluice.Request) error {
 			<-gate
 			return errLost
 		}}
@@ -141,7 +141,7 @@ func TestNothingIsLeft(t *testing.T) {
 		failed := make(chan error, calls)
 		for i := range calls {
 			go func() {
-				_, err := s.Take(t.Context(), storekit.Request(plan, fmt.Sprint(i), 1))
+				_, err := s.Take(t.Context(), testkit.Request(plan, fmt.Sprint(i), 1))
 				failed <- err
 			}()
 		}
@@ -170,12 +170,12 @@ func TestNothingIsLeft(t *testing.T) {
 func TestReload(t *testing.T) {
 	w := newCached(Options{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
 	for quota := range 50 {
-		plan := storekit.Plan(t, "api", fmt.Sprintf("x: %d/h sliding-log", 1000+quota))
+		plan := testkit.Plan(t, "api", fmt.Sprintf("x: %d/h sliding-log", 1000+quota))
 		for range 5 {
-			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+			testkit.Take(t, w.cache, testkit.Request(plan, "k", 1))
 		}
 		w.clock.Advance(time.Second)
-		storekit.Take(t, w.cache, storekit.Request(plan, "k", 1)) // gives back
+		testkit.Take(t, w.cache, testkit.Request(plan, "k", 1)) // gives back
 		w.clock.Advance(time.Second)
 	}
 	if l := w.cache.leases(); l.Lost == 0 || l.Leased > l.Allowed+l.Lost+l.Returned+10 {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -43,15 +43,15 @@ type answer struct {
 // ended, after a rest, in front of a store whose answers now wait.
 func pressed(t *testing.T, rest time.Duration, first error) (*nearStore, *gated, *sluice.Plan) {
 	t.Helper()
-	p := storekit.Plan(t, "api", "5/s")
+	p := testkit.Plan(t, "api", "5/s")
 	open := make(chan struct{})
 	close(open)
 	g := &gated{Store: memstore.New(memstore.Options{}), gate: open}
 	cache := newNearStore(g, Options{})
-	if d := storekit.Take(t, cache, storekit.Request(p, "k", 5)); !d.Allowed || d.Remaining != 0 {
+	if d := testkit.Take(t, cache, testkit.Request(p, "k", 5)); !d.Allowed || d.Remaining != 0 {
 		t.Fatalf("spending all: %+v", d)
 	}
-	if d := storekit.Take(t, cache, storekit.Request(p, "k", 1)); d.Allowed || g.asked.Load() != 1 {
+	if d := testkit.Take(t, cache, testkit.Request(p, "k", 1)); d.Allowed || g.asked.Load() != 1 {
 		t.Fatalf("one more: %+v, by %d calls; want it denied from memory", d, g.asked.Load())
 	}
 	time.Sleep(rest)
@@ -65,7 +65,7 @@ func send(ctx context.Context, cache *nearStore, p *sluice.Plan, n int) <-chan a
 	answers := make(chan answer, n)
 	for range n {
 		go func() {
-			d, err := cache.Take(ctx, storekit.Request(p, "k", 1))
+			d, err := cache.Take(ctx, testkit.Request(p, "k", 1))
 			answers <- answer{d, err}
 		}()
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestOneAsks(t *testing.T) {
 		}
 		close(g.gate)
 		synctest.Wait()
-		want := storekit.Take(t, g.Store, storekit.Request(p, "k", 1))
+		want := testkit.Take(t, g.Store, testkit.Request(p, "k", 1))
 		allowed := 0
 		for range 10 {
 			a := <-answers

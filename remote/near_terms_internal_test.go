@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		{"nodes negative", "100/min", sluice.LeaseTerms{Nodes: -1}, "-1 Nodes must be"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan := storekit.Plan(t, "check", c.limit)
+			plan := testkit.Plan(t, "check", c.limit)
 			_, _, err := plan.Lease(c.terms)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("lease: %v, want %q", err, c.want)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // world is a store and the nodes that lease from it, on one thread, in time
@@ -100,7 +100,7 @@ func leasedFacts(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *fact
 
 func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice.LeaseTerms, f faults) *world {
 	t.Helper()
-	plan := storekit.Compile(t, "world", l)
+	plan := testkit.Compile(t, "world", l)
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, facts: leasedFacts(t, plan, given), now: worldStart}
 	for range nodes {
 		n := &node{w: w}

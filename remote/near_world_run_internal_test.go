@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func sortUses(uses []use) {
@@ -110,7 +110,7 @@ var spans = []time.Duration{
 // what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
 // many runs there are of each limit.
 func TestInvariant20(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	seeds := uint64(30)
 	if testing.Short() {
 		seeds = 5
@@ -156,7 +156,7 @@ func TestInvariant20(t *testing.T) {
 // TestWorldFindsFaults: the simulation finds leases that count from when they
 // were granted, under the limit as it is.
 func TestWorldFindsFaults(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range []struct{ name, limit string }{
 		{"sliding-log", "50/s sliding-log"},
 		{"token-bucket", "50/s burst 12"},
@@ -167,7 +167,7 @@ func TestWorldFindsFaults(t *testing.T) {
 			var worst int64
 			for seed := range uint64(40) {
 				w := newWorld(t, seed, 5, l, sluice.LeaseTerms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
-				w.facts.plan = storekit.Compile(t, "world", l)
+				w.facts.plan = testkit.Compile(t, "world", l)
 				w.shortLeases(l, 12_000_000)
 				w.run()
 				for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, l.Window} {
@@ -185,12 +185,12 @@ func TestWorldFindsFaults(t *testing.T) {
 // TestHeldWithinBound: the nodes never have more in hand than algo says, and
 // units that nobody uses are there for others again when it says.
 func TestHeldWithinBound(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
 			given := sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 7}
-			bound, err := algo.LeaseCost(storekit.Compile(t, "bound", l), given, 6)
+			bound, err := algo.LeaseCost(testkit.Compile(t, "bound", l), given, 6)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 		t.Errorf("%d decisions: %d allowed, %d denied, %d without an answer", w.decisions, w.allowed, w.denied, w.fell)
 	}
 	exact := newWorld(t, 1, 1, l, given, faults{})
-	exact.facts.plan = storekit.Compile(t, "exact", l)
+	exact.facts.plan = testkit.Compile(t, "exact", l)
 	admitted := 0
 	for _, at := range arrivals {
 		exact.now = at
@@ -243,7 +243,7 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 // TestEfficiency: 8 nodes, a hot key at twice its limit, default terms but for
 // a burst so small that its default TTL would serve single nodes' rates badly.
 func TestEfficiency(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range []struct {
 		limit string
 		terms sluice.LeaseTerms

@@ -10,24 +10,24 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
 // TestManyOutages: a thousand outages leave nothing behind that a few do not.
 func TestManyOutages(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, SlotPolicyOf: func(string) sluice.Failure { return sluice.FailOpen }})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "1000000/s")
+		p := testkit.Plan(t, "api", "1000000/s")
 		faults := []fault{erring, hung, lost, late, slow, deaf, unsent}
 		var goroutines int
 		var bytes uint64
 		for n := 1; n <= 1000; n++ {
 			bring(t, f, s, faults[n%len(faults)])
 			for i := range 8 {
-				storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
+				testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1))
 				ask(t, s, sluice.SlotAcquire, fmt.Sprint(i))
 				ask(t, s, sluice.SlotRelease, fmt.Sprint(i))
 			}

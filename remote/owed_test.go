@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -25,7 +25,7 @@ func TestRefundOfWhatIsNotOwed(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Failures: 2})
 		defer end(t, f, s)
-		l := storekit.Limiter(t, s, "api", "100/h sliding-log")
+		l := testkit.Limiter(t, s, "api", "100/h sliding-log")
 		f.set(deaf)
 		sent, err := l.Take(t.Context(), "k", 50)
 		if err != nil || !sent.Allowed {
@@ -48,7 +48,7 @@ func TestRefundOfWhatIsNotOwed(t *testing.T) {
 			t.Fatal(err)
 		}
 		mend(t, f, s)
-		if got := storekit.Spent(t, f.Store, l.Plan(), "k"); got != 40 {
+		if got := testkit.Spent(t, f.Store, l.Plan(), "k"); got != 40 {
 			t.Errorf("the store counts %d, want the 40 that were let through and kept", got)
 		}
 	})
@@ -61,7 +61,7 @@ func TestOwedKeepsItsKeyAlone(t *testing.T) {
 	f := newFaulty()
 	f.set(erring)
 	s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Probe: time.Hour})
-	p := storekit.Plan(t, "api", "100/h")
+	p := testkit.Plan(t, "api", "100/h")
 	memory := func() (m runtime.MemStats) {
 		runtime.GC()
 		runtime.ReadMemStats(&m)
@@ -70,7 +70,7 @@ func TestOwedKeepsItsKeyAlone(t *testing.T) {
 	before := memory()
 	for i := range keys {
 		uri := strconv.Itoa(i) + "?" + strings.Repeat("x", long)
-		storekit.Take(t, s, storekit.Request(p, uri[:strings.IndexByte(uri, '?')], 1))
+		testkit.Take(t, s, testkit.Request(p, uri[:strings.IndexByte(uri, '?')], 1))
 	}
 	if n := s.Stats().Owed; n < keys/2 {
 		t.Fatalf("%d keys owe", n)
@@ -118,31 +118,31 @@ func TestLeaseOverAReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close() //nolint:errcheck // what it returns on is no part of this
-		p := storekit.Plan(t, "api", "1000/h sliding-log")
-		one, reset := storekit.Request(p, "k", 1), storekit.Request(p, "k", 0)
+		p := testkit.Plan(t, "api", "1000/h sliding-log")
+		one, reset := testkit.Request(p, "k", 1), testkit.Request(p, "k", 0)
 		reset.Op = sluice.OpReset
 		for range 500 {
-			storekit.Take(t, s, one)
+			testkit.Take(t, s, one)
 		}
 		time.Sleep(11 * time.Second) // what is in hand ends
 		for range 120 {
-			storekit.Take(t, s, one)
+			testkit.Take(t, s, one)
 		}
 		if s.Stats().Leases.Asked == 0 {
 			t.Fatal("nothing is leased")
 		}
-		storekit.Take(t, s, reset)
+		testkit.Take(t, s, reset)
 		gate := make(chan struct{})
 		store.hold(gate)
-		go storekit.Take(t, s, one)
+		go testkit.Take(t, s, one)
 		synctest.Wait()
-		storekit.Take(t, s, reset)
+		testkit.Take(t, s, reset)
 		store.hold(nil)
 		close(gate)
 		synctest.Wait()
 		allowed := 0
 		for range 1100 {
-			if d := storekit.Take(t, s, one); d.Allowed {
+			if d := testkit.Take(t, s, one); d.Allowed {
 				allowed++
 			}
 		}

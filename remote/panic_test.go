@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -55,7 +55,7 @@ func recovered(f func()) {
 // TestPanicOfTheStoreIsAFailure: calls that panic are no longer in flight, and
 // count against the store.
 func TestPanicOfTheStoreIsAFailure(t *testing.T) {
-	take := sluice.Request{Charge: sluice.Charge{Plan: storekit.Plan(t, "scope", "10/s"), Cost: 1}}
+	take := sluice.Request{Charge: sluice.Charge{Plan: testkit.Plan(t, "scope", "10/s"), Cost: 1}}
 	for name, call := range map[string]func(*remote.Store){
 		"take": func(s *remote.Store) { _, _ = s.Take(context.Background(), take) },
 		"batch": func(s *remote.Store) {
@@ -101,7 +101,7 @@ func TestPanicOfAPolicyLeavesNothingInFlight(t *testing.T) {
 		})
 		defer end(t, f, s)
 		f.set(tardy)
-		p := storekit.Plan(t, "scope", "10/h sliding-log")
+		p := testkit.Plan(t, "scope", "10/h sliding-log")
 		req := sluice.Request{Charge: sluice.Charge{Plan: p, Cost: 1}}
 		recovered(func() { _, _ = s.Take(context.Background(), req) })
 		recovered(func() { _, _ = s.Slot(context.Background(), panicSlot) })

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -34,10 +34,10 @@ func TestPolicyOf(t *testing.T) {
 		}})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
-		o, l, c := storekit.Plan(t, "open", "1/h"), storekit.Plan(t, "local", "1/h"), storekit.Plan(t, "closed", "1/h")
-		none := storekit.Plan(t, "none", "1/h")
+		o, l, c := testkit.Plan(t, "open", "1/h"), testkit.Plan(t, "local", "1/h"), testkit.Plan(t, "closed", "1/h")
+		none := testkit.Plan(t, "none", "1/h")
 		ask := func(plans ...*sluice.Plan) string {
-			req := storekit.Request(plans[0], "k", 1)
+			req := testkit.Request(plans[0], "k", 1)
 			for _, p := range plans[1:] {
 				req.More = append(req.More, sluice.Charge{Plan: p, Key: "k", Cost: 1})
 			}
@@ -113,7 +113,7 @@ func TestBoundIsTrue(t *testing.T) {
 					fleet[i] = wrap(t, f, remote.Options{Policy: sluice.FailLocal, Nodes: func() int { return nodes }})
 					defer end(t, f, fleet[i])
 				}
-				p := storekit.Plan(t, "api", text)
+				p := testkit.Plan(t, "api", text)
 				rnd := rand.New(rand.NewPCG(1, 2))
 				type grant struct {
 					at    time.Time
@@ -128,7 +128,7 @@ func TestBoundIsTrue(t *testing.T) {
 						time.Sleep(time.Duration(rnd.IntN(20_000)) * time.Microsecond)
 					}
 					cost := 1 + rnd.Int64N(3)
-					if !storekit.Take(t, fleet[rnd.IntN(nodes)], storekit.Request(p, "k", cost)).Allowed {
+					if !testkit.Take(t, fleet[rnd.IntN(nodes)], testkit.Request(p, "k", cost)).Allowed {
 						continue
 					}
 					now := time.Now()
@@ -157,8 +157,8 @@ func TestLocalBlocks(t *testing.T) {
 			fleet[i] = wrap(t, f, remote.Options{Policy: sluice.FailLocal, Nodes: func() int { return 2 }})
 			defer end(t, f, fleet[i])
 		}
-		p := storekit.Plan(t, "api", "1/s", "3/min block 10min")
-		take := func(node int) sluice.Decision { return storekit.Take(t, fleet[node], storekit.Request(p, "k", 1)) }
+		p := testkit.Plan(t, "api", "1/s", "3/min block 10min")
+		take := func(node int) sluice.Decision { return testkit.Take(t, fleet[node], testkit.Request(p, "k", 1)) }
 		for range 3 {
 			take(0)
 		}
@@ -180,10 +180,10 @@ func TestNodesChange(t *testing.T) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Nodes: func() int { return nodes }})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
-		p := storekit.Plan(t, "api", "10/min sliding-log")
-		storekit.Take(t, s, storekit.Request(p, "k", 10))
+		p := testkit.Plan(t, "api", "10/min sliding-log")
+		testkit.Take(t, s, testkit.Request(p, "k", 10))
 		nodes = 6
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed || d.RetryAfter != 6*time.Minute {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Allowed || d.RetryAfter != 6*time.Minute {
 			t.Errorf("%+v, want it denied for 6 minutes", d)
 		}
 	})
@@ -192,9 +192,9 @@ func TestNodesChange(t *testing.T) {
 // TestMemstoreBehind: a store that never fails is never doubted.
 func TestMemstoreBehind(t *testing.T) {
 	s := wrap(t, memstore.New(memstore.Options{}), remote.Options{Timeout: time.Hour})
-	p := storekit.Plan(t, "api", "5/h")
+	p := testkit.Plan(t, "api", "5/h")
 	for i := range 8 {
-		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed != (i < 5) || d.Degraded {
+		if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Allowed != (i < 5) || d.Degraded {
 			t.Errorf("take %d: %+v", i, d)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -87,16 +87,16 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	h := &heard{faulty: newFaulty()}
 	s := wrap(t, h, remote.Options{Policy: sluice.FailLocal})
 	bring(t, h.faulty, s, fault)
-	p := storekit.Plan(t, "api", "1000000/h")
+	p := testkit.Plan(t, "api", "1000000/h")
 	for i := range owed {
-		storekit.Take(t, s, storekit.Request(p, string(rune('a'+i)), 1))
+		testkit.Take(t, s, testkit.Request(p, string(rune('a'+i)), 1))
 	}
 	time.Sleep(bounds.DefaultProbe + phase)
 	ctx, cancel := context.WithCancel(t.Context())
 	if gap > 0 {
 		go func() {
 			for ctx.Err() == nil {
-				storekit.Take(t, s, storekit.Request(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
+				testkit.Take(t, s, testkit.Request(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
 				time.Sleep(gap)
 			}
 		}()
@@ -106,7 +106,7 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	h.mu.Unlock()
 	healthy = mend(t, h.faulty, s)
 	cancel()
-	if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Degraded {
+	if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); d.Degraded {
 		t.Errorf("healthy, but not asked: %+v", d)
 	}
 	end(t, h.faulty, s)

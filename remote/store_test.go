@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/storetest"
@@ -37,7 +37,7 @@ func TestConformanceInFront(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return storetest.Harness{Store: s, Slots: s, Steps: storekit.FewerRace(4_000)}
+		return storetest.Harness{Store: s, Slots: s, Steps: testkit.FewerRace(4_000)}
 	})
 }
 
@@ -62,8 +62,8 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 		OnChange: func(h remote.Health) { changes = append(changes, h.Healthy) },
 	})
 	defer end(t, f, s)
-	p := storekit.Plan(t, "api", "100/s sliding-log")
-	if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || d.Degraded {
+	p := testkit.Plan(t, "api", "100/s sliding-log")
+	if d := testkit.Take(t, s, testkit.Request(p, "k", 1)); !d.Allowed || d.Degraded {
 		t.Fatalf("a store that answers: %+v", d)
 	}
 	f.set(fault)
@@ -76,7 +76,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 			time.Sleep(time.Duration(i) * time.Millisecond / 10)
 			for range rounds {
 				began := time.Now()
-				d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
+				d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 				if took := time.Since(began); took > bounds.DefaultTimeout {
 					t.Errorf("a decision took %v", took)
 				}
@@ -117,7 +117,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 	if took := mend(t, f, s); took > time.Second && fault != slow || took > time.Second+slowness {
 		t.Errorf("healthy %v after the store", took)
 	}
-	if d := storekit.Take(t, s, storekit.Request(p, "other", 1)); !d.Allowed || d.Degraded {
+	if d := testkit.Take(t, s, testkit.Request(p, "other", 1)); !d.Allowed || d.Degraded {
 		t.Errorf("after the return: %+v", d)
 	}
 	time.Sleep(2 * slowness)
@@ -132,7 +132,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 
 // TestDeadline: every operation, alone or in a batch, is answered at the deadline.
 func TestDeadline(t *testing.T) {
-	p := storekit.Plan(t, "api", "10/s")
+	p := testkit.Plan(t, "api", "10/s")
 	for _, c := range []struct {
 		name string
 		own  time.Duration // the caller's deadline
@@ -148,7 +148,7 @@ func TestDeadline(t *testing.T) {
 				defer end(t, f, s)
 				f.set(hung)
 				for op := sluice.OpTake; op <= sluice.OpConvert; op++ {
-					req := storekit.Request(p, "k", 1)
+					req := testkit.Request(p, "k", 1)
 					req.Op, req.Outcomes = op, new(make(sluice.Outcomes, 1))
 					if op == sluice.OpRefund {
 						req.At = 1
@@ -160,7 +160,7 @@ func TestDeadline(t *testing.T) {
 						var err error
 						if batch {
 							out := make([]sluice.Result, 2)
-							if err := s.TakeBatch(ctx, []sluice.Request{storekit.Request(p, "other", -1), req}, out); err != nil {
+							if err := s.TakeBatch(ctx, []sluice.Request{testkit.Request(p, "other", -1), req}, out); err != nil {
 								t.Fatal(err)
 							}
 							if _, invalid := errors.AsType[*sluice.RequestError](out[0].Err); !invalid {
@@ -191,13 +191,13 @@ func TestCallersOwnMemory(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Failures: 100})
 		defer end(t, f, s)
-		p, q := storekit.Plan(t, "api", "10/h"), storekit.Plan(t, "other", "10/h")
+		p, q := testkit.Plan(t, "api", "10/h"), testkit.Plan(t, "other", "10/h")
 		f.set(slow)
-		req := storekit.Request(p, "k", 1)
+		req := testkit.Request(p, "k", 1)
 		req.More = []sluice.Charge{{Plan: q, Key: "k", Cost: 1}}
 		req.Outcomes = new(make(sluice.Outcomes, 2))
 		reqs, out := []sluice.Request{req}, make([]sluice.Result, 1)
-		storekit.Take(t, s, req)
+		testkit.Take(t, s, req)
 		if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestCallersOwnMemory(t *testing.T) {
 		clear(*req.Outcomes)
 		out[0] = sluice.Result{}
 		time.Sleep(2 * slowness)
-		if got := storekit.Spent(t, f.Store, q, "k"); got != 2 {
+		if got := testkit.Spent(t, f.Store, q, "k"); got != 2 {
 			t.Errorf("the store has charged %d units under the second plan, want 2", got)
 		}
 		if (*req.Outcomes)[0] != (sluice.Outcome{}) || out[0] != (sluice.Result{}) {
@@ -222,14 +222,14 @@ func TestNoHerd(t *testing.T) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
-		p := storekit.Plan(t, "api", "1000000/s")
+		p := testkit.Plan(t, "api", "1000000/s")
 		f.pause = 5 * time.Millisecond
 		f.counts = func() bool { return !s.Healthy() } // then all may come
 		var wg sync.WaitGroup
 		for range 500 {
 			wg.Go(func() {
 				for !s.Healthy() {
-					_, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
+					_, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 					if _, unavailable := errors.AsType[*remote.UnavailableError](err); err != nil && !unavailable {
 						t.Error(err)
 					}
@@ -252,23 +252,23 @@ func TestNotTheStoresFault(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed, Now: leaping()})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "1/h")
+		p := testkit.Plan(t, "api", "1/h")
 		for range 50 {
-			_, err := s.Take(t.Context(), storekit.Request(p, "k", -1))
+			_, err := s.Take(t.Context(), testkit.Request(p, "k", -1))
 			if _, invalid := errors.AsType[*sluice.RequestError](err); !invalid {
 				t.Fatalf("a negative cost: %v", err)
 			}
-			storekit.Take(t, s, storekit.Request(p, "k", 1))
+			testkit.Take(t, s, testkit.Request(p, "k", 1))
 		}
 		f.set(slow)
 		for range 50 {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Millisecond, cancel)
-			if _, err := s.Take(ctx, storekit.Request(p, "k", 1)); !errors.Is(err, context.Canceled) {
+			if _, err := s.Take(ctx, testkit.Request(p, "k", 1)); !errors.Is(err, context.Canceled) {
 				t.Fatalf("a caller that leaves: %v", err)
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
-			_, err := s.Take(ctx, storekit.Request(p, "k", 1))
+			_, err := s.Take(ctx, testkit.Request(p, "k", 1))
 			if _, unavailable := errors.AsType[*remote.UnavailableError](err); !unavailable {
 				t.Fatalf("a caller in a hurry: %v", err)
 			}
@@ -284,17 +284,17 @@ func TestClose(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
 		bring(t, f, s, hung)
-		p := storekit.Plan(t, "api", "10/h")
-		storekit.Take(t, s, storekit.Request(p, "k", 3))
+		p := testkit.Plan(t, "api", "10/h")
+		testkit.Take(t, s, testkit.Request(p, "k", 3))
 		for range 2 {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := s.Take(t.Context(), storekit.Request(p, "k", 1)); !errors.Is(err, sluice.ErrClosed) {
+		if _, err := s.Take(t.Context(), testkit.Request(p, "k", 1)); !errors.Is(err, sluice.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
-		if err := s.TakeBatch(t.Context(), []sluice.Request{storekit.Request(p, "k", 1)}, make([]sluice.Result, 1)); !errors.Is(err, sluice.ErrClosed) {
+		if err := s.TakeBatch(t.Context(), []sluice.Request{testkit.Request(p, "k", 1)}, make([]sluice.Result, 1)); !errors.Is(err, sluice.ErrClosed) {
 			t.Errorf("a batch after Close: %v", err)
 		}
 		if st := s.Stats(); st.Owed != 0 || st.Dropped != 3 {

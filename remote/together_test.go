@@ -12,13 +12,13 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
 // together asks for units of a plan and a slot for an owner.
 func together(p *sluice.Plan, cost int64, owner string) sluice.Request {
-	req := storekit.Request(p, "k", cost)
+	req := testkit.Request(p, "k", cost)
 	req.Slot = &sluice.Slot{SlotRequest: slot(sluice.SlotAcquire, owner)}
 	return req
 }
@@ -54,7 +54,7 @@ func TestSlotAndUnits(t *testing.T) {
 					s := wrap(t, f, apart(k.units, k.slots))
 					defer end(t, f, s)
 					f.set(wrong)
-					p := storekit.Plan(t, "api", "3/h sliding-log")
+					p := testkit.Plan(t, "api", "3/h sliding-log")
 					given := 0
 					for i := range 5 {
 						req := together(p, 1, fmt.Sprint("o", i))
@@ -118,7 +118,7 @@ func TestSlotAndUnitsLate(t *testing.T) {
 				if c.leaves {
 					time.AfterFunc(bounds.DefaultTimeout/2, leave)
 				}
-				p := storekit.Plan(t, "api", "3/h sliding-log")
+				p := testkit.Plan(t, "api", "3/h sliding-log")
 				d, err := s.Take(ctx, together(p, 1, "ann"))
 				if d.Allowed != (c.want > 0) || errors.Is(err, context.Canceled) != c.leaves {
 					t.Fatalf("%+v, %v", d, err)
@@ -126,7 +126,7 @@ func TestSlotAndUnitsLate(t *testing.T) {
 				f.set(none)
 				time.Sleep(2 * slowness)
 				settled(t, s)
-				if units, slots := storekit.Spent(t, f.Store, p, "k"), held(t, f); units != c.want || slots != c.want {
+				if units, slots := testkit.Spent(t, f.Store, p, "k"), held(t, f); units != c.want || slots != c.want {
 					t.Errorf("the store counts %d units and %d slots, want %d; %+v", units, slots, c.want, s.Stats())
 				}
 			})
@@ -140,14 +140,14 @@ func TestSlotAndUnitsDecided(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{})
 		defer end(t, f, s)
-		p := storekit.Plan(t, "api", "9/h")
+		p := testkit.Plan(t, "api", "9/h")
 		for i, want := range []bool{true, true, false} {
 			req := together(p, 2, fmt.Sprint("o", i))
-			if d := storekit.Take(t, s, req); d.Allowed != want || d.Degraded || req.Slot.Decision.Allowed != want {
+			if d := testkit.Take(t, s, req); d.Allowed != want || d.Degraded || req.Slot.Decision.Allowed != want {
 				t.Errorf("owner %d: %+v with slot %+v", i, d, req.Slot.Decision)
 			}
 		}
-		if got := storekit.Spent(t, f.Store, p, "k"); got != 4 {
+		if got := testkit.Spent(t, f.Store, p, "k"); got != 4 {
 			t.Errorf("%d units spent, want 4", got)
 		}
 		none := wrap(t, plainStore{f}, remote.Options{})

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const callers = 64
@@ -46,7 +46,7 @@ func testConcurrent(t *testing.T, b *bench) {
 	for i, text := range slow {
 		t.Run(text, func(t *testing.T) {
 			h, _ := b.store(t)
-			plan := storekit.Plan(t, fmt.Sprint("slow ", i), text)
+			plan := testkit.Plan(t, fmt.Sprint("slow ", i), text)
 			var spent atomic.Int64
 			together(t, func(caller uint64) {
 				rnd := rand.New(rand.NewPCG(caller, 1))
@@ -80,7 +80,7 @@ func testConcurrent(t *testing.T, b *bench) {
 // one: both keys are spent to the last unit, and no more.
 func testConcurrentKeys(t *testing.T, b *bench) {
 	h, _ := b.store(t)
-	plan := storekit.Plan(t, "pairs", "1000/365d sliding-log", "3000/365d")
+	plan := testkit.Plan(t, "pairs", "1000/365d sliding-log", "3000/365d")
 	const keys = 8
 	var spent [keys]atomic.Int64
 	together(t, func(caller uint64) {
@@ -127,7 +127,7 @@ func testConcurrentRefunds(t *testing.T, b *bench) {
 	for i, text := range []string{"100/365d fixed-window anchor first", "100/365d sliding-log", "100/365d sliding-histogram precision 3", "100/365d sliding-counter"} {
 		t.Run(text, func(t *testing.T) {
 			h, _ := b.store(t)
-			plan := storekit.Plan(t, fmt.Sprint("refunds ", i), text)
+			plan := testkit.Plan(t, fmt.Sprint("refunds ", i), text)
 			var held, most atomic.Int64
 			together(t, func(caller uint64) {
 				rnd := rand.New(rand.NewPCG(caller, 3))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // patience is how long a store may take for what it does at once.
@@ -45,7 +45,7 @@ func leavers(t *testing.T, h Harness) []leaver {
 
 func leavingTake(t *testing.T, h Harness) leaver {
 	t.Helper()
-	plan := storekit.Plan(t, "leaving", "1000/365d fixed-window anchor first")
+	plan := testkit.Plan(t, "leaving", "1000/365d fixed-window anchor first")
 	return leaver{
 		name: "take", each: 5, spent: spender(t, h.Store, plan, "a", "b"),
 		ask: func(ctx context.Context) []error {
@@ -60,7 +60,7 @@ func leavingTake(t *testing.T, h Harness) leaver {
 
 func leavingBatch(t *testing.T, h Harness, store sluice.BatchStore) leaver {
 	t.Helper()
-	plan := storekit.Plan(t, "leaving in a batch", "1000/365d fixed-window anchor first")
+	plan := testkit.Plan(t, "leaving in a batch", "1000/365d fixed-window anchor first")
 	return leaver{
 		name: "batch", each: 3, spent: spender(t, h.Store, plan, "a", "b"),
 		ask: func(ctx context.Context) []error {
@@ -105,7 +105,7 @@ func spender(t *testing.T, store sluice.Store, plan *sluice.Plan, keys ...string
 	t.Helper()
 	return func() (n int64) {
 		for _, key := range keys {
-			n += storekit.Spent(t, store, plan, key)
+			n += testkit.Spent(t, store, plan, key)
 		}
 		return n
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // testKeys shows that any two keys are two keys, whatever is in them.
@@ -27,7 +27,7 @@ func testKeys(t *testing.T, b *bench) {
 	}
 	for _, scope := range []string{"s", "s:", "s}", "{s}", "s%", "鍵", strings.Repeat("s", bounds.MaxScopeBytes)} {
 		for _, limit := range []string{"1/day anchor first fixed-window", "1/day sliding-log"} {
-			plan := storekit.Plan(t, scope, limit)
+			plan := testkit.Plan(t, scope, limit)
 			for _, key := range keys {
 				d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: key, Cost: 1}})
 				if !d.Allowed {
@@ -38,7 +38,7 @@ func testKeys(t *testing.T, b *bench) {
 	}
 	// A scope and a key do not run together.
 	for _, pair := range [][2]string{{"ab", "c"}, {"a", "bc"}, {"abc", ""}} {
-		plan := storekit.Plan(t, pair[0], "1/day fixed-window anchor first")
+		plan := testkit.Plan(t, pair[0], "1/day fixed-window anchor first")
 		if d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: pair[1], Cost: 1}}); !d.Allowed {
 			t.Errorf("scope %q key %q: the first take is denied", pair[0], pair[1])
 		}
@@ -88,7 +88,7 @@ func testCosts(t *testing.T, b *bench) {
 		if l.Algorithm == sluice.Block { // which does not stand alone
 			limits = append(limits, sluice.Per(1, year))
 		}
-		plan := storekit.Compile(t, fmt.Sprint("extreme ", i), limits...)
+		plan := testkit.Compile(t, fmt.Sprint("extreme ", i), limits...)
 		var last sluice.Decision
 		for _, op := range []sluice.Op{sluice.OpPeek, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve, sluice.OpRefund, sluice.OpReset, sluice.OpAdd, sluice.OpConvert} {
 			for _, cost := range []int64{0, 1, l.Full() - 1, l.Full(), l.Full() + 1, most} {
@@ -163,7 +163,7 @@ func testClockBack(t *testing.T, b *bench) {
 func testRefused(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)
-	plan := storekit.Plan(t, "refused", "5/day", "x: 9/day sliding-log")
+	plan := testkit.Plan(t, "refused", "5/day", "x: 9/day sliding-log")
 	charge := sluice.Charge{Plan: plan, Key: "k", Cost: 1}
 	for _, bad := range []struct {
 		name string

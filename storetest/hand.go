@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // hand is a clock that moves at random.
-type hand struct{ storekit.Clock }
+type hand struct{ testkit.Clock }
 
 // add puts the clock on by some µs.
 func (c *hand) add(micros int64) { c.Advance(time.Duration(micros) * time.Microsecond) }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // limits are of every algorithm, variant and size of state, with windows from
@@ -74,7 +74,7 @@ func plans(t *testing.T) []*sluice.Plan {
 	t.Helper()
 	var all []*sluice.Plan
 	for i, text := range limits {
-		all = append(all, storekit.Plan(t, fmt.Sprint("one ", i), text))
+		all = append(all, testkit.Plan(t, fmt.Sprint("one ", i), text))
 	}
 	for i, texts := range [][]string{
 		{"20/s", "100/min fixed-window"},
@@ -86,7 +86,7 @@ func plans(t *testing.T) []*sluice.Plan {
 		{"5/s sliding-log count-denied", "4/s block 1s", "30/s burst 9 leaky-bucket"},
 		{"a: 90/s", "b: 91/s", "c: 92/s", "d: 93/s", "e: 94/s", "f: 95/s", "g: 96/s sliding-log", "h: 97/s fixed-window", "i: 98/s sliding-counter"},
 	} {
-		all = append(all, storekit.Plan(t, fmt.Sprint("several ", i), texts...))
+		all = append(all, testkit.Plan(t, fmt.Sprint("several ", i), texts...))
 	}
 	return all
 }

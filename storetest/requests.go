@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // testRequests puts every operation, over one and several limits and keys, to
@@ -113,7 +113,7 @@ func testChangedWithin(t *testing.T, b *bench) {
 	for _, op := range []sluice.Op{sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve} {
 		for _, texts := range [][2]string{{"x: 2/s", "x: 3/s"}, {"x: 3/s", "x: 2/s"}, {"x: 2/s", "x: 3/s initial 1"}} {
 			scope := fmt.Sprint("changing within ", op, texts)
-			one, other := storekit.Plan(t, scope, texts[0]), storekit.Plan(t, scope, texts[1])
+			one, other := testkit.Plan(t, scope, texts[0]), testkit.Plan(t, scope, texts[1])
 			charges := []sluice.Charge{{Plan: one, Key: "a", Cost: 1}, {Plan: other, Key: "b", Cost: 1}, {Plan: one, Key: "c", Cost: 1}}
 			c.take(t, sluice.Request{Op: op, Charge: charges[0], More: charges[1:]})
 			for _, charge := range charges { // what it owes drains as the faster limit has it
@@ -130,7 +130,7 @@ func testChangedWithin(t *testing.T, b *bench) {
 // name meet between two requests for a key.
 func testChangedBatches(t *testing.T, b *bench) {
 	h, clock := b.store(t)
-	c, one, other := newChecker(h, clock), storekit.Plan(t, "met in a batch", "x: 2/s"), storekit.Plan(t, "met in a batch", "x: 3/s")
+	c, one, other := newChecker(h, clock), testkit.Plan(t, "met in a batch", "x: 2/s"), testkit.Plan(t, "met in a batch", "x: 3/s")
 	key := sluice.Charge{Plan: one, Key: "a", Cost: 1}
 	c.takeAll(t, []sluice.Request{
 		{Op: sluice.OpPeek, Charge: key},
@@ -149,7 +149,7 @@ func testChangedBatches(t *testing.T, b *bench) {
 			texts := series[rnd.IntN(len(series))]
 			rnd.plans, rnd.receipts = nil, nil
 			for _, text := range texts {
-				rnd.plans = append(rnd.plans, storekit.Plan(t, fmt.Sprint("changed batch ", n), text))
+				rnd.plans = append(rnd.plans, testkit.Plan(t, fmt.Sprint("changed batch ", n), text))
 			}
 			for range 3 {
 				done += c.drawBatch(t, rnd, 1+rnd.IntN(12))
@@ -168,9 +168,9 @@ func changing(t *testing.T, b *bench, series [][]string) {
 		for i, texts := range series {
 			for _, text := range texts {
 				if sluice.MustParseLimit(text).Algorithm != sluice.Block { // which does not stand alone
-					all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing ", i), text))
+					all[i] = append(all[i], testkit.Plan(t, fmt.Sprint("changing ", i), text))
 				}
-				all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
+				all[i] = append(all[i], testkit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
 			}
 		}
 		c, rnd := newChecker(h, clock), newSource(seed, 4, nil)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // slots returns a store that keeps slots, or skips the test.
@@ -56,7 +56,7 @@ func testSlotsRefused(t *testing.T, b *bench) {
 		wantRefused(t, bad.name, err, bad.req.Validate())
 	}
 	good := sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: "o", Cost: 2}
-	plan := storekit.Plan(t, "s", "5/day sliding-log")
+	plan := testkit.Plan(t, "s", "5/day sliding-log")
 	for _, bad := range []struct {
 		name   string
 		op     sluice.Op
@@ -68,7 +68,7 @@ func testSlotsRefused(t *testing.T, b *bench) {
 		{name: "a peek that acquires a slot", op: sluice.OpPeek},
 		{name: "a take with a slot of nobody", change: func(r *sluice.SlotRequest) { r.Owner = "" }},
 	} {
-		req := storekit.Request(plan, "k", 1)
+		req := testkit.Request(plan, "k", 1)
 		req.Op, req.Slot = bad.op, &sluice.Slot{SlotRequest: good}
 		req.Slot.Op = bad.slot
 		if bad.change != nil {
@@ -77,7 +77,7 @@ func testSlotsRefused(t *testing.T, b *bench) {
 		_, err := h.Store.Take(t.Context(), req)
 		wantRefused(t, bad.name, err, req.Validate())
 	}
-	if got := storekit.Spent(t, h.Store, plan, "k"); got != 0 {
+	if got := testkit.Spent(t, h.Store, plan, "k"); got != 0 {
 		t.Errorf("refused requests have spent %d", got)
 	}
 	d, err := h.Slots.Slot(t.Context(), good)

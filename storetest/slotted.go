@@ -12,8 +12,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // holding is a key of slots.
@@ -199,13 +199,13 @@ func (c *checker) batch(t *testing.T, rnd slotted) {
 // the end as many units are spent as requests were allowed.
 func testTakesWithSlotsConcurrent(t *testing.T, b *bench) {
 	h, _ := b.slots(t)
-	plan := storekit.Plan(t, "s", "60000/day sliding-log")
+	plan := testkit.Plan(t, "s", "60000/day sliding-log")
 	limit := sluice.SlotLimit{Name: "slots", Cap: 3, TTL: time.Hour}
 	all := owners{h: h}
 	together(t, func(caller uint64) {
 		rnd := rand.New(rand.NewPCG(caller, 6))
 		for range 100 {
-			req := storekit.Request(plan, "k", 1)
+			req := testkit.Request(plan, "k", 1)
 			if rnd.IntN(2) == 0 {
 				req.More = []sluice.Charge{{Plan: plan, Key: "l", Cost: 1}}
 			}
@@ -221,7 +221,7 @@ func testTakesWithSlotsConcurrent(t *testing.T, b *bench) {
 		}
 	})
 	all.check(t, limit.Cap)
-	if got := storekit.Spent(t, h.Store, plan, "k"); got != all.worked.Load() {
+	if got := testkit.Spent(t, h.Store, plan, "k"); got != all.worked.Load() {
 		t.Errorf("%d units are spent, want those of %d requests", got, all.worked.Load())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // What a process of 140 file descriptors divides: see package serve.
@@ -39,7 +39,7 @@ func withDescriptors(n int) func(*exec.Cmd) {
 func TestFewDescriptors(t *testing.T) {
 	one, other := newHolding(t), newHolding(t)
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	admin := &running{admin: "http://" + freeport.Address(t)}
+	admin := &running{admin: "http://" + testkit.FreeAddress(t)}
 	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: %q\nupstream: [{url: %q, path: /one}, {url: %q}]\nrules: [{name: api, limits: 1000000/min}]\n", strings.TrimPrefix(admin.admin, "http://"), one.url, other.url)
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/cli"
-	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestStatusOfFleet: asked of any of three processes, the command shows the sum of all and
@@ -32,7 +32,7 @@ func TestStatusOfFleet(t *testing.T) {
 	}
 	var nodes []node
 	for range 3 {
-		admin := freeport.Address(t)
+		admin := testkit.FreeAddress(t)
 		file := filepath.Join(t.TempDir(), "sluice.yaml")
 		yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q}\nupstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: 5/h sliding-log, candidates: {few: 2/h sliding-log}}]\n", admin, upstream, server.URL())
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {

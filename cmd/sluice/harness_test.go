@@ -24,8 +24,8 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestMain lets the test program be sluice itself, for the tests that need a
@@ -219,7 +219,7 @@ func fetch(t *testing.T, client *http.Client, url string, header ...string) answ
 // metrics returns the series of the admin page with their values.
 func (r *running) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
-	return scrape.Page(t, fetch(t, http.DefaultClient, r.admin+"/metrics").body)
+	return testkit.Metrics(t, fetch(t, http.DefaultClient, r.admin+"/metrics").body)
 }
 
 // fixedClock stands still, in the middle of a minute.

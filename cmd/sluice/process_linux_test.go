@@ -13,14 +13,14 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestOverridesThatMayNotGrow: an override that cannot be kept, as the process may
 // write no byte to any file, is not made.
 func TestOverridesThatMayNotGrow(t *testing.T) {
 	folder := t.TempDir()
-	at := freeport.Address(t)
+	at := testkit.FreeAddress(t)
 	config := filepath.Join(folder, "sluice.yaml")
 	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q, overrides_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", at, filepath.Join(folder, "overrides.json"))
 	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -74,7 +74,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestServeUntilStopped(t *testing.T) {
-	listener, err := net.Listen("tcp", freeport.Address(t))
+	listener, err := net.Listen("tcp", testkit.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

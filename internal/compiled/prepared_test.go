@@ -9,11 +9,11 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func TestPreparedKeepsOwnersApart(t *testing.T) {
-	a, b := storekit.Compile(t, "a", sluice.PerMinute(1)), storekit.Compile(t, "b", sluice.PerMinute(1))
+	a, b := testkit.Compile(t, "a", sluice.PerMinute(1)), testkit.Compile(t, "b", sluice.PerMinute(1))
 	one, two := new(compiled.Prepared[string]), new(compiled.Prepared[string])
 	if got, ok := one.Of(a.Compiled()); ok {
 		t.Errorf("kept %q before anything was", got)
@@ -37,7 +37,7 @@ func TestPreparedKeepsOwnersApart(t *testing.T) {
 // TestPreparedIsBounded: owners that come and go leave no more than a few values
 // behind, and the last one always finds its own.
 func TestPreparedIsBounded(t *testing.T) {
-	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
+	plan := testkit.Compile(t, "s", sluice.PerMinute(1))
 	owners := make([]*compiled.Prepared[int], 100)
 	for i := range owners {
 		owners[i] = new(compiled.Prepared[int])
@@ -60,7 +60,7 @@ func TestPreparedIsBounded(t *testing.T) {
 }
 
 func TestPreparedConcurrently(t *testing.T) {
-	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
+	plan := testkit.Compile(t, "s", sluice.PerMinute(1))
 	var group sync.WaitGroup
 	for range 8 {
 		o := new(compiled.Prepared[int])
@@ -80,7 +80,7 @@ func TestPreparedConcurrently(t *testing.T) {
 }
 
 func TestPreparedIsFoundWithoutAllocating(t *testing.T) {
-	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
+	plan := testkit.Compile(t, "s", sluice.PerMinute(1))
 	o := new(compiled.Prepared[*sluice.Term])
 	o.Keep(plan.Compiled(), plan.Term(0))
 	if n := testing.AllocsPerRun(100, func() {

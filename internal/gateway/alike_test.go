@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/freeport"
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // raw sends a request of bytes and returns what comes until the server closes the
@@ -316,7 +316,7 @@ func startNginx(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("it starts nginx")
 	}
-	address := freeport.Address(t)
+	address := testkit.FreeAddress(t)
 	dir := t.TempDir()
 	check(t, os.Chmod(dir, 0o755))
 	conf := filepath.Join(dir, "nginx.conf")

@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/amount", "/internal/bounds", "/internal/cli", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/storekit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
+	"/internal/amount", "/internal/bounds", "/internal/cli", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/testkit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -127,9 +127,9 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/algo", []string{"", "/internal/amount", "/internal/bounds", "/internal/compiled", "/internal/logentry", "/internal/instants", "/internal/span"}},
 		{"/internal/spec", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/internal/stores", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
-		{"/internal/storekit", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/internal/testkit", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/internal/profile", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling"}},
-		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/internal/profile"}},
+		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/testkit", "/algo", "/internal/profile"}},
 		{"/remote", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
 		{"/internal/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},

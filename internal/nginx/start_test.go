@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // startNginx starts nginx on a free port, until the test ends, and returns its
@@ -33,7 +33,7 @@ func startNginx(t *testing.T, text string) (base, config string) {
 			t.Fatal(err)
 		}
 	}
-	address := freeport.Address(t)
+	address := testkit.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	config = strings.NewReplacer("DIR", dir, "PORT", port).Replace(text)
 	file := filepath.Join(dir, "nginx.conf")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // slots is how many hash slots a Cluster has.
@@ -33,7 +33,7 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	node := func() *Server {
-		return Start(t, b, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freeport.Port(t)),
+		return Start(t, b, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
 			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	}
 	for range masters {

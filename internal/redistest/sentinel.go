@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // MasterSet is the name under which the sentinels of [StartSentinel] watch.
@@ -31,7 +31,7 @@ func StartSentinel(t testing.TB, b Binary) *Sentinel {
 	s.Replica = Start(t, b, "--replicaof", "127.0.0.1", strconv.Itoa(s.Master.Port))
 	waitInfo(t, s.Replica, "replication", "role:slave", "master_link_status:up")
 	for range 3 {
-		n := newServer(t, b, freeport.Port(t), nil)
+		n := newServer(t, b, testkit.FreePort(t), nil)
 		conf := write(t, n.Dir, "sentinel.conf", fmt.Sprintf(
 			"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s 127.0.0.1 %d 2\n"+
 				"sentinel down-after-milliseconds %[3]s 30000\nsentinel failover-timeout %[3]s 5000\n",

@@ -20,7 +20,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // Binary is a server program that tests can start.
@@ -73,7 +73,7 @@ type Server struct {
 // "--maxmemory", "1mb". It is stopped when the test ends.
 func Start(t testing.TB, b Binary, args ...string) *Server {
 	t.Helper()
-	s := newServer(t, b, freeport.Port(t), args)
+	s := newServer(t, b, testkit.FreePort(t), args)
 	s.Run(t)
 	return s
 }

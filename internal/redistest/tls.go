@@ -22,7 +22,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // User and Password are what [StartTLS] lets in: to keys that begin with
@@ -35,7 +35,7 @@ const (
 // StartTLS starts a server that speaks TLS only and lets in one user.
 func StartTLS(t testing.TB, b Binary) *Server {
 	t.Helper()
-	s := newTLS(t, b, freeport.Port(t), newIdentity(t), "user default off\n"+acl("+config|get"))
+	s := newTLS(t, b, testkit.FreePort(t), newIdentity(t), "user default off\n"+acl("+config|get"))
 	s.Run(t)
 	return s
 }
@@ -94,8 +94,8 @@ func StartTLSCluster(t testing.TB, b Binary) []*Server {
 	id := newIdentity(t)
 	var nodes []*Server
 	for range 3 {
-		s := newTLS(t, b, freeport.Port(t), id, adminACL+acl("+cluster|slots +cluster|shards"), "--tls-cluster", "yes", "--tls-replication", "yes",
-			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freeport.Port(t)), "--cluster-node-timeout", "2000")
+		s := newTLS(t, b, testkit.FreePort(t), id, adminACL+acl("+cluster|slots +cluster|shards"), "--tls-cluster", "yes", "--tls-replication", "yes",
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)), "--cluster-node-timeout", "2000")
 		asAdmin(s)
 		s.Run(t)
 		nodes = append(nodes, s)
@@ -109,10 +109,10 @@ func StartTLSCluster(t testing.TB, b Binary) []*Server {
 func StartTLSSentinel(t testing.TB, b Binary) (master, sentinel *Server) {
 	t.Helper()
 	id := newIdentity(t)
-	master = newTLS(t, b, freeport.Port(t), id, adminACL+acl("+role"), "--tls-replication", "yes")
+	master = newTLS(t, b, testkit.FreePort(t), id, adminACL+acl("+role"), "--tls-replication", "yes")
 	asAdmin(master)
 	master.Run(t)
-	port := freeport.Port(t)
+	port := testkit.FreePort(t)
 	sentinel = newTLS(t, b, port, id, adminACL+"user "+User+" on #"+hexSum(Password)+
 		" &* +@connection +subscribe +psubscribe +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|replicas +sentinel|slaves\n")
 	asAdmin(sentinel)

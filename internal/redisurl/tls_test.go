@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -53,7 +53,7 @@ func TestTLSAndUser(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			plan := storekit.Compile(t, "scope", sluice.PerHour(2))
+			plan := testkit.Compile(t, "scope", sluice.PerHour(2))
 			for key := range 20 { // in slots of all masters
 				for i, want := range []bool{true, true, false} {
 					d, err := store.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: fmt.Sprint(key), Cost: 1}})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -28,7 +28,7 @@ var algorithms = []string{
 // reloading the file, three times, passes what it passes at once.
 func TestChangedLimitGivesNothingAnew(t *testing.T) {
 	t.Parallel()
-	quota := storekit.FewerRace(1000)
+	quota := testkit.FewerRace(1000)
 	up := named(t, "up")
 	for _, algorithm := range algorithms {
 		t.Run("a day "+algorithm, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestNodesOfTwoVersions(t *testing.T) {
 func TestFloodFreesNoLockedKey(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 2_000
-	flood := storekit.FewerRace(10 * maxKeys)
+	flood := testkit.FewerRace(10 * maxKeys)
 	s := start(t, fmt.Sprintf(`
 upstream: %q
 store: {memory: {max_keys: %d}}

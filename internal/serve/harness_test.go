@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/scrape"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -253,7 +253,7 @@ func (r *running) override(t *testing.T, rule, part, value, limit string) {
 // metrics returns the series of the admin page with their values.
 func (r *running) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
-	return scrape.Page(t, fetch(t, http.DefaultClient, r.admin+"/metrics").body)
+	return testkit.Metrics(t, fetch(t, http.DefaultClient, r.admin+"/metrics").body)
 }
 
 // fixedClock stands still, in the middle of a minute.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const (
@@ -58,7 +58,7 @@ func TestLoad(t *testing.T) {
 			t.Parallel()
 			r := startLoad(t, l.clock, "", l.limit)
 			t.Log("exact, as", l.why)
-			loadTimes(t, r, runs(storekit.FewerRace(loadRuns)), nil)
+			loadTimes(t, r, runs(testkit.FewerRace(loadRuns)), nil)
 		})
 	}
 }
@@ -75,7 +75,7 @@ func TestLoadThroughToUpstream(t *testing.T) {
 				w.WriteHeader(http.StatusNoContent)
 			})
 			r := startLoad(t, l.clock, fmt.Sprintf("upstream: %q\n", up), l.limit)
-			loadTimes(t, r, runs(storekit.FewerRace(throughRuns)), &seen)
+			loadTimes(t, r, runs(testkit.FewerRace(throughRuns)), &seen)
 		})
 	}
 }

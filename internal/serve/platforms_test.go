@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // overHTTP are the profiles of platforms that answer HTTP.
@@ -55,7 +55,7 @@ func playHTTP(t *testing.T, p profile.Profile, v profile.Vector) {
 	for _, step := range v.Steps {
 		requests += step.Times
 	}
-	if requests > 1000 && storekit.Race() {
+	if requests > 1000 && testkit.Race() {
 		t.Skip("thousands of requests one after the other show no race")
 	}
 	rule := "like: " + p.Name

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/freeport"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // greeter is an upstream for TCP that says a text and then what it hears.
@@ -194,7 +194,7 @@ func TestListenChanges(t *testing.T) {
 	}
 	closeAtEnd(t, taken)
 	cert, key, trust := certificateFiles(t)
-	first, second, up := freeport.Address(t), freeport.Address(t), greeter(t, "hello")
+	first, second, up := testkit.FreeAddress(t), testkit.FreeAddress(t), greeter(t, "hello")
 	file := func(quota int, listen ...string) string {
 		return fmt.Sprintf("listen: [%s]\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: %d/min}]\n", strings.Join(listen, ", "), quota)
 	}

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/spec"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestExplainInMemory: whatever keys have been through, an explanation is the next
 // decision, and the snapshot before it is the one behind it.
 func TestExplainInMemory(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	steps := 100_000
 	if testing.Short() {
 		steps = 20_000

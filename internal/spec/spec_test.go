@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/spec"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // steps returns how many random steps are put to the store: SLUICE_SPEC_STEPS,
@@ -31,7 +31,7 @@ func steps(t *testing.T) int {
 }
 
 // short reports whether a tenth of a second must do for what takes one or ten.
-func short() bool { return testing.Short() || storekit.Race() }
+func short() bool { return testing.Short() || testkit.Race() }
 
 // seeds returns those of SLUICE_SPEC_SEED, "7" or "1-40", or 1.
 func seeds(t *testing.T) (first, last uint64) {

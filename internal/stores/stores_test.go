@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestCloneIsItsOwn: what is written into a clone reaches its request by Fill alone.
 func TestCloneIsItsOwn(t *testing.T) {
-	p := storekit.Compile(t, "api", sluice.PerMinute(5))
+	p := testkit.Compile(t, "api", sluice.PerMinute(5))
 	req := sluice.Request{
 		Charge: sluice.Charge{Plan: p, Key: "a", Cost: 1}, More: []sluice.Charge{{Plan: p, Key: "b", Cost: 1}},
 		Outcomes: new(make(sluice.Outcomes, 2)), Slot: new(sluice.Slot),

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -43,7 +43,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStore(t, c.client, redisstore.Options{Timeout: 50 * time.Millisecond})
-			l := storekit.Limiter(t, s, "scope", "5/min")
+			l := testkit.Limiter(t, s, "scope", "5/min")
 			if err := c.server.Process().Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
@@ -88,8 +88,8 @@ func TestNothingLeavesLater(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	s := until(t, newStore(t, client, redisstore.Options{Timeout: timeout, NoCoalescing: true}))
 	patient := until(t, newStore(t, client, redisstore.Options{Timeout: 20 * time.Second, NoCoalescing: true}))
-	l := storekit.Limiter(t, s, "scope", "100/h")
-	sure := storekit.Limiter(t, patient, "scope", "100/h")
+	l := testkit.Limiter(t, s, "scope", "100/h")
+	sure := testkit.Limiter(t, patient, "scope", "100/h")
 	if _, err := sure.Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestNothingLeavesLater(t *testing.T) {
 		_, err := sure.Take(t.Context(), "other", 1)
 		return err == nil
 	})
-	if got := storekit.Spent(t, patient, l.Plan(), "k"); got != 11 {
+	if got := testkit.Spent(t, patient, l.Plan(), "k"); got != 11 {
 		t.Errorf("%d units are spent, want the 11 of which one was reported and ten are unknown", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestUnsentIsSaid(t *testing.T) {
 	binary := redistest.Redis(t)
 	isUnsent := func(t *testing.T, s *redisstore.Store) {
 		t.Helper()
-		l := storekit.Limiter(t, s, "scope", "5/min")
+		l := testkit.Limiter(t, s, "scope", "5/min")
 		_, _ = l.Take(t.Context(), "k", 1) // it may go on the connection that has just broken
 		_, err := l.Take(t.Context(), "k", 1)
 		if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent {
@@ -178,8 +178,8 @@ func TestNothingLeavesOnceConnected(t *testing.T) {
 	client := until(t, newSingle(server.Addr))
 	s := until(t, newStore(t, client, redisstore.Options{Timeout: 200 * time.Millisecond, NoCoalescing: true}))
 	patient := until(t, newStore(t, client, redisstore.Options{Timeout: 20 * time.Second, NoCoalescing: true}))
-	l := storekit.Limiter(t, s, "scope", "1000/h")
-	if _, err := storekit.Limiter(t, patient, "scope", "1000/h").Take(t.Context(), "k", 1); err != nil {
+	l := testkit.Limiter(t, s, "scope", "1000/h")
+	if _, err := testkit.Limiter(t, patient, "scope", "1000/h").Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
@@ -205,7 +205,7 @@ func TestNothingLeavesOnceConnected(t *testing.T) {
 		all := client.PoolStats()
 		return all.TotalConns == all.IdleConns && all.PipelineStats.TotalConns == all.PipelineStats.IdleConns
 	})
-	if got := storekit.Spent(t, patient, l.Plan(), "k"); got != 1+unknown.Load() || unsent.Load() == 0 {
+	if got := testkit.Spent(t, patient, l.Plan(), "k"); got != 1+unknown.Load() || unsent.Load() == 0 {
 		t.Errorf("%d units are spent, of 1 that was reported and %d of which nothing is known; %d were said not to be sent, want some", got, unknown.Load(), unsent.Load())
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
@@ -77,7 +77,7 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := until(t, open(t, client, redisstore.Options{Prefix: name, Timeout: 10 * time.Second}))
-			l := storekit.Limiter(t, s, "scope", "20/day")
+			l := testkit.Limiter(t, s, "scope", "20/day")
 			for n := range 20 {
 				for _, key := range []string{"a", "b", "c"} {
 					if d, err := l.Take(t.Context(), key, 1); err != nil || !d.Allowed {
@@ -100,7 +100,7 @@ func TestHooksSeeScripts(t *testing.T) {
 	s := until(t, newStore(t, client, redisstore.Options{}))
 	h := &hook{}
 	client.AddHook(h)
-	l := storekit.Limiter(t, s, "scope", "20/day")
+	l := testkit.Limiter(t, s, "scope", "20/day")
 	if _, err := l.Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -55,7 +55,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 			cutter, client := c.open(t)
 			s := until(t, open(t, client, redisstore.Options{Timeout: 10 * time.Second}))
 			for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/day sliding-counter"} {
-				l := storekit.Limiter(t, s, "scope", text)
+				l := testkit.Limiter(t, s, "scope", text)
 				take := func(cost int64) error {
 					_, err := l.Take(t.Context(), "k", cost)
 					return err
@@ -83,7 +83,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 					}
 				}
 				for _, key := range []string{"k", "k0", "k1", "k2", "k3", "k4"} {
-					if got := storekit.Spent(t, s, l.Plan(), key); got != 11 {
+					if got := testkit.Spent(t, s, l.Plan(), key); got != 11 {
 						t.Errorf("%s: %d units of %s are spent, want 11", text, got, key)
 					}
 				}
@@ -98,7 +98,7 @@ func TestRefusedFirstOfSeveral(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 2, false)
 	s := until(t, open(t, redis.NewClusterClient(clusterOptions(cluster)), redisstore.Options{Timeout: 10 * time.Second}))
-	two, one := storekit.Limiter(t, s, "two", "1000/day", "1000/day sliding-log"), storekit.Limiter(t, s, "one", "1000/day")
+	two, one := testkit.Limiter(t, s, "two", "1000/day", "1000/day sliding-log"), testkit.Limiter(t, s, "one", "1000/day")
 	nodes := [2]*redis.Client{until(t, newSingle(cluster.Masters[0].Addr)), until(t, newSingle(cluster.Masters[1].Addr))}
 	here := func(c *redis.Client, pattern string) []string {
 		t.Helper()
@@ -149,7 +149,7 @@ func TestRefusedFirstOfSeveral(t *testing.T) {
 	if out[0].Err == nil || !strings.Contains(out[0].Err.Error(), "TRYAGAIN") {
 		t.Errorf("keys on two nodes: got %+v, want TRYAGAIN", out[0])
 	}
-	if got := storekit.Spent(t, s, one.Plan(), key); got != 11 || out[1].Err != nil {
+	if got := testkit.Spent(t, s, one.Plan(), key); got != 11 || out[1].Err != nil {
 		t.Errorf("%d units are spent, %v; want 11, taken once", got, out[1].Err)
 	}
 }

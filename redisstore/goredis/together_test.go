@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -23,7 +23,7 @@ func TestTogether(t *testing.T) {
 	client := newSingle(server.Addr)
 	s := until(t, open(t, client, redisstore.Options{Timeout: 10 * time.Second}))
 	for _, text := range []string{"1000/day", "1000/day fixed-window", "1000/day sliding-counter"} {
-		lim := storekit.Limiter(t, s, "together", text)
+		lim := testkit.Limiter(t, s, "together", text)
 		var wg sync.WaitGroup
 		for g := range 48 {
 			wg.Go(func() {

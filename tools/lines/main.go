@@ -32,7 +32,7 @@ func main() {
 }
 
 // kits are the packages that only tests use.
-var kits = []string{"internal/gateway/attack", "internal/redistest", "internal/redistest/faults", "internal/rulekit", "internal/scrape", "internal/spec", "internal/storekit", "storetest"}
+var kits = []string{"internal/gateway/attack", "internal/redistest", "internal/redistest/faults", "internal/rulekit", "internal/spec", "internal/testkit", "storetest"}
 
 // report writes the counts of packages by their path: first the product's.
 func report(w io.Writer, counts map[string]count) error {

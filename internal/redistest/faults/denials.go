@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -40,7 +40,7 @@ func (c *Client) TestDenyCache(t *testing.T) {
 			for n, node := range slices.Concat(c.nodes(t, "redis://"+server.Addr, 2), c.nodes(t, "redis://"+jittering.Addr, 1)) {
 				w := &witness{Store: node, client: c}
 				p := prober{
-					witness: w, lim: storekit.Limiter(t, wrapped(t, w, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute}), text, text),
+					witness: w, lim: testkit.Limiter(t, wrapped(t, w, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute}), text, text),
 					key: fmt.Sprint("k", n), rnd: rand.New(rand.NewPCG(uint64(n), 19)),
 				}
 				group.Go(func() {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/remote"
@@ -95,7 +95,7 @@ func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 						opts.Timeout = time.Minute // not both at once
 					}
 					s := c.stack(t, names, proxy.Addr, name, opts)
-					leased, log, other := storekit.Plan(t, "leased", "100/h sliding-log"), storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
+					leased, log, other := testkit.Plan(t, "leased", "100/h sliding-log"), testkit.Plan(t, "log", "100/h sliding-log"), testkit.Plan(t, "other", "50/h fixed-window anchor first")
 					two := one(log, sluice.OpTake, 3)
 					two.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 2}}
 					reserve := one(log, sluice.OpReserve, 4)
@@ -149,7 +149,7 @@ func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 					proxy.Set(redistest.Faithful) // after they have left
 					s.quiet(t)
 					for _, p := range []*sluice.Plan{leased, log, other} {
-						if got := storekit.Spent(t, s.redis, p, "k"); got != 0 {
+						if got := testkit.Spent(t, s.redis, p, "k"); got != 0 {
 							t.Errorf("%s: %d units are spent, want none; %+v", p.Scope(), got, s.Stats())
 						}
 					}
@@ -195,7 +195,7 @@ func (c *Client) TestSpentIsReported(t *testing.T) {
 				s.quiet(t)
 				st := s.Stats()
 				for i, plan := range p.plans {
-					got, reported, most := storekit.Spent(t, s.redis, plan, "k"), p.reported[i].Load(), p.reported[i].Load()
+					got, reported, most := testkit.Spent(t, s.redis, plan, "k"), p.reported[i].Load(), p.reported[i].Load()
 					if network.breaks {
 						most += p.unreported[i].Load()
 					}
@@ -225,8 +225,8 @@ type press struct {
 func newPress(t *testing.T, s *stack) *press {
 	t.Helper()
 	return &press{store: s, stop: make(chan struct{}), plans: [2]*sluice.Plan{
-		storekit.Plan(t, "leased", fmt.Sprintf("%d/h fixed-window anchor first", plenty)),
-		storekit.Plan(t, "other", fmt.Sprintf("%d/h sliding-counter", plenty)),
+		testkit.Plan(t, "leased", fmt.Sprintf("%d/h fixed-window anchor first", plenty)),
+		testkit.Plan(t, "other", fmt.Sprintf("%d/h sliding-counter", plenty)),
 	}}
 }
 

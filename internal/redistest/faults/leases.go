@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -81,7 +81,7 @@ func (c *Client) TestLeases(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Redis(t))
 			limit := sluice.MustParseLimit(text)
-			plan := storekit.Compile(t, "leased", limit)
+			plan := testkit.Compile(t, "leased", limit)
 			ctx, cancel := context.WithTimeout(t.Context(), lasts)
 			defer cancel()
 			var all []*leaser

@@ -18,7 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -58,7 +58,7 @@ func (c *Client) TestSumOverNodes(t *testing.T) {
 			var admitted, denied atomic.Int64
 			var group sync.WaitGroup
 			for _, node := range c.nodes(t, f.url(t), nodes) {
-				lim := storekit.Limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
+				lim := testkit.Limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
 				for range goroutines {
 					group.Go(func() {
 						for range each {
@@ -135,7 +135,7 @@ func record(t *testing.T, nodes []sluice.Store, text string, seed uint64, gorout
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for n, node := range nodes {
-		lim := storekit.Limiter(t, node, text, text)
+		lim := testkit.Limiter(t, node, text, text)
 		for g := range goroutines {
 			id := n*goroutines + g
 			group.Go(func() {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/remote"
@@ -72,8 +72,8 @@ func (c *Client) rig(t *testing.T, g *stage, policy sluice.Failure, deadline tim
 	r := &rig{policy: policy, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, bounds.DefaultRedisTimeout)})}
 	r.witness = &witness{Store: r.redis, client: c}
 	r.store = wrap(t, r.witness, remote.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})})
-	r.hot = storekit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
-	r.meter = storekit.Limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
+	r.hot = testkit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
+	r.meter = testkit.Limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
 	r.hotKey, r.meterKey = r.place(t, g, r.hot), r.place(t, g, r.meter)
 	return r
 }
@@ -283,7 +283,7 @@ func (r *rig) spent(t *testing.T, lim *sluice.Limiter) int64 {
 	if lim == r.meter {
 		key = r.meterKey
 	}
-	return storekit.Spent(t, r.patient, lim.Plan(), key)
+	return testkit.Spent(t, r.patient, lim.Plan(), key)
 }
 
 // waitFor asks until is says that it is so.

@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/reload"
 	"github.com/sluicegate/sluice/internal/server/tally"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -104,7 +104,7 @@ func (w *watched) said(t *testing.T) (kinds, texts string) {
 // TestFindings: made traffic of each kind is reported for what it is, with its figures,
 // and what is none of them is not.
 func TestFindings(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	const limit = "  - {name: api, by: header.X-User, limits: 10/min sliding-log"
 	users := func(n, each int) func(*testing.T, *watched, *rand.Rand) {
 		return func(t *testing.T, w *watched, _ *rand.Rand) {

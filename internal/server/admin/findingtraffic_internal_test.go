@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/finding"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // arrival is a request of real traffic: when it came, after the first one, and
@@ -146,7 +146,7 @@ func play(t *testing.T, all []arrival, limit string, step time.Duration) (found 
 // silence means something. Of the DNS server's clients three make most of what
 // narrower limits deny, and one name is 41 % of what it is asked for.
 func TestFindingsOfRealTraffic(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, c := range []struct {
 		name     string
 		read     func(*testing.T) []arrival

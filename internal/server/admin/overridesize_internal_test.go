@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/fleet"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestOverridesFileTooLarge: what a node writes it can read at its next start, however
@@ -23,7 +23,7 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("60 MiB")
 	}
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	l, err := OpenOverrides(file)
 	if err != nil {

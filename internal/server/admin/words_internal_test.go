@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestWordsOfBuckets: what an operator reads of a key is true of every kind of
@@ -31,7 +31,7 @@ func TestWordsOfBuckets(t *testing.T) {
 		if !o.Allowed {
 			o.RetryAfter = time.Second
 		}
-		if got := words(storekit.Plan(t, "s", c.limit).Term(0), o); got != c.want {
+		if got := words(testkit.Plan(t, "s", c.limit).Term(0), o); got != c.want {
 			t.Errorf("%s, %d left:\n got %s\nwant %s", c.limit, c.left, got, c.want)
 		}
 	}
@@ -39,7 +39,7 @@ func TestWordsOfBuckets(t *testing.T) {
 
 // TestWordsOfBlocks: an operator reads whether a key is blocked, and how to end it.
 func TestWordsOfBlocks(t *testing.T) {
-	block := storekit.Plan(t, "s", "5/s", "20/min block 10min").Term(1)
+	block := testkit.Plan(t, "s", "5/s", "20/min block 10min").Term(1)
 	for _, c := range []struct {
 		outcome sluice.Outcome
 		want    string

@@ -23,7 +23,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/decisionlog"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -124,7 +124,7 @@ func everyKind(t *testing.T) (lines []map[string]any) {
 `, newStore(), decisionlog.Options{Node: "n1", Config: "c1"})
 	l.upstream = upstream{URL: "http://127.0.0.1:1", Route: "/a", Status: 200, Err: errors.New("broke off"), Header: 1, Took: 2, Bytes: 3}
 	add(l, 3, user)
-	failing := storekit.Failing(errors.New("away"))
+	failing := testkit.Failing(errors.New("away"))
 	add(newLogged(t, "  - {name: fails, by: ip, failure: closed, limits: 1/min}\n", failing, decisionlog.Options{Plain: true}), 1, user)
 	add(newLogged(t, "  - {name: fails, by: ip, limits: 1/min}\n", degraded{newStore()}, decisionlog.Options{Requests: decisionlog.Sample, Every: 1, By: "fails"}), 1, user)
 	add(newLogged(t, "  - {name: needs, by: query.u, missing: refuse, limits: 1/min}\n", newStore(), decisionlog.Options{}), 1, user)

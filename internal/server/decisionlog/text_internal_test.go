@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -75,7 +75,7 @@ func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func())
 
 // TestNoAllocations: a line needs no memory but its buffer.
 func TestNoAllocations(t *testing.T) {
-	storekit.SkipRace(t) // pools forget under it
+	testkit.SkipRace(t) // pools forget under it
 	r, s, done := request(t)
 	defer done()
 	for _, o := range []Options{{}, {Plain: true}, {Requests: Sample, Every: 1, By: "api"}} {

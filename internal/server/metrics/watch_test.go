@@ -11,9 +11,9 @@ import (
 
 	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
-	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/internal/server/metrics"
 	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // scraped returns every series of the page with its value.
@@ -24,7 +24,7 @@ func scraped(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	return scrape.Page(t, w.Body.String())
+	return testkit.Metrics(t, w.Body.String())
 }
 
 func TestCertificates(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/internal/server/sketch"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // member is a node of a fleet that reports what it is given.
@@ -343,7 +343,7 @@ func wrote(n int, since time.Time) func(*report.Fleet) bool {
 // looks, and a read of all reports brings all: of a node that is late, too, long before
 // those of the others may be read again.
 func TestFifty(t *testing.T) {
-	storekit.SkipRace(t) // it measures bytes, and 50 nodes take long
+	testkit.SkipRace(t) // it measures bytes, and 50 nodes take long
 	if testing.Short() {
 		t.Skip("50 nodes")
 	}

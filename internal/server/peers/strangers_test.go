@@ -11,14 +11,14 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/server/report"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestStrangers: who writes in the store has a node keep no more than so much memory:
 // reports of nodes that do not exist, within the bounds of each, and compressed well.
 func TestStrangers(t *testing.T) {
-	storekit.SkipRace(t) // it measures memory
-	const mostMiB = 80   // what reports may take together, and some for all else
+	testkit.SkipRace(t) // it measures memory
+	const mostMiB = 80  // what reports may take together, and some for all else
 	tried := func(rule *report.Rule) {
 		rule.Candidates = make([]report.Candidate, 64)
 		for k := range rule.Candidates {

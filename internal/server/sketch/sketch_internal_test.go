@@ -12,13 +12,13 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestEstimate: from no key to a hundred thousand, 19 of 20 estimates are within the
 // error that is reported, their mean is the truth, and few keys are reported exactly.
 func TestEstimate(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, precision := range []int{Fine, Coarse} {
 		percent := New(precision).Hour().Count().Error
 		for _, n := range []int{0, 1, 5, 20, few(precision) - 1, few(precision), 100, 170, 300, 690, 1000, 3000, 10_000, 100_000} {
@@ -68,7 +68,7 @@ func TestEstimateExtremes(t *testing.T) {
 // TestMerge: what several have counted, under one secret, makes the estimate of all
 // keys, whatever lists or registers they were in.
 func TestMerge(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	sizes := []int{0, 1, 10, 40, 63, 64, 200, 5000}
 	for _, precision := range []int{Fine, Coarse} {
 		k := New(precision)
@@ -141,7 +141,7 @@ func heapBytes() int64 {
 // TestKeys: against sets of the keys themselves, over days with pauses: each span
 // has the keys of its halves and no others.
 func TestKeys(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	type use struct {
 		at   time.Time
 		hash uint64

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/server/sketch"
-	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -92,7 +92,7 @@ func heapBytes() int64 {
 // within 16 MB however many keys there are, are about what Bytes says, and those of
 // more rules take no more.
 func TestMemory(t *testing.T) {
-	storekit.SkipRace(t)
+	testkit.SkipRace(t)
 	for _, keys := range []int{0, 63, 500} {
 		t.Run(strconv.Itoa(keys)+" keys", func(t *testing.T) { testMemory(t, keys) })
 	}

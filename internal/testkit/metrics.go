@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scrape reads pages of metrics in tests.
-package scrape
+package testkit
 
 import (
 	"strconv"
@@ -10,9 +9,9 @@ import (
 	"testing"
 )
 
-// Page returns every series of a page in Prometheus' text format, by its name with
-// its labels as written there, with its value.
-func Page(t testing.TB, page string) map[string]float64 {
+// Metrics returns the series of a page in Prometheus' text format: the value of each
+// by its name with its labels, as written there.
+func Metrics(t testing.TB, page string) map[string]float64 {
 	t.Helper()
 	all := make(map[string]float64)
 	for line := range strings.Lines(page) {

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"os"
+	"runtime/debug"
+	"slices"
+	"testing"
+)
+
+// Long skips a test that only make long runs: one that takes many seconds and whose
+// subject a shorter test covers for make check.
+func Long(t testing.TB) {
+	t.Helper()
+	if !long() {
+		t.Skip("make long runs it")
+	}
+}
+
+// Steps returns how many steps a test takes: some in make check, many in make long,
+// and a tenth of some if the race detector is built in or with -short.
+func Steps(some, many int) int {
+	switch {
+	case long():
+		return many
+	case Race(), testing.Short():
+		return max(some/10, 1)
+	}
+	return some
+}
+
+func long() bool { return os.Getenv("SLUICE_LONG") != "" }
+
+// Race reports whether the race detector is built in.
+func Race() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// SkipRace skips a test in which nothing runs at the same time, or which measures
+// memory, if the race detector is built in: it finds nothing there and takes ten times
+// as long. Make long runs it.
+func SkipRace(t testing.TB) {
+	t.Helper()
+	if Race() {
+		t.Skip("nothing runs at the same time; make long runs it without the race detector")
+	}
+}
+
+// FewerRace returns how many steps a long test takes whose races show in fewer: n, or a
+// quarter of them if the race detector is built in.
+func FewerRace(n int) int {
+	if Race() {
+		return n / 4
+	}
+	return n
+}

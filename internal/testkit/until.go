@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Ceiling is how long a test waits for an event that certainly comes. It bounds a test
+// that has failed; it is long enough for a machine that does other work.
+const Ceiling = time.Minute
+
+// Until waits until is reports true, and ends the test if that takes longer than
+// [Ceiling]. The failure says what was awaited.
+func Until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Ceiling); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v for %s", Ceiling, what)
+		}
+	}
+}
+
+// Buffer is a bytes.Buffer that is safe for concurrent use: a log, say, that the test
+// reads while the program writes it.
+type Buffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+// String returns all that was written.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
