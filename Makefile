@@ -23,17 +23,11 @@ RACE      := $(shell command -v "$$($(GO) env CC)" >/dev/null && echo -race)
 # make check sets it: the linter runs go vet's analyzers, and more, over tests too.
 NOVET     :=
 
-# In these packages nothing runs at the same time, at least in some tests: those
-# leave themselves out under the race detector. So does what measures memory,
-# and what sends thousands of requests in turn.
-STEADY := ./algo ./docs ./internal/spec ./memstore
-# What make spec runs, with more steps.
-SPEC   := ^Test(Exhaustive|BreadthFirst|Random)$$
-# Files of other packages with tests that leave themselves, or steps, out.
-LONG    = $(filter-out $(addsuffix /%,$(STEADY)),$(shell grep -rlE --include='*_test.go' 'testkit\.[A-Z][a-z]+Race' .))
-NAMES   = awk '/^func / { split($$2, name, "(") } /testkit\.[A-Z][a-z]+Race/ { print name[1] }' $(LONG) | sort -u | paste -sd '|'
+# Packages that only compute, or start programs that are built already: each runs once,
+# without the race detector. All others run once, with it.
+PLAIN := algo|docs|internal/spec
 # Packages whose tests start servers, or sluice itself, and wait for them.
-REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
+REAL  := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest.*|redisstore.*|internal/serve
 
 .PHONY: help
 help: ## list the targets
@@ -48,53 +42,51 @@ run: ## limit the sample app: 10 requests a minute for each userId, on http://12
 quick: ## run short tests, for while you write: no race detector, no real servers, a minute at most
 	$(GO) test -short $$($(GO) list ./... | grep -vE '/($(REAL))$$')
 
-# The specification's steps take what the tests leave of the cores: these wait for
-# servers and for time to pass.
+# All groups run behind a fault, too, so that all faults are seen at once.
 .PHONY: test
-test: ## run every test, with the race detector where there is a C compiler; installs what is missing
+test: ## run every test once, most with the race detector; installs what is missing
 	@.ci/packages
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target spec test-others
-
-# The last two run at once, if a job is free: one computes, the other waits for servers.
-# They run behind a fault, too, so that all faults are seen at once.
-.PHONY: test-others
-test-others:
-	@failed=0; \
-	$(MAKE) --no-print-directory --output-sync=none test-race || failed=$$?; \
-	$(MAKE) --no-print-directory --output-sync=target test-alone test-parts || failed=$$?; \
-	exit $$failed
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target test-race test-plain test-parts
 
 .PHONY: test-race
 test-race:
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector" >&2)
-	$(GO) test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|docs|internal/spec)$$')
+	$(GO) test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 20m $$($(GO) list ./... | grep -vE '/($(PLAIN))$$')
 
-.PHONY: test-alone
-test-alone:
-	nice -n 10 $(GO) test $(NOVET) -shuffle=on -skip '$(SPEC)' $(STEADY)
-	nice -n 10 $(GO) test $(NOVET) -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
-	@names=$$($(NAMES)); set -x; nice -n 10 $(GO) test $(NOVET) -run "^($$names)$$" $(sort $(dir $(LONG)))
+.PHONY: test-plain
+test-plain:
+	nice -n 10 $(GO) test $(NOVET) -p 1 -shuffle=on -timeout 20m $$($(GO) list ./... | grep -E '/($(PLAIN))$$')
 
 .PHONY: test-parts
 test-parts:
-	@set -x; for part in $(PARTS); do $(GO) -C "$$part" test $(RACE) $(NOVET) -shuffle=on -timeout 10m ./...; done
+	@set -x; for part in $(PARTS); do $(GO) -C "$$part" test $(RACE) $(NOVET) -shuffle=on -timeout 20m ./...; done
 	$(if $(NOVET),,$(GO) -C bench vet ./...)
 	$(GO) -C bench build ./...
 	$(GO) -C bench test $(NOVET) ./alike ./cmd/... ./report
 	$(GO) -C tools test ./...
 	$(GO) -C deploy/check test $(NOVET) -count=1 ./...
 
-# Without the race detector, as nothing is shared at the same time: three minutes of
-# CPU time. What it allocates is small and dies at once, so the collector may wait.
+# What a release needs beside make check: the tests that leave themselves, or steps, out
+# of it. Without the race detector: what is shared make check has run with it.
+.PHONY: long
+long: ## run every test in its full size, without the race detector: an hour; a release needs it beside make check
+	@.ci/packages
+	@failed=0; set -x; export SLUICE_LONG=1; \
+	GOGC=400 $(GO) test -shuffle=on -p $(AT_ONCE) -timeout 60m ./... || failed=1; \
+	for part in $(PARTS) deploy/check; do $(GO) -C "$$part" test -shuffle=on -timeout 60m ./... || failed=1; done; \
+	exit $$failed
+
+# Without the race detector, as nothing is shared at the same time. What it allocates is
+# small and dies at once, so the collector may wait.
 .PHONY: spec
 spec: ## check SPECSTEPS (10 million) decisions against the specification: every short sequence, and random ones
-	SLUICE_SPEC_STEPS=$(SPECSTEPS) GOGC=800 nice -n 19 $(GO) test -v -timeout 30m -run '$(SPEC)' ./internal/spec | grep -v -e '^=== ' -e '^    --- PASS'
+	SLUICE_SPEC_STEPS=$(SPECSTEPS) GOGC=800 $(GO) test -v -timeout 60m -run '^Test(Exhaustive|BreadthFirst|Random)$$' ./internal/spec | grep -v -e '^=== ' -e '^    --- PASS'
 
-# The linter, too, takes what the tests leave of the cores.
+# The linter takes what the tests leave of the cores.
 .PHONY: check
-check: ## what a change must pass: lint and test
+check: ## what a change must pass: lint and test, in seven minutes
 	@.ci/packages
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target NOVET=-vet=off lint spec test-others
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target NOVET=-vet=off lint test-race test-plain test-parts
 
 # Where the product runs, besides the machine of those who write it: 32 bits, another
 # order of memory, other systems.
