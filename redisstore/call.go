@@ -178,7 +178,10 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res tran
 			if err != nil {
 				return err
 			}
-			return s.swap(ctx, c, found)
+			if !c.plain() || !hasOtherFlags(found[0]) {
+				return s.swap(ctx, c, found)
+			}
+			c.rare = true
 		case beyond:
 			return s.swap(ctx, c, nil)
 		case rare:

@@ -5,204 +5,179 @@ package redisstore
 
 import (
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/logentry"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// firstFormat is what nodes that know no other format wrote, for takes of 2 and of
-// 1 a second later at epoch, and what they said of it to a peek a second after the
-// last take.
-var firstFormat = []struct {
-	limit, key, value string
-	remaining, reset  int64
-}{
-	{"x: 100/min", "sluice{1s0/k}x", "060064808ece1c065bfeda4339800000", 100, 0},
-	{"x: 7/min burst 3", "sluice{1s1/k}x", "072007808ece1c03065bfedbb020ae0005", 0, 23714286},
-	{"x: 65537/min burst 50 debt 5", "sluice{1s2/k}x", "0a30818004808ece1c0532065bfeda3708140000000000836d", 50, 0},
-	{"x: 10/s initial 2", "sluice{1s3/k}x", "06800ac0843d08065bfeda47cd600000", 10, 0},
-	{"x: 10/s burst 20 interval-refill", "sluice{1s4/k}x", "06600ac0843d14065bfeda4646c000000000000001", 20, 0},
-	{"x: 10/s burst 20 interval-refill initial 5", "sluice{1s5/k}x", "07e00ac0843d140f065bfeda55890000000000000008", 20, 0},
-	{"x: 50/min leaky-bucket burst 9 delay-after 4", "sluice{1s6/k}x", "086132808ece1c0904065bfeda5eb0c00000", 7, 1600000},
-	{"x: 50/min leaky-bucket burst 5", "sluice{1s7/k}x", "072132808ece1c05065bfeda5eb0c00000", 3, 1600000},
-	{"x: 10/min fixed-window", "sluice{1s8/k}x", "06020a808ece1c065bfedc883a000000000000000003", 7, 37876544},
-	{"x: 10/min fixed-window anchor first debt 2", "sluice{1s9/k}x", "07520a808ece1c02065bfeddbb49400000000000000003", 7, 58000000},
-	{"x: 50/week calendar Europe/Berlin week-starts monday", "sluice{1s10/k}x", "108232114575726f70652f4265726c696e065c7e122038000000000000000003", 47, 546397876544},
-	{"x: 20/min sliding-counter conservative", "sluice{1s11/k}x", "074414808ece1c01065bfee01bc100000000000000000300000000000000", 17, 97876544},
-	{"x: 20/min sliding-counter conservative pre-filled", "sluice{1s12/k}x", "07c414808ece1c01065bfee01bc100000000000000001400000000000000", 0, 37876544},
-	{"x: 30/min sliding-counter conservative sub-windows 5", "sluice{1s13/k}x", "07441e808ece1c05065bfeddf6700000000000000000030000000000000000000000000000000000000000000000000000000000000000000000", 27, 61876544},
-	{"x: 12/min sliding-log", "sluice{1s14/k}x", "06030c808ece1c065bfeddca8b8000000000000000030000000000000000000000000000020000000465bfeda27c24000465bfeda37048000200000000000000000000000000000000", 9, 59000000},
-	{"x: 12/min sliding-log count-denied", "sluice{1s15/k}x", "06430c808ece1c065bfeddd9cdc0000000000000000c0000000000000000000001000000020000000465bfeda27c24000465bfeda37048000265bfeda4646c00160000000000000000", 0, 59000000},
-	{"x: 300/min sliding-histogram precision 3", "sluice{1s16/k}x", "0805ac02808ece1c03065bfeddca8b8000000000000000030000000000000000000000000000020000000465bfeda27c24000465bfeda37048000200000000000000000000000000000000", 297, 59000000},
-}
-
-// TestFirstFormatIsRead: what nodes of the first format wrote means the same, and
-// what they can say as well is written byte for byte as they do, so that nodes of
-// both share budgets.
-func TestFirstFormatIsRead(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	s := clocked(t, server, "")
-	for _, c := range firstFormat {
-		t.Run(c.limit, func(t *testing.T) {
-			raw, err := hex.DecodeString(c.value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			scope, _, _ := strings.Cut(strings.TrimPrefix(c.key, "sluice{1"), "/")
-			p := testkit.Plan(t, scope, c.limit)
-			if err := client.Do(t.Context(), client.B().Set().Key(c.key).Value(string(raw)).Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
-			start := s.keyer.start(scope, "x") // the rule is an old one
-			if err := client.Do(t.Context(), client.B().Set().Key(start).Value("1").Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
-			s.Set(epoch + 2_000_000)
-			if p.Term(0).CountDenied {
-				s.Set(epoch + 3_000_000)
-			}
-			req := testkit.Request(p, "k", 1)
-			req.Op = sluice.OpPeek
-			for range 2 {
-				if d := testkit.Take(t, s.Store, req); d.Remaining != c.remaining || d.ResetAfter.Microseconds() != c.reset {
-					t.Errorf("got %+v, want %d remaining and a reset in %d µs", d, c.remaining, c.reset)
-				}
-			}
-			it := &s.newCall(&req).items[0]
-			list, err := s.parseValue(it, string(raw))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if list[0].By != it.term {
-				t.Errorf("%v wrote it, want the limit itself", list[0].By.Limit)
-			}
-			if kindOf(it.term) == kindLog {
-				return // of a ring the room differs
-			}
-			if got := formatValue(list); got != string(raw) {
-				t.Errorf("written again it is %x, want %s", got, c.value)
-			}
-		})
+// TestFormatIsFixed: nodes share states, so what these are written as does not change
+// within a version. Of each limit 2 units were taken and, a second later, 1.
+func TestFormatIsFixed(t *testing.T) {
+	for limit, want := range map[string]string{
+		"x: 100/min":                                           "01000064808ece1c065bfeda4339800000",
+		"x: 7/min burst 3":                                     "01002007808ece1c03065bfedbb020ae0005",
+		"x: 65537/min burst 50 debt 5":                         "010030818004808ece1c0532065bfeda3708140000000000836d",
+		"x: 10MB/s initial 2MB":                                "010048800180ade204c0843d80a4e803065bfeda3704810001",
+		"x: 10/s burst 7 credit 5 credit-for 1h":               "01026080200ac0843d070580c8ceb40d065bfeda388b20000000000000000000065bfeda370480065bfeda370480",
+		"x: 2/s warm-up 4s":                                    "010040801002c0843d8092f401065bfeda53a0b8000000000000000000000007a120",
+		"x: 10/s debt 2 next-waits":                            "01005080040ac0843d02065bfeda388b200000",
+		"x: 10/s burst 20 interval-refill":                     "010060010ac0843d14065bfeda4646c000000000000001",
+		"x: 10/s burst 20 aligned-refill initial 5":            "01006080090ac0843d140f065bfeda44648000000000000001",
+		"x: 50/min leaky-bucket burst 9 delay-after 4":         "0100612032808ece1c0904065bfeda5eb0c00000",
+		"x: 50/min leaky-bucket burst 5 count-denied":          "0100611032808ece1c05065bfeda5eb0c00000",
+		"x: 10/min fixed-window":                               "0100020a808ece1c065bfedc883a000000000000000003",
+		"x: 10/min fixed-window anchor first debt 2":           "010052040a808ece1c02065bfeddbb49400000000000000003",
+		"x: 50/week calendar Europe/Berlin week-starts monday": "0100420832110d4575726f70652f4265726c696e065c7e122038000000000000000003",
+		"x: 50/day calendar UTC from 06:30":                    "01004288800132080000860303555443065c0c7efaea000000000000000003",
+		"x: 20/min sliding-counter":                            "01000414808ece1c01065bfee01bc100000000000000000300000000000000",
+		"x: 20/min sliding-counter conservative":               "0100440214808ece1c01065bfee01bc100000000000000000300000000000000",
+		"x: 20/min sliding-counter strict pre-filled":          "010044c00214808ece1c01065bfee01bc100000000000000000300000000000000",
+		"x: 30/min sliding-counter sub-windows 5 whole":        "01004480401e808ece1c05065bfedd3f5500000000000000000300000000000000000000000000000000000000000000000000000000",
+		"x: 12/min sliding-log":                                "0100030c808ece1c065bfeddca8b8000000000000000030000000000000000000000000000020000000265bfeda27c24000465bfeda370480002",
+		"x: 300/min sliding-histogram precision 3":             "010005ac02808ece1c03065bfeddca8b80000000000000000300000000000000000000000000000200000002da27c240000004da370480000002",
+	} {
+		p := testkit.Plan(t, "s", limit)
+		items := []algo.Item{{Term: p.Term(0), Start: 1}}
+		req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k"}}
+		for i, cost := range []int64{2, 1} {
+			items[0].Cost, req.Cost = cost, cost
+			algo.Decide(&req, items, epoch+int64(i)*1_000_000)
+		}
+		items[0].State.By = p.Term(0)
+		if got := hex.EncodeToString([]byte(formatValue([]algo.State{items[0].State}))); got != want {
+			t.Errorf("%s: got %s, want %s", limit, got, want)
+		}
+	}
+	block := termOf(t, "x: 20/min block 10min")
+	bucket, log := termOf(t, "x: 100/min"), termOf(t, "x: 20/min sliding-log")
+	for want, list := range map[string][]algo.State{
+		"": nil,
+		"01000614808ece1c808c8d9e02065bfeda27c24000000000000003065bfeda27c240":                                                         {{Idle: epoch, A: 3, B: epoch, By: block}},
+		"01020064808ece1c065bfeda27c2400000065bfeda27c23f065bfeda27c23e":                                                               {{Idle: epoch, Since: epoch - 1, Last: epoch - 2, By: bucket}},
+		"01010210000064808ece1c065bfeda27c240000329000314808ece1c065bfeda27c240000000000000000000000000000000000000000000000000000000": {{Idle: epoch, A: 3, By: bucket}, {Idle: epoch, By: log}},
+	} {
+		if got := hex.EncodeToString([]byte(formatValue(list))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
-// TestLimitsOfTooMuchDebtAreRead: states of limits whose quota and debt are more
-// than there may be today still count, the debt as far as there may be one.
-func TestLimitsOfTooMuchDebtAreRead(t *testing.T) {
+func termOf(t testing.TB, limit string) *sluice.Term {
+	t.Helper()
+	term, err := sluice.CompileLimit("any", sluice.MustParseLimit(limit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term
+}
+
+// TestOtherFormatsAreRefused: no operation decides on a value of another version, or with a
+// flag that is not known, and none changes it. The error says what was found and what
+// to do.
+func TestOtherFormatsAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	s := clocked(t, server, "")
 	s.Set(epoch)
-	for _, was := range []sluice.Limit{
-		{Algorithm: sluice.FixedWindow, Quota: sluice.MaxQuota, Window: time.Hour, Debt: sluice.MaxQuota},
-		{Algorithm: sluice.FixedWindow, Quota: 1000, Window: time.Hour, Debt: sluice.MaxQuota},
+	for _, text := range []string{
+		"x: 100/min", "x: 10/min count-denied", "x: 2/s warm-up 4s", "x: 10/s burst 20 interval-refill", "x: 10/min fixed-window",
+		"x: 20/min sliding-counter", "x: 30/min sliding-counter sub-windows 5", "x: 12/min sliding-log", "x: 300/min sliding-histogram",
 	} {
-		for _, counted := range []int64{100, sluice.MaxQuota, 2 * sluice.MaxQuota} {
-			now := was
-			now.Debt = 0
-			old := sluice.Term{Limit: was.Filled()}
-			start := int64(epoch) / time.Hour.Microseconds() * time.Hour.Microseconds()
-			raw := formatOne(&old, &algo.State{Idle: start + time.Hour.Microseconds(), A: counted})
-			p := testkit.Compile(t, "s", now)
-			req := testkit.Request(p, "k", 1)
-			set := client.B().Set().Key(s.newCall(&req).items[0].key).Value(raw).Build()
+		req := testkit.Request(testkit.Plan(t, "s", text), "k", 1)
+		it := s.newCall(&req).items[0]
+		receipt := testkit.Take(t, s.Store, req).At
+		was, err := client.Do(t.Context(), client.B().Get().Key(it.key).Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for value, want := range map[string]string{
+			"\x02" + was[1:]: "the value has format 2, this program knows format 1: upgrade the program, or delete the key if another one wrote it",
+			"\x02":           "the value has format 2, ",
+			"{}":             "the value has format 123, ",
+			"\x01" + string([]byte{was[1] | flagBeside}) + was[2:]: "this program knows 0x3: upgrade the program",
+			"\x01\x80":                 "the value has the flags 0x80, this program knows 0x3: upgrade the program",
+			"\x01":                     errState.Error(),
+			"\x01\x00":                 errHead.Error(),
+			"\x01\x01\x01\x02\x04\x00": "the value has the flags 0x4, ",
+		} {
+			if err := client.Do(t.Context(), client.B().Set().Key(it.key).Value(value).Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+			for _, op := range []sluice.Op{sluice.OpTake, sluice.OpPeek, sluice.OpCharge, sluice.OpRefund, sluice.OpTakeUpTo, sluice.OpReset} {
+				if req.Op, req.At = op, 0; op == sluice.OpRefund {
+					req.At = receipt
+				}
+				if _, err := s.Take(t.Context(), req); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v of %x: got error %v, want %q", text, op, value, err, want)
+				}
+			}
+			req.Op, req.At = sluice.OpTake, 0
+			if _, err := s.Explain(t.Context(), req); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: explain %x: got error %v, want %q", text, value, err, want)
+			}
+			if got, err := client.Do(t.Context(), client.B().Get().Key(it.key).Build()).ToString(); got != value {
+				t.Errorf("%s: %x became %x, %v", text, value, got, err)
+			}
+		}
+		if err := client.Do(t.Context(), client.B().Del().Key(it.key).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOtherFlagsAreLeftToTheGeneralScript: of a flag that a script for takes does not
+// know another one decides.
+func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	for _, text := range append(shared, "10/min sliding-log", "30/min sliding-counter sub-windows 5", "10/s interval-refill") {
+		s := bare(client)
+		req := testkit.Request(testkit.Plan(t, text, text), "k", 1)
+		c := s.newCall(&req)
+		c.ask(&req)
+		for _, flag := range []byte{0, flagBeside} {
+			if err := s.run(t.Context(), c); (err != nil) != (flag != 0) || c.rare != (flag != 0) {
+				t.Errorf("%s, flags %#x: left to the general script: %t, %v", text, flag, c.rare, err)
+			}
+			set := client.B().Setrange().Key(c.items[0].key).Offset(1).Value(string(rune(flagBeside))).Build()
 			if err := client.Do(t.Context(), set).Error(); err != nil {
 				t.Fatal(err)
 			}
-			req.Op = sluice.OpPeek
-			if d, want := testkit.Take(t, s.Store, req), max(now.Quota-counted, 0); d.Remaining != want || d.Allowed != (want > 0) {
-				t.Errorf("%v after %d units: %+v, want %d left", was, counted, d, want)
-			}
 		}
 	}
 }
 
-// TestOldNodesRefuseOtherFormats: nodes of the first format take no other one for
-// theirs.
-func TestOldNodesRefuseOtherFormats(t *testing.T) {
-	p := testkit.Plan(t, "s", "x: 10/min")
-	log, denials := testkit.Plan(t, "s", "x: 20/min sliding-log"), testkit.Plan(t, "s", "x: 20/min sliding-log count-denied")
-	one := algo.State{Idle: epoch, By: p.Term(0), Since: epoch - 1, Last: epoch - 1}
-	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Whole.Append(nil, epoch-1, 2, false)}
-	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 2, Ring: logentry.Whole.Append(nil, epoch-1, 2, true)}
-	counted := other
-	counted.By = denials.Term(0)
-	for name, list := range map[string][]algo.State{
-		"extended": {one}, "several": {one, other}, "denials": {refused}, "counts denials": {counted},
-	} {
-		raw := formatValue(list)
-		for range 20 { // however long they are
-			if _, _, err := parseHead("x", raw); err == nil {
-				t.Fatalf("%s: an old node reads %x", name, raw)
-			}
-			raw += raw
-			if len(raw) > 4096 {
-				break
-			}
-		}
-	}
-	if raw := formatValue([]algo.State{other}); strings.HasPrefix(raw, extended) {
-		t.Errorf("a log without denials is %x, want the first format", raw)
-	}
-}
-
-// TestOldNodesRefuseCredit: a head with credit has an option that nodes from before
-// there was credit do not know, and one without is as it was.
-func TestOldNodesRefuseCredit(t *testing.T) {
-	const known = optionNextWaits | optionAligned | optionBlock
-	with := testkit.Plan(t, "s", "x: 10/min burst 7 credit 5 credit-for 1h").Term(0)
-	without := testkit.Plan(t, "s", "x: 10/min burst 7").Term(0)
-	if head := appendHead(nil, &with.Limit); head[1]&headAlgorithm != headOptions || optionsOf(&with.Limit)&^known == 0 {
-		t.Errorf("%x: want an option that is not known", head)
-	}
-	if got, want := len(formatValue([]algo.State{{Idle: epoch, A: 3, By: without}})), len(appendHead(nil, &without.Limit))+7+2; got != want {
-		t.Errorf("without credit: %d bytes, want %d as before", got, want)
-	}
-	given := algo.State{Idle: epoch, B: -5, Since: epoch - 1, Last: epoch - 1, By: with}
-	raw := formatValue([]algo.State{given})
-	body, mark, err := cutFormat(raw)
-	if err != nil || mark != extended {
-		t.Fatalf("%x: %x, %v", raw, mark, err)
-	}
-	by, size, err := parseHead("x", body)
-	if err != nil || by.Credit != 5 || by.CreditFor != time.Hour {
-		t.Fatalf("%x: %+v, %v", raw, by, err)
-	}
-	if got, err := parseMarked(by, body[size:], mark); err != nil || got.B != -5 || got.Idle != epoch || got.Since != epoch-1 {
-		t.Errorf("%x: %+v, %v", raw, got, err)
-	}
-}
-
-// TestUnknownFormatsAreRefused: a value of a later format is no state, and the
-// error says what to do.
-func TestUnknownFormatsAreRefused(t *testing.T) {
+// TestOtherLeasesAreRefused: leases of another version, or cut short, are not changed.
+func TestOtherLeasesAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	s := clocked(t, server, "")
 	s.Set(epoch)
-	for i, text := range []string{
-		"x: 100/min", "x: 10/s burst 20 interval-refill", "x: 10/min fixed-window", "x: 20/min sliding-counter", "x: 12/min sliding-log", "x: 300/min sliding-histogram",
-	} {
-		req := testkit.Request(testkit.Plan(t, "s", text), "k", 1)
-		req.Outcomes = new(make(sluice.Outcomes, 1))
-		key := s.newCall(&req).items[0].key
-		set := client.B().Set().Key(key).Value("\xff\x1f" + strings.Repeat("what is to come ", 100*i)).Build()
-		if err := client.Do(t.Context(), set).Error(); err != nil {
+	slot := sluice.SlotRequest{Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 3, TTL: time.Second}, Key: "k", Owner: "me", Cost: 1}
+	req := testkit.Request(testkit.Plan(t, "s", "10/min"), "k", 1)
+	req.Slot = &sluice.Slot{SlotRequest: slot}
+	key := s.keyer.slots("s", "k", "slots")
+	lease := strings.Repeat("x", leaseBytes)
+	for value, want := range map[string]string{"\x02" + lease: " format 2, this program knows format 1: upgrade the program", "\x01" + lease[1:]: "cut short"} {
+		if err := client.Do(t.Context(), client.B().Set().Key(key).Value(value).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		for _, op := range []sluice.Op{sluice.OpTake, sluice.OpPeek, sluice.OpCharge} {
-			req.Op = op
-			_, err := s.Take(t.Context(), req)
-			if want := "the state has format 3, this program knows up to 2: upgrade it"; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v: got error %v, want %q", text, op, err, want)
+		_, err := s.Slot(t.Context(), slot)
+		_, err2 := s.Take(t.Context(), req)
+		_, err3 := s.ExplainSlot(t.Context(), slot)
+		for _, err := range []error{err, err2, err3} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%x: got %v, want %q", value, errors.Join(err, err2, err3), want)
 			}
+		}
+		if got, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString(); got != value {
+			t.Errorf("%x became %x, %v", value, got, err)
 		}
 	}
 }

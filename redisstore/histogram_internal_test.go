@@ -4,12 +4,8 @@
 package redisstore
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,130 +15,6 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// wasHistogram is a value that the scripts of the format before wrote (commit 9e76b65),
-// and what they said of it later: see histograms-of-before.txt.
-type wasHistogram struct {
-	limit, key string
-	now        int64
-	value      string
-	later      []struct{ after, remaining, reset int64 }
-}
-
-func histogramsOfBefore(t *testing.T) (list []wasHistogram) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "histograms-of-before.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for lines := strings.Split(strings.TrimSpace(string(data)), "\n"); len(lines) >= 5; lines = lines[5:] {
-		h := wasHistogram{limit: lines[0], key: lines[1]}
-		raw, err := hex.DecodeString(lines[3])
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.value = string(raw)
-		if h.now, err = strconv.ParseInt(lines[2], 10, 64); err != nil {
-			t.Fatal(err)
-		}
-		for text := range strings.FieldsSeq(lines[4]) {
-			h.later = append(h.later, struct{ after, remaining, reset int64 }{})
-			l := &h.later[len(h.later)-1]
-			if _, err := fmt.Sscanf(text, "%d:%d:%d", &l.after, &l.remaining, &l.reset); err != nil {
-				t.Fatal(err)
-			}
-		}
-		list = append(list, h)
-	}
-	return list
-}
-
-// TestHistogramsOfBeforeGoOn: what nodes of the format before wrote counts unit for unit
-// as long as it did, and goes on in the format of today.
-func TestHistogramsOfBeforeGoOn(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	s := clocked(t, server, "")
-	ctx := t.Context()
-	value := func(key string) string {
-		t.Helper()
-		raw, err := client.Do(ctx, client.B().Get().Key(key).Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	list := histogramsOfBefore(t)
-	if len(list) != 5 {
-		t.Fatalf("%d values, want 5", len(list))
-	}
-	for i, h := range list {
-		p := testkit.Plan(t, fmt.Sprintf("s%d", i), h.limit)
-		if err := client.Do(ctx, client.B().Set().Key(h.key).Value(h.value).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-		peek := testkit.Request(p, "k", 1)
-		peek.Op = sluice.OpPeek
-		check := func(what string, spent int64, exactly bool) {
-			t.Helper()
-			for _, l := range h.later {
-				if l.reset == 0 {
-					continue // all that was found is forgotten by then
-				}
-				s.Set(h.now + l.after)
-				d := testkit.Take(t, s.Store, peek)
-				want := max(l.remaining-spent, 0)
-				if d.Remaining > want || exactly && (d.Remaining != want || d.ResetAfter.Microseconds() != l.reset) {
-					t.Errorf("%s, %s, after %d µs: %d are left until %v, want %d, and %d µs", h.limit, what, l.after, d.Remaining, d.ResetAfter, want, l.reset)
-				}
-			}
-		}
-		check("found", 0, true)
-		if value(h.key) != h.value {
-			t.Errorf("%s: a peek has changed the value", h.limit)
-		}
-
-		s.Set(h.now)
-		left := h.later[0].remaining
-		upTo := testkit.Request(p, "k", sluice.MaxQuota)
-		upTo.Op = sluice.OpTakeUpTo
-		switch d := testkit.Take(t, s.Store, upTo); {
-		case d.Spent != left:
-			t.Errorf("%s: %d were left, want %d", h.limit, d.Spent, left)
-		case left == 0: // a reservation lies ahead, or the quota is spent
-			refund := testkit.Request(p, "k", 1)
-			refund.Op, refund.At = sluice.OpRefund, sluice.Instant(h.now)
-			if d := testkit.Take(t, s.Store, refund); d.Spent != -1 {
-				t.Fatalf("%s: refunded %+v", h.limit, d)
-			}
-			left = -1
-		}
-		again := value(h.key)
-		if !strings.HasPrefix(again, packed+headOfText(t, h.limit)) || len(again) >= len(h.value) {
-			t.Errorf("%s: %d bytes in the place of %d, %.12x…", h.limit, len(again), len(h.value), again)
-		}
-		check("written", left, false)
-	}
-}
-
-func headOfText(t *testing.T, text string) string {
-	t.Helper()
-	return string(appendHead(nil, &testkit.Plan(t, "s", text).Term(0).Limit))
-}
-
-// TestPackedIsOfHistograms: no other state has the format.
-func TestPackedIsOfHistograms(t *testing.T) {
-	var s Store
-	log := testkit.Plan(t, "s", "x: 12/min sliding-log").Term(0)
-	it := item{preparedLimit: &preparedLimit{term: log, plainHead: plainHead(log.Limit)}}
-	raw := packed + it.plainHead + "\x06\x5b\xfe\xdd\xca\x8b\x80" + strings.Repeat("\x00", 27)
-	if got, err := s.parseValue(&it, raw); err == nil {
-		t.Errorf("got %+v of %x", got, raw)
-	}
-	if got, err := s.parseValue(&it, raw[len(packed):]); err != nil {
-		t.Errorf("%+v, %v without its mark", got, err)
-	}
-}
 
 // TestHistogramInRedisIsSmall fills one of a million units.
 func TestHistogramInRedisIsSmall(t *testing.T) {

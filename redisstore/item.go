@@ -89,7 +89,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case kindBucket:
 		r := &t.Rate
 		before := r.Times(t.DelayAfter)
-		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several),
+		return appendNumbers(b, it.series.sight(t), bit(it.several),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
 			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied), t.Credit, t.CreditFor.Microseconds())
 	case kindWarm:
@@ -97,7 +97,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		return appendNumbers(b, bit(it.several), r.Num, r.Den, r.One.Micros, r.One.Rem,
 			t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem, t.Lent, t.WarmUp.Microseconds())
 	case kindInterval:
-		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned), bit(t.CountDenied))
+		return appendNumbers(b, it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned), bit(t.CountDenied))
 	case kindFixed:
 		b = appendNumbers(b, it.series.sight(t), bit(t.CountDenied))
 		switch {
@@ -110,7 +110,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case kindBlock:
 		return appendNumbers(b, t.BlockFor.Microseconds())
 	case kindCounter:
-		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
+		return appendNumbers(b, it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
 	default:
 		format := formatOf(t)
 		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)), int64(format.Bytes()), 1<<format.Low())

@@ -12,289 +12,229 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Every state begins with its head: the limit that wrote it, with all that it
-// takes to read the state under that limit again. So a store that charges a
-// limit which has been changed since finds out by comparing heads, and what the
-// old limit still counts can be read by a process that has never heard of it. A
-// head holds no name: that is in the state's key.
+// A state stands behind its head: the limit that wrote it, with all that it takes
+// to read the state under that limit again. So a store that charges a limit which
+// has been changed since finds out by comparing heads, and what the old limit still
+// counts can be read by a process that has never heard of it. A head holds no name:
+// that is in the state's key. No head is the beginning of another.
 //
-// It is a byte with the length of the rest, a byte of flags, and what the
-// flags say, in varints. The lower three bits are the algorithm.
+// It is a byte, the options if the byte says so, and numbers, all but the byte in
+// varints. The lower three bits of the byte are the algorithm.
 const (
+	headAlgorithm = 1<<3 - 1
 	headBytes     = 1 << 3 // Unit is Bytes
 	headDebt      = 1 << 4 // Debt follows
-	headBurst     = 1 << 5 // Burst follows, Strict, Whole, InitialDeficit of a fixed window follows
-	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative, Whole
-	headVariant2  = 1 << 7 // InitialDeficit follows, calendar follows, PreFilled
-	headAlgorithm = 7
-
-	// headOptions, in the place of an algorithm, is a token bucket with options, or
-	// a block, which follow as bits. Nodes that do not know them find no such
-	// algorithm, or option, and refuse the state. 7 is none, either: see value.go.
-	headOptions = 6
-
-	// headMore in place of the algorithm says that a byte with it follows, and
-	// that denials count. Nodes from before there was that refuse it; a log that
-	// counts denials is older.
-	headMore = 7
+	headBurst     = 1 << 5 // Burst follows, which is not the default
+	headOptions   = 1 << 6 // options follow
 )
 
-// The options of a token bucket, and that a limit is none but a block. Behind them
-// follow the BlockFor of a block, the WarmUp, and Credit and CreditFor.
+// The options. Those that most limits with any have are in the lower seven bits,
+// which take one byte.
 const (
-	optionNextWaits = 1 << iota
+	optionInterval = 1 << iota
+	optionConservative
+	optionOnFirst
+	optionCalendar // in the place of a window it follows
+	optionCountDenied
+	optionDelayAfter // follows, if it is not the default
+	optionStrict
+	optionDeficit // InitialDeficit follows
+	optionPreFilled
+	optionNextWaits
 	optionAligned
-	optionBlock
-	optionWarmUp
-	optionCredit
-	optionsKnown = 1<<iota - 1
+	optionWarmUp // follows
+	optionCredit // and CreditFor follow
+	optionWhole
+	optionFrom // follows the calendar
 )
 
-// optionsOf returns the options of a token bucket or a block, 0 of any other limit.
-func optionsOf(l *sluice.Limit) (options int64) {
-	if l.Algorithm == sluice.Block {
-		options |= optionBlock
-	}
-	if l.NextWaits {
-		options |= optionNextWaits
-	}
-	if l.Refill == sluice.Aligned {
-		options |= optionAligned
-	}
-	if l.WarmUp > 0 {
-		options |= optionWarmUp
-	}
-	if l.Credit > 0 {
-		options |= optionCredit
+// optionsOf returns the options of l, which is valid and filled in.
+func optionsOf(l *sluice.Limit) (options uint64) {
+	for i, set := range [...]bool{
+		l.Refill == sluice.Interval, l.Conservative, l.Anchor == sluice.OnFirst, l.Calendar != sluice.NoCalendar,
+		l.CountDenied, l.Algorithm == sluice.LeakyBucket && l.DelayAfter != 1, l.Strict, l.InitialDeficit != 0, l.PreFilled,
+		l.NextWaits, l.Refill == sluice.Aligned, l.WarmUp != 0, l.Credit != 0, l.Whole, l.From != (sluice.Moment{}),
+	} {
+		if set {
+			options |= 1 << i
+		}
 	}
 	return options
 }
 
-// appendHead appends the head of l, which is valid and filled in.
-func appendHead(b []byte, l *sluice.Limit) []byte {
-	start := len(b)
-	b = append(b, 0, 0)
-	flags := byte(l.Algorithm)
-	flag := func(set bool, f byte) bool {
-		if set {
-			flags |= f
-		}
-		return set
+// setOptions sets what is true or false of l by its options.
+func setOptions(l *sluice.Limit, options uint64) {
+	has := func(option uint64) bool { return options&option != 0 }
+	switch {
+	case has(optionInterval):
+		l.Refill = sluice.Interval
+	case has(optionAligned):
+		l.Refill = sluice.Aligned
 	}
-	number := func(n int64) { b = binary.AppendUvarint(b, uint64(n)) }
+	if has(optionOnFirst) {
+		l.Anchor = sluice.OnFirst
+	}
+	l.CountDenied, l.NextWaits = has(optionCountDenied), has(optionNextWaits)
+	l.Conservative, l.Strict, l.Whole, l.PreFilled = has(optionConservative), has(optionStrict), has(optionWhole), has(optionPreFilled)
+}
 
-	if l.CountDenied && l.Algorithm != sluice.SlidingLog {
-		flags = headMore
-		b = append(b, byte(l.Algorithm))
+// headWriter appends to a head, and headReader reads one: both see its numbers in
+// the order of [numbersOf].
+type (
+	headWriter struct{ b []byte }
+	headReader struct {
+		b   []byte
+		bad bool
 	}
-	flag(l.Unit == sluice.Bytes, headBytes)
-	number(l.Quota)
-	if l.Calendar == sluice.NoCalendar {
-		number(l.Window.Microseconds())
+	headCodec interface {
+		number(n *int64)
+		text(s *string)
 	}
-	if flag(l.Debt != 0, headDebt) {
-		number(l.Debt)
+)
+
+func (w *headWriter) number(n *int64) { w.b = binary.AppendUvarint(w.b, uint64(*n)) }
+
+func (w *headWriter) text(s *string) { w.b = append(append(w.b, byte(len(*s))), *s...) }
+
+func (r *headReader) number(n *int64) {
+	u, size := binary.Uvarint(r.b)
+	if size <= 0 || u > sluice.MaxQuota {
+		r.b, r.bad = nil, true
+		return
+	}
+	*n, r.b = int64(u), r.b[size:]
+}
+
+func (r *headReader) text(s *string) {
+	if len(r.b) == 0 || int(r.b[0]) >= len(r.b) {
+		r.b, r.bad = nil, true
+		return
+	}
+	size := 1 + int(r.b[0])
+	*s, r.b = string(r.b[1:size]), r.b[size:]
+}
+
+// numbersOf has c write or read what stands in the head of l behind its options.
+func numbersOf(c headCodec, l *sluice.Limit, first byte, options uint64) {
+	micros := func(d *time.Duration) {
+		n := d.Microseconds()
+		c.number(&n)
+		*d = time.Duration(n) * time.Microsecond // of 2^53 µs none overflows
+	}
+	c.number(&l.Quota)
+	if options&optionCalendar != 0 {
+		calendarOf(c, l, options&optionFrom != 0)
+	} else {
+		micros(&l.Window)
+	}
+	for _, f := range []struct {
+		set bool
+		n   *int64
+	}{
+		{first&headDebt != 0, &l.Debt},
+		{first&headBurst != 0, &l.Burst},
+		{options&optionDelayAfter != 0, &l.DelayAfter},
+		{options&optionDeficit != 0, &l.InitialDeficit},
+		{options&optionCredit != 0, &l.Credit},
+	} {
+		if f.set {
+			c.number(f.n)
+		}
+	}
+	if options&optionCredit != 0 {
+		micros(&l.CreditFor)
+	}
+	if options&optionWarmUp != 0 {
+		micros(&l.WarmUp)
 	}
 	switch l.Algorithm {
-	case sluice.TokenBucket:
-		if flag(l.Burst != l.WithBurst(0).Filled().Burst, headBurst) {
-			number(l.Burst)
-		}
-		flag(l.Refill == sluice.Interval, headVariant)
-		if flag(l.InitialDeficit != 0, headVariant2) {
-			number(l.InitialDeficit)
-		}
-		if options := optionsOf(l); flag(options != 0, headOptions) {
-			number(options)
-		}
-		if l.WarmUp > 0 {
-			number(l.WarmUp.Microseconds())
-		}
-		if l.Credit > 0 {
-			number(l.Credit)
-			number(l.CreditFor.Microseconds())
-		}
-	case sluice.LeakyBucket:
-		if flag(l.Burst != 1, headBurst) {
-			number(l.Burst)
-		}
-		if flag(l.DelayAfter != 1, headVariant) {
-			number(l.DelayAfter)
-		}
-	case sluice.FixedWindow:
-		flag(l.Anchor == sluice.OnFirst, headVariant)
-		// Nodes from before there were these refuse a fixed window with a Burst,
-		// and a calendar of so high a number.
-		if flag(l.InitialDeficit != 0, headBurst) {
-			number(l.InitialDeficit)
-		}
-		if flag(l.Calendar != sluice.NoCalendar, headVariant2) {
-			b = appendCalendar(b, l)
-		}
-	case sluice.SlidingLog:
-		flag(l.CountDenied, headVariant)
 	case sluice.SlidingCounter:
-		// Both flags say Whole: nodes that know only either refuse the state.
-		flag(l.Conservative || l.Whole, headVariant)
-		// No number follows: nodes from before there was Strict look for one,
-		// miss it, and refuse the state where they would decide otherwise.
-		flag(l.Strict || l.Whole, headBurst)
-		flag(l.PreFilled, headVariant2)
-		number(int64(l.SubWindows))
+		typed(c, &l.SubWindows)
 	case sluice.SlidingHistogram:
-		number(int64(l.Precision))
-	case sluice.Block: // whose number is headOptions
-		number(optionsOf(l))
-		number(l.BlockFor.Microseconds())
+		typed(c, &l.Precision)
+	case sluice.Block:
+		micros(&l.BlockFor)
+	case sluice.TokenBucket, sluice.LeakyBucket, sluice.FixedWindow, sluice.SlidingLog: // that is all
 	}
-	b[start], b[start+1] = byte(len(b)-start-1), flags
-	return b
 }
 
-// headFrom says, in the byte of a calendar, that the Moment of its windows
-// follows.
-const headFrom = 1 << 7
-
-func appendCalendar(b []byte, l *sluice.Limit) []byte {
-	first := byte(l.Calendar)<<3 | byte(l.WeekStart)
-	if m := l.From; m != (sluice.Moment{}) {
-		b = append(b, first|headFrom, byte(m.Month), byte(m.Day))
-		b = binary.AppendUvarint(b, uint64(m.Time/time.Minute))
-	} else {
-		b = append(b, first)
-	}
-	return append(b, l.Zone...)
+// typed is of a number of another type.
+func typed[T ~int | ~int64](c headCodec, p *T) {
+	n := int64(*p)
+	c.number(&n)
+	*p = T(n)
 }
 
-// parseCalendar reads what appendCalendar has written, which is not empty.
-func parseCalendar(l *sluice.Limit, b []byte) (ok bool) {
-	first := b[0]
-	l.Calendar, l.WeekStart, b = sluice.Calendar(first&^headFrom>>3), time.Weekday(first&7), b[1:]
-	if first&headFrom != 0 {
-		if len(b) < 3 {
-			return false
-		}
-		minutes, k := binary.Uvarint(b[2:])
-		if k <= 0 || minutes >= 24*60 {
-			return false
-		}
-		l.From = sluice.Moment{Month: time.Month(b[0]), Day: int(b[1]), Time: time.Duration(minutes) * time.Minute}
-		b = b[2+k:]
+// calendarOf is of the windows of a calendar, the moment at which they begin and their
+// zone.
+func calendarOf(c headCodec, l *sluice.Limit, from bool) {
+	days := int64(l.Calendar)<<3 | int64(l.WeekStart)
+	c.number(&days)
+	l.Calendar, l.WeekStart = sluice.Calendar(days>>3), time.Weekday(days&7)
+	if from {
+		minutes := l.From.Time / time.Minute
+		typed(c, &l.From.Month)
+		typed(c, &l.From.Day)
+		typed(c, &minutes)
+		l.From.Time = minutes * time.Minute
 	}
-	l.Zone = string(b)
-	return true
+	c.text(&l.Zone)
+}
+
+// appendHead appends the head of l, which is valid and filled in.
+func appendHead(b []byte, l *sluice.Limit) []byte {
+	first, options := byte(l.Algorithm), optionsOf(l)
+	for bit, set := range map[byte]bool{
+		headBytes: l.Unit == sluice.Bytes, headDebt: l.Debt != 0,
+		headBurst: l.Burst != l.WithBurst(0).Filled().Burst, headOptions: options != 0,
+	} {
+		if set {
+			first |= bit
+		}
+	}
+	w := headWriter{append(b, first)}
+	if options != 0 {
+		w.b = binary.AppendUvarint(w.b, options)
+	}
+	limit := *l
+	numbersOf(&w, &limit, first, options)
+	return w.b
 }
 
 var errHead = errors.New("the state does not begin with a limit: another program wrote this key")
 
-// parseHead returns the limit that wrote a state, under that name, and how
-// long the head is.
-func parseHead(name, state string) (*sluice.Term, int, error) {
-	if len(state) < 2 || len(state) < int(state[0])+1 || state[0] < 1 {
-		return nil, 0, errHead
+// parseHead returns the limit, without a name, in whose head state begins, and how
+// long that is.
+func parseHead(state string) (l sluice.Limit, size int, err error) {
+	if state == "" {
+		return l, 0, errHead
 	}
-	size := int(state[0]) + 1
-	flags, rest := state[1], []byte(state[2:size])
-	l := sluice.Limit{Name: name, Algorithm: sluice.Algorithm(flags & headAlgorithm)}
-	options := flags&headAlgorithm == headOptions
-	if options {
-		l.Algorithm = sluice.TokenBucket
+	first := state[0]
+	r := headReader{b: []byte(state[1:])}
+	options := int64(0)
+	if first&headOptions != 0 {
+		r.number(&options)
 	}
-	bad := false
-	if l.Algorithm == headMore {
-		if len(rest) == 0 || rest[0] >= headOptions {
-			return nil, 0, errHead
-		}
-		l.Algorithm, l.CountDenied, rest = sluice.Algorithm(rest[0]), true, rest[1:]
-	}
-	micros := func(n int64) time.Duration {
-		return time.Duration(min(n, sluice.MaxWindow.Microseconds()+1)) * time.Microsecond
-	}
-	number := func() int64 {
-		n, k := binary.Uvarint(rest)
-		if k <= 0 || n > sluice.MaxQuota {
-			bad = true
-			return 0
-		}
-		rest = rest[k:]
-		return int64(n)
-	}
-	variant, variant2 := flags&headVariant != 0, flags&headVariant2 != 0
-	calendar := l.Algorithm == sluice.FixedWindow && variant2
-	if flags&headBytes != 0 {
+	l.Algorithm = sluice.Algorithm(first & headAlgorithm)
+	if first&headBytes != 0 {
 		l.Unit = sluice.Bytes
 	}
-	l.Quota = number()
-	if !calendar {
-		l.Window = micros(number())
+	setOptions(&l, uint64(options))
+	numbersOf(&r, &l, first, uint64(options))
+	if r.bad {
+		return l, 0, errHead
 	}
-	if flags&headDebt != 0 {
-		l.Debt = number()
-	}
-	if flags&headBurst != 0 && l.Algorithm != sluice.SlidingCounter && l.Algorithm != sluice.FixedWindow {
-		l.Burst = number()
-	}
-	switch l.Algorithm {
-	case sluice.TokenBucket:
-		if variant {
-			l.Refill = sluice.Interval
-		}
-		if variant2 {
-			l.InitialDeficit = number()
-		}
-		if options {
-			set := number()
-			l.NextWaits = set&optionNextWaits != 0
-			if set&optionAligned != 0 {
-				bad = bad || variant
-				l.Refill = sluice.Aligned
-			}
-			bad = bad || set == 0 || set&^optionsKnown != 0
-			if set&optionWarmUp != 0 {
-				l.WarmUp = micros(number())
-				bad = bad || l.WarmUp == 0
-			}
-			if set&optionCredit != 0 {
-				l.Credit, l.CreditFor = number(), micros(number())
-			}
-			if set&optionBlock != 0 {
-				bad = bad || flags != headOptions || set != optionBlock
-				l.Algorithm, l.BlockFor = sluice.Block, micros(number())
-			}
-		}
-	case sluice.LeakyBucket:
-		if variant {
-			l.DelayAfter = number()
-		}
-	case sluice.FixedWindow:
-		if variant {
-			l.Anchor = sluice.OnFirst
-		}
-		if flags&headBurst != 0 {
-			l.InitialDeficit = number()
-		}
-		if calendar && len(rest) > 0 {
-			bad = bad || !parseCalendar(&l, rest)
-			rest = nil
-		}
-	case sluice.SlidingLog:
-		l.CountDenied = variant
-	case sluice.SlidingCounter:
-		rounds := flags&headBurst != 0
-		l.Conservative, l.Strict, l.Whole, l.PreFilled = variant && !rounds, rounds && !variant, variant && rounds, variant2
-		l.SubWindows = int(number())
-	case sluice.SlidingHistogram:
-		l.Precision = int(number())
-	case sluice.Block: // is found by its option
-	}
-	if bad || len(rest) > 0 {
-		return nil, 0, errHead
-	}
-	// A limit from before the two were bounded together wrote less than it may.
-	l.Debt = min(l.Debt, sluice.MaxQuota-max(l.Quota, l.Burst))
-	t, err := sluice.CompileLimit("writer", l)
+	return l, len(state) - len(r.b), nil
+}
+
+// compileHead returns the limit that has a head, under a name.
+func compileHead(name, head string, l sluice.Limit) (*sluice.Term, error) {
+	t, err := sluice.CompileLimit("writer", l.WithName(name))
 	if err != nil {
-		return nil, 0, fmt.Errorf("the limit that wrote the state: %w", err)
+		return nil, fmt.Errorf("the limit that wrote the state: %w", err)
 	}
-	return t, size, nil
+	if string(appendHead(nil, &t.Limit)) != head {
+		return nil, errHead // it has bits that say nothing of such a limit
+	}
+	return t, nil
 }

@@ -206,10 +206,10 @@ func TestOnesFaultIsNotTheOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			bad := map[int]string{2: "WRONGTYPE", 5: "too short", 6: "upgrade it", 11: "WRONGTYPE"}
+			bad := map[int]string{2: "WRONGTYPE", 5: "too short", 6: "upgrade the program", 11: "WRONGTYPE"}
 			value(2, "LPUSH", "x")
 			value(5, "SET", head+"x")
-			value(6, "SET", "\xff"+string(rune(9<<formatBits|7))+"x")
+			value(6, "SET", "\x09x")
 			value(11, "LPUSH", "x")
 			for round := range int64(3) {
 				for i, r := range takeTogether(s, reqs...) {

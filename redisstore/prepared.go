@@ -17,13 +17,12 @@ type prepared struct {
 
 // preparedLimit is one limit of a plan.
 type preparedLimit struct {
-	term      *sluice.Term
-	scope     string // of the plan
-	name      string // in which the names of its keys end
-	head      string // what its states begin with
-	plainHead string // the same in the first format
-	take      string // the numbers of the script for takes, if they are always the same
-	series    *series
+	term   *sluice.Term
+	scope  string // of the plan
+	name   string // in which the names of its keys end
+	head   string // what its values begin with
+	take   string // the numbers of the script for takes, if they are always the same
+	series *series
 }
 
 // prepared returns p, prepared.
@@ -41,7 +40,7 @@ func (s *Store) prepare(p *sluice.Plan) *prepared {
 	for i := range r.limits {
 		t := p.Term(i)
 		r.limits[i] = preparedLimit{
-			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(t), plainHead: string(appendHead(nil, &t.Limit)), series: s.series.of(t),
+			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(&t.Limit), series: s.series.of(t),
 		}
 		switch k := kindOf(t); {
 		case k == kindBucket:

@@ -12,11 +12,11 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// A lease takes 28 bytes: the owner's 17, 7 of its end and 4 of its units. An
-// owner is its length and its bytes or, if it is longer than 16 or there is a
-// secret, a mark and as much of its hash.
+// Leases stand behind a byte with the version of their format. One takes 27 bytes: the
+// owner's 16, 7 of its end and 4 of its units. An owner is its length and its bytes or,
+// if it is longer than 15 or there is a secret, a mark and as much of its hash.
 const (
-	ownerBytes  = 16
+	ownerBytes  = 15
 	ownerHashed = 0xff
 	ownerSecret = 0xfe
 	leaseBytes  = 1 + ownerBytes + 7 + 4
@@ -142,8 +142,14 @@ func endOf(s *algo.State, owner uint64) int64 {
 // parseLeases reads leases as a state in which owners are numbered, and
 // returns the number of one of them.
 func parseLeases(raw, owner string) (algo.State, uint64, error) {
-	r := reader{s: raw}
 	var s algo.State
+	if raw == "" {
+		return s, 0, nil
+	}
+	if raw[0] != version {
+		return s, 0, otherVersion(raw)
+	}
+	r := reader{s: raw[1:]}
 	mine := uint64(len(raw)) // no other's
 	for n := uint64(0); r.s != "" && !r.past; n++ {
 		if len(r.s) < leaseBytes {

@@ -92,24 +92,9 @@ func (r *reader) bool() bool { return r.int(1) == 1 }
 
 var errState = errors.New("the state is cut short or has bytes too many: another program wrote this key")
 
-// lag returns how much later than it is an idle instant is stored, in µs. Where
-// a bucket or counter starts with less, nodes of the first format keep states so
-// much longer.
-func lag(t *sluice.Term) int64 {
-	if t.InitialDeficit > 0 && t.Burst > 0 || t.PreFilled {
-		return t.Micros
-	}
-	return 0
-}
-
-// formatState appends s after the head of the limit that wrote it, t, as the
-// first format has it.
+// formatState appends what follows the head of the limit that wrote s, t.
 func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
-	idle := s.Idle
-	if idle > 0 {
-		idle += lag(t)
-	}
-	b = appendInt(appendHead(b, &t.Limit), idle)
+	b = appendInt(b, s.Idle)
 	reserved := byte(0)
 	if s.Reserved {
 		reserved = 1
@@ -154,14 +139,10 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 	return b
 }
 
-// parseState reads what follows the head of a state of t, in the first format but
-// for the bytes of a log's words.
-func parseState(t *sluice.Term, body string, size int) (algo.State, error) {
+// parseState reads what formatState has written of a state of t.
+func parseState(t *sluice.Term, body string) (algo.State, error) {
 	r := reader{s: body}
 	s := algo.State{Idle: r.int(7)}
-	if n := lag(t); n > 0 && s.Idle > 0 {
-		s.Idle = max(s.Idle-n, 1)
-	}
 	switch kindOf(t) {
 	case kindBucket:
 		s.A = r.int(remainderBytes(t))
@@ -195,7 +176,7 @@ func parseState(t *sluice.Term, body string, size int) (algo.State, error) {
 		s.Reserved = r.bool()
 		s.A, s.B = r.int(7), r.int(7)
 		s.Head, s.Len = int(r.int(4)), int(r.int(4))
-		words := int(r.int(4))
+		words, size := int(r.int(4)), formatOf(t).Bytes()
 		if words > len(r.s)/size || s.Len > words || s.Head >= max(words, 1) {
 			return algo.State{}, errState
 		}

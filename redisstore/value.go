@@ -11,60 +11,67 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/logentry"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// A key's value is, in the first format, one state behind the head of the limit
-// that wrote it. What that format cannot say begins with two bytes that nodes
-// which know no other refuse: as a head it would be one of 255 bytes, of an
-// algorithm that is none. The second byte is the format, above three bits that
-// are set.
-//
-//	0  a state as before, and of a bucket behind it since when its writer has
-//	   been the only one and when its last reservation is due; or a log in which
-//	   denials are distinguished from admitted units
-//	1  several states of a key, as the limits of one name that it is used under
-//	   count in different ways: how many, and each with its length before it
-//	2  a histogram whose entries have as many bits for an instant as they need, in
-//	   the place of 52, and where it is enough words of 7 bytes
+// A value begins with its header: a byte with the version of its format, and one
+// of flags. Then come the head of the limit that wrote it and its state.
 const (
-	extended     = "\xff\x07"
-	severalForms = "\xff\x0f"
-	packed       = "\xff\x17"
-	formatBits   = 3
-	lastFormat   = 2
+	version     = 1
+	headerBytes = 2
+
+	// flagSeveral says that there are states of several limits, as those of one name
+	// count in different ways: how many, and each with its length before it, its
+	// flags, its head and its state.
+	flagSeveral = 1 << 0
+	// flagSince says that of a bucket there are, behind the state, since when its
+	// writer has been the only one and when its last reservation is due.
+	flagSince = 1 << 1
+	// flagBeside is reserved: entries stand beside the state. No script decides on a
+	// flag that it does not know.
+	flagBeside = 1 << 2
+
+	flagsKnown = flagSeveral | flagSince
 )
 
-// markOf returns the mark of the format in which s, which t wrote, is kept: none
-// where the first has room for what it says.
-func markOf(t *sluice.Term, s *algo.State) string {
+// headOf returns what a value begins with that is a state of l alone.
+func headOf(l *sluice.Limit) string { return string(appendHead([]byte{version, 0}, l)) }
+
+// checkHeader returns why a value cannot be read.
+func checkHeader(raw string) error {
 	switch {
-	case t.Algorithm == sluice.SlidingHistogram:
-		return packed
-	case t.Burst > 0 && !s.Plain() || countsDenials(t) || t.Algorithm == sluice.SlidingLog && logentry.Refusals(s.Ring, s.Head, s.Len):
-		return extended
+	case raw[0] != version:
+		return otherVersion(raw)
+	case len(raw) < headerBytes:
+		return errState
 	}
-	return ""
+	return checkFlags(raw[1])
 }
 
-// headOf returns what a value begins with that is a state of t. Of a bucket it is
-// that of the first format.
-func headOf(t *sluice.Term) string {
-	return markOf(t, &algo.State{}) + string(appendHead(nil, &t.Limit))
+func otherVersion(raw string) error {
+	return fmt.Errorf("the value has format %d, this program knows format %d: upgrade the program, or delete the key if another one wrote it", raw[0], version)
 }
 
-// countsDenials reports whether states of t distinguish denials from admitted units.
-func countsDenials(t *sluice.Term) bool { return t.CountDenied && t.Algorithm == sluice.SlidingLog }
-
-// formatOne returns a value of one state, which t wrote.
-func formatOne(t *sluice.Term, s *algo.State) string {
-	mark := markOf(t, s)
-	b := formatState([]byte(mark), t, s)
-	if t.Burst > 0 && mark == extended {
-		b = appendInt(appendInt(b, s.Since), s.Last)
+func checkFlags(flags byte) error {
+	if flags&^flagsKnown != 0 {
+		return fmt.Errorf("the value has the flags %#x, this program knows %#x: upgrade the program", flags, flagsKnown)
 	}
-	return string(b)
+	return nil
+}
+
+// hasOtherFlags reports whether a value of this version has a flag that scripts for
+// takes do not know.
+func hasOtherFlags(raw string) bool {
+	return len(raw) >= headerBytes && raw[0] == version && raw[1]&^flagsKnown != 0
+}
+
+// appendState appends the flags, head and state of s, with By set.
+func appendState(b []byte, s *algo.State) []byte {
+	if s.By.Burst == 0 || s.Plain() {
+		return formatState(appendHead(append(b, 0), &s.By.Limit), s.By, s)
+	}
+	b = formatState(appendHead(append(b, flagSince), &s.By.Limit), s.By, s)
+	return appendInt(appendInt(b, s.Since), s.Last)
 }
 
 // formatValue returns the value of states, each with By set.
@@ -73,41 +80,43 @@ func formatValue(list []algo.State) string {
 	case 0:
 		return ""
 	case 1:
-		return formatOne(list[0].By, &list[0])
+		return string(appendState([]byte{version}, &list[0]))
 	}
-	b := append([]byte(severalForms), byte(len(list)))
+	b := []byte{version, flagSeveral, byte(len(list))}
 	for i := range list {
-		one := formatOne(list[i].By, &list[i])
+		one := appendState(nil, &list[i])
 		b = append(binary.AppendUvarint(b, uint64(len(one))), one...)
 	}
 	return string(b)
 }
 
 // parseValue returns the states of a value, each with By set.
-func (s *Store) parseValue(it *item, raw string) (list []algo.State, err error) {
-	switch {
-	case raw == "":
+func (s *Store) parseValue(it *item, raw string) ([]algo.State, error) {
+	if raw == "" {
 		return nil, nil
-	case !strings.HasPrefix(raw, severalForms):
-		state, err := s.parseOne(it, raw)
+	}
+	if err := checkHeader(raw); err != nil {
+		return nil, err
+	}
+	if raw[1]&flagSeveral == 0 {
+		state, err := s.parseOne(it, raw[1:])
 		return []algo.State{state}, err
 	}
-	rest := raw[len(severalForms):]
-	if rest == "" {
+	rest := raw[headerBytes:]
+	if raw[1] != flagSeveral || rest == "" {
 		return nil, errState
 	}
-	count := int(rest[0])
-	rest = rest[1:]
-	for range count {
+	list, rest := make([]algo.State, rest[0]), rest[1:]
+	for i := range list {
 		size, n := binary.Uvarint([]byte(rest[:min(len(rest), binary.MaxVarintLen64)]))
-		if n <= 0 || size > uint64(len(rest)-n) {
+		if n <= 0 || size == 0 || size > uint64(len(rest)-n) || rest[n]&flagSeveral != 0 {
 			return nil, errState
 		}
-		state, err := s.parseOne(it, rest[n:n+int(size)])
-		if err != nil {
+		var err error
+		if list[i], err = s.parseOne(it, rest[n:n+int(size)]); err != nil {
 			return nil, err
 		}
-		list, rest = append(list, state), rest[n+int(size):]
+		rest = rest[n+int(size):]
 	}
 	if rest != "" {
 		return nil, errState
@@ -115,63 +124,35 @@ func (s *Store) parseValue(it *item, raw string) (list []algo.State, err error) 
 	return list, nil
 }
 
-// parseOne reads a value of one state.
+// parseOne reads what appendState has written.
 func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
-	body, mark, err := cutFormat(raw)
+	flags, body, by, size := raw[0], raw[1:], it.term, len(it.head)-headerBytes
+	err := checkFlags(flags)
+	if err == nil && !strings.HasPrefix(body, it.head[headerBytes:]) {
+		by, size, err = s.writers.of(it.term.Name, body)
+	}
 	if err != nil {
 		return algo.State{}, err
 	}
-	by, size := it.term, len(it.plainHead)
-	if !strings.HasPrefix(body, it.plainHead) {
-		if by, size, err = s.writers.of(it.term.Name, body); err != nil {
-			return algo.State{}, err
-		}
-	}
-	state, err := parseMarked(by, body[size:], mark)
+	state, err := parseBody(by, flags, body[size:])
 	state.By = by
 	return state, err
 }
 
-// cutFormat returns the value without the mark of its format, and that mark.
-func cutFormat(raw string) (body, mark string, err error) {
-	if len(raw) < 2 || raw[0] != extended[0] || raw[1]&(1<<formatBits-1) != 1<<formatBits-1 {
-		return raw, "", nil
+// parseBody reads what follows the head of t.
+func parseBody(t *sluice.Term, flags byte, body string) (algo.State, error) {
+	if flags&flagSince == 0 {
+		return parseState(t, body)
 	}
-	switch format := raw[1] >> formatBits; format {
-	case 0, 2:
-		return raw[len(extended):], raw[:len(extended)], nil
-	case 1:
-		return "", "", errors.New("the state has forms within forms: another program wrote this key")
-	default:
-		return "", "", fmt.Errorf("the state has format %d, this program knows up to %d: upgrade it", format, lastFormat)
-	}
-}
-
-// parseMarked reads what follows a head, in the format that the mark says.
-func parseMarked(t *sluice.Term, body, mark string) (algo.State, error) {
 	const size = 14
-	switch histogram := t.Algorithm == sluice.SlidingHistogram; {
-	case mark == packed && histogram:
-		return parseState(t, body, formatOf(t).Bytes())
-	case mark == packed:
-		return algo.State{}, errState
-	case histogram: // as the release before wrote it
-		s, err := parseState(t, body, wholeWord)
-		algo.Repack(t, &s)
-		return s, err
-	case mark != extended || t.Burst == 0:
-		return parseState(t, body, wholeWord)
-	case len(body) < size:
+	if t.Burst == 0 || len(body) < size {
 		return algo.State{}, errState
 	}
 	tail := reader{s: body[len(body)-size:]}
-	s, err := parseState(t, body[:len(body)-size], wholeWord)
+	s, err := parseState(t, body[:len(body)-size])
 	s.Since, s.Last = tail.int(7), tail.int(7)
 	return s, err
 }
-
-// wholeWord is how many bytes the words of a log have.
-const wholeWord = 8
 
 // readOwn returns the state of the i-th limit from a value that it wrote itself,
 // or none.
@@ -180,11 +161,10 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	if raw == "" {
 		return algo.State{}, nil
 	}
-	body, mark, err := cutFormat(raw)
-	if err != nil || !strings.HasPrefix(body, it.plainHead) {
+	if err := checkHeader(raw); err != nil || !strings.HasPrefix(raw[headerBytes:], it.head[headerBytes:]) {
 		return algo.State{}, errors.Join(transport.ErrReply, err)
 	}
-	return parseMarked(it.term, body[len(it.plainHead):], mark)
+	return parseBody(it.term, raw[1], raw[len(it.head):])
 }
 
 // matters returns until when a state that t wrote says anything, in µs: until it

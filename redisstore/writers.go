@@ -22,16 +22,18 @@ type writer struct{ name, head string }
 // writersKept is how many are kept ready.
 const writersKept = 1024
 
-// of returns the limit of a name that a state begins with, and how long its head
+// of returns the limit of a name in whose head a state begins, and how long that
 // is.
 func (w *writers) of(name, state string) (*sluice.Term, int, error) {
-	if len(state) > 0 && int(state[0]) < len(state) {
-		head := state[:int(state[0])+1]
-		if t, ok := w.known.Load(writer{name, head}); ok {
-			return t.(*sluice.Term), len(head), nil
-		}
+	l, size, err := parseHead(state)
+	if err != nil {
+		return nil, 0, err
 	}
-	t, size, err := parseHead(name, state)
+	by := writer{name, state[:size]}
+	if t, ok := w.known.Load(by); ok {
+		return t.(*sluice.Term), size, nil
+	}
+	t, err := compileHead(name, by.head, l)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -39,6 +41,6 @@ func (w *writers) of(name, state string) (*sluice.Term, int, error) {
 		w.known.Clear()
 		w.count.Store(1)
 	}
-	w.known.Store(writer{name, state[:size]}, t)
+	w.known.Store(by, t)
 	return t, size, nil
 }

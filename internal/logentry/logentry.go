@@ -81,15 +81,3 @@ func (f Format) Append(words []uint64, at, units int64, denied bool) []uint64 {
 	}
 	return words
 }
-
-// Refusals reports whether units were denied in a ring of format Whole, in n words from
-// head on.
-func Refusals(ring []uint64, head, n int) bool {
-	for i := range n {
-		w := ring[(head+i)%len(ring)]
-		if w&Denied != 0 && w&1 != 0 || w&(Whole.Many()<<1|1) == 0 {
-			return true
-		}
-	}
-	return false
-}

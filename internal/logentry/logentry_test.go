@@ -46,12 +46,6 @@ func TestAppend(t *testing.T) {
 		if got := c.format.Append([]uint64{7}, c.at, c.units, c.denied); got[0] != 7 || !slices.Equal(got[1:], c.want) {
 			t.Errorf("%d bits, %d units, denied %t: %x, want %x", c.format, c.units, c.denied, got[1:], c.want)
 		}
-		if c.format == log {
-			ring := append(slices.Clone(c.want), c.format.Append(nil, 1<<51+at, 2047, false)...)
-			if got := logentry.Refusals(ring, len(c.want), len(ring)); got != c.denied {
-				t.Errorf("%d units, denied %t: refusals %t", c.units, c.denied, got)
-			}
-		}
 	}
 }
 

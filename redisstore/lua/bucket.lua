@@ -6,12 +6,12 @@
 -- last; or, where the limit has credit and its bucket is full, b what that is,
 -- negative, and idle when it lapses: see algo/credit.go.
 
-local bucket = {extended = true, load = load, save = save}
+local bucket = {balance = true, load = load, save = save}
 kinds[1] = bucket
 
 function bucket.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent, countDenied, credit, lasts =
-		unpack('>ddddddddddddddddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent, countDenied, credit, lasts =
+		unpack('>dddddddddddddddddddddddddd', s)
 	local form = size == 2 and '>I7I2' or '>I7I7'
 	if credit > 0 then
 		form = form .. 'I7'
@@ -19,7 +19,7 @@ function bucket.new(key, head, s)
 	return {
 		key = key, head = head, kind = bucket, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = queues, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several,
+		swapped = false, since = 0, last = 0, sight = sight, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
 		before = before, beforeRem = beforeRem, free = free, lent = lent, countDenied = countDenied, form = form,
 		credit = credit, lasts = lasts, remembers = horizon - MAXWAIT,

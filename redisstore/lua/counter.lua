@@ -8,7 +8,7 @@ local counter = {}
 kinds[4] = counter
 
 function counter.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, size, n, conservative, strict, countDenied = unpack('>dddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, sight, size, n, conservative, strict, countDenied = unpack('>ddddddddddddd', s)
 	local c = {}
 	for k = 0, n do
 		c[k] = 0
@@ -16,7 +16,7 @@ function counter.new(key, head, s)
 	return {
 		key = key, head = head, kind = counter, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, sub = size, n = n, conservative = conservative, strict = strict, countDenied = countDenied, c = c,
+		swapped = false, since = 0, last = 0, sight = sight, sub = size, n = n, conservative = conservative, strict = strict, countDenied = countDenied, c = c,
 		clear = counter.clear,
 	}
 end
@@ -31,9 +31,6 @@ function counter.load(it, raw, pos)
 	local flags
 	it.idle, flags = unpack('>I7B', raw, pos)
 	it.reserved = flags == 1
-	if it.lag > 0 then
-		it.idle = max(it.idle - it.lag, 1)
-	end
 	pos = pos + 8
 	for k = 0, it.n do
 		it.c[k] = unpack('>I7', raw, pos)
@@ -43,7 +40,7 @@ function counter.load(it, raw, pos)
 end
 
 function counter.save(it)
-	local parts = {it.head, pack('>I7B', it.idle + it.lag, it.reserved and 1 or 0)}
+	local parts = {it.head, pack('>I7B', it.idle, it.reserved and 1 or 0)}
 	for k = 0, it.n do
 		parts[k + 3] = pack('>I7', it.c[k])
 	end

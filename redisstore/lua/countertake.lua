@@ -11,7 +11,7 @@ do
 --</one>
 	local unpack, call, floor = struct.unpack, redis.call, math.floor
 	local args, head, costs = ARGV[1], ARGV[2], ARGV[3]
-	local quota, horizon, lag, sight, size, n, conservative, strict, countDenied = unpack('>ddddddddd', args, 41)
+	local quota, horizon, sight, size, n, conservative, strict, countDenied = unpack('>dddddddd', args, 41)
 	local clock, now, cost, time = 0, 0, 1, nil
 	if costs then
 		clock, now, cost = unpack('>ddd', costs)
@@ -36,9 +36,6 @@ do
 	if usual and raw ~= '' then
 		if #raw == #head + 22 and string.sub(raw, 1, #head) == head then
 			idle, flags, newer, older = unpack('>I7BI7I7', raw, #head + 1)
-			if lag > 0 then
-				idle = math.max(idle - lag, 1)
-			end
 		else
 			usual = false
 		end
@@ -82,7 +79,7 @@ do
 		if usual then
 			if fits and cost > 0 then
 				idle = first + 2 * size
-				local state = head .. struct.pack('>I7BI7I7', idle + lag, 0, newer + cost, older)
+				local state = head .. struct.pack('>I7BI7I7', idle, 0, newer + cost, older)
 				if first == kept then
 					call('SET', key, state, 'KEEPTTL') -- it ends when it did
 				else

@@ -50,22 +50,17 @@ local function set(it, value)
 	call('SET', it.key, value, how, ttl(it))
 end
 
+-- own reports whether this limit wrote a value, whose head begins with the version of
+-- the format and flags: none, or 2 of a balance. See value.go.
+local function own(it, raw)
+	local n = #it.head
+	return sub(raw, 1, n) == it.head or it.kind.balance and sub(raw, 1, 2) == '\1\2' and sub(raw, 3, n) == sub(it.head, 3)
+end
+
 --<more>
 -- matters reports whether the state says anything.
 local function matters(it)
 	return it.idle > now or it.since > 0 and it.since + it.horizon - MAXWAIT > now
-end
-
--- own returns where the state begins in a value that this limit wrote, nil of
--- any other.
-local function own(it, raw)
-	local n = #it.head
-	if sub(raw, 1, n) == it.head then
-		return n + 1
-	end
-	if it.kind.extended and sub(raw, 1, 2) == '\255\7' and sub(raw, 3, n + 2) == it.head then
-		return n + 3
-	end
 end
 
 -- ready brings the state to now. Where receipts of other limits may be about, a

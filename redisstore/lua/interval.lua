@@ -4,15 +4,15 @@
 -- See algo/interval.go, of which this is what a limit does with a balance that
 -- it wrote itself. State: idle, a the units missing, since.
 
-local interval = {extended = true, load = load, save = save}
+local interval = {balance = true, load = load, save = save}
 kinds[2] = interval
 
 function interval.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, lent, aligned, countDenied = unpack('>ddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, sight, several, lent, aligned, countDenied = unpack('>dddddddddddd', s)
 	return {
 		key = key, head = head, kind = interval, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, lent = lent, aligned = aligned, countDenied = countDenied, form = '>I7I7',
+		swapped = false, since = 0, last = 0, sight = sight, several = several, lent = lent, aligned = aligned, countDenied = countDenied, form = '>I7I7',
 	}
 end
 

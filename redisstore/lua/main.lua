@@ -33,9 +33,10 @@ local limits = #KEYS
 -- owner. The leases as they were found are the last of the reply.
 limits = limits - 1
 local life, cap, units, longest = unpack('>dddd', ARGV[#ARGV - 1])
-local slot, granted = holders(KEYS[#KEYS], ARGV[#ARGV], now, life, longest), false
+local granted = false
+local slot, err = holders(KEYS[#KEYS], ARGV[#ARGV], now, life, longest)
 if not slot then
-	return redis.error_reply(CUT)
+	return err
 end
 if not slot.mine and slot.held + units > cap then
 	keep(slot, mode == 1)
@@ -62,9 +63,8 @@ for i = 1, limits do
 		if undo and raw == ARGV[swaps + 2 * i - 2] then
 			it.swapped, it.written, raw = true, true, ARGV[swaps + 2 * i - 1]
 		end
-		local pos = own(it, raw)
-		if pos then
-			k.load(it, raw, pos)
+		if raw ~= '' and own(it, raw) then
+			k.load(it, raw, #it.head + 1)
 			if it.a > MOST then
 				return {3, reply[2]}
 			end

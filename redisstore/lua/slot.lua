@@ -1,10 +1,8 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The holders of the slots of one key: see algo/slots.go. A value has, for each holder, 17
--- bytes of owner, the end of its lease and its units.
-
-local CUT = 'ERR sluice: the leases are cut short: another program wrote this key'
+-- The holders of the slots of one key: see algo/slots.go. A value has the version of its
+-- format and, for each holder, 16 bytes of owner, the end of its lease and its units.
 
 local function drop(h, i)
 	local list = h.list
@@ -14,16 +12,20 @@ local function drop(h, i)
 	h.written = true
 end
 
--- holders reads the holders of slots now, nil if that cannot be read. mine is the
--- place of the owner me.
+-- holders reads the holders of slots now, nil and an error if that cannot be read. mine
+-- is the place of the owner me.
 local function holders(key, me, now, life, longest)
 	local raw = redis.call('GET', key) or ''
-	if #raw % 28 ~= 0 then
-		return nil
+	local version = string.byte(raw) or 1
+	if version ~= 1 then
+		return nil, redis.error_reply('ERR sluice: the leases have format ' .. version .. ', this program knows format 1: upgrade the program, or delete the key if another one wrote it')
+	end
+	if raw ~= '' and #raw % 27 ~= 1 then
+		return nil, redis.error_reply('ERR sluice: the leases are cut short: another program wrote this key')
 	end
 	local list, held = {}, 0
-	for pos = 1, #raw, 28 do
-		local owner, stop, units = struct.unpack('>c17I7I4', raw, pos)
+	for pos = 2, #raw, 27 do
+		local owner, stop, units = struct.unpack('>c16I7I4', raw, pos)
 		list[#list + 1] = {owner, stop, units}
 		held = held + units
 	end
@@ -70,9 +72,9 @@ local function keep(h, test)
 		end
 		return
 	end
-	local parts, last = {}, 0
+	local parts, last = {'\1'}, 0
 	for i, e in ipairs(h.list) do
-		parts[i] = struct.pack('>c17I7I4', e[1], e[2], e[3])
+		parts[i + 1] = struct.pack('>c16I7I4', e[1], e[2], e[3])
 		last = math.max(last, e[2])
 	end
 	if test then

@@ -17,9 +17,9 @@ if mode == 0 then
 	time = redis.call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
-local h = holders(KEYS[1], ARGV[2], math.min(now, LATEST), life, longest)
+local h, err = holders(KEYS[1], ARGV[2], math.min(now, LATEST), life, longest)
 if not h then
-	return redis.error_reply(CUT)
+	return err
 end
 if op == RELEASE then
 	if h.mine then

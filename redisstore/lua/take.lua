@@ -6,7 +6,7 @@
 --
 -- KEYS     the state's key or, in the form for several takes with the same
 --          arguments, the keys of as many states
--- ARGV[1]  the limit that writes the state, as it stands at the head of it
+-- ARGV[1]  what the value begins with: version, flags, and the limit that writes it
 -- ARGV[2]  numbers: horizon, den, a unit's span, Burst units' span, num, the
 --          span of all debt; then how many takes of which cost, one pair after
 --          the other, or nothing for one take of a unit
@@ -46,15 +46,13 @@ local raw = call('GET', key)
 local ahead, aheadRem, written, since, last = 0, 0, false, 0, 0
 local stepped = false
 if raw then
-	local pos = #head + 1
 	if string.sub(raw, 1, #head) ~= head then
-		if string.sub(raw, 1, 2) ~= '\255\7' or string.sub(raw, 3, #head + 2) ~= head then
+		if string.sub(raw, 1, 2) ~= '\1\2' or string.sub(raw, 3, #head) ~= string.sub(head, 3) then
 			return '!' .. time[1] .. ' ' .. time[2] .. ' ' .. raw
 		end
-		pos = #head + 3
 		since, last = unpack('>I7I7', raw, #raw - 13)
 	end
-	ahead, aheadRem = unpack(form, raw, pos)
+	ahead, aheadRem = unpack(form, raw, #head + 1)
 	ahead = ahead - now
 	if ahead <= 0 then
 		ahead, aheadRem, written, last = 0, 0, true, 0
@@ -149,7 +147,7 @@ if written or spent then
 		end
 		local state = head .. struct.pack(form, idle, aheadRem)
 		if extended then
-			state = '\255\7' .. state .. struct.pack('>I7I7', since, last)
+			state = '\1\2' .. string.sub(state, 3) .. struct.pack('>I7I7', since, last)
 		end
 		-- A format is quicker than Redis' own way with numbers.
 		call('SET', key, state, 'PX', string.format('%d', ends / 1000 + grace))

@@ -34,14 +34,10 @@ local raw = k.read and k.read(it) or call('GET', it.key) or ''
 reply[3] = raw
 if raw ~= '' then
 	it.exists = true
-	local pos = #it.head + 1
-	if sub(raw, 1, #it.head) ~= it.head then
-		pos = pos + 2
-		if not k.extended or sub(raw, 1, 2) ~= '\255\7' or sub(raw, 3, pos - 1) ~= it.head then
-			return {2, reply[2], k.read and call('GET', it.key) or raw}
-		end
+	if not own(it, raw) then
+		return {2, reply[2], k.read and call('GET', it.key) or raw}
 	end
-	k.load(it, raw, pos)
+	k.load(it, raw, #it.head + 1)
 	if it.a > MOST then
 		return {3, reply[2]}
 	end

@@ -5,7 +5,7 @@
 -- wrote itself: a bucket without the b that stands behind what is owed. State: idle,
 -- a, b, since and last.
 
-local warm = {extended = true, instant = bucket.instant}
+local warm = {balance = true, instant = bucket.instant}
 kinds[7] = warm
 
 function warm.new(key, head, s)
@@ -22,17 +22,11 @@ end
 
 function warm.load(it, raw, pos)
 	it.idle, it.a, it.b = unpack('>I7I7I7', raw, pos)
-	if pos > #it.head + 1 then
-		it.since, it.last = unpack('>I7I7', raw, #raw - 13)
-	end
+	loadSince(it, raw)
 end
 
 function warm.save(it)
-	local value = it.head .. pack('>I7I7I7', it.idle, it.a, it.b)
-	if it.since > 0 or it.last > 0 then
-		value = '\255\7' .. value .. pack('>I7I7', it.since, it.last)
-	end
-	set(it, value)
+	saveBalance(it, pack('>I7I7I7', it.idle, it.a, it.b))
 end
 
 -- unwarmed calls what a bucket does, on what it would keep of the state.
