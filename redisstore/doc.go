@@ -52,9 +52,8 @@
 //
 // A process that has met several limits of a scope and name, as when plans or
 // overrides differ in quota, writes with each new balance since when it is, so
-// that receipts of the others give nothing back of it. It does so in a format
-// that is not the first: see Formats. Two limits of one request have met before
-// any of its keys is decided, also where these are in several slots. A receipt of
+// that receipts of the others give nothing back of it. Two limits of one request have
+// met before any of its keys is decided, also where these are in several slots. A receipt of
 // a limit that another process has replaced gives nothing back either, as long as
 // it names its own limit.
 //
@@ -109,29 +108,24 @@
 // format. A key expires a second after its state is idle, and a
 // state that is so at once is deleted at once.
 //
-// # Formats
+// # Format
 //
-// A value of the first format begins with the limit that wrote it. It has no room
-// for all that there is to say: since when a balance is, when its last reservation
-// is due, states of several forms, and denials in a log that counts them. Then
-// the value begins with a byte 255 and one that names its format, 0 or 1. All
-// else is in the first format, byte for byte as nodes wrote it that know no other,
-// so that these share the budgets of limits that are not changed. The head of a
-// limit that those nodes do not know, such as a bucket that counts denials, is one
-// that they refuse.
+// A value is
 //
-// Nodes that know the first format only refuse the others with an error. And where
-// they meet the state of another limit they carry it over by a rule of their own,
-// rounded up to whole units, which may starve a key whose limit they use in turn
-// with the new one. So upgrade all nodes first, and change limits then. Until all
-// are upgraded, refusals are to be expected where limits count denials, where one
-// scope and name has several limits, and for buckets in which units are reserved.
-// Formats later than 1 are refused with an error that says so.
+//	version, flags, head, state
+//
+// The version is a byte, 1; the flags are one, too. The head is the limit that wrote
+// the state, so that nodes whose configurations differ read each other's states. By
+// flags a value holds states of several limits, each behind its own flags and head,
+// or says of a bucket since when its balance is and when its last reservation is due.
+// A Store decides on no value of another version, nor with a flag that it does not know:
+// it returns an error that says what it has found, and changes nothing. Leases of slots
+// begin with the version, too.
 //
 // With a user's key of 16 bytes a token bucket, leaky bucket or fixed window
 // takes 120 bytes as MEMORY USAGE reports, a sliding counter up to 152, and a full
-// sliding log of 100 units about 950. What a bucket says beyond the first format
-// takes 16 bytes more, for as long as its burst and debt take to come back.
+// sliding log of 100 units about 950. What a bucket says by its flag takes 14 bytes
+// more, for as long as its burst and debt take to come back.
 //
 // # What the server can lose
 //

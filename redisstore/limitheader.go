@@ -78,54 +78,51 @@ func setOptions(l *sluice.Limit, options uint64) {
 	l.Conservative, l.Strict, l.Whole, l.PreFilled = has(optionConservative), has(optionStrict), has(optionWhole), has(optionPreFilled)
 }
 
-// headWriter appends to a head, and headReader reads one: both see its numbers in
-// the order of [numbersOf].
-type (
-	headWriter struct{ b []byte }
-	headReader struct {
-		b   []byte
-		bad bool
+// head is the bytes of a head that are written so far, or are left to be read.
+type head struct {
+	b            []byte
+	reading, bad bool
+}
+
+func (h *head) number(n *int64) {
+	if !h.reading {
+		h.b = binary.AppendUvarint(h.b, uint64(*n))
+		return
 	}
-	headCodec interface {
-		number(n *int64)
-		text(s *string)
-	}
-)
-
-func (w *headWriter) number(n *int64) { w.b = binary.AppendUvarint(w.b, uint64(*n)) }
-
-func (w *headWriter) text(s *string) { w.b = append(append(w.b, byte(len(*s))), *s...) }
-
-func (r *headReader) number(n *int64) {
-	u, size := binary.Uvarint(r.b)
+	u, size := binary.Uvarint(h.b)
 	if size <= 0 || u > sluice.MaxQuota {
-		r.b, r.bad = nil, true
+		h.b, h.bad = nil, true
 		return
 	}
-	*n, r.b = int64(u), r.b[size:]
+	*n, h.b = int64(u), h.b[size:]
 }
 
-func (r *headReader) text(s *string) {
-	if len(r.b) == 0 || int(r.b[0]) >= len(r.b) {
-		r.b, r.bad = nil, true
+func (h *head) text(s *string) {
+	n := int64(len(*s))
+	h.number(&n)
+	if !h.reading {
+		h.b = append(h.b, *s...)
 		return
 	}
-	size := 1 + int(r.b[0])
-	*s, r.b = string(r.b[1:size]), r.b[size:]
+	if n > int64(len(h.b)) {
+		n, h.bad = 0, true
+	}
+	*s, h.b = string(h.b[:n]), h.b[n:]
 }
 
-// numbersOf has c write or read what stands in the head of l behind its options.
-func numbersOf(c headCodec, l *sluice.Limit, first byte, options uint64) {
-	micros := func(d *time.Duration) {
-		n := d.Microseconds()
-		c.number(&n)
-		*d = time.Duration(n) * time.Microsecond // of 2^53 µs none overflows
-	}
-	c.number(&l.Quota)
+func (h *head) micros(d *time.Duration) {
+	n := d.Microseconds()
+	h.number(&n)
+	*d = time.Duration(n) * time.Microsecond // of 2^53 µs none overflows
+}
+
+// limit writes or reads what stands behind the options of l.
+func (h *head) limit(l *sluice.Limit, first byte, options uint64) {
+	h.number(&l.Quota)
 	if options&optionCalendar != 0 {
-		calendarOf(c, l, options&optionFrom != 0)
+		h.calendar(l, options&optionFrom != 0)
 	} else {
-		micros(&l.Window)
+		h.micros(&l.Window)
 	}
 	for _, f := range []struct {
 		set bool
@@ -138,67 +135,64 @@ func numbersOf(c headCodec, l *sluice.Limit, first byte, options uint64) {
 		{options&optionCredit != 0, &l.Credit},
 	} {
 		if f.set {
-			c.number(f.n)
+			h.number(f.n)
 		}
 	}
 	if options&optionCredit != 0 {
-		micros(&l.CreditFor)
+		h.micros(&l.CreditFor)
 	}
 	if options&optionWarmUp != 0 {
-		micros(&l.WarmUp)
+		h.micros(&l.WarmUp)
 	}
 	switch l.Algorithm {
 	case sluice.SlidingCounter:
-		typed(c, &l.SubWindows)
+		typed(h, &l.SubWindows)
 	case sluice.SlidingHistogram:
-		typed(c, &l.Precision)
+		typed(h, &l.Precision)
 	case sluice.Block:
-		micros(&l.BlockFor)
+		h.micros(&l.BlockFor)
 	case sluice.TokenBucket, sluice.LeakyBucket, sluice.FixedWindow, sluice.SlidingLog: // that is all
 	}
 }
 
 // typed is of a number of another type.
-func typed[T ~int | ~int64](c headCodec, p *T) {
+func typed[T ~int | ~int64](h *head, p *T) {
 	n := int64(*p)
-	c.number(&n)
+	h.number(&n)
 	*p = T(n)
 }
 
-// calendarOf is of the windows of a calendar, the moment at which they begin and their
-// zone.
-func calendarOf(c headCodec, l *sluice.Limit, from bool) {
+// calendar writes or reads the windows of a calendar, the moment at which they begin and
+// their zone.
+func (h *head) calendar(l *sluice.Limit, from bool) {
 	days := int64(l.Calendar)<<3 | int64(l.WeekStart)
-	c.number(&days)
+	h.number(&days)
 	l.Calendar, l.WeekStart = sluice.Calendar(days>>3), time.Weekday(days&7)
 	if from {
 		minutes := l.From.Time / time.Minute
-		typed(c, &l.From.Month)
-		typed(c, &l.From.Day)
-		typed(c, &minutes)
+		typed(h, &l.From.Month)
+		typed(h, &l.From.Day)
+		typed(h, &minutes)
 		l.From.Time = minutes * time.Minute
 	}
-	c.text(&l.Zone)
+	h.text(&l.Zone)
 }
 
 // appendHead appends the head of l, which is valid and filled in.
 func appendHead(b []byte, l *sluice.Limit) []byte {
 	first, options := byte(l.Algorithm), optionsOf(l)
-	for bit, set := range map[byte]bool{
-		headBytes: l.Unit == sluice.Bytes, headDebt: l.Debt != 0,
-		headBurst: l.Burst != l.WithBurst(0).Filled().Burst, headOptions: options != 0,
-	} {
+	for i, set := range [...]bool{l.Unit == sluice.Bytes, l.Debt != 0, l.Burst != l.WithBurst(0).Filled().Burst, options != 0} {
 		if set {
-			first |= bit
+			first |= headBytes << i
 		}
 	}
-	w := headWriter{append(b, first)}
+	h := head{b: append(b, first)}
 	if options != 0 {
-		w.b = binary.AppendUvarint(w.b, options)
+		h.b = binary.AppendUvarint(h.b, options)
 	}
 	limit := *l
-	numbersOf(&w, &limit, first, options)
-	return w.b
+	h.limit(&limit, first, options)
+	return h.b
 }
 
 var errHead = errors.New("the state does not begin with a limit: another program wrote this key")
@@ -210,21 +204,22 @@ func parseHead(state string) (l sluice.Limit, size int, err error) {
 		return l, 0, errHead
 	}
 	first := state[0]
-	r := headReader{b: []byte(state[1:])}
+	all := []byte(state[1:min(len(state), 256)]) // no head is longer
+	h := head{b: all, reading: true}
 	options := int64(0)
 	if first&headOptions != 0 {
-		r.number(&options)
+		h.number(&options)
 	}
 	l.Algorithm = sluice.Algorithm(first & headAlgorithm)
 	if first&headBytes != 0 {
 		l.Unit = sluice.Bytes
 	}
 	setOptions(&l, uint64(options))
-	numbersOf(&r, &l, first, uint64(options))
-	if r.bad {
+	h.limit(&l, first, uint64(options))
+	if h.bad {
 		return l, 0, errHead
 	}
-	return l, len(state) - len(r.b), nil
+	return l, 1 + len(all) - len(h.b), nil
 }
 
 // compileHead returns the limit that has a head, under a name.
