@@ -83,7 +83,7 @@ func termOf(t testing.TB, limit string) *sluice.Term {
 func TestOtherFormatsAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
-	s := clocked(t, server, "")
+	s := clocked(t, server, t.Name())
 	s.Set(epoch)
 	for _, text := range []string{
 		"x: 100/min", "x: 10/min count-denied", "x: 2/s warm-up 4s", "x: 10/s burst 20 interval-refill", "x: 10/min fixed-window",
@@ -105,6 +105,9 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			"\x01":                     errState.Error(),
 			"\x01\x00":                 errHead.Error(),
 			"\x01\x01\x01\x02\x04\x00": "the value has the flags 0x4, ",
+			"\x01\x01":                 errState.Error(),
+			"\x01\x03\x01":             errState.Error(),
+			"\x01\x01\x01\x02\x01\x00": errState.Error(), // several within several
 		} {
 			if err := client.Do(t.Context(), client.B().Set().Key(it.key).Value(value).Build()).Error(); err != nil {
 				t.Fatal(err)
@@ -138,7 +141,7 @@ func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
 	client := server.Client(t)
 	for _, text := range append(shared, "10/min sliding-log", "30/min sliding-counter sub-windows 5", "10/s interval-refill") {
 		s := bare(client)
-		req := testkit.Request(testkit.Plan(t, text, text), "k", 1)
+		req := testkit.Request(testkit.Plan(t, t.Name()+text, text), "k", 1)
 		c := s.newCall(&req)
 		c.ask(&req)
 		for _, flag := range []byte{0, flagBeside} {
@@ -157,7 +160,7 @@ func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
 func TestOtherLeasesAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
-	s := clocked(t, server, "")
+	s := clocked(t, server, t.Name())
 	s.Set(epoch)
 	slot := sluice.SlotRequest{Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 3, TTL: time.Second}, Key: "k", Owner: "me", Cost: 1}
 	req := testkit.Request(testkit.Plan(t, "s", "10/min"), "k", 1)

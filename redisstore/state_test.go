@@ -63,8 +63,8 @@ func TestOtherHeadsAreRefused(t *testing.T) {
 	}
 }
 
-// TestWarmUpsOfAnotherLengthAreRefused: no more of a warm-up is used than there is.
-func TestWarmUpsOfAnotherLengthAreRefused(t *testing.T) {
+// TestUsedWarmUps: no more of a warm-up is used than there is.
+func TestUsedWarmUps(t *testing.T) {
 	warm := termOf(t, "x: 2/s warm-up 4s")
 	for _, used := range []int64{0, 4_000_001} {
 		raw := formatState(nil, warm, &algo.State{Idle: epoch, B: used})
