@@ -96,9 +96,6 @@ func (p *place) mark() {
 	for r := range p.ranks {
 		p.shard.mark(p.sizes[r], p.rank(r))
 	}
-	if p.old != 0 {
-		p.shard.mark(p.oldSize, p.old)
-	}
 }
 
 // mark makes the state of id, in a slot, one of class denied, if it is not kept.

@@ -193,7 +193,7 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held
 			p := &places[k]
 			p.shard, p.scope, p.term, p.hash, p.empty = s.shards[s.part(hashes[i])].Load(), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
-			p.version, p.class, p.word, p.ranks, p.old = nil, used, 0, 0, 0
+			p.version, p.class, p.word, p.ranks = nil, used, 0, 0
 			p.load(it, now)
 			k++
 		}

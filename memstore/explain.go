@@ -105,9 +105,6 @@ func (l *look) load(it *algo.Item) {
 	if len(states) == 0 {
 		states = l.slots(ser)
 	}
-	if len(states) == 0 && l.now < ser.legacyUntil {
-		states = l.legacy(ser)
-	}
 	it.Pick(states)
 	alone := ser.count.Load()+l.others <= 1 && l.now >= ser.owing.Load()
 	if t.Burst > 0 && it.State.Zero() && !alone {
@@ -117,13 +114,10 @@ func (l *look) load(it *algo.Item) {
 
 // words reads the word of the series.
 func (l *look) words(ser *series) []algo.State {
-	if w := ser.words.Load(); w != nil {
-		return l.word(w)
+	v := ser.words.Load()
+	if v == nil {
+		return nil
 	}
-	return nil
-}
-
-func (l *look) word(v *version) []algo.State {
 	a := l.shard.words.array.Load()
 	if a == nil {
 		return nil
@@ -156,28 +150,6 @@ func (l *look) slots(ser *series) (states []algo.State) {
 		}
 	}
 	return states
-}
-
-// legacy reads a state that an older snapshot held.
-func (l *look) legacy(ser *series) []algo.State {
-	for _, v := range ser.legacy {
-		size := sizeOfForm(v.term)
-		if size == sizeWord {
-			if states := l.word(v); states != nil {
-				return states
-			}
-		}
-		t := &l.shard.tables[max(size, sizeFixed)]
-		if i := l.shard.find(t, l.wordOf(v.term.ID), l.now); i >= 0 {
-			var s algo.State
-			l.shard.read(t, i, &s)
-			if s.By = v.term; v.term.InitialDeficit > 0 || v.term.PreFilled {
-				s.Idle -= v.term.Micros
-			}
-			return []algo.State{s}
-		}
-	}
-	return nil
 }
 
 // ExplainSlot is of [sluice.ExplainStore].

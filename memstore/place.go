@@ -30,8 +30,6 @@ type place struct {
 	owner   uint64   // the ID of the limit that wrote it
 	ranks   int      // how many slots were found
 	sizes   [bounds.MaxForms]stateSize
-	old     uint64 // the identity of what an older snapshot held, 0 if it is not that
-	oldSize stateSize
 }
 
 // rank returns the identity of the slot of a rank.
@@ -113,9 +111,6 @@ func (p *place) loadAll(it *algo.Item, now int64) {
 	if ser.sizes.Load() != 0 && p.word == 0 {
 		states = p.loadSlots(states, now)
 	}
-	if len(states) == 0 && now < ser.legacyUntil {
-		states = p.loadLegacy(states, ser, now)
-	}
 	it.Pick(states)
 	if it.Term.Burst > 0 && it.State.Zero() && !ser.alone(now) {
 		it.State.Since = now // receipts of other limits are not of this balance
@@ -194,15 +189,8 @@ func (p *place) store(it *algo.Item, now int64, keep pins) {
 		if id := v.term.ID; p.word != 0 && p.owner != id {
 			p.shard.forgetWord(p.wordOf(p.owner))
 		}
-		if p.old != 0 {
-			p.shard.forget(p.oldSize, p.old)
-		}
 		p.shard.storeWord(p.wordOf(v.term.ID), now, s, p.class, keep)
 		return
-	}
-	if p.old != 0 {
-		s.Ring = slices.Clone(s.Ring)
-		p.forgetAll()
 	}
 	if p.word != 0 {
 		p.shard.forgetWord(p.wordOf(p.owner))
@@ -265,33 +253,4 @@ func (p *place) forgetAll() {
 	for r := range p.ranks {
 		p.shard.forget(p.sizes[r], p.rank(r))
 	}
-	if p.old != 0 {
-		p.shard.forget(p.oldSize, p.old)
-	}
-}
-
-// loadLegacy reads a state that an older snapshot held, under the identity of
-// its own limit.
-func (p *place) loadLegacy(states []algo.State, ser *series, now int64) []algo.State {
-	for _, v := range ser.legacy {
-		var s algo.State
-		if sizeOfForm(v.term) == sizeWord {
-			if p.loadWord(v.term, now, &s) {
-				s.By = v.term
-				return append(states, s)
-			}
-		}
-		t := &p.shard.tables[max(sizeOfForm(v.term), sizeFixed)] // where windows were not words
-		if i := p.shard.find(t, p.wordOf(v.term.ID), now); i >= 0 {
-			p.shard.read(t, i, &s)
-			if v.term.InitialDeficit > 0 || v.term.PreFilled {
-				s.Idle -= v.term.Micros // these were kept for a window longer
-			}
-			algo.Repack(v.term, &s)
-			s.By, p.class = v.term, t.class(i)
-			p.old, p.oldSize = p.wordOf(v.term.ID), t.size
-			return append(states, s)
-		}
-	}
-	return states
 }

@@ -61,10 +61,6 @@ type series struct {
 	owing atomic.Int64
 	// sizes has a bit for each size of slot that its states have had.
 	sizes atomic.Uint32
-	// legacy are the limits that an older snapshot held states of, each under
-	// an identity of its own, which are gone at legacyUntil.
-	legacy      []*version
-	legacyUntil int64
 }
 
 // alone reports whether no other limit of the series can have used a key.

@@ -52,7 +52,6 @@ type snapshotReader struct {
 	one [8]byte
 
 	now      int64
-	version  byte                // of the snapshot
 	versions map[uint64]*version // by the index that they had
 }
 
@@ -102,9 +101,8 @@ func (rr *snapshotReader) snapshot(s *Store) error {
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
 		return fmt.Errorf("not a snapshot: it starts with %q, not %q", head[:len(snapshotMagic)], snapshotMagic)
 	}
-	rr.version = head[len(snapshotMagic)]
-	if rr.version < versionOne || rr.version > snapshotVersion {
-		return fmt.Errorf("version %d; this program reads versions %d to %d: a newer one has written it", rr.version, versionOne, snapshotVersion)
+	if version := head[len(snapshotMagic)]; version != snapshotVersion {
+		return fmt.Errorf("the snapshot has version %d, and this program reads version %d: restore it with the release that wrote it", version, snapshotVersion)
 	}
 	for i := range s.secret {
 		word, err := rr.word()
@@ -170,9 +168,6 @@ func (rr *snapshotReader) entry(s *Store) (state bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if rr.version == versionOne {
-		return true, rr.stateOne(s, kind)
-	}
 	if kind == entryLimit {
 		return false, rr.limit(s)
 	}
@@ -212,9 +207,6 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 	if size == sizeRing {
 		if err := rr.ring(&state); err != nil {
 			return err
-		}
-		if rr.version == versionTwo && v != nil {
-			algo.Repack(v.term, &state)
 		}
 	}
 	if size != sizeWord && v != nil {
@@ -276,12 +268,6 @@ func (rr *snapshotReader) limits(s *Store) error {
 		return err
 	}
 	for range n {
-		if rr.version == versionOne {
-			if err := rr.limitOne(s); err != nil {
-				return err
-			}
-			continue
-		}
 		kind, err := rr.ReadByte()
 		if err != nil {
 			return err
@@ -350,7 +336,7 @@ func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err 
 	if t, err = sluice.CompileLimit(texts[0], limit); err != nil {
 		return "", nil, 0, err
 	}
-	if t.ID != id && rr.version > versionOne {
+	if t.ID != id {
 		return "", nil, 0, fmt.Errorf("the limit %q has the ID %016x, not %016x: it was written by another version", texts[1], t.ID, id)
 	}
 	return texts[0], t, used, nil

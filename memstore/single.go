@@ -68,7 +68,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 // elsewhere, or receipts of other limits count.
 func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64, pair int, now int64, d *sluice.Decision) bool {
 	v := s.registry.enter(req.Plan.Scope(), t, now)
-	if ser := v.series; ser.words.Load() != nil || now < ser.legacyUntil || t.Burst > 0 && !ser.alone(now) {
+	if ser := v.series; ser.words.Load() != nil || t.Burst > 0 && !ser.alone(now) {
 		return false
 	}
 	var state algo.State

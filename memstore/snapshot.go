@@ -29,9 +29,7 @@ import (
 // limits at the end are those that no slot names.
 const (
 	snapshotMagic   = "sluicem"
-	snapshotVersion = 3
-	versionTwo      = 2 // in which histograms are written otherwise: see [algo.Repack]
-	versionOne      = 1 // see stateOne; Restore reads both
+	snapshotVersion = 1
 
 	maxRing = 1<<20 - 1 // words
 )
@@ -221,7 +219,7 @@ func fits(size stateSize, s *algo.State, v *version) bool {
 		return false
 	case v != nil:
 		return sizeOf(v, s).written() == size
-	default: // of slots in flight, or of a snapshot of version 1
+	default: // of slots in flight, or of more versions than there are indexes
 		return true
 	}
 }

@@ -145,7 +145,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		{"nothing", "cut short", 0, nil},
 		{"another file", "not a snapshot", 0, []byte("#!/bin/sh\necho hello")},
-		{"another version", "version 9", 0, append([]byte("sluicem\x09"), whole[8:]...)},
+		{"a later version", "version 2, and this program reads version 1: restore it with the release that wrote it", 0, append([]byte("sluicem\x02"), whole[8:]...)},
 		{"one byte less", "cut short", 0, whole[:len(whole)-1]},
 		{"half", "cut short", 0, whole[:len(whole)/2]},
 		{"a byte more", "something follows", 0, append(bytes.Clone(whole), 0)},
