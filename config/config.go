@@ -41,8 +41,6 @@ type Config struct {
 	// Allow are the networks whose clients are let in; none: all. Clients of Deny are
 	// refused even if Allow has them.
 	Allow, Deny []netip.Prefix
-	// Warnings are of keys under names that the next release does not read.
-	Warnings []Fault
 }
 
 // Fault is one thing that is wrong with a file.
@@ -94,12 +92,8 @@ func of(c *config.Config, err error) (*Config, error) {
 		}
 		return nil, e
 	}
-	out := &Config{
+	return &Config{
 		Version: c.Version, Policy: c.Policy, Allow: c.Allow, Deny: c.Deny,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header,
-	}
-	for _, w := range c.Warnings {
-		out.Warnings = append(out.Warnings, Fault{File: w.File, Line: w.Line, Problem: w.Problem})
-	}
-	return out, nil
+	}, nil
 }

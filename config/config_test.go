@@ -105,12 +105,4 @@ func TestErrors(t *testing.T) {
 	if f := faults.Faults[0]; f.File != name || f.Line != 2 || f.Column != 33 || f.String() != name+":2:33: "+f.Problem {
 		t.Errorf("got %+v", f)
 	}
-	c, err := config.Parse("f", []byte("rules:\n  - {name: a, by: ip, limits: 1/s, plans: {by: claim.plan, limits: {pro: 9/s}}}\ntokens: {hmac_file: key}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "f:2: plans is called tiers now, and the old name is read in this release only; use tiers"
-	if len(c.Warnings) != 1 || c.Warnings[0].String() != want {
-		t.Errorf("got %v, want %s", c.Warnings, want)
-	}
 }

@@ -31,13 +31,13 @@ func (m *Metrics) WatchMemory(stats func() memstore.Stats, store string) error {
 	keys := c.Gauge("sluice_keys", "States held in memory: one for each key under each limit.")
 	bytes := c.Gauge("sluice_store_bytes", "Memory that these take, room for growth included.")
 	evicted := c.Counter("sluice_evictions_total", "Keys evicted before their quota had fully refilled.")
-	renamed := c.RenamedCounter("sluice_forgiven_seconds_total", "sluice_evicted_debt_seconds_total", "Time after which the evicted keys would have had their whole quota again, in all.")
+	debt := c.Counter("sluice_evicted_debt_seconds_total", "Time after which the evicted keys would have had their whole quota again, in all.")
 	return m.watch(&c, store, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, keys, s.States)
 		series.Put(ch, bytes, s.Bytes)
 		series.Put(ch, evicted, s.Evicted)
-		series.Put(ch, renamed, s.EvictedDebt.Seconds())
+		series.Put(ch, debt, s.EvictedDebt.Seconds())
 	})
 }
 
@@ -53,8 +53,8 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 	inFlight := c.Gauge("sluice_store_calls_in_flight", "Store calls in flight, those included whose callers have left.")
 	owed := c.Gauge("sluice_store_owed_keys", "Keys with units to be charged to the shared store on its return.")
 	settled := c.Counter("sluice_store_owed_units_total", "Units spent in the store's absence, by outcome.", "outcome")
-	back := c.RenamedCounter("sluice_store_given_back_total", "sluice_store_refunds_total", "Decisions that came too late and were given back.")
-	lost := c.RenamedCounter("sluice_store_not_given_back_total", "sluice_store_refunds_failed_total", "Decisions that came too late and whose refund failed.")
+	back := c.Counter("sluice_store_refunds_total", "Decisions that came too late and were given back.")
+	lost := c.Counter("sluice_store_refunds_failed_total", "Decisions that came too late and whose refund failed.")
 	unreleased := c.Gauge("sluice_store_unreleased_slots", "Slots to be released on the shared store's return.")
 	decided := c.Counter("sluice_lease_decisions_total", "Takes under leased limits that were decided without asking the store.", "verdict")
 	asked := c.Counter("sluice_lease_store_calls_total", "Questions to the store about takes under leased limits.")

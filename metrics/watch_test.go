@@ -37,7 +37,6 @@ func TestWatchShared(t *testing.T) {
 		`sluice_store_calls_failed_total{reason="skipped",store="redis"}`: 8, `sluice_store_calls_failed_total{reason="crowded",store="redis"}`: 9,
 		`sluice_store_calls_in_flight{store="redis"}`: 10, `sluice_store_owed_keys{store="redis"}`: 11,
 		`sluice_store_owed_units_total{outcome="charged",store="redis"}`: 12, `sluice_store_owed_units_total{outcome="dropped",store="redis"}`: 13,
-		`sluice_store_given_back_total{store="redis"}`: 14, `sluice_store_not_given_back_total{store="redis"}`: 15, // their old names
 		`sluice_store_refunds_total{store="redis"}`: 14, `sluice_store_refunds_failed_total{store="redis"}`: 15, `sluice_denials_from_memory_total{store="redis"}`: 16,
 		`sluice_lease_decisions_total{store="redis",verdict="allowed"}`: 21, `sluice_lease_decisions_total{store="redis",verdict="denied"}`: 22,
 		`sluice_lease_store_calls_total{store="redis"}`: 23, `sluice_lease_units_total{outcome="leased",store="redis"}`: 24,

@@ -236,7 +236,7 @@ func TestPrintedFile(t *testing.T) {
 		"upstream":   rapid.SampledFrom([]string{"http://127.0.0.1:3000", "https://x/a?", "http://[::1]:1"}),
 		"admin":      rapid.SampledFrom([]string{"off", "127.0.0.1:9091", "[::1]:1"}),
 		"admin-host": rapid.SampledFrom([]string{"sluice", "a.example.com"}),
-		"fields":     rapid.SampledFrom([]string{"none", "draft-11", "x-ratelimit-epoch,draft-11", "legacy", "both"}),
+		"fields":     rapid.SampledFrom([]string{"none", "draft-11", "x-ratelimit-epoch,draft-11", "both"}),
 		"state":      texts, "overrides": texts, "audit": texts,
 		"store":   rapid.SampledFrom([]string{"redis://h", "redis-cluster://[::1]:1,h2?prefix=a: b", "rediss://u@h?ca_file=a # b&timeout=5ms"}),
 		"failure": rapid.SampledFrom([]string{"open", "local", "closed"}),

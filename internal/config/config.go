@@ -43,7 +43,6 @@ type Config struct {
 	AccessLog     AccessLog
 	Fields        []string // header fields of the answers: some of [FieldWords]; none: draft-11
 	Policy        *policy.Policy
-	Warnings      []Warning // of keys under names that a later release does not read
 
 	lines     []int // of each rule
 	named     map[NamedFile]place

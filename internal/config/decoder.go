@@ -37,7 +37,6 @@ type decoder struct {
 	named  map[NamedFile]place
 	claims []claim // in rules without faults; also names in certificates
 
-	warnings []Warning // of old names
 	recorded *recorder // nil, but where the schema is made
 
 	profiles  []string            // of the rule being read
@@ -97,9 +96,6 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 			continue
 		}
 		at := fieldAt(fields, key)
-		if at < 0 && d.rename(key, fields) {
-			at = fieldAt(fields, key)
-		}
 		switch {
 		case at < 0:
 			d.fault(key, "%s has no key %q; use %s", what, shorten(key.Value), suggestion(key.Value, fields))
@@ -112,28 +108,12 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 	}
 }
 
-// renamed are the names that keys had in an earlier release, by those that they have.
-// These are read, with a warning, until the release after.
-var renamed = map[string]string{"tiers": "plans", "max_delayed": "max_held", "max_delayed_per_key": "max_held_per_key"}
-
 // fieldAt returns which field a key names, -1 if it names none.
 func fieldAt(fields []field, key *yaml.Node) int {
 	if key.Kind != yaml.ScalarNode {
 		return -1
 	}
 	return slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
-}
-
-// rename gives a key the name that it has now. It reports whether it had another.
-func (d *decoder) rename(key *yaml.Node, fields []field) bool {
-	for i := range fields {
-		if was := renamed[fields[i].name]; was != "" && key.Kind == yaml.ScalarNode && key.Value == was {
-			key.Value = fields[i].name
-			d.warnings = append(d.warnings, Warning{File: d.file, Line: key.Line, Problem: fmt.Sprintf("%s is called %s now, and the old name is read in this release only; use %s", was, fields[i].name, fields[i].name)})
-			return true
-		}
-	}
-	return false
 }
 
 // mappingOr reads a mapping, or lets short read what stands in its place. It

@@ -66,7 +66,7 @@ func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.
 // Lint describes every rule of c, and every listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
-	l := &Report{File: c.File, Version: c.Version, Warnings: slices.Clone(c.Warnings)}
+	l := &Report{File: c.File, Version: c.Version}
 	for i := range c.Listen {
 		at := &c.Listen[i]
 		if !at.Limits.Limited() {

@@ -59,7 +59,7 @@ func ParsePaced(name string, data []byte, pause func()) (*Config, error) {
 	if err := d.problems(); err != nil {
 		return nil, err
 	}
-	c.named, c.platforms, c.Warnings = d.named, d.platforms, d.warnings
+	c.named, c.platforms = d.named, d.platforms
 	return c, nil
 }
 

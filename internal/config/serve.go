@@ -38,18 +38,16 @@ func enum[T ~uint8](d *decoder, name string, into *T, choices ...string) field {
 	}}
 }
 
-// FieldWords are what Config.Fields names. A file may also say legacy, which is
-// x-ratelimit, and both, which is draft-11 beside it.
+// FieldWords are what Config.Fields names. A file may also say both, which is draft-11
+// and x-ratelimit.
 var FieldWords = []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}
 
 // headerFields reads which header fields answers have.
 func (d *decoder) headerFields(n *yaml.Node, c *Config) {
 	d.list(n, func(n *yaml.Node) {
 		var word string
-		switch d.choice(n, "fields", &word, append(slices.Clone(FieldWords), "legacy", "both")...); word {
+		switch d.choice(n, "fields", &word, append(slices.Clone(FieldWords), "both")...); word {
 		case "":
-		case "legacy":
-			c.Fields = append(c.Fields, "x-ratelimit")
 		case "both":
 			c.Fields = append(c.Fields, "draft-11", "x-ratelimit")
 		default:

@@ -21,7 +21,6 @@ type Collector struct {
 // Series are those of one name.
 type Series struct {
 	desc *prometheus.Desc
-	was  *prometheus.Desc // under the name of an earlier release; may be nil
 	kind prometheus.ValueType
 }
 
@@ -41,24 +40,6 @@ func (c *Collector) add(name, help string, kind prometheus.ValueType, labels []s
 	return s
 }
 
-// RenamedGauge adds a gauge which an earlier release had under the name was, and
-// exports it under both names until the release after.
-func (c *Collector) RenamedGauge(was, name, help string, labels ...string) Series {
-	return c.renamed(was, name, help, prometheus.GaugeValue, labels)
-}
-
-// RenamedCounter adds a counter as RenamedGauge does a gauge.
-func (c *Collector) RenamedCounter(was, name, help string, labels ...string) Series {
-	return c.renamed(was, name, help, prometheus.CounterValue, labels)
-}
-
-func (c *Collector) renamed(was, name, help string, kind prometheus.ValueType, labels []string) Series {
-	s := c.add(name, help, kind, labels)
-	s.was = prometheus.NewDesc(was, "Deprecated: called "+name+" now; this name is not in the next release.", labels, nil)
-	c.all[len(c.all)-1] = s
-	return s
-}
-
 // With says what puts the values, which is called at every scrape, also at once by
 // several. It returns c.
 func (c *Collector) With(collect func(chan<- prometheus.Metric)) *Collector {
@@ -68,16 +49,9 @@ func (c *Collector) With(collect func(chan<- prometheus.Metric)) *Collector {
 
 // Put sends the value of that of the series which has these labels.
 func Put[N int | int64 | uint64 | float64](ch chan<- prometheus.Metric, s Series, n N, labels ...string) {
-	put(ch, s.desc, s.kind, float64(n), labels)
-	if s.was != nil {
-		put(ch, s.was, s.kind, float64(n), labels)
-	}
-}
-
-func put(ch chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, n float64, labels []string) {
-	m, err := prometheus.NewConstMetric(desc, kind, n, labels...)
+	m, err := prometheus.NewConstMetric(s.desc, s.kind, float64(n), labels...)
 	if err != nil {
-		m = prometheus.NewInvalidMetric(desc, err) // which the scrape reports
+		m = prometheus.NewInvalidMetric(s.desc, err) // which the scrape reports
 	}
 	ch <- m
 }
@@ -97,9 +71,6 @@ func Label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range c.all {
 		ch <- s.desc
-		if s.was != nil {
-			ch <- s.was
-		}
 	}
 }
 

@@ -97,7 +97,6 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 	if err := s.runtime.apply(c); err != nil {
 		return errors.Join(err, change.abandon(), logs.abandon())
 	}
-	s.warn(c)
 	if err := logs.commit(); err != nil {
 		s.Log.Error("a log was not closed as it should be", slog.Any("error", err))
 	}
@@ -123,13 +122,6 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		}
 	}
 	return nil
-}
-
-// warn logs what a later release does not read.
-func (s *server) warn(c *config.Config) {
-	for _, w := range c.Warnings {
-		s.Log.Warn("the configuration has a key under its old name", slog.String("file", w.File), slog.Int("line", w.Line), slog.String("problem", w.Problem))
-	}
 }
 
 // load calls f, which reads a file and activates it, so that requests feel

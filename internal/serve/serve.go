@@ -89,7 +89,6 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s.announce()
 	defer notifySystemd(ctx, s.Log, "configuration "+o.Config.Version)()
-	s.warn(o.Config)
 	// The rules that it starts with would stay in memory beside those of a reload, as
 	// long as a caller has them on its stack.
 	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}

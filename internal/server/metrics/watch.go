@@ -163,8 +163,8 @@ type Held struct {
 func (m *Metrics) WatchHeld(of func() Held) {
 	var c series.Collector
 	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
-	held := c.RenamedGauge("sluice_held_requests", "sluice_delayed_requests", "Requests in the delay queue.")
-	refused := c.RenamedCounter("sluice_not_held_total", "sluice_delays_refused_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
+	held := c.Gauge("sluice_delayed_requests", "Requests in the delay queue.")
+	refused := c.Counter("sluice_delays_refused_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
 	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are delayed.")
 	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were delayed, for lack of room.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
