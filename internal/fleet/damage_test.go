@@ -6,6 +6,7 @@ package fleet_test
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -95,7 +96,7 @@ func TestRecordOfLargestCounter(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	url := "redis://" + server.Addr
-	do(t, client, "HSET", hash, idOf("x"), "1125899906842624 Z x=1")
+	do(t, client, "HSET", hash, idOf("x"), "1125899906842624 Z 1x=1")
 	a := join(t, url, "A", nil, 0)
 	if err := a.set(t, "k", "1"); err != nil {
 		t.Errorf("a change of another record: %v", err)
@@ -114,7 +115,7 @@ func TestCounterAtBound(t *testing.T) {
 	client := server.Client(t)
 	a := join(t, "redis://"+server.Addr, "A", nil, 0)
 	bound := time.Now().UnixMilli() + 1<<41
-	do(t, client, "HSET", hash, idOf("k"), fmt.Sprintf("%d Z k=9", bound-1), idOf("l"), fmt.Sprintf("%d Z l=9", bound+3_600_000))
+	do(t, client, "HSET", hash, idOf("k"), fmt.Sprintf("%d Z 1k=9", bound-1), idOf("l"), fmt.Sprintf("%d Z 1l=9", bound+3_600_000))
 	b := join(t, "redis://"+server.Addr, "B", nil, 0)
 	agree(t, "k=9", b)
 	b.must(t, "k", "1")
@@ -177,7 +178,7 @@ func TestHashLost(t *testing.T) {
 // TestUnreadableRecord: what somebody writes into a record's field must not make the
 // record unchangeable.
 func TestUnreadableRecord(t *testing.T) {
-	for _, text := range []string{"1000000 Z garbage", "0001000000 Z k=9", "1000000 Z " + strings.Repeat("x", 20<<10)} {
+	for _, text := range []string{"1000000 Z garbage", "1000000 Z 1garbage", "0001000000 Z 1k=9", "1000000 Z " + strings.Repeat("x", 20<<10)} {
 		t.Run(text[:16], func(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
 			client := server.Client(t)
@@ -189,6 +190,39 @@ func TestUnreadableRecord(t *testing.T) {
 			agree(t, "k=2", a, b)
 		})
 	}
+}
+
+// TestLaterFormat: what a later release has written is neither read nor written over, and
+// says so; of an entry that it has written a node knows that it missed something.
+func TestLaterFormat(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	a.must(t, "k", "1")
+	const later = "3000000000000 Z 2k=9" // above the time
+	do(t, client, "HSET", hash, idOf("k"), later)
+	if err := a.set(t, "k", "2"); !errors.Is(err, fleet.ErrLater) || !strings.Contains(err.Error(), "update this node") {
+		t.Errorf("a change: %v", err)
+	}
+	if text, err := do(t, client, "HGET", hash, idOf("k")).ToString(); err != nil || text != later {
+		t.Errorf("the store has %q, %v", text, err)
+	}
+	a.mu.Lock()
+	missed := a.missed
+	a.mu.Unlock()
+	const number = "3100000000000"
+	do(t, client, "LPUSH", list, number+" random Z - 2later")
+	do(t, client, "HSET", hash, "!head", number+":random")
+	wait(t, "the node to know that it missed something", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.missed > missed
+	})
+	if all, err := a.Entries(t.Context(), 1); err != nil || len(all) != 0 {
+		t.Errorf("entries %v, %v", all, err)
+	}
+	a.must(t, "l", "1")
+	agree(t, "k=1 l=1", a)
 }
 
 // TestManyFields: with 100,000 fields a node still gets what is right.
@@ -278,7 +312,7 @@ func TestSlowLink(t *testing.T) {
 	a.must(t, "k", "1")
 	for i := range 10_000 {
 		name := fmt.Sprint("n", i)
-		do(t, client, "HSET", hash, idOf(name), fmt.Sprintf("%d A %s=1", 2+i, name))
+		do(t, client, "HSET", hash, idOf(name), fmt.Sprintf("%d A 1%s=1", 2+i, name))
 	}
 	begin := time.Now()
 	c := join(t, "redis://"+slow(t, server.Addr), "C", nil, 0) // waits 20 s

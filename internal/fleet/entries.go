@@ -28,11 +28,11 @@ type waiting struct{ record, sealed string }
 // polls, in bounded number. In the place of one that is too long there is one that has
 // the other nodes compare, as where they have missed some.
 func (r *Records) Publish(ctx context.Context, entry []byte) error {
-	w := waiting{noRecord, r.conn.Seal(logKey, entry)}
+	w := waiting{noRecord, r.conn.pack(logKey, entry)}
 	if len(w.sealed) > longestBody {
 		r.conn.log.Warn("an entry is too long for the log that nodes share: this node's audit log alone has it",
 			slog.Int("bytes", len(entry)), slog.Int("most", longestBody))
-		w = waiting{unknown, r.conn.Seal(logKey, nil)}
+		w = waiting{unknown, r.conn.pack(logKey, nil)}
 	}
 	err := r.down()
 	if err == nil {
@@ -118,6 +118,6 @@ func (r *Records) entry(text string) (l logged, err error) {
 	default:
 		l.record = parts[3]
 	}
-	l.Body, err = r.conn.Unseal(logKey, parts[4])
+	l.Body, err = r.conn.unpack(logKey, parts[4])
 	return l, err
 }

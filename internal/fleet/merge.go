@@ -35,13 +35,13 @@ func (r *Records) follow(ctx context.Context, have head, now time.Time) error {
 	found, all := false, false
 	for _, text := range list {
 		e, err := r.entry(text)
-		if err != nil && !errors.Is(err, errSeal) {
+		if err != nil && !errors.Is(err, errSeal) && !errors.Is(err, ErrLater) {
 			continue // garbage: the head is looked for further on
 		}
 		if found = e.head == have; found {
 			break
 		}
-		all = all || e.all
+		all = all || e.all || errors.Is(err, ErrLater)
 		if err != nil {
 			e.Body = nil
 		}
@@ -215,12 +215,12 @@ func (r *Records) merge(ctx context.Context, part []Record) error {
 	r.mu.Unlock()
 	entry := ""
 	if len(part) == 0 {
-		entry = r.conn.Seal(logKey, r.copy.Refill(owes))
+		entry = r.conn.pack(logKey, r.copy.Refill(owes))
 	}
 	args := []string{r.conn.node.ID, rand.Text()[:8], r.known(), strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), entry}
 	for _, own := range part {
 		id := r.conn.RecordID(own.Name)
-		args = append(args, id, strconv.FormatInt(own.Version.Counter, 10), own.Version.Writer, r.conn.Seal(id, own.Body))
+		args = append(args, id, strconv.FormatInt(own.Version.Counter, 10), own.Version.Writer, r.conn.pack(id, own.Body))
 	}
 	list, err := r.conn.Eval(ctx, mergeScript, r.keys(), args...)
 	if err != nil {

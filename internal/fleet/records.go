@@ -273,7 +273,7 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 		return Version{}, fmt.Errorf("fleet: %d and %d bytes; at most %d are shared: write a shorter reason", len(body), len(entry), longestBody/2)
 	}
 	id, writer := r.conn.RecordID(name), r.conn.node.ID
-	list, err := r.conn.Eval(ctx, changeScript, r.keys(), id, was.kept(), writer, r.conn.Seal(id, body), r.conn.Seal(logKey, entry),
+	list, err := r.conn.Eval(ctx, changeScript, r.keys(), id, was.kept(), writer, r.conn.pack(id, body), r.conn.pack(logKey, entry),
 		rand.Text()[:8], r.known(), strconv.Itoa(MostRecords), strconv.Itoa(MostEntries))
 	if err != nil {
 		return Version{}, err
@@ -291,6 +291,9 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 		return Version{}, &ConflictError{}
 	case len(list) == 2 && list[0] == "conflict":
 		now, err := r.read(id, list[1])
+		if errors.Is(err, ErrLater) {
+			return Version{}, err
+		}
 		if err != nil {
 			return r.replace(ctx, name, was, body, entry, list[1])
 		}
@@ -342,7 +345,7 @@ func (r *Records) read(id, text string) (Record, error) {
 	if !plausible(v.Counter, r.now()) {
 		return Record{}, fmt.Errorf("fleet: a record in the store has version %v, to which no store has counted", v)
 	}
-	body, err := r.conn.Unseal(id, parts[2])
+	body, err := r.conn.unpack(id, parts[2])
 	if err != nil {
 		return Record{}, err
 	}

@@ -305,7 +305,7 @@ func TestGarbage(t *testing.T) {
 	url := "redis://" + server.Addr
 	a := join(t, url, "A", nil, 0)
 	a.must(t, "k", "1")
-	do(t, client, "HSET", hash, "x", "garbage", "y", "7 B body", "z", "99999999999999999999 B k=9", "k", "9 B k=9")
+	do(t, client, "HSET", hash, "x", "garbage", "y", "7 B body", "z", "99999999999999999999 B 1k=9", "k", "9 B 1k=9")
 	do(t, client, "LPUSH", list, "garbage", "1 2 3 4", strings.Repeat("x", 100_000))
 	a.must(t, "k", "2")
 	b := join(t, url, "B", nil, 0)

@@ -7,7 +7,7 @@ import "fmt"
 
 // All scripts have the keys of the records, a hash, and of the log, a list with the
 // latest first. A record is "COUNTER WRITER BODY", an entry "NUMBER RANDOM WRITER
-// RECORD BODY". RECORD is - for no record, * where records were put back, and ! where
+// RECORD BODY". BODY begins with its format: see [Conn.pack]. RECORD is - for no record, * where records were put back, and ! where
 // the store had lost its head before. The field !head is "NUMBER:RANDOM" of the last
 // entry.
 

@@ -31,6 +31,32 @@ func (c *Conn) keepSecret(secret []byte) error {
 	return err
 }
 
+// format begins a record and an entry, where they are not sealed: a later release that
+// writes them otherwise counts on, up to 9.
+const format = '1'
+
+// ErrLater is why something that nodes share cannot be read, or written over.
+var ErrLater = errors.New("fleet: a later release has written this, in a format that this one does not read: update this node, or ask one of that release")
+
+// pack returns how the body of a record or entry is kept in the store.
+func (c *Conn) pack(at string, body []byte) string {
+	return c.Seal(at, append([]byte{format}, body...))
+}
+
+// unpack returns the body that was packed.
+func (c *Conn) unpack(at, kept string) ([]byte, error) {
+	body, err := c.Unseal(at, kept)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) == 0 || body[0] < format || body[0] > '9':
+		return nil, errors.New("fleet: what the store has of this is of no format")
+	case body[0] != format:
+		return nil, ErrLater
+	}
+	return body[1:], nil
+}
+
 // Seal returns how a value that names keys is kept in the store: encrypted if the
 // nodes have a secret for the names of keys, so that neither who reads the server
 // knows it nor who writes there can make one. At is where it is kept, and must be the

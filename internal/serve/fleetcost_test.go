@@ -25,10 +25,11 @@ import (
 func manyOverrides(t *testing.T, n int) (file string) {
 	t.Helper()
 	var doc struct {
+		Version   int                    `json:"version"`
 		Confirmed time.Time              `json:"confirmed"`
 		Overrides []admin.StoredOverride `json:"overrides"`
 	}
-	doc.Confirmed = time.Now()
+	doc.Version, doc.Confirmed = 1, time.Now()
 	for i := range n {
 		doc.Overrides = append(doc.Overrides, admin.StoredOverride{
 			Rule: "api", Key: []string{fmt.Sprintf("customer-%08d", i)}, Limits: []string{"500/min sliding-log"},

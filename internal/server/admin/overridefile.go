@@ -30,10 +30,13 @@ const (
 
 var errTooMuch = fmt.Errorf("override: they take %d MiB already; end some, or put lasting ones into the configuration", mostKept>>20)
 
-// overrideFile is the file of a node that shares a store. That of one which does not
-// is the list alone.
+// fileVersion is the version of the file's layout that is written and read.
+const fileVersion = 1
+
+// overrideFile is what the file has. Confirmed is of a node that shares a store.
 type overrideFile struct {
-	Confirmed time.Time        `json:"confirmed"`
+	Version   int              `json:"version"`
+	Confirmed time.Time        `json:"confirmed,omitzero"`
 	Overrides []StoredOverride `json:"overrides"`
 }
 
@@ -50,17 +53,15 @@ func ReadOverrides(file string) (all []StoredOverride, confirmed time.Time, err 
 	if len(data) > mostBytes {
 		return nil, confirmed, fmt.Errorf("override: %s is larger than %d MiB; take out what is not needed, or move it away to start without overrides", file, mostBytes>>20)
 	}
-	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
-		var f overrideFile
-		err = json.Unmarshal(data, &f)
-		all, confirmed = f.Overrides, f.Confirmed
-	} else {
-		err = json.Unmarshal(data, &all)
-	}
-	if err != nil {
+	var f overrideFile
+	err = json.Unmarshal(data, &f)
+	switch {
+	case f.Version > fileVersion || err == nil && f.Version < fileVersion: // also where what follows is of other types
+		return nil, confirmed, fmt.Errorf("override: %s has version %d, and this program reads version %d; start the release that wrote it, or move the file away to start without overrides", file, f.Version, fileVersion)
+	case err != nil:
 		return nil, confirmed, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
 	}
-	return all, confirmed, nil
+	return f.Overrides, f.Confirmed, nil
 }
 
 // write makes the line of the file, if there is none.
@@ -102,21 +103,20 @@ func (l *Overrides) save() error {
 			return err
 		}
 	}
-	begin, end := "[\n", "\n]\n"
-	if l.records != nil {
-		begin = fmt.Sprintf("{\"confirmed\": %q, \"overrides\": [\n", l.confirmed.UTC().Format(time.RFC3339Nano))
-		end = "\n]}\n"
+	confirmed := ""
+	if !l.confirmed.IsZero() {
+		confirmed = fmt.Sprintf("\"confirmed\": %q, ", l.confirmed.UTC().Format(time.RFC3339Nano))
 	}
 	err := replace.File(l.file, func(w io.Writer) error {
 		var b bytes.Buffer
-		b.WriteString(begin)
+		fmt.Fprintf(&b, "{\"version\": %d, %s\"overrides\": [\n", fileVersion, confirmed)
 		for i, k := range list {
 			if i > 0 {
 				b.WriteString(",\n")
 			}
 			b.Write(k.line)
 		}
-		b.WriteString(end)
+		b.WriteString("\n]}\n")
 		_, err := w.Write(b.Bytes())
 		return err
 	})

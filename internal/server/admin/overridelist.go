@@ -131,6 +131,7 @@ func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []Sto
 func (l *Overrides) Alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.confirmed = time.Time{}
 	for id, k := range l.shared {
 		if delete(l.shared, id); l.own[id] == nil && !k.Removed {
 			k.version, k.Version, k.line = fleet.Version{}, "", nil

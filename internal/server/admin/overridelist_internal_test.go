@@ -197,14 +197,25 @@ func TestBadFolder(t *testing.T) {
 	}
 }
 
-// TestBadFile: a file that cannot be read is reported, and not written over.
+// TestBadFile: a file that cannot be read, or has another version, is reported with what
+// to do, and not written over.
 func TestBadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("got %v", err)
+	for text, want := range map[string]string{
+		"{":                 " cannot be read: unexpected end of JSON input; correct it, or move it away",
+		"[]":                " cannot be read: json: cannot unmarshal array ",
+		`{"overrides": []}`: " has version 0, and this program reads version 1",
+		`{"version": 2, "confirmed": 7, "overrides": {"a": "b"}}`: " has version 2, and this program reads version 1; start the release that wrote it, or move the file away",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file+want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%s: got %q, %v in the file", text, got, err)
+		}
 	}
 }
 

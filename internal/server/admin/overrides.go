@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -212,6 +213,8 @@ func failChange(w http.ResponseWriter, err error) {
 		return
 	case errors.Is(err, errNoOverride):
 		status = http.StatusNotFound
+	case errors.Is(err, fleet.ErrLater):
+		status = http.StatusConflict
 	case errors.Is(err, errUnavailable), errors.Is(err, errUnknown):
 		status = http.StatusServiceUnavailable
 	}

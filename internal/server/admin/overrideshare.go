@@ -299,6 +299,9 @@ func changeError(err error) error {
 		}
 		return e
 	}
+	if errors.Is(err, fleet.ErrLater) {
+		return fmt.Errorf("override: nothing was changed: %w", err)
+	}
 	if errors.Is(err, fleet.ErrNotSent) {
 		return fmt.Errorf("override: %w: %w", errUnavailable, err)
 	}
