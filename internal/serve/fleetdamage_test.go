@@ -25,9 +25,9 @@ func within(ok func() bool) bool {
 	return false
 }
 
-// TestFleetOldRights: with the rights that redisstore alone needs, as before an upgrade, the
-// node says in its log what is missing.
-func TestFleetOldRights(t *testing.T) {
+// TestFleetWithoutRights: with the rights that redisstore alone needs the node says in its
+// log what is missing.
+func TestFleetWithoutRights(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	err := client.Do(t.Context(), client.B().Arbitrary(strings.Fields("ACL SETUSER sluice on >pw resetkeys ~sluice{1* resetchannels -@all +@read +@write +@scripting +@connection +info +time +cluster")...).Build()).Error()

@@ -80,7 +80,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 		f.say("warn", "%s: not in the sum: %s", list(unsummed[why]), why)
 	}
 	if f.Unreported = others.Live - (int64(len(f.Nodes)) - gone) - int64(others.Unread); f.Unreported > 0 {
-		f.say("warn", "%s (an older version): what they have counted is not in the sum", nodesDo(f.Unreported, "does not report", "do not report"))
+		f.say("warn", "%s: what they have counted is not in the sum; their logs say why", nodesDo(f.Unreported, "does not report", "do not report"))
 	}
 	f.Unreported = max(f.Unreported, 0)
 	if others.Unread > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/sketch"
 )
 
-// version is that of what is written. One who reads another skips it: fields may come
-// without a new version, and mean the same for ever.
+// version is that of what is written. One who reads another skips it, and says so: fields
+// may come without a new version, and mean the same for ever.
 const version = 1
 
 // Node is what a node always reports. It names no key.

@@ -160,6 +160,10 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: got %+v", name, r)
 		}
 	}
+	const later = "it has version 2, and this node reads version 1: update this node"
+	if _, _, err := Decode("n1", deflate(`{"v":2,"id":"n1","rules":7}`), MostTogether); err == nil || !strings.Contains(err.Error(), later) {
+		t.Errorf("a later version: got %v", err)
+	}
 	for name, data := range map[string]string{
 		"version": `{"v":2,"id":"n1"}`, "id": `{"v":1,"id":"n2"}`, "name": `{"v":1,"id":"n1","name":"` + long + `"}`, "clock": `{"v":1,"id":"n1","clock":9223372036854775807}`,
 		"no JSON": `{`, "large": `{"v":1,"id":"n1","x":"` + strings.Repeat("x", MostNodeBytes) + `"}`,

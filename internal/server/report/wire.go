@@ -41,12 +41,16 @@ const (
 )
 
 var (
-	errVersion = errors.New("it is of another version")
 	errBounds  = errors.New("it has what cannot be")
 	errLarge   = errors.New("it is too large")
 
 	errTogether = errors.New("the reports of all nodes are too large together")
 )
+
+// otherVersion is why what has version v is not read.
+func otherVersion(v int) error {
+	return fmt.Errorf("it has version %d, and this node reads version %d: update this node, or look at the page of one that is", v, version)
+}
 
 // Encode writes a node's line.
 func (n *Node) Encode() ([]byte, error) {
@@ -73,7 +77,7 @@ func DecodeNode(id string, data []byte) (n Node, err error) {
 	}
 	switch {
 	case n.V != version:
-		return n, errVersion
+		return n, otherVersion(n.V)
 	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
 		return n, errBounds
 	}
@@ -149,11 +153,11 @@ func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 	err = json.Unmarshal(plain, r)
 	switch took += r.size(); {
 	case r.V > version: // which may be why it cannot be read
-		return nil, took, errVersion
+		return nil, took, otherVersion(r.V)
 	case err != nil:
 		return nil, took, fmt.Errorf("it cannot be read: %w", err)
 	case r.V != version:
-		return nil, took, errVersion
+		return nil, took, otherVersion(r.V)
 	case r.ID != id || !r.sound():
 		return nil, took, errBounds
 	case took > room:
