@@ -169,7 +169,7 @@ rules:
 func TestOverridesLast(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	entry := func(expires time.Time) {
-		doc := fmt.Sprintf(`[{"rule":"address","key":["127.0.0.1"],"limits":["1/min sliding-log"],"expires":%q,"reason":"x","author":"y","added":"2026-01-01T00:00:00Z"}]`,
+		doc := fmt.Sprintf(`{"version":1,"overrides":[{"rule":"address","key":["127.0.0.1"],"limits":["1/min sliding-log"],"expires":%q,"reason":"x","author":"y","added":"2026-01-01T00:00:00Z"}]}`,
 			expires.Format(time.RFC3339))
 		if err := os.WriteFile(file, []byte(doc), 0o600); err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		of.Limits, of.Reason, of.Author = []string{"1/min sliding-log"}, "launch", "eve"
 		all = append(all, of)
 	}
-	doc, err := json.Marshal(all)
+	doc, err := json.Marshal(map[string]any{"version": 1, "overrides": all})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,15 +46,15 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		t.Errorf("the log lacks %q:\n%s", want, logs)
 	}
 	saved := func() (left []string) {
-		var all []admin.StoredOverride
+		var doc struct{ Overrides []admin.StoredOverride }
 		text, err := os.ReadFile(file)
 		if err == nil {
-			err = json.Unmarshal(text, &all)
+			err = json.Unmarshal(text, &doc)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range all {
+		for _, o := range doc.Overrides {
 			left = append(left, fmt.Sprint(o.Rule, "/", o.Level, o.Key))
 		}
 		return left

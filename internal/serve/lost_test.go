@@ -25,7 +25,7 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	for i := range 1000 {
 		all = append(all, admin.StoredOverride{Rule: "api", Key: []string{fmt.Sprint("u", i)}, Limits: []string{"1/min sliding-log"}, Reason: "launch", Author: "eve"})
 	}
-	doc, err := json.Marshal(all)
+	doc, err := json.Marshal(map[string]any{"version": 1, "overrides": all})
 	if err != nil {
 		t.Fatal(err)
 	}

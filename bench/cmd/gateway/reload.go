@@ -21,7 +21,7 @@ const (
 	reloads     = 6      // in one round
 	between     = time.Second
 	reloadLimit = 30 * time.Second
-	activated   = "a new configuration is " // active; earlier programs have another word
+	activated   = "a new configuration is " // active
 )
 
 // reloading is a program whose file changes.
