@@ -111,9 +111,6 @@ func (rr *snapshotReader) snapshot(s *Store) error {
 		}
 		s.secret[i] = word
 	}
-	if _, err := rr.varint(); err != nil {
-		return err
-	}
 	rr.now, rr.versions = s.clock.now(), make(map[uint64]*version)
 	if err := rr.shards(s); err != nil {
 		return err
@@ -337,7 +334,7 @@ func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err 
 		return "", nil, 0, err
 	}
 	if t.ID != id {
-		return "", nil, 0, fmt.Errorf("the limit %q has the ID %016x, not %016x: it was written by another version", texts[1], t.ID, id)
+		return "", nil, 0, fmt.Errorf("damaged: the limit %q has the ID %016x, not %016x", texts[1], t.ID, id)
 	}
 	return texts[0], t, used, nil
 }

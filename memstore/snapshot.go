@@ -20,7 +20,7 @@ import (
 // A snapshot is, in little-endian words and varints of package encoding/binary:
 //
 //	"sluicem", version
-//	secret (4 words), instant of writing
+//	secret (4 words)
 //	shards: for each 1, its number of entries in 32 bits, and these; then a 0
 //	limits: their number, and these
 //	CRC-64 (ECMA) of all that
@@ -62,7 +62,6 @@ func (s *Store) Snapshot(w io.Writer) error {
 	for _, word := range s.secret {
 		sw.buf = binary.LittleEndian.AppendUint64(sw.buf, word)
 	}
-	sw.buf = binary.AppendVarint(sw.buf, now)
 	for part := 0; part < len(s.shards); {
 		part = s.visit(part, func(sh *shard) { sw.shard(sh, now) })
 		sw.flush()

@@ -137,7 +137,7 @@ func TestRestoreRefuses(t *testing.T) {
 		c[at] ^= b
 		return c
 	}
-	const head = 7 + 1 + 32 + 8 // magic, version, secret, instant as a varint of 8 bytes
+	const head = 7 + 1 + 32 // magic, version, secret
 	tests := []struct {
 		name, want string
 		maxKeys    int
