@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { ask, Refused } from "./api.js";
+import { ask } from "./api.js";
 import { byId, el, field, say } from "./dom.js";
 import { count, nanos } from "./format.js";
 
@@ -25,18 +25,9 @@ export class Explain {
     byId("explain-body").append(el("p", { class: "muted" }, "What would happen to a request now, and why. Nothing is charged."), form, this.fault, this.result);
   }
 
-  // allow shows the form to callers with the right to ask, where the program can answer.
-  async allow(may) {
-    if (may && this.there === undefined) {
-      try {
-        await ask("POST", "v1/explain", { url: "/" });
-        this.there = true;
-      } catch (e) {
-        if (!(e instanceof Refused)) throw e;
-        this.there = e.status !== 404;
-      }
-    }
-    this.box.hidden = !may || !this.there;
+  // allow shows the form to callers with the right to ask.
+  allow(may) {
+    this.box.hidden = !may;
     if (!may) this.result.replaceChildren();
   }
 

@@ -56,7 +56,7 @@ async function load() {
     show();
     if (!stream && !document.hidden) listen();
     if (view.rule) await showRule();
-    await explain.allow(!o.hidden);
+    explain.allow(!o.hidden);
     await key.list(!o.hidden, o.overrides);
   } catch (e) {
     fault(e);
