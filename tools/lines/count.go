@@ -5,7 +5,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"go/scanner"
 	"go/token"
@@ -30,16 +29,18 @@ func (c *count) add(d count) {
 // paths returns the packages in their order.
 func paths(counts map[string]count) []string { return slices.Sorted(maps.Keys(counts)) }
 
-// countTree counts the lines of every package of a module, by its path.
+// countTree counts the lines of every package below a folder, whatever its module, by
+// its path.
 func countTree(tree fs.FS) (map[string]count, error) {
 	counts := make(map[string]count)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		base := path.Base(name)
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir():
-			return enter(tree, name)
-		case path.Ext(name) != ".go" && path.Ext(name) != ".lua":
+		case d.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "testdata"):
+			return fs.SkipDir
+		case d.IsDir(), path.Ext(name) != ".go" && path.Ext(name) != ".lua":
 			return nil
 		}
 		text, err := fs.ReadFile(tree, name)
@@ -54,25 +55,6 @@ func countTree(tree fs.FS) (map[string]count, error) {
 		return nil
 	})
 	return counts, err
-}
-
-// enter returns [fs.SkipDir] for a folder that is no part of what is counted.
-func enter(tree fs.FS, name string) error {
-	if name == "." {
-		return nil
-	}
-	switch base := path.Base(name); {
-	case strings.HasPrefix(base, "."), base == "testdata":
-		return fs.SkipDir
-	case name == "docs", name == "examples", name == "deploy":
-		return fs.SkipDir
-	}
-	if _, err := fs.Stat(tree, path.Join(name, "go.mod")); err == nil {
-		return fs.SkipDir
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 func (c *count) file(name string, text []byte) error {

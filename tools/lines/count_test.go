@@ -33,26 +33,33 @@ func TestGoLines(t *testing.T) {
 	}
 }
 
+// TestCountTree: the files of all modules count, those of hidden folders and of testdata
+// do not.
 func TestCountTree(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	got, err := countTree(fstest.MapFS{
-		"go.mod":              file("module m\n"),
-		"a.go":                file("package a\n"),
-		"a_test.go":           file("package a\n\nvar b int\n"),
-		"README.md":           file("a\n"),
-		"b/b.go":              file("package b\n"),
-		"b/b.lua":             file("-- a\n\nreturn 1\n  -- c\n"),
-		"b/testdata/c.go":     file("package c\n"),
-		"docs/draw/d.go":      file("package d\n"),
-		"examples/e/e.go":     file("package e\n"),
-		".f/f.go":             file("package f\n"),
-		"bench/go.mod":        file("module n\n"),
-		"bench/g.go":          file("package g\n"),
-		"bench/peers/h.go":    file("package h\n"),
-		"internal/bench/i.go": file("package i\n"),
+		"a.go":            file("package a\n"),
+		"a_test.go":       file("package a\n\nvar b int\n"),
+		"README.md":       file("a\n"),
+		"b/b.lua":         file("-- a\n\nreturn 1\n  -- c\n"),
+		"b/testdata/c.go": file("package c\n"),
+		".f/f.go":         file("package f\n"),
+		"bench/go.mod":    file("module n\n"),
+		"bench/g.go":      file("package g\n"),
 	})
-	want := map[string]count{".": {code: 1, tests: 2}, "b": {code: 2, lua: 1}, "internal/bench": {code: 1}}
+	want := map[string]count{".": {code: 1, tests: 2}, "b": {code: 1, lua: 1}, "bench": {code: 1}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	for name, want := range map[string]string{
+		".": "the product", "benchmark": "the product", "internal/testkit": "what only tests use",
+		"internal/redistest/faults": "what only tests use", "tools/lines": "beside", "examples": "beside",
+	} {
+		if got := groups[groupOf(name)].name; got != want {
+			t.Errorf("%s belongs to %s, want %s", name, got, want)
+		}
 	}
 }

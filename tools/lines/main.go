@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lines counts the lines of code of a tree: those of the product, of
-// what only tests use, and of tests. A line counts if it holds code: blank lines
-// and comments do not. Examples, documents and other modules are left out.
+// Command lines counts the lines of code of a tree with all its modules: those of
+// the product, of what only tests use, and of what stands beside both: benchmarks,
+// tools, examples, and what deploys or documents. A line counts if it holds code:
+// blank lines and comments do not.
 //
 //	lines [DIR]
 package main
@@ -12,7 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -31,32 +32,51 @@ func main() {
 	}
 }
 
-// kits are the packages that only tests use.
-var kits = []string{"internal/gateway/attack", "internal/redistest", "internal/redistest/faults", "internal/rulekit", "internal/spec", "internal/testkit", "storetest"}
+// groups are what is summed, with the folders of each. A folder that is in none
+// belongs to the first.
+var groups = []struct {
+	name    string
+	folders []string
+}{
+	{"the product", nil},
+	{"what only tests use", []string{
+		"adapters/internal/limittest", "internal/api", "internal/gateway/attack", "internal/redistest", "internal/rulekit",
+		"internal/serve/servetest", "internal/server/page/browser", "internal/spec", "internal/testkit", "storetest",
+	}},
+	{"beside", []string{"adapters/examples", "bench", "deploy", "docs", "examples", "tools"}},
+}
 
-// report writes the counts of packages by their path: first the product's.
+// groupOf returns the index of a package's group.
+func groupOf(name string) int {
+	for i, g := range groups {
+		for _, folder := range g.folders {
+			if strings.HasPrefix(name+"/", folder+"/") {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// report writes the counts of packages by their path, group by group.
 func report(w io.Writer, counts map[string]count) error {
 	text := []byte("code\tLua of it\ttests\t  package\n")
 	row := func(name string, c count) {
 		text = fmt.Appendf(text, "%d\t%d\t%d\t  %s\n", c.code, c.lua, c.tests, name)
 	}
-	var product, kit count
-	for _, name := range paths(counts) {
-		if !slices.Contains(kits, name) {
-			row(name, counts[name])
-			product.add(counts[name])
+	var all count
+	for i, g := range groups {
+		var sum count
+		for _, name := range paths(counts) {
+			if groupOf(name) == i {
+				row(name, counts[name])
+				sum.add(counts[name])
+			}
 		}
+		row("= "+g.name, sum)
+		all.add(sum)
 	}
-	row("= the product", product)
-	for _, name := range paths(counts) {
-		if slices.Contains(kits, name) {
-			row(name, counts[name])
-			kit.add(counts[name])
-		}
-	}
-	row("= what only tests use", kit)
-	product.add(kit)
-	row("= all", product)
+	row("= all", all)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if _, err := t.Write(text); err != nil {
 		return err
