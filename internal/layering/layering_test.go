@@ -5,11 +5,11 @@
 package layering_test
 
 import (
-	"bytes"
-	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -29,29 +29,25 @@ var heavy = []string{"/cmd/", "/config/", "/internal/config/", "/examples/", "/g
 // TestLibraryCompilesOnlyTheStandardLibrary: a program that imports the library adds
 // no module but this one to what they compile.
 func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
-	seen := make(map[string]bool)
-	for _, pkg := range goList(t, "{{.ImportPath}}", module+"/...") {
-		folder := strings.TrimPrefix(pkg, module)
-		seen[folder] = true
+	all := load(t)
+	for folder, p := range all {
 		if isHeavy(folder) {
 			continue
 		}
-		t.Run("sluice"+folder, func(t *testing.T) {
-			for _, dep := range goList(t, "{{if not .Standard}}{{.ImportPath}}{{end}}", "-deps", pkg) {
-				inModule := dep == module || strings.HasPrefix(dep, module+"/")
-				if !inModule || isHeavy(strings.TrimPrefix(dep, module)) {
-					t.Fatalf("%s compiles %s; a library package may compile the standard library and the library packages of this module", pkg, dep)
-				}
+		for _, dep := range p.deps {
+			if !ours(dep) || isHeavy(strings.TrimPrefix(dep, module)) {
+				t.Errorf("%s%s compiles %s; a library package may compile the standard library and the library packages of this module", module, folder, dep)
+				break
 			}
-		})
+		}
 	}
 	for _, folder := range library {
-		if !seen[folder] || isHeavy(folder) {
+		if all[folder] == nil || isHeavy(folder) {
 			t.Errorf("package %s%s was not found among those of the standard library alone", module, folder)
 		}
 	}
 	for _, folder := range required {
-		if !seen[folder] {
+		if all[folder] == nil {
 			t.Errorf("package %s%s was not found", module, folder)
 		}
 	}
@@ -73,36 +69,31 @@ var floors = map[string]int{
 // TestDepth: no chain of imports is longer than the house is high. Who changes
 // a package must know those beneath it.
 func TestDepth(t *testing.T) {
-	imports := make(map[string][]string)
-	for _, line := range goList(t, `{{.ImportPath}}{{range .Imports}},{{.}}{{end}}`, module+"/...") {
-		pkg, list, _ := strings.Cut(line, ",")
-		if folder := strings.TrimPrefix(pkg, module); !strings.HasPrefix(folder, "/examples/") && !strings.HasPrefix(folder, "/docs/") {
-			imports[pkg] = strings.Split(list, ",")
-		}
-	}
+	all := load(t)
 	chains := make(map[string][]string) // the longest of each package, itself last
-	var chain func(pkg string) []string
-	chain = func(pkg string) []string {
-		if known, ok := chains[pkg]; ok {
+	var chain func(folder string) []string
+	chain = func(folder string) []string {
+		if known, ok := chains[folder]; ok {
 			return known
 		}
 		var longest []string
-		for _, dep := range imports[pkg] {
-			if strings.HasPrefix(dep+"/", module+"/") {
-				if under := chain(dep); len(under) > len(longest) {
-					longest = under
-				}
+		for _, dep := range all[folder].imports {
+			if under := chain(strings.TrimPrefix(dep, module)); len(under) > len(longest) {
+				longest = under
 			}
 		}
-		chains[pkg] = append(slices.Clip(longest), pkg)
-		return chains[pkg]
+		chains[folder] = append(slices.Clip(longest), folder)
+		return chains[folder]
 	}
-	for pkg := range imports {
-		most, ok := floors[strings.TrimPrefix(pkg, module)]
+	for folder := range all {
+		if strings.HasPrefix(folder, "/examples/") || strings.HasPrefix(folder, "/docs/") {
+			continue
+		}
+		most, ok := floors[folder]
 		if !ok {
 			most = mostDeep
 		}
-		if c := chain(pkg); len(c) > most {
+		if c := chain(folder); len(c) > most {
 			t.Errorf("%d deep, at most %d: %s", len(c), most, strings.Join(c, " <- "))
 		}
 	}
@@ -141,17 +132,16 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/gateway", []string{"/internal/exchange", "/internal/gateway/h1", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {
-		t.Run("sluice"+c.pkg, func(t *testing.T) {
-			allowed := map[string]bool{c.pkg: true}
-			for _, folder := range c.allowed {
-				allowed[folder] = true
+		p := load(t)[c.pkg]
+		if p == nil {
+			t.Errorf("package %s%s was not found", module, c.pkg)
+			continue
+		}
+		for _, dep := range p.deps {
+			if !slices.Contains(c.allowed, strings.TrimPrefix(dep, module)) {
+				t.Errorf("%s%s compiles %s", module, c.pkg, dep)
 			}
-			for _, dep := range goList(t, "{{if not .Standard}}{{.ImportPath}}{{end}}", "-deps", module+c.pkg) {
-				if !allowed[strings.TrimPrefix(dep, module)] {
-					t.Errorf("%s%s compiles %s", module, c.pkg, dep)
-				}
-			}
-		})
+		}
 	}
 }
 
@@ -162,12 +152,10 @@ func TestMetricsCompileLittle(t *testing.T) {
 		module, "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/prometheus/procfs",
 		"github.com/beorn7/perks", "github.com/cespare/xxhash/v2", "github.com/munnerz/goautoneg", "golang.org/x/sys", "golang.org/x/text", "google.golang.org/protobuf",
 	}
-	for _, dep := range goList(t, "{{with .Module}}{{.Path}}{{end}}", "-deps", module+"/metrics") {
-		if !slices.Contains(allowed, dep) {
+	for _, dep := range load(t)["/metrics"].deps {
+		if !slices.ContainsFunc(allowed, func(path string) bool { return strings.HasPrefix(dep+"/", path+"/") }) {
 			t.Errorf("%s/metrics compiles %s", module, dep)
 		}
-	}
-	for _, dep := range goList(t, "{{.ImportPath}}", "-deps", module+"/metrics") {
 		for _, not := range []string{"/config", "/internal/config", "/redisstore", "/internal/server", "/internal/serve", "/internal/gateway"} {
 			if strings.HasPrefix(dep+"/", module+not+"/") {
 				t.Errorf("%s/metrics compiles %s", module, dep)
@@ -179,14 +167,12 @@ func TestMetricsCompileLittle(t *testing.T) {
 // TestSpansStayOutside: OpenTelemetry is compiled by programs that run a gateway, and by
 // nothing that people build on.
 func TestSpansStayOutside(t *testing.T) {
-	for _, line := range goList(t, `{{.ImportPath}}{{range .Deps}},{{.}}{{end}}`, module+"/...") {
-		pkg, deps, _ := strings.Cut(line, ",")
-		folder := strings.TrimPrefix(pkg, module)
-		if folder == "/internal/server/trace" || folder == "/internal/serve" || strings.HasPrefix(folder, "/cmd/") || strings.HasPrefix(folder, "/examples/") {
+	for folder, p := range load(t) {
+		if folder == "/internal/server/trace" || folder == "/internal/serve" || strings.HasPrefix(folder, "/internal/serve/") || strings.HasPrefix(folder, "/cmd/") || strings.HasPrefix(folder, "/examples/") {
 			continue
 		}
-		if strings.Contains(deps, "go.opentelemetry.io/") {
-			t.Errorf("%s compiles OpenTelemetry", pkg)
+		if slices.ContainsFunc(p.deps, func(dep string) bool { return strings.HasPrefix(dep, "go.opentelemetry.io/") }) {
+			t.Errorf("%s%s compiles OpenTelemetry", module, folder)
 		}
 	}
 }
@@ -200,24 +186,58 @@ func isHeavy(folder string) bool {
 	return false
 }
 
-// goList returns what go list prints for every package, empty lines left out.
-func goList(t *testing.T, format string, args ...string) []string {
+// pkg is what a package of this module compiles, the standard library left out.
+type pkg struct {
+	imports []string // those of this module
+	deps    []string
+}
+
+// load returns the packages of this module by their folders.
+func load(t *testing.T) map[string]*pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", format}, args...)...)
+	all, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var list = sync.OnceValues(func() (map[string]*pkg, error) {
+	const format = `{{if not .Standard}}{{.ImportPath}};{{join .Imports ","}};{{join .Deps ","}}{{end}}`
+	cmd := exec.Command("go", "list", "-deps", "-f", format, module+"/...") //nolint:noctx // no test ends before it
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("%v: %v\n%s", cmd, err, exit.Stderr)
+		return nil, fmt.Errorf("%v: %w\n%s", cmd, err, stderr.String())
+	}
+	lines := strings.Fields(string(out))
+	known := make(map[string]bool) // what is not of the standard library
+	for _, line := range lines {
+		path, _, _ := strings.Cut(line, ";")
+		known[path] = true
+	}
+	all := make(map[string]*pkg)
+	for _, line := range lines {
+		part := strings.Split(line, ";")
+		if !ours(part[0]) {
+			continue
 		}
-		t.Fatalf("%v: %v", cmd, err)
+		p := new(pkg)
+		for dep := range strings.SplitSeq(part[1], ",") {
+			if ours(dep) {
+				p.imports = append(p.imports, dep)
+			}
+		}
+		for dep := range strings.SplitSeq(part[2], ",") {
+			if known[dep] {
+				p.deps = append(p.deps, dep)
+			}
+		}
+		all[strings.TrimPrefix(part[0], module)] = p
 	}
-	lines := bytes.Fields(out)
-	if len(lines) == 0 {
-		t.Fatalf("%v printed nothing", cmd)
-	}
-	names := make([]string, len(lines))
-	for i, line := range lines {
-		names[i] = string(line)
-	}
-	return names
-}
+	return all, nil
+})
+
+// ours reports whether a package is of this module.
+func ours(path string) bool { return strings.HasPrefix(path+"/", module+"/") }
