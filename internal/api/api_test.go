@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/api"
@@ -23,12 +24,21 @@ const (
 
 var update = flag.Bool("update", false, "write "+file)
 
-// TestFile: the file lists what is exported, so that no change of it goes unseen.
-func TestFile(t *testing.T) {
-	list, err := api.List(root)
+var listOnce = sync.OnceValues(func() ([]api.Entry, error) { return api.List(root) })
+
+// list returns what the public packages export.
+func list(t *testing.T) []api.Entry {
+	t.Helper()
+	all, err := listOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// TestFile: the file lists what is exported, so that no change of it goes unseen.
+func TestFile(t *testing.T) {
+	list := list(t)
 	var b strings.Builder
 	for _, e := range list {
 		b.WriteString(e.String() + "\n")
@@ -71,10 +81,7 @@ func diff(was, is string) (list []string) {
 
 // TestSize: what is exported is kept small.
 func TestSize(t *testing.T) {
-	list, err := api.List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := list(t)
 	counts, all := map[string]int{}, 0
 	for _, e := range list {
 		if !e.Field {
@@ -99,10 +106,7 @@ var clients = map[string]string{
 // TestTypes: users can name each type that they meet, and those of other modules are
 // where they look for them.
 func TestTypes(t *testing.T) {
-	list, err := api.List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := list(t)
 	met := map[string]bool{}
 	for _, e := range list {
 		for _, at := range e.Imports {
@@ -129,10 +133,7 @@ func TestTypes(t *testing.T) {
 // TestDocs: every exported name says what it is; a type, function or method begins with
 // its name.
 func TestDocs(t *testing.T) {
-	list, err := api.List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := list(t)
 	for _, e := range list {
 		last := e.Name[strings.LastIndex(e.Name, ".")+1:]
 		switch {

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/sluicegate/sluice/internal/api"
 )
 
 var (
@@ -20,10 +18,7 @@ var (
 
 // TestDocsOfErrors: a function that may fail says so, or its type does.
 func TestDocsOfErrors(t *testing.T) {
-	list, err := api.List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := list(t)
 	types := map[string]string{} // what a type says of its methods
 	for _, e := range list {
 		if strings.HasPrefix(e.Text, "type ") && !e.Field {
@@ -50,10 +45,7 @@ func TestDocsOfErrors(t *testing.T) {
 // TestDocsOfConcurrency: a type with methods that change it, or that callers share, says
 // whether it may be used by several goroutines.
 func TestDocsOfConcurrency(t *testing.T) {
-	list, err := api.List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := list(t)
 	pointers := map[string]int{}
 	for _, e := range list {
 		if m := regexp.MustCompile(`^func \(\w* ?\*(\w+)\) (\w+)`).FindStringSubmatch(e.Text); m != nil && !strings.HasSuffix(m[1], "Error") {
@@ -79,10 +71,7 @@ func TestDocsOfConcurrency(t *testing.T) {
 // TestDocsOfUnits: a field or constant that is a number says of what. Of a duration the
 // type says it.
 func TestDocsOfUnits(t *testing.T) {
-	list, err := api.List(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := list(t)
 	said := 0
 	for _, e := range list {
 		if !ofNumbers.MatchString(e.Text) || !e.Field && !strings.HasPrefix(e.Text, "const ") {
