@@ -5,46 +5,58 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// compiled is sluice, built once for all tests.
-var compiled [nodes]string
+// Of 1,001 requests of a user exactly 1,000 pass, whichever node answers, and
+// though one is killed and restarted. Where nodes share nothing the users of
+// one that dies get their quota once more.
+var rows = regexp.MustCompile(`^fleet of three .*
+shared store +1001 +1000 +1 +0 +3
+shared store, node killed and restarted +1001 +1000 +1 +0 +[34]
+sticky sessions +1001 +1000 +1 +0 +1
+sticky sessions, node killed +2002 +2000 +2 +0 +2
+$`)
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "fleet")
-		if err == nil {
-			compiled[0], err = build(context.Background(), dir)
-			compiled[1], compiled[2] = compiled[0], compiled[0]
-		}
-		if err != nil {
-			_, _ = os.Stderr.WriteString(err.Error() + "\n")
-			return 1
-		}
-		code := m.Run()
-		if err := os.RemoveAll(dir); err != nil {
-			_, _ = os.Stderr.WriteString(err.Error() + "\n")
-			return 1
-		}
-		return code
-	}())
+func testRun(t *testing.T, store string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), store, &out); err != nil || !rows.Match(out.Bytes()) {
+		t.Errorf("printed, %v:\n%s\nwant %s", err, out.String(), rows)
+	}
 }
 
-func startTest(t *testing.T, conf, store string, program [nodes]string) *fleet {
+func TestRun(t *testing.T) { testRun(t, "") }
+
+func TestRunOnCluster(t *testing.T) {
+	testkit.Long(t)
+	testRun(t, clusterURL(t))
+}
+
+func clusterURL(t *testing.T) string {
 	t.Helper()
-	f, err := startFleet(t.Context(), t.TempDir(), conf, store, program)
+	var addresses []string
+	for _, master := range redistest.StartCluster(t, redistest.Redis(t), 3, true).Masters {
+		addresses = append(addresses, master.Addr)
+	}
+	return "redis-cluster://" + strings.Join(addresses, ",") + redistest.Patient
+}
+
+func startTest(t *testing.T, store string, program [nodes]string) *fleet {
+	t.Helper()
+	f, err := startFleet(t.Context(), t.TempDir(), anyNode, store, program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,56 +64,14 @@ func startTest(t *testing.T, conf, store string, program [nodes]string) *fleet {
 	return f
 }
 
-// stores are where the nodes share their limits.
-func stores(t *testing.T) []struct{ name, url string } {
+// buildAll compiles sluice for all nodes.
+func buildAll(t *testing.T) [nodes]string {
 	t.Helper()
-	redis := redistest.Redis(t)
-	var cluster []string
-	for _, master := range redistest.StartCluster(t, redis, 3, true).Masters {
-		cluster = append(cluster, master.Addr)
+	program, err := build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return []struct{ name, url string }{
-		{"single", redistest.Start(t, redis).URL()},
-		{"cluster", "redis-cluster://" + strings.Join(cluster, ",") + redistest.Patient},
-	}
-}
-
-// Of 1,001 requests of a user exactly 1,000 pass, whichever node answers, and
-// though one is killed and restarted. Where nodes share nothing the users of
-// one that dies get their quota once more.
-func TestFleet(t *testing.T) {
-	wants := map[string]struct{ passed, denied, least int }{
-		"shared store": {quota, 1, nodes},
-		"shared store, node killed and restarted": {quota, 1, nodes},
-		"sticky sessions":                         {quota, 1, 1},
-		"sticky sessions, node killed":            {2 * quota, 2, 2},
-	}
-	for _, store := range stores(t) {
-		for _, s := range scenarios {
-			url := store.url
-			if s.conf == &sameNode {
-				if store.name == "cluster" {
-					continue // there is none in it
-				}
-				url = ""
-			}
-			t.Run(store.name+"/"+s.name, func(t *testing.T) {
-				want, ok := wants[s.name]
-				if !ok {
-					t.Fatal("the test does not know what to expect")
-				}
-				f := startTest(t, *s.conf, url, compiled)
-				got, err := s.play(t.Context(), f, userOf(s.name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got.passed != want.passed || got.denied != want.denied || got.failed != 0 || len(got.by) < want.least {
-					t.Errorf("passed %d, denied %d, failed %d, answered by %v; want %d, %d, none, at least %d nodes",
-						got.passed, got.denied, got.failed, got.by, want.passed, want.denied, want.least)
-				}
-			})
-		}
-	}
+	return [nodes]string{program, program, program}
 }
 
 // wrongBy is how far ahead a wrong clock is.
@@ -147,14 +117,12 @@ func buildWrong(t *testing.T) string {
 
 // The clock of a node does not enter: the store's counts.
 func TestClockOfANodeIsWrong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the standard library anew")
-	}
-	programs := compiled
+	testkit.Long(t) // it compiles the standard library anew
+	programs := buildAll(t)
 	programs[0] = buildWrong(t)
-	for _, store := range stores(t) {
-		t.Run(store.name, func(t *testing.T) {
-			f := startTest(t, anyNode, store.url, programs)
+	for name, url := range map[string]string{"single": redistest.Start(t, redistest.Redis(t)).URL(), "cluster": clusterURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			f := startTest(t, url, programs)
 			resp, err := http.Get("http://" + f.address[0] + "/")
 			if err != nil {
 				t.Fatal(err)
@@ -181,8 +149,8 @@ func TestClockOfANodeIsWrong(t *testing.T) {
 // A node that dies with requests in it takes them along: what they had taken is
 // spent, so that less may pass, by one for each connection, and never more.
 func TestKilledUnderLoad(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	f := startTest(t, anyNode, server.URL(), compiled)
+	testkit.Long(t)
+	f := startTest(t, redistest.Start(t, redistest.Redis(t)).URL(), buildAll(t))
 	const asked = 2 * quota
 	var seen atomic.Int64
 	reached, over := make(chan struct{}), make(chan struct{})
