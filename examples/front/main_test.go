@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
@@ -19,7 +20,7 @@ import (
 // TestShout: three words a minute for each user.
 func TestShout(t *testing.T) {
 	front, err := policy.NewFront(policy.FrontOptions{
-		Store: memstore.New(memstore.Options{}),
+		Store: memstore.New(memstore.Options{Now: func() time.Time { return time.Unix(1_700_000_000, 0) }}),
 		Rules: []policy.Rule{policy.NewRule("shout", policy.Header("User"), sluice.PerMinute(3))},
 	})
 	if err != nil {

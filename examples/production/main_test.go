@@ -6,17 +6,14 @@ package main
 import (
 	"context"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // running is a service that runs.
@@ -72,18 +69,14 @@ func (r running) passed(t *testing.T, n int) (passed int) {
 // await waits until the metrics say so.
 func (r running) await(t *testing.T, line string) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+	testkit.Until(t, line, func() bool {
 		_, body := r.get(t, "/metrics")
-		if strings.Contains(body, line+"\n") {
-			return
+		is := strings.Contains(body, line+"\n")
+		if !is {
+			r.get(t, "/") // by requests it is noticed how the store is
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the metrics lack %q:\n%s", line, body)
-		}
-		r.get(t, "/") // by requests it is noticed how the store is
-	}
+		return is
+	})
 }
 
 // TestTwoShareALimit: two processes admit what one may, and count it.
@@ -124,28 +117,5 @@ func TestBadURL(t *testing.T) {
 	}
 	if err := serve(t.Context(), listener, ""); err == nil || !strings.Contains(err.Error(), "redis://127.0.0.1:6379") {
 		t.Errorf("got %v, want an error that shows a URL", err)
-	}
-}
-
-// TestWiringIsShort: six statements, apart from returns.
-func TestWiringIsShort(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	statements := 0
-	for _, d := range file.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "wire" {
-			continue
-		}
-		for _, s := range f.Body.List {
-			if _, ok := s.(*ast.AssignStmt); ok {
-				statements++
-			}
-		}
-	}
-	if statements == 0 || statements > 6 {
-		t.Errorf("wire has %d statements, want up to 6", statements)
 	}
 }
