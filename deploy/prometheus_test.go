@@ -4,7 +4,6 @@
 package deploy_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +43,7 @@ func startPrometheus(t *testing.T, targets []string, features string) *prometheu
 		t.Fatal(err)
 	}
 	address := testkit.FreeAddress(t)
-	var out lockedBuffer
+	var out testkit.Buffer
 	cmd := exec.Command(program(t, "prometheus"), "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"),
 		"--web.listen-address", address, "--log.level", "warn", "--enable-feature", features)
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -73,30 +71,12 @@ func startPrometheus(t *testing.T, targets []string, features string) *prometheu
 	return p
 }
 
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write is of [io.Writer].
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // until asks again until nothing is missing, or fails with what was last.
 func until(t *testing.T, what string, missing func() string) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(60 * time.Second); ; <-tick.C {
+	for end := time.Now().Add(testkit.Ceiling); ; <-tick.C {
 		last := missing()
 		if last == "" {
 			return

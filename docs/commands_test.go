@@ -20,7 +20,6 @@
 package docs_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -29,7 +28,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,7 +37,7 @@ import (
 )
 
 const (
-	patience = time.Minute      // for a command to print what is shown
+	patience = 3 * time.Minute  // for a command to print what is shown
 	leave    = 10 * time.Second // for one that was asked to end
 )
 
@@ -249,24 +247,6 @@ func pattern(shown string, more, numbers bool) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// output is what a program has printed so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return strings.TrimLeft(o.text.String(), "\n")
-}
-
 func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
@@ -274,7 +254,7 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 		cancel()
 		ctx, cancel = context.WithCancel(context.WithoutCancel(r.t.Context()))
 	}
-	var out output
+	var out testkit.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = r.dir, &out, &out, leave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -284,14 +264,15 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
+	printed := func() string { return strings.TrimLeft(out.String(), "\n") }
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	if !keeps {
 		defer cancel()
 		if err := <-ended; err != nil {
-			r.t.Fatalf("line %d: %s\nfails: %v\n%s", line, command, err, out.String())
+			r.t.Fatalf("line %d: %s\nfails: %v\n%s", line, command, err, printed())
 		}
-		if got := out.String(); !want.MatchString(got + "\n") {
+		if got := printed(); !want.MatchString(got + "\n") {
 			r.t.Fatalf("line %d: %s\nprinted\n%s\nand shall match\n%s", line, command, got, want)
 		}
 		return
@@ -300,15 +281,15 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 		cancel()
 		<-ended //nolint:errcheck // it was asked to end
 	})
-	for end := time.Now().Add(patience); !want.MatchString(out.String()); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !want.MatchString(printed()); time.Sleep(20 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			ended <- err
-			r.t.Fatalf("line %d: %s\nended (%v) and printed\n%s", line, command, err, out.String())
+			r.t.Fatalf("line %d: %s\nended (%v) and printed\n%s", line, command, err, printed())
 		default:
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("line %d: %s\nprinted\n%s\nand shall match\n%s", line, command, out.String(), want)
+			r.t.Fatalf("line %d: %s\nprinted\n%s\nand shall match\n%s", line, command, printed(), want)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -251,7 +252,7 @@ func TestStreams(t *testing.T) {
 					if err := <-ended; err != nil {
 						t.Error(err)
 					}
-					limittest.Await(t, func() bool { return call(c, "ok") == nil }, func() { t.Fatal("the slot is not freed") })
+					testkit.Until(t, "a free slot", func() bool { return call(c, "ok") == nil })
 				}
 			})
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -179,12 +180,10 @@ func TestClientLeavesHijack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Release <- struct{}{}
-	got := 0
-	limittest.Await(t, func() bool {
+	testkit.Until(t, "a free slot", func() bool {
 		runtime.GC()
-		got = s.Get(t, "/bytes")
-		return got == http.StatusOK
-	}, func() { t.Fatalf("got %d, want 200", got) })
+		return s.Get(t, "/bytes") == http.StatusOK
+	})
 }
 
 // TestGetWithBody: the body of a GET, of which fasthttp's length is 0, counts.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/testkit"
 )
@@ -56,23 +55,18 @@ func startNginx(t *testing.T, text string) (base, config string) {
 			t.Error("nginx ended by itself")
 		}
 	})
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			if err := conn.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return "http://" + address, config
-		}
+	testkit.Until(t, "nginx to listen", func() bool {
 		select {
 		case err := <-ended:
 			ended <- err
 			t.Fatalf("nginx has ended: %v\n%s", err, stderr.String())
-		case <-deadline:
-			t.Fatal("nginx does not listen")
-		case <-tick.C:
+		default:
 		}
-	}
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	})
+	return "http://" + address, config
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -111,11 +112,7 @@ func Streams(t *testing.T, start Start) {
 // Free waits until a slot is free.
 func (s *Site) Free(t *testing.T) {
 	t.Helper()
-	got := 0
-	Await(t, func() bool {
-		got = s.Get(t, "/bytes")
-		return got == http.StatusOK
-	}, func() { t.Fatalf("got %d, want 200, as nothing runs any more", got) })
+	testkit.Until(t, "a free slot, as nothing runs any more", func() bool { return s.Get(t, "/bytes") == http.StatusOK })
 }
 
 // Panics count as the failures that they are, and free their slots.

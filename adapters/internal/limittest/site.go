@@ -8,15 +8,16 @@ package limittest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -132,24 +133,7 @@ func (s *Site) Spent(t *testing.T, limit string) int64 {
 // Reach waits until so much of a limit is spent.
 func (s *Site) Reach(t *testing.T, limit string, want int64) {
 	t.Helper()
-	var got int64
-	Await(t, func() bool {
-		got = s.Spent(t, limit)
-		return got == want
-	}, func() { t.Fatalf("%d units are spent, want %d", got, want) })
-}
-
-// Await waits until done, or calls failed.
-func Await(t *testing.T, done func() bool, failed func()) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(10 * time.Second); !done(); <-tick.C {
-		if time.Now().After(end) {
-			failed()
-			return
-		}
-	}
+	testkit.Until(t, fmt.Sprintf("%d units to be spent", want), func() bool { return s.Spent(t, limit) == want })
 }
 
 // Answer is what a client has read.
