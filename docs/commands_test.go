@@ -26,6 +26,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +42,9 @@ const (
 	leave    = 10 * time.Second // for one that was asked to end
 )
 
+// long are pages whose commands compile much, or wait.
+var long = []string{"fleet.md", "grpc.md", "middleware.md"}
+
 func TestCommands(t *testing.T) {
 	bin := build(t)
 	guides, err := filepath.Glob("start/*.md")
@@ -49,6 +53,9 @@ func TestCommands(t *testing.T) {
 	}
 	for _, file := range append(guides, "recipes.md", "../README.md") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			if slices.Contains(long, filepath.Base(file)) {
+				testkit.Long(t)
+			}
 			t.Parallel()
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -259,7 +266,7 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = r.dir, &out, &out, leave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.Env = append(os.Environ(), "PATH="+r.bin+":"+os.Getenv("PATH"), "GOFLAGS=-mod=mod",
+	cmd.Env = append(os.Environ(), "PATH="+r.bin+":"+os.Getenv("PATH"), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod",
 		"LISTEN=127.0.0.1:"+r.port("8080"), "ADMIN=127.0.0.1:"+r.port("9090"), "MAKEFLAGS=", "MAKELEVEL=")
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)

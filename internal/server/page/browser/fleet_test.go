@@ -5,21 +5,17 @@ package browser
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestFleet: the page of a node shows what all have counted, and who they are; that one
 // has gone, and that the store has, is said; and there is what this node alone has counted.
 func TestFleet(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
-	axe, err := os.ReadFile("testdata/axe.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	gates, end := startFleet(t, 3)
 	for _, g := range gates {
 		g.ask(t, 2, "/api/x", "ada")
@@ -43,10 +39,7 @@ func TestFleet(t *testing.T) {
 		if got := b.eval(t, `document.documentElement.scrollWidth`); got != fmt.Sprint(c.width) {
 			t.Errorf("it is %s wide", got)
 		}
-		b.do(t, chromedp.Evaluate[chromedp.Void](string(axe)))
-		if got := b.eval(t, `axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.map((n) => "  " + n.html + " " + n.failureSummary).join("\n")).join("\n"))`); got != "" {
-			t.Errorf("axe: %s", got)
-		}
+		b.accessible(t, "the fleet")
 	}
 	b := open(t, 1440, "light")
 	b.show(t, gates[1])

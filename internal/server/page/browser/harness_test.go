@@ -10,13 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +22,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -57,21 +56,6 @@ type gate struct {
 	exited         chan struct{}
 }
 
-// freeAddress returns an address that nobody listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	const first, end = 10_000, 32_000 // below those that systems give to clients
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(end-first)))
-		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address); err == nil {
-			_ = l.Close() // nobody came
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // start runs sluice, with a token if it is protected.
 func start(t *testing.T, protected bool) *gate {
 	t.Helper()
@@ -82,7 +66,7 @@ func start(t *testing.T, protected bool) *gate {
 func startWith(t *testing.T, protected bool, more string) *gate {
 	t.Helper()
 	g := &gate{dir: t.TempDir()}
-	listen, admin := freeAddress(t), freeAddress(t)
+	listen, admin := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	g.url, g.page = "http://"+listen, "http://"+admin+"/"
 	file := fmt.Sprintf("listen: %s\nadmin: {address: %s, audit_file: audit.jsonl%s}\ndecision_log: decisions.jsonl\n%srules:\n%s", listen, admin, map[bool]string{true: ", token_file: token"}[protected], more, rules)
 	g.write(t, "token", token)
@@ -94,7 +78,7 @@ func startWith(t *testing.T, protected bool, more string) *gate {
 // startFleet runs so many gateways that share a store, and returns what ends that.
 func startFleet(t *testing.T, n int) (gates []*gate, end func()) {
 	t.Helper()
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
 	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
 	if err := cmd.Start(); err != nil {
@@ -119,12 +103,8 @@ func startFleet(t *testing.T, n int) (gates []*gate, end func()) {
 // awaitStore waits until requests are decided by the store: before that they are not counted.
 func (g *gate) awaitStore(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.page+"readyz", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
+	testkit.Until(t, "the store to be up", func() bool {
+		resp, err := http.Get(g.page + "readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,13 +112,8 @@ func (g *gate) awaitStore(t *testing.T) {
 		if err = errors.Join(err, resp.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), "store: up") {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the store is not up in 20 s: %s", text)
-		}
-	}
+		return strings.Contains(string(text), "store: up")
+	})
 }
 
 func (g *gate) write(t *testing.T, name, text string) {
@@ -296,7 +271,7 @@ func (b *tab) text(t *testing.T, selector string) string {
 // until waits until an expression is true.
 func (b *tab) until(t *testing.T, expression string) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); b.eval(t, "!!("+expression+")") != "true"; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Ceiling); b.eval(t, "!!("+expression+")") != "true"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never becomes true that %s; the page shows:\n%s", expression, b.text(t, "body"))
 		}
@@ -363,6 +338,20 @@ func (b *tab) prepare(t *testing.T) {
 func (b *tab) seen(t *testing.T, seen bool) {
 	t.Helper()
 	b.eval(t, fmt.Sprintf(`(Object.defineProperty(document, "hidden", { value: %t, configurable: true }), document.dispatchEvent(new Event("visibilitychange")))`, !seen))
+}
+
+// accessible has axe look for what keeps people out of what is shown.
+func (b *tab) accessible(t *testing.T, what string) {
+	t.Helper()
+	axe, err := os.ReadFile("testdata/axe.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, chromedp.Evaluate[chromedp.Void](string(axe)))
+	const found = `axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.map((n) => "  " + n.html + " " + n.failureSummary).join("\n")).join("\n"))`
+	if got := b.eval(t, found); got != "" {
+		t.Errorf("axe, of %s: %s", what, got)
+	}
 }
 
 func (b *tab) login(t *testing.T) {

@@ -5,12 +5,13 @@ package browser
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const rules = `  - {name: api, match: {path: /api/}, by: header.X-User, limits: 3/h sliding-log}
@@ -96,6 +97,7 @@ func TestPage(t *testing.T) {
 // TestLost: a page says that a gateway has gone, or hangs, that what it shows is
 // of before, and goes on by itself when that is back.
 func TestLost(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	g.ask(t, 5, "/api/x", "ada")
@@ -129,6 +131,7 @@ func TestLost(t *testing.T) {
 
 // TestReload: a file that is not active is reported at once, and so is that it is.
 func TestReload(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	b := open(t, 390, "dark")
@@ -143,6 +146,7 @@ func TestReload(t *testing.T) {
 // TestHidden: a page that nobody sees asks nothing, and is as of now when it is
 // seen again.
 func TestHidden(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	b := open(t, 1440, "light")
@@ -166,6 +170,7 @@ func TestHidden(t *testing.T) {
 // TestGarbage: what comes as an event and is none makes the page read everything anew, and
 // breaks nothing.
 func TestGarbage(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	b := open(t, 1440, "light")
@@ -184,6 +189,7 @@ func TestGarbage(t *testing.T) {
 
 // TestBusy: who logs in while the page reads what there is for others sees keys at once.
 func TestBusy(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	g := start(t, true)
 	b := open(t, 1440, "light")
@@ -201,6 +207,7 @@ func TestBusy(t *testing.T) {
 
 // TestNames: names that mean something to JavaScript are names as others.
 func TestNames(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	b := open(t, 1440, "light")
@@ -222,11 +229,8 @@ func TestNames(t *testing.T) {
 // TestUse: the page is of use by keys, to readers of screens, narrow and wide, light
 // and dark.
 func TestUse(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
-	axe, err := os.ReadFile("testdata/axe.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := start(t, true)
 	g.ask(t, 5, "/api/x", "ada")
 	for _, c := range []struct {
@@ -257,18 +261,12 @@ func TestUse(t *testing.T) {
 			if got := b.eval(t, `document.documentElement.scrollWidth`); got != fmt.Sprint(c.width) {
 				t.Errorf("it is %s wide", got)
 			}
-			b.do(t, chromedp.Evaluate[chromedp.Void](string(axe)))
-			const found = `axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.map((n) => "  " + n.html + " " + n.failureSummary).join("\n")).join("\n"))`
-			if got := b.eval(t, found); got != "" {
-				t.Errorf("axe: %s", got)
-			}
+			b.accessible(t, "the page")
 			b.click(t, "#log")
 			b.until(t, `document.querySelector("#log").textContent === "Log in"`)
 			b.click(t, "#log")
 			b.until(t, `document.querySelector("#login").open`)
-			if got := b.eval(t, found); got != "" {
-				t.Errorf("axe, of the dialog: %s", got)
-			}
+			b.accessible(t, "the dialog")
 		})
 	}
 }
