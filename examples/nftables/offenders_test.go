@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -97,11 +98,11 @@ func server() error {
 // client returns the outcome of a connection from an address: "passes", "reset",
 // or "nothing" if no packet comes back.
 func client(from, to string) string {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 2 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 5 * time.Second}
 	c, err := d.Dial("tcp", to)
 	if err == nil {
 		defer func() { _ = c.Close() }() // its result is known
-		if err = c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err = c.SetDeadline(time.Now().Add(testkit.Ceiling)); err != nil {
 			return err.Error()
 		}
 		if _, err = c.Write([]byte("x")); err == nil {
@@ -204,6 +205,7 @@ func (w world) try(from, to string) string {
 // TestOffendersAreBlocked: a client that goes on after being denied gets no answer any
 // more, others do, and it ends when they are let back in.
 func TestOffendersAreBlocked(t *testing.T) {
+	testkit.Long(t) // what gets no answer waits for it
 	w := newWorld(t)
 	cmd := w.in(w.front, os.Args[0])
 	cmd.Env = append(os.Environ(), role+"=server")
