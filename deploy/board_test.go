@@ -94,8 +94,11 @@ func TestBoard(t *testing.T) {
 		return ""
 	})
 	for alert, want := range map[string]bool{"SluiceErrors": true, "SluiceUpstreamDown": true, "SluiceCertificateExpires": true, "SluiceDown": false, "SluiceStoreDown": false, "SluiceConfigDiffers": false} {
-		if got := len(classic.query(t, alerts(t)[alert].text)) > 0; got != want {
-			t.Errorf("%s: %v, want %v", alert, got, want)
-		}
+		until(t, alert, func() string {
+			if got := len(classic.query(t, alerts(t)[alert].text)) > 0; got != want {
+				return fmt.Sprintf("%v, want %v", got, want)
+			}
+			return ""
+		})
 	}
 }

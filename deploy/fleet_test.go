@@ -37,7 +37,7 @@ listen:
   - 127.0.0.1:0
   - {address: "tcp://127.0.0.2:0", upstream: %q, name: db, tls: {cert: %q, key: %q}}
 admin: 127.0.0.1:0
-store: {redis: {url: "redis://%s"}}
+store: {redis: {url: %q}}
 upstream:
   - {path: /gone, url: "http://127.0.0.1:1"}
   - {path: /api, url: %q}
@@ -66,7 +66,7 @@ func startNodes(t *testing.T) []node {
 	store := redistest.Start(t, redistest.Redis(t))
 	nodes := make([]node, 3)
 	for i := range nodes {
-		nodes[i] = startNode(t, fmt.Sprintf(nodeFile, up.Listener.Addr(), cert, key, store.Addr, up.URL))
+		nodes[i] = startNode(t, fmt.Sprintf(nodeFile, up.Listener.Addr(), cert, key, store.URL(), up.URL))
 	}
 	return nodes
 }

@@ -125,21 +125,10 @@ func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string 
 	return server.URL
 }
 
-func TestFailedLogins(t *testing.T) {
+func TestAdapter(t *testing.T) {
 	statuses := make(map[string]int)
 	for way := range ways {
 		statuses[way] = status(way)
 	}
-	limittest.FailedLogins(t, start, statuses)
+	limittest.All(t, start, statuses, true, "/gone", "/gone/failed")
 }
-
-func TestBytes(t *testing.T)         { limittest.Bytes(t, start) }
-func TestStreams(t *testing.T)       { limittest.Streams(t, start) }
-func TestPanics(t *testing.T)        { limittest.Panics(t, start) }
-func TestHijacks(t *testing.T)       { limittest.Hijacks(t, start, true) }
-func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start, "/gone", "/gone/failed") }
-func TestClientAddress(t *testing.T) { limittest.ClientAddress(t, start) }
-func TestInFlight(t *testing.T)      { limittest.InFlight(t, start) }
-func TestNothing(t *testing.T)       { limittest.Nothing(t, start) }
-func TestAnswers(t *testing.T)       { limittest.Answers(t, start) }
-func TestFields(t *testing.T)        { limittest.Fields(t, start) }

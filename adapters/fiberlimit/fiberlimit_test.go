@@ -149,25 +149,14 @@ func routes(app *fiber.App, s *limittest.Signals) {
 
 var start = starting(fiber.Config{}, nil)
 
-func TestFailedLogins(t *testing.T) {
+func TestAdapter(t *testing.T) {
 	statuses := make(map[string]int)
 	for way := range ways {
 		statuses[way] = status(way)
 	}
-	limittest.FailedLogins(t, start, statuses)
+	limittest.All(t, start, statuses, false, "/gone")
 }
 
-func TestBytes(t *testing.T) {
-	limittest.Bytes(t, start)
-	t.Run("streamed", func(t *testing.T) { limittest.Bytes(t, starting(fiber.Config{StreamRequestBody: true}, nil)) })
+func TestStreamedBytes(t *testing.T) {
+	limittest.Bytes(t, starting(fiber.Config{StreamRequestBody: true}, nil))
 }
-
-func TestStreams(t *testing.T)       { limittest.Streams(t, start) }
-func TestPanics(t *testing.T)        { limittest.Panics(t, start) }
-func TestHijacks(t *testing.T)       { limittest.Hijacks(t, start, false) }
-func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start, "/gone") }
-func TestClientAddress(t *testing.T) { limittest.ClientAddress(t, start) }
-func TestInFlight(t *testing.T)      { limittest.InFlight(t, start) }
-func TestNothing(t *testing.T)       { limittest.Nothing(t, start) }
-func TestAnswers(t *testing.T)       { limittest.Answers(t, start) }
-func TestFields(t *testing.T)        { limittest.Fields(t, start) }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/redistest"
+
 	"github.com/sluicegate/sluice/bench/peers"
 )
 
@@ -15,32 +17,35 @@ import (
 func TestAll(t *testing.T) {
 	limit := peers.Limit{Quota: 5, Window: 24 * time.Hour, Burst: 5}
 	names := make(map[string]bool)
-	for _, c := range peers.All() {
-		t.Run(c.Name, func(t *testing.T) {
-			if names[c.Name] {
-				t.Fatalf("two contenders of the name %q", c.Name)
+	check := func(name string, endless, keyed bool, open func(*testing.T) (peers.Limiter, error)) {
+		t.Run(name, func(t *testing.T) {
+			if names[name] {
+				t.Fatalf("two contenders of the name %q", name)
 			}
-			names[c.Name] = true
-			lim, err := c.New(limit, 100)
+			names[name] = true
+			lim, err := open(t)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range 8 {
-				got, err := lim.Take("alice")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := i < 5; got != want {
-					t.Errorf("take %d of alice: got allowed=%v, want %v", i+1, got, want)
+				if got, err := lim.Take("alice"); err != nil || got != (i < 5 || endless) {
+					t.Errorf("take %d of alice: got allowed=%v, %v", i+1, got, err)
 				}
 			}
-			keyed := c.Name != "floor-one-word"
 			if got, err := lim.Take("bob"); err != nil || got != keyed {
 				t.Errorf("take of bob: got %v, %v; want allowed=%v", got, err, keyed)
 			}
 			if err := lim.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
+		})
+	}
+	for _, c := range peers.All() {
+		check(c.Name, false, c.Name != "floor-one-word", func(*testing.T) (peers.Limiter, error) { return c.New(limit, 100) })
+	}
+	for _, c := range peers.Redis() { // each on a server of its own
+		check("redis "+c.Name, c.Yardstick, true, func(t *testing.T) (peers.Limiter, error) {
+			return c.New(redistest.Start(t, redistest.Redis(t)).Addr, limit)
 		})
 	}
 }

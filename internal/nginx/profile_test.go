@@ -11,6 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // profilesConfig has what the profiles of nginx say, for each key of a query.
@@ -42,6 +43,7 @@ http {
 // TestRealNginxProfiles sends nginx more than 10,000 requests at random instants,
 // of many keys: the profiles decide each as nginx did, when nginx did.
 func TestRealNginxProfiles(t *testing.T) {
+	testkit.Long(t)
 	base, text := startNginx(t, profilesConfig) // alone: other tests would have to share the machine
 	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
 	if err != nil || len(notes) > 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/nginx"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -170,12 +171,12 @@ func TestRealNginxInTime(t *testing.T) {
 func checkLog(t *testing.T, text string, there []time.Time, of func(path string) *zone) {
 	t.Helper()
 	log := regexp.MustCompile(`access_log (\S+) `).FindStringSubmatch(text)[1]
-	lines := readLog(t, log)
-	// nginx answers first and logs then.
-	for end := time.Now().Add(10 * time.Second); len(lines) < len(there) && time.Now().Before(end); lines = readLog(t, log) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if len(lines) != len(there) {
+	var lines []answered
+	testkit.Until(t, "nginx, which answers first, to log all requests", func() bool {
+		lines = readLog(t, log)
+		return len(lines) >= len(there)
+	})
+	if len(lines) > len(there) {
 		t.Fatalf("nginx logged %d of %d requests", len(lines), len(there))
 	}
 	held := readHeld(t, text)

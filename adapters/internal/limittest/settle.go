@@ -15,6 +15,20 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
+// All has an application pass all tests: log-ins that fail in some ways, each with its
+// status, hijacks whose bytes are counted or not, and clients that leave at targets.
+func All(t *testing.T, start Start, statuses map[string]int, counted bool, targets ...string) {
+	t.Run("FailedLogins", func(t *testing.T) { FailedLogins(t, start, statuses) })
+	t.Run("Hijacks", func(t *testing.T) { Hijacks(t, start, counted) })
+	t.Run("ClientLeaves", func(t *testing.T) { ClientLeaves(t, start, targets...) })
+	for name, test := range map[string]func(*testing.T, Start){
+		"Bytes": Bytes, "Streams": Streams, "Panics": Panics, "ClientAddress": ClientAddress,
+		"InFlight": InFlight, "Nothing": Nothing, "Answers": Answers, "Fields": Fields,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, start) })
+	}
+}
+
 // FailedLogins has six log-ins that fail, of which three a minute may, in each way
 // and with its status, answered 429 from then on. Requests that succeed are free.
 func FailedLogins(t *testing.T, start Start, ways map[string]int) {
