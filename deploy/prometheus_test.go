@@ -115,7 +115,7 @@ func (p *prometheus) query(t *testing.T, expr string) []sample {
 
 func (p *prometheus) ask(t *testing.T, path string, into any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil)
 	if err != nil {
