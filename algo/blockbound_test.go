@@ -16,53 +16,6 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// blockModel is what a block has to do, by a list of denials.
-type blockModel struct {
-	limit   sluice.Limit
-	denials []int64 // that count, in the window
-	until   int64
-}
-
-func (b *blockModel) deny(now int64) {
-	if len(b.denials) > 0 && now >= b.denials[0]+b.limit.Window.Microseconds() {
-		b.denials = nil
-	}
-	if b.denials = append(b.denials, now); int64(len(b.denials)) == b.limit.Quota {
-		b.denials, b.until = nil, now+b.limit.BlockFor.Microseconds()
-	}
-}
-
-// TestBlockEqualsItsModel puts random requests to plans of any limit and a block.
-func TestBlockEqualsItsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := rapid.SampledFrom(variants()).Draw(t, "variant").limit.WithName("limit")
-		b := blockOf(rapid.Int64Range(1, 5).Draw(t, "denials"), rapid.Int64Range(1, 3*window(l)).Draw(t, "window"), rapid.Int64Range(1, 3*window(l)).Draw(t, "length"))
-		a, model := open(t, l, b), &blockModel{limit: b}
-		now := origin
-		for range 60 {
-			now += drawGap(t, rapid.SampledFrom([]sluice.Limit{l, l, b}).Draw(t, "of"))
-			cost := rapid.Int64Range(0, l.Full()+1).Draw(t, "cost")
-			op := rapid.SampledFrom([]sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpPeek, sluice.OpCharge}).Draw(t, "op")
-			d := a.do(now, sluice.Request{Op: op, Charge: sluice.Charge{Cost: cost}})
-			if op == sluice.OpCharge {
-				continue
-			}
-			if now < model.until {
-				if d.Allowed || a.out[1].RetryAfter != dur(model.until-now) || a.out[1].Remaining != 0 {
-					t.Fatalf("blocked for %v: got %+v, outcome %+v", dur(model.until-now), d, a.out[1])
-				}
-				continue
-			}
-			if !d.Allowed && !a.out[0].Allowed && op != sluice.OpPeek {
-				model.deny(now)
-			}
-			if d.Allowed != a.out[0].Allowed || a.out[1].Allowed != (now >= model.until) || a.out[1].RetryAfter != dur(max(model.until-now, 0)) {
-				t.Fatalf("%v: got %+v, outcomes %+v, the model is %+v", op, d, a.out, *model)
-			}
-		}
-	})
-}
-
 // blocksOf returns which of denials, at instants in order, block.
 func blocksOf(t rapid.TB, b sluice.Limit, denials []int64) (blocks []int) {
 	a := open(t, log(1, 366*24*h), b)
@@ -152,32 +105,6 @@ func TestDenialsTight(t *testing.T) {
 	if least, most := algo.Denials(onceAnHour); least != 0 || most != 0 {
 		t.Errorf("of no block: got %d, %d", least, most)
 	}
-}
-
-// TestBlockedKeyRecovers: however it is pressed, the first request behind the block
-// is decided by the limits alone.
-func TestBlockedKeyRecovers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := blockOf(rapid.Int64Range(1, 4).Draw(t, "denials"), m, rapid.Int64Range(1, 3*m).Draw(t, "length"))
-		a := open(t, fixed(1, s), b)
-		now := origin
-		for a.items[1].State.Zero() || a.items[1].State.A > 0 {
-			a.take(now, 1)
-		}
-		end := now + b.BlockFor.Microseconds()
-		for now < end-1 {
-			now += rapid.Int64Range(0, end-1-now).Draw(t, "gap")
-			if d := a.take(now, 1); d.Allowed || d.RetryAfter < dur(end-now) {
-				t.Fatalf("blocked until %d: got %+v at %d", end, d, now)
-			}
-			if rapid.Bool().Draw(t, "enough") {
-				break
-			}
-		}
-		if d := a.take(max(end, origin+s), 1); !d.Allowed {
-			t.Fatalf("behind the block: got %+v", d)
-		}
-	})
 }
 
 // TestBlockBound: it says nothing of units, and its words say what it does.

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// answer is what the oracles and Decide must agree on.
+// answer is what the oracle and Decide must agree on.
 type answer struct {
 	Allowed          bool
 	Remaining        int64
@@ -66,35 +66,6 @@ func (o *tokenOracle) take(now, cost int64) answer {
 	return a
 }
 
-// meterOracle is the leaky bucket as a meter, in rational numbers: takes pour
-// in, rate units per µs leak out, and what would overflow is denied.
-type meterOracle struct {
-	rate, level *big.Rat
-	depth       int64
-	last        int64
-}
-
-func (o *meterOracle) take(now, cost int64) answer {
-	o.level.Sub(o.level, new(big.Rat).Mul(o.rate, rat(now-o.last)))
-	if o.last = now; o.level.Sign() < 0 {
-		o.level.SetInt64(0)
-	}
-	a := answer{At: now}
-	after := new(big.Rat).Add(o.level, rat(cost))
-	switch over := new(big.Rat).Sub(after, rat(o.depth)); {
-	case over.Sign() <= 0:
-		a.Allowed = true
-		o.level = after
-	case cost > o.depth:
-		a.Retry = neverFit
-	default:
-		a.Retry = ceil(over.Quo(over, o.rate))
-	}
-	a.Remaining = floor(new(big.Rat).Sub(rat(o.depth), o.level))
-	a.Reset = ceil(new(big.Rat).Quo(o.level, o.rate))
-	return a
-}
-
 // drawRate draws a bucket with quotas and windows up to the bounds.
 func drawRate(t *rapid.T) sluice.Limit {
 	l := sluice.Limit{
@@ -120,8 +91,7 @@ func TestInvariant06BucketIsTokenBucketIsMeter(t *testing.T) {
 		asMeter.Algorithm, asMeter.DelayAfter = sluice.LeakyBucket, l.Burst
 		bucket, meter := open(t, l), open(t, asMeter)
 		rate := big.NewRat(l.Quota, l.Window.Microseconds())
-		oracleA := &tokenOracle{rate: rate, held: rat(l.Burst), burst: l.Burst}
-		oracleB := &meterOracle{rate: rate, level: rat(0), depth: l.Burst}
+		oracle := &tokenOracle{rate: rate, held: rat(l.Burst), burst: l.Burst}
 		now := origin
 		for range 40 {
 			now += rapid.OneOf(
@@ -131,10 +101,7 @@ func TestInvariant06BucketIsTokenBucketIsMeter(t *testing.T) {
 				rapid.Int64Range(0, 2), rapid.Int64Range(0, l.Burst), rapid.Just(l.Burst+1), rapid.Int64Range(0, sluice.MaxQuota),
 			).Draw(t, "cost")
 			cost = min(cost, sluice.MaxQuota)
-			want := oracleA.take(now, cost)
-			if other := oracleB.take(now, cost); other != want {
-				t.Fatalf("the oracles disagree: token bucket %+v, meter %+v", want, other)
-			}
+			want := oracle.take(now, cost)
 			if got := answerOf(bucket.take(now, cost)); got != want {
 				t.Fatalf("%v: take %d at %d: got %+v, want %+v", l, cost, now, got, want)
 			}

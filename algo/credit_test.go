@@ -4,7 +4,6 @@
 package algo_test
 
 import (
-	"math/big"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -178,79 +177,6 @@ func TestCreditWhenTheClockStepsBack(t *testing.T) {
 	a.take(origin, 1)
 	a.left(origin+h-1, 29)
 	a.left(origin+h, 10)
-}
-
-// creditOracle is a token bucket with credit, in rational numbers.
-type creditOracle struct {
-	tokenOracle
-	credit, most, lapse, lasts int64
-}
-
-func (o *creditOracle) step(now int64) {
-	if now >= o.lapse {
-		o.credit = 0
-	}
-	o.held.Add(o.held, new(big.Rat).Mul(o.rate, rat(now-o.last)))
-	if o.last = now; o.held.Cmp(rat(o.burst)) > 0 {
-		o.held.SetInt64(o.burst)
-	}
-}
-
-func (o *creditOracle) spend(now, cost int64) bool {
-	o.step(now)
-	if new(big.Rat).Add(o.held, rat(o.credit)).Cmp(rat(cost)) < 0 {
-		return false
-	}
-	paid := min(cost, o.credit)
-	o.credit -= paid
-	o.held.Sub(o.held, rat(cost-paid))
-	return true
-}
-
-func (o *creditOracle) add(now, units int64) (given int64) {
-	o.step(now)
-	missing := new(big.Rat).Sub(rat(o.burst), o.held)
-	if given = ceil(missing); given > units {
-		o.held.Add(o.held, rat(units))
-		return units
-	}
-	o.held.SetInt64(o.burst)
-	if more := min(units-given, o.most-o.credit); more > 0 {
-		o.credit, o.lapse, given = o.credit+more, now+o.lasts, given+more
-	}
-	return given
-}
-
-// TestCreditIsExact: takes, adds and the time that passes, from µs to days.
-func TestCreditIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := drawRate(t)
-		l.Credit = rapid.Int64Range(1, 100).Draw(t, "credit")
-		l.CreditFor = dur(rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, 366*24*h)).Draw(t, "credit for"))
-		if l.Validate() != nil {
-			l.Burst, l.Quota = 1, max(l.Quota, 200)
-		}
-		a, now := open(t, l), origin
-		o := &creditOracle{
-			tokenOracle: tokenOracle{rate: big.NewRat(l.Quota, l.Window.Microseconds()), held: rat(l.Burst), burst: l.Burst, last: now},
-			most:        l.Credit, lasts: l.CreditFor.Microseconds(),
-		}
-		for range 40 {
-			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, window(l)), rapid.Just(o.lasts), rapid.Just(o.lasts-1)).Draw(t, "gap")
-			n := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, l.Burst), rapid.Int64Range(0, l.Burst+l.Credit+1)).Draw(t, "units")
-			n = min(n, sluice.MaxQuota)
-			if rapid.IntRange(0, 2).Draw(t, "op") == 0 {
-				if got, want := -a.add(now, n).Spent, o.add(now, n); got != want {
-					t.Fatalf("%v: an add of %d gives %d, want %d", l, n, got, want)
-				}
-			} else if got, want := a.take(now, n).Allowed, o.spend(now, n); got != want {
-				t.Fatalf("%v: a take of %d: %t, want %t", l, n, got, want)
-			}
-			if got, want := a.peek(now, 0).Remaining, floor(new(big.Rat).Add(o.held, rat(o.credit))); got != want {
-				t.Fatalf("%v: %d are left, want %d", l, got, want)
-			}
-		}
-	})
 }
 
 // added is units that were given at an instant, and until when what was reserved then

@@ -4,7 +4,6 @@
 package algo_test
 
 import (
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -136,22 +135,6 @@ func TestInvariant09MoreQuotaAdmitsNoFewer(t *testing.T) {
 	})
 }
 
-func TestInvariant10KeysAreIsolated(t *testing.T) {
-	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
-		alone, among, other := play(open(t, l)), play(open(t, l)), play(open(t, l))
-		now := drawStart(t, l)
-		for _, e := range drawTrace(t, l, 40) {
-			now += e.Gap
-			other.step(now, e)
-			got, want := among.step(now, e), alone.step(now, e)
-			other.step(now, e)
-			if got != want {
-				t.Fatalf("among other keys got %+v, want %+v", got, want)
-			}
-		}
-	})
-}
-
 func TestInvariant10ForgettingTheIdleChangesNothing(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		keeps, forgets := play(open(t, l)), play(open(t, l))
@@ -263,45 +246,6 @@ func oneByOne(l sluice.Limit, n int64) int64 {
 	return n
 }
 
-func TestInvariant15CostIsAllOrNothing(t *testing.T) {
-	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
-		p, now := somewhere(t, l)
-		cost := drawCost(t, l)
-		before, states := p.peek(now, 1).Remaining, p.states()
-		d := p.take(now, cost)
-		left := before - cost
-		if l.NextWaits && left < l.Debt {
-			left = 0 // the take owes more than Burst
-		}
-		if l.WarmUp > 0 {
-			left = min(left, d.Remaining) // of a cold key less is left
-		}
-		switch {
-		case d.Allowed && (d.Spent != cost || d.Remaining != left && cost > 0):
-			t.Fatalf("%v: a take of %d of %d: %+v", l, cost, before, d)
-		case !d.Allowed && d.Spent != 0:
-			t.Fatalf("denied, but %+v", d)
-		case !d.Allowed && !l.CountDenied && d.Remaining != before:
-			t.Fatalf("denied, but of %d remain %+v", before, d)
-		case !d.Allowed && !l.CountDenied && l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(states[0], p.states()[0], now):
-			t.Fatalf("denied, but %+v has become %+v", states[0], p.states()[0])
-		case cost > l.Full() && (d.Allowed || !d.TooLarge):
-			t.Fatalf("a cost of %d of %d: %+v", cost, l.Full(), d)
-		}
-		if !d.Allowed || cost == 0 {
-			return
-		}
-		later := now + drawGap(t, l)
-		fresh := p.fork()
-		if r := p.refund(later, cost, d); -r.Spent < 0 || -r.Spent > cost || r.Remaining > l.Full() {
-			t.Fatalf("a refund of %d gave back %+v", cost, r)
-		}
-		if got, least := p.peek(later, 1).Remaining, fresh.peek(later, 1).Remaining; got < least {
-			t.Fatalf("%v: a refund has taken away: %d remain, without %d", l, got, least)
-		}
-	})
-}
-
 // sameIfAlive reports whether nothing has changed, but that a state is dropped
 // once it is idle.
 func sameIfAlive(before, after algo.State, now int64) bool {
@@ -310,68 +254,4 @@ func sameIfAlive(before, after algo.State, now int64) bool {
 	}
 	before.Reserved = before.Reserved && after.Reserved // over when its time has come
 	return equalStates(before, after)
-}
-
-func TestInvariant15PeeksChangeNothing(t *testing.T) {
-	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
-		p, now := somewhere(t, l)
-		before := p.states()
-		for range 3 {
-			back := rapid.Int64Range(0, 3*window(l)).Draw(t, "back")
-			p.peek(now-back, drawCost(t, l))
-			p.peek(now, drawCost(t, l))
-		}
-		if after := p.states(); !slices.EqualFunc(before, after, equalStates) {
-			t.Fatalf("%v: peeks have turned %+v into %+v", l, before, after)
-		}
-		cost := drawCost(t, l)
-		if got, want := p.peek(now, cost), p.fork().take(now, cost); got.Allowed != want.Allowed || got.Delay != want.Delay ||
-			!l.CountDenied && got.RetryAfter != want.RetryAfter || got.At != want.At || got.Due != want.Due {
-			t.Fatalf("a peek answers %+v, a take %+v", got, want)
-		}
-	})
-}
-
-func TestInvariant18BooksBalance(t *testing.T) {
-	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
-		trace := drawTrace(t, l, 60)
-		start := drawStart(t, l)
-		var decided []sluice.Decision
-		for range 2 { // the same trace has the same decisions
-			p := play(open(t, l))
-			now := start
-			var allowed, denied, spent int64
-			for i, e := range trace {
-				now += e.Gap
-				d := p.step(now, e)
-				switch {
-				case d.Allowed:
-					allowed++
-				case d.RetryAfter > 0:
-					denied++
-				}
-				if e.Op != sluice.OpRefund {
-					spent += d.Spent
-				}
-				if i < len(decided) && decided[i] != d {
-					t.Fatalf("replayed: got %+v, want %+v", d, decided[i])
-				} else if i >= len(decided) {
-					decided = append(decided, d)
-				}
-				if d.Remaining < 0 || d.ResetAfter < 0 || d.Delay < 0 || d.Due < d.At && e.Op != sluice.OpCharge || !d.Allowed && (d.Delay != 0 || int64(d.At) != now) {
-					t.Fatalf("%v %d at %d: %+v makes no sense", e.Op, e.Cost, now, d)
-				}
-			}
-			if allowed+denied != int64(len(trace)) {
-				t.Fatalf("%d allowed and %d denied for a reason, of %d", allowed, denied, len(trace))
-			}
-			var units int64
-			for _, r := range p.receipts {
-				units += r.taken.Spent
-			}
-			if units != spent {
-				t.Fatalf("the decisions spent %d, the receipts %d", spent, units)
-			}
-		}
-	})
 }

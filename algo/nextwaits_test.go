@@ -4,11 +4,8 @@
 package algo_test
 
 import (
-	"math/big"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
@@ -45,69 +42,6 @@ func TestNextWaits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { runTrace(t, one(c.limit), c.steps) })
 	}
-}
-
-// smoothBursty is Guava's RateLimiter of that name, in rational numbers: permits
-// of up to a second are stored, and who acquires more than that pushes on the
-// instant at which the next caller goes on.
-type smoothBursty struct {
-	rate, stored, nextFree *big.Rat
-	most                   int64
-}
-
-// acquire returns how long the caller waits, or false if that is too long.
-func (g *smoothBursty) acquire(now, permits, timeout int64) (wait *big.Rat, ok bool) {
-	if idle := new(big.Rat).Sub(rat(now), g.nextFree); idle.Sign() > 0 {
-		g.stored.Add(g.stored, idle.Mul(idle, g.rate))
-		if g.stored.Cmp(rat(g.most)) > 0 {
-			g.stored.SetInt64(g.most)
-		}
-		g.nextFree.SetInt64(now)
-	}
-	wait = new(big.Rat).Sub(g.nextFree, rat(now))
-	if wait.Cmp(rat(timeout)) > 0 {
-		return wait, false
-	}
-	fresh := new(big.Rat).Sub(rat(permits), g.stored)
-	if fresh.Sign() < 0 {
-		fresh.SetInt64(0)
-	}
-	g.stored.Sub(g.stored, new(big.Rat).Sub(rat(permits), fresh))
-	g.nextFree.Add(g.nextFree, fresh.Quo(fresh, g.rate))
-	return wait, true
-}
-
-// TestSmoothBursty holds a bucket whose next waits against Guava's arithmetic, by
-// reservations: a caller that waits goes on at the first µs that is not too early.
-func TestSmoothBursty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		perSecond := rapid.Int64Range(1, 50).Draw(t, "rate")
-		l := with(tokens(perSecond, s, perSecond), debtOf(1000), nextWaits, deficit(perSecond))
-		a := open(t, l)
-		a.start = origin
-		// Units that are reserved count from a whole µs on: rates that have such.
-		whole := s%perSecond == 0
-		g := &smoothBursty{rate: big.NewRat(perSecond, s), stored: rat(0), nextFree: rat(origin), most: perSecond}
-		now := origin
-		for range 40 {
-			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 3*s)).Draw(t, "gap")
-			permits := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 2*perSecond)).Draw(t, "permits")
-			timeout := int64(0)
-			if whole {
-				timeout = rapid.SampledFrom([]int64{0, s, 20 * s, 3600 * s}).Draw(t, "timeout")
-			}
-			want, ok := g.acquire(now, permits, timeout)
-			d := a.reserve(now, permits, timeout)
-			switch {
-			case d.Allowed != ok:
-				t.Fatalf("%d permits at %d: got %+v, want %v after %v µs", permits, now-origin, d, ok, want)
-			case ok && d.Delay.Microseconds() != ceil(want):
-				t.Fatalf("%d permits at %d: a delay of %v, want %v µs", permits, now-origin, d.Delay, want)
-			case !ok && d.RetryAfter.Microseconds() != ceil(want)-timeout && d.RetryAfter.Microseconds() != ceil(want):
-				t.Fatalf("%d permits at %d: retry after %v, want %v µs", permits, now-origin, d.RetryAfter, want)
-			}
-		}
-	})
 }
 
 // TestBoundOfNextWaitsIsReachedByTakes: takes alone reach the bound of a limit

@@ -56,6 +56,24 @@ func inTurn(a *account, arrivals []int64) (at []int64) {
 	return at
 }
 
+// drawWarmUp draws limits from units of less than a µs to units of days.
+func drawWarmUp(t *rapid.T) sluice.Limit {
+	l := drawRate(t)
+	l.WarmUp = dur(rapid.OneOf(
+		rapid.SampledFrom([]int64{1, 2, ms, s, h}), rapid.Int64Range(1, 10*ms), rapid.Int64Range(1, h),
+	).Draw(t, "warm-up"))
+	if rapid.Bool().Draw(t, "about as long as a unit") {
+		l.WarmUp = dur(min(max(part(l)*rapid.Int64Range(1, 12).Draw(t, "units")/4, 1), h))
+	}
+	if l.Debt = rapid.SampledFrom([]int64{0, 1, 9}).Draw(t, "debt"); l.Debt > 0 {
+		l.NextWaits = rapid.Bool().Draw(t, "next waits")
+	}
+	if l.Validate() != nil {
+		l.Debt, l.NextWaits = 0, false
+	}
+	return l
+}
+
 // TestLate: units come never sooner than in the bucket without warm-up, up to Late
 // later, and of a cold key that is asked for all it has that late.
 func TestLate(t *testing.T) {
@@ -95,33 +113,6 @@ func TestLate(t *testing.T) {
 			t.Errorf("Late(%s) = %v, want %v", l, got, want)
 		}
 	}
-}
-
-// TestWarmUpIsNeverSooner: a bucket without warm-up that is put to the same
-// operations has at least as much left, whatever is given back.
-func TestWarmUpIsNeverSooner(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := drawWarmUp(t)
-		a, without := play(open(t, l)), play(open(t, with(l, warmUp(0))))
-		now := drawStart(t, l)
-		for _, e := range drawTrace(t, l, 40, plain...) {
-			now += e.Gap
-			e.Cost = min(e.Cost, sluice.MaxQuota)
-			if got, most := a.peek(now, 1).Remaining, without.peek(now, 1).Remaining; got > most {
-				t.Fatalf("%v: %d remain at %d, without warm-up %d", l, got, now, most)
-			}
-			d := a.step(now, e)
-			if e.Op != sluice.OpRefund {
-				if d.Spent == 0 {
-					continue
-				}
-				e.Op, e.Cost = sluice.OpCharge, d.Spent
-			}
-			if got := without.step(now, e); e.Op == sluice.OpCharge && got.Spent != d.Spent {
-				t.Fatalf("%v: %d units at %d, without warm-up %+v", l, d.Spent, now, got)
-			}
-		}
-	})
 }
 
 // TestBoundOfWarmUpIsReached: a warm key that owes nothing admits as much as the
