@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -70,10 +71,10 @@ func TestFrontAnswers(t *testing.T) {
 		{"no key", key, policy.FrontOptions{}, nil, 0, policy.Refused, 3, 0, false, "", "header User is missing"},
 		{"no token", token, policy.FrontOptions{}, expired, 0, policy.Refused, 16, 0, false, "", "the token has expired"},
 		{"not let in", plain, policy.FrontOptions{Deny: network}, nil, 0, policy.Refused, 7, 0, false, "", "clients from this network are not let in"},
-		{"closed", closed, policy.FrontOptions{Store: broken{down}}, nil, 0, policy.FailedClosed, 14, time.Second, true, "", "the rate limit could not be checked; retry later"},
-		{"closed, and the store knows for how long", closed, policy.FrontOptions{Store: broken{later{}}}, nil, 0, policy.FailedClosed, 14, time.Hour, true, "", "the rate limit could not be checked; retry later"},
-		{"closed for ever", closed, policy.FrontOptions{Store: broken{forever{}}}, nil, 0, policy.FailedClosed, 14, sluice.MaxWindow, true, "", "the rate limit could not be checked; retry later"},
-		{"open", plain, policy.FrontOptions{Store: broken{down}}, nil, 0, policy.FailedOpen, 0, 0, false, "", ""},
+		{"closed", closed, policy.FrontOptions{Store: testkit.Failing(down)}, nil, 0, policy.FailedClosed, 14, time.Second, true, "", "the rate limit could not be checked; retry later"},
+		{"closed, and the store knows for how long", closed, policy.FrontOptions{Store: testkit.Failing(later{})}, nil, 0, policy.FailedClosed, 14, time.Hour, true, "", "the rate limit could not be checked; retry later"},
+		{"closed for ever", closed, policy.FrontOptions{Store: testkit.Failing(forever{})}, nil, 0, policy.FailedClosed, 14, sluice.MaxWindow, true, "", "the rate limit could not be checked; retry later"},
+		{"open", plain, policy.FrontOptions{Store: testkit.Failing(down)}, nil, 0, policy.FailedOpen, 0, 0, false, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -126,13 +127,6 @@ func TestFrontAnswers(t *testing.T) {
 			})
 		})
 	}
-}
-
-// broken is a store that decides nothing.
-type broken struct{ err error }
-
-func (b broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, b.err
 }
 
 // forever is an error of a store that thinks it knows.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -78,7 +79,7 @@ func TestFrontInFlight(t *testing.T) {
 // TestFrontUsedCall: nothing of a call's last use is in its next, which has nothing
 // to do with rules.
 func TestFrontUsedCall(t *testing.T) {
-	store := &slotStore{countingStore: &countingStore{Store: memstore.New(memstore.Options{})}}
+	store := &slotStore{Store: &testkit.Store{Store: memstore.New(memstore.Options{})}}
 	front := newFront(t, policy.FrontOptions{
 		Rules: []policy.Rule{oneInFlight(sluice.PerMinute(1))}, Store: store, Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")},
 	})
@@ -86,12 +87,12 @@ func TestFrontUsedCall(t *testing.T) {
 	front.Decide(t.Context(), client("192.0.2.1"), &call)
 	first := call.Event
 	front.Decide(t.Context(), client("192.0.2.2"), &call) // and the first use is not settled
-	asked := store.takes + store.slots
+	asked := int(store.Calls()) + store.slots
 	if n := len(slices.Collect(call.Limits())); n != 0 || call.Settles() || call.Limit != nil || call.Evaluated != nil {
 		t.Errorf("%d limits, settles %v, limit %v, evaluated %v", n, call.Settles(), call.Limit, call.Evaluated)
 	}
 	call.Settle(t.Context(), policy.Response{Status: 200})
-	if n := store.takes + store.slots; n != asked {
+	if n := int(store.Calls()) + store.slots; n != asked {
 		t.Errorf("settling what was refused has asked the store %d times", n-asked)
 	}
 	if first.Verdict != policy.Allowed || first.Limit.Name != "api" || first.Charge.Key != "192.0.2.1" {
@@ -124,8 +125,12 @@ func TestFrontLeft(t *testing.T) {
 	r.Failure = sluice.FailOpen
 	slots := memstore.New(memstore.Options{})
 	ctx, leave := context.WithCancel(t.Context())
+	leaving := &testkit.Store{Before: func(context.Context, sluice.Request) error {
+		leave()
+		return context.Canceled
+	}}
 	front := newFront(t, policy.FrontOptions{
-		Rules: []policy.Rule{r}, Slots: slots, Store: leaving{leave},
+		Rules: []policy.Rule{r}, Slots: slots, Store: leaving,
 		OnError: func(_ context.Context, _ policy.Attributes, err error) { reported = append(reported, err) },
 	})
 	for i, want := range []policy.VerdictKind{policy.Abandoned, policy.FailedOpen} {
@@ -136,14 +141,6 @@ func TestFrontLeft(t *testing.T) {
 		}
 		ctx = t.Context()
 	}
-}
-
-// leaving is a store during whose decisions the client leaves.
-type leaving struct{ leave func() }
-
-func (s leaving) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	s.leave()
-	return sluice.Decision{}, context.Canceled
 }
 
 // TestFrontHeldBack: what is reported of requests that were delayed: what is left

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -30,22 +31,22 @@ func flights(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	return w
 }
 
-// slotStore is a countingStore that keeps slots, too.
+// slotStore is a testkit.Store that keeps slots, too.
 type slotStore struct {
-	*countingStore
+	*testkit.Store
 	slots int
 }
 
 func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	s.slots++
-	return stores.Slot(ctx, s.Store, req)
+	return stores.Slot(ctx, s.Store.Store, req)
 }
 
 // joined returns a world as flights does, whose store keeps the slots itself.
 func joined(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	t.Helper()
 	w := flights(t, most, change)
-	w.eval.Slots, w.eval.Store = nil, &slotStore{countingStore: w.store}
+	w.eval.Slots, w.eval.Store = nil, &slotStore{Store: w.store}
 	return w
 }
 
@@ -141,7 +142,7 @@ func testInFlightOnly(t *testing.T, flights func(*testing.T, int64, func(*policy
 	}
 	w.settle(v, policy.Response{})
 	w.allow(user("ada"))
-	if w.store.takes+w.store.batches != 0 {
+	if w.store.Calls() != 0 {
 		t.Error("the store was asked about a rule without a rate")
 	}
 	if _, err := w.eval.Policy.Charge("api", "", []string{"ada"}, "", w.now); err == nil {

@@ -15,16 +15,15 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// asked is how often a store was asked: about one request, about several, and
-// about slots alone.
-type asked struct{ takes, batches, slots int }
+// asked is how often a store was asked: about requests, and about slots alone.
+type asked struct{ calls, slots int }
 
 // asks returns what w's store was asked since it was called last.
 func (w *world) asks() asked {
 	s := w.eval.Store.(*slotStore)
-	n := asked{s.takes, s.batches, s.slots}
-	s.takes, s.batches, s.slots = 0, 0, 0
-	return n
+	before := w.had
+	w.had = asked{int(s.Calls()), s.slots}
+	return asked{w.had.calls - before.calls, w.had.slots - before.slots}
 }
 
 func TestCallsForASlotAndUnits(t *testing.T) {
@@ -41,13 +40,13 @@ func TestCallsForASlotAndUnits(t *testing.T) {
 		wait   time.Duration
 		want   asked
 	}{
-		{name: "a slot and a limit", want: asked{takes: 1}},
-		{name: "a rule that counts responses", more: []policy.Rule{counting}, want: asked{batches: 1}},
-		{name: "a shadow rule", more: []policy.Rule{shadow}, want: asked{slots: 1, batches: 1}},
-		{name: "two slots", more: []policy.Rule{other}, want: asked{slots: 2, takes: 1}},
+		{name: "a slot and a limit", want: asked{calls: 1}},
+		{name: "a rule that counts responses", more: []policy.Rule{counting}, want: asked{calls: 1}},
+		{name: "a shadow rule", more: []policy.Rule{shadow}, want: asked{slots: 1, calls: 1}},
+		{name: "two slots", more: []policy.Rule{other}, want: asked{slots: 2, calls: 1}},
 		{name: "no limit", change: func(r *policy.Rule) { r.Levels[0].Limits = nil }, want: asked{slots: 1}},
-		{name: "a slot of a candidate", change: func(r *policy.Rule) { r.Shadow = true }, want: asked{slots: 1, takes: 1}},
-		{name: "requests that wait", wait: time.Second, want: asked{slots: 1, takes: 1}},
+		{name: "a slot of a candidate", change: func(r *policy.Rule) { r.Shadow = true }, want: asked{slots: 1, calls: 1}},
+		{name: "requests that wait", wait: time.Second, want: asked{slots: 1, calls: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := one("api", by(policy.Header("X-User")), "10/min fixed-window")
@@ -56,7 +55,7 @@ func TestCallsForASlotAndUnits(t *testing.T) {
 				c.change(&r)
 			}
 			w := newWorld(t, append([]policy.Rule{r}, c.more...)...)
-			w.eval.Store, w.eval.MaxWait = &slotStore{countingStore: w.store}, c.wait
+			w.eval.Store, w.eval.MaxWait = &slotStore{Store: w.store}, c.wait
 			w.allow(user("ada"))
 			if got := w.asks(); got != c.want {
 				t.Errorf("the store was asked %+v, want %+v", got, c.want)
@@ -70,7 +69,7 @@ func TestCallsForDeniedSlotsAndUnits(t *testing.T) {
 	v := w.allow(user("ada"))
 	w.asks()
 	denied := w.decide(user("ada"))
-	if got, want := w.asks(), (asked{takes: 1}); denied.Allowed || got != want {
+	if got, want := w.asks(), (asked{calls: 1}); denied.Allowed || got != want {
 		t.Errorf("the slot is held: allowed %v, asked %+v, want %+v", denied.Allowed, got, want)
 	}
 	if denied.InFlight == nil || denied.Limits() != 0 || denied.Decision != (sluice.Decision{RetryAfter: bounds.DefaultLease}) {
@@ -80,7 +79,7 @@ func TestCallsForDeniedSlotsAndUnits(t *testing.T) {
 	w.settle(w.allow(user("ada")), policy.Response{})
 	w.asks()
 	w.deny(user("ada"), "api", "fixed-window.min", time.Minute)
-	if got, want := w.asks(), (asked{takes: 1}); got != want {
+	if got, want := w.asks(), (asked{calls: 1}); got != want {
 		t.Errorf("the units are spent: asked %+v, want %+v", got, want)
 	}
 }
@@ -92,7 +91,7 @@ func TestSlotWithGrace(t *testing.T) {
 	w.allow(user("ada"))
 	w.asks()
 	v := w.allow(user("ada"))
-	if got, want := w.asks(), (asked{takes: 2}); got != want {
+	if got, want := w.asks(), (asked{calls: 2}); got != want {
 		t.Errorf("asked %+v, want %+v", got, want)
 	}
 	if third := w.decide(user("ada")); third.InFlight == nil || third.InFlight.Decision.Held != 2 {
@@ -110,7 +109,7 @@ func TestAnotherRuleDeniesAfterTheSlot(t *testing.T) {
 	r := one("api", by(policy.Header("X-User")), "10/min fixed-window")
 	r.Levels[0].InFlight = &sluice.SlotLimit{Cap: 1}
 	w := newWorld(t, r, counting)
-	w.eval.Store = &slotStore{countingStore: w.store}
+	w.eval.Store = &slotStore{Store: w.store}
 	w.settle(w.allow(user("ada")), policy.Response{Status: 500})
 	if v := w.decide(user("ada")); v.Allowed || v.InFlight != nil || v.Err != nil {
 		t.Fatalf("allowed %v, in flight %+v, error %v", v.Allowed, v.InFlight, v.Err)
@@ -138,13 +137,8 @@ func TestFailureOfSlotAndUnits(t *testing.T) {
 			units := one("units", by(policy.Header("X-User")), "10/min fixed-window")
 			units.Failure = sluice.FailOpen
 			w := newWorld(t, r, units)
-			w.eval.Store = &slotStore{countingStore: w.store}
-			w.store.fail = func(req sluice.Request) error {
-				if _, err := w.store.Store.Take(t.Context(), req); err != nil { // its answer is lost
-					t.Error(err)
-				}
-				return c.err
-			}
+			w.eval.Store = &slotStore{Store: w.store}
+			w.store.After = func(sluice.Request, sluice.Result) error { return c.err } // the answer is lost
 			v := w.decide(user("ada"))
 			if v.Allowed != (c.failure == sluice.FailOpen) || !errors.Is(v.Err, down) || v.Failure != c.failure {
 				t.Errorf("allowed %v, failure %v, error %v", v.Allowed, v.Failure, v.Err)
@@ -155,7 +149,7 @@ func TestFailureOfSlotAndUnits(t *testing.T) {
 			if v.Allowed {
 				w.settle(v, policy.Response{})
 			}
-			if got, want := w.asks(), (asked{takes: 1, slots: c.releases}); got != want {
+			if got, want := w.asks(), (asked{calls: 1, slots: c.releases}); got != want {
 				t.Errorf("asked %+v, want %+v", got, want)
 			}
 		})

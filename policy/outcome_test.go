@@ -28,7 +28,7 @@ func TestOutcomesWithoutStore(t *testing.T) {
 	counts.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
 	failed := errors.New("broken")
 	w := newWorld(t, one("takes", by(policy.Header("X-User")), "10/min", "20/h"), counts)
-	w.store.fail = func(req sluice.Request) error {
+	w.store.After = func(req sluice.Request, _ sluice.Result) error {
 		if req.Op == sluice.OpPeek {
 			return failed
 		}

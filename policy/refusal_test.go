@@ -48,7 +48,7 @@ func TestMissingParts(t *testing.T) {
 			if allowed != test.allowed {
 				t.Errorf("%d allowed, want %d", allowed, test.allowed)
 			}
-			if test.refused && w.store.takes+w.store.batches != 0 {
+			if test.refused && w.store.Calls() != 0 {
 				t.Error("the store was asked about a refused request")
 			}
 		})
@@ -77,7 +77,7 @@ func TestStoreFailure(t *testing.T) {
 				rules = append(rules, r)
 			}
 			w := newWorld(t, rules...)
-			w.store.fail = func(sluice.Request) error { return down }
+			w.store.After = func(sluice.Request, sluice.Result) error { return down }
 			v := w.decide(from("192.0.2.1"))
 			if v.Allowed != test.allowed || v.Failure != test.failure || !errors.Is(v.Err, down) {
 				t.Errorf("allowed %v, failure %v, error %v", v.Allowed, v.Failure, v.Err)
@@ -100,7 +100,7 @@ func TestPartialFailure(t *testing.T) {
 	shadow.Shadow, shadow.Failure = true, sluice.FailClosed
 	w := newWorld(t, failures, shadow, one("all", nil, "5/min fixed-window"))
 	failing := "shadow"
-	w.store.fail = func(r sluice.Request) error {
+	w.store.After = func(r sluice.Request, _ sluice.Result) error {
 		if r.Plan.Scope() == failing {
 			return down
 		}
@@ -146,8 +146,8 @@ func TestUnusableToken(t *testing.T) {
 			if (v.Refused != nil) != test.refused || v.Allowed == test.refused {
 				t.Fatalf("allowed %v, refused %v", v.Allowed, v.Refused)
 			}
-			if test.refused && (!errors.Is(v.Refused, expired) || w.store.takes+w.store.batches != 0) {
-				t.Errorf("%v after %d takes, want %v after none", v.Refused, w.store.takes+w.store.batches, expired)
+			if test.refused && (!errors.Is(v.Refused, expired) || w.store.Calls() != 0) {
+				t.Errorf("%v after %d takes, want %v after none", v.Refused, w.store.Calls(), expired)
 			}
 		})
 	}

@@ -4,7 +4,6 @@
 package policy_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/source"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -99,22 +99,15 @@ func TestPresumeFails(t *testing.T) {
 	r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
 	w := newWorld(t, r)
 	v := w.allow(user("ada"))
-	good := w.store.Store
-	w.store.Store = failing{}
+	w.store.Before = testkit.Failing(errors.New("down")).Before
 	if err := v.Presume(t.Context()); err == nil {
 		t.Error("no error of a store that fails")
 	}
-	w.store.Store = good
+	w.store.Before = nil
 	w.settle(v, policy.Response{Status: 401})
 	if got := w.remaining("api", "", "ada"); got[0] != 4 {
 		t.Errorf("%d are left, want 4", got[0])
 	}
-}
-
-type failing struct{}
-
-func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, errors.New("down")
 }
 
 // TestPresumedBeyondTheQuota: requests that do not count in the end give back what

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -34,7 +35,7 @@ func TestSimpleEqualsGeneral(t *testing.T) {
 			store := memstore.New(memstore.Options{MaxKeys: 4096, Now: func() time.Time { return now }})
 			front, err := policy.NewFront(policy.FrontOptions{
 				Rules: rules, Now: func() time.Time { return now },
-				Store:   oddStore{&countingStore{Store: store, fail: func(sluice.Request) error { return down }}},
+				Store:   oddStore{&testkit.Store{Store: store, After: func(sluice.Request, sluice.Result) error { return down }}},
 				OnError: func(_ context.Context, _ policy.Attributes, err error) { reports[i] = append(reports[i], err.Error()) },
 			})
 			if err != nil {
@@ -82,10 +83,10 @@ func TestSimpleEqualsGeneral(t *testing.T) {
 }
 
 // oddStore says of a denial what no store should.
-type oddStore struct{ *countingStore }
+type oddStore struct{ *testkit.Store }
 
 func (s oddStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	d, err := s.countingStore.Take(ctx, req)
+	d, err := s.Store.Take(ctx, req)
 	if err == nil && !d.Allowed {
 		d.Binding, d.Spent, d.Due, d.Delay = 2, 3, d.At+4, time.Second
 	}

@@ -4,27 +4,16 @@
 package policy_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
-
-// asks counts what is asked of a store.
-type asks struct {
-	sluice.Store
-	n int
-}
-
-func (s *asks) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	s.n++
-	return s.Store.Take(ctx, req)
-}
 
 func plansOf(level policy.Level) policy.Rule {
 	level.By = []policy.Part{policy.Header("User")}
@@ -72,7 +61,7 @@ func TestTierWithoutLimits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store := &asks{Store: memstore.New(memstore.Options{})}
+			store := &testkit.Store{Store: memstore.New(memstore.Options{})}
 			e := policy.Evaluator{Policy: p, Store: store}
 			c.a.RequestMethod, c.a.RequestPath, c.a.Headers = "GET", "/", map[string][]string{}
 			if c.user != "" {
@@ -99,8 +88,8 @@ func TestTierWithoutLimits(t *testing.T) {
 					}
 				}
 			}
-			if (c.unlimited || c.refused) != (store.n == 0) {
-				t.Errorf("the store was asked %d times", store.n)
+			if (c.unlimited || c.refused) != (store.Calls() == 0) {
+				t.Errorf("the store was asked %d times", store.Calls())
 			}
 		})
 	}

@@ -4,13 +4,13 @@
 package policy_test
 
 import (
-	"context"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -19,46 +19,15 @@ import (
 type world struct {
 	t     *testing.T
 	now   time.Time
-	store *countingStore
+	store *testkit.Store
 	eval  policy.Evaluator
-}
-
-// countingStore counts what it is asked.
-type countingStore struct {
-	sluice.Store
-	takes, batches int
-	fail           func(sluice.Request) error
-}
-
-func (s *countingStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	s.takes++
-	if s.fail != nil {
-		if err := s.fail(req); err != nil {
-			return sluice.Decision{}, err
-		}
-	}
-	return s.Store.Take(ctx, req)
-}
-
-func (s *countingStore) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	s.batches++
-	if err := sluice.TakeBatch(ctx, s.Store, reqs, out); err != nil {
-		return err
-	}
-	for i := range reqs {
-		if s.fail != nil {
-			if err := s.fail(reqs[i]); err != nil {
-				out[i] = sluice.Result{Err: err}
-			}
-		}
-	}
-	return nil
+	had   asked // when asks was called last
 }
 
 func newWorld(t *testing.T, rules ...policy.Rule) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)}
-	w.store = &countingStore{Store: memstore.New(memstore.Options{MaxKeys: 4096, Now: func() time.Time { return w.now }})}
+	w.store = &testkit.Store{Store: memstore.New(memstore.Options{MaxKeys: 4096, Now: func() time.Time { return w.now }})}
 	w.eval = policy.Evaluator{Store: w.store, Now: func() time.Time { return w.now }}
 	w.eval.Policy = compile(t, rules...)
 	return w
