@@ -17,9 +17,9 @@ import (
 // TestFloodOfEveryOperation sends what a flood may consist of: nothing but a
 // denial, or a take that is allowed, changes what was denied.
 func TestFloodOfEveryOperation(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
-	const maxKeys, locked = 1000, 20
+	const locked = 20
+	maxKeys := testkit.Steps(1000, 1000)
 	p := testkit.Plan(t, "login", "5/15min sliding-log")
 	word := testkit.Plan(t, "word", "5/15min")
 	window := testkit.Plan(t, "window", "5/15min fixed-window")
@@ -92,9 +92,9 @@ func TestFloodOfEveryOperation(t *testing.T) {
 // TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied,
 // and one whose request was denied by another key is not spared for that.
 func TestFloodOfAPlanOfTwo(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
-	const maxKeys, locked = 1000, 20
+	const locked = 20
+	maxKeys := testkit.Steps(1000, 1000)
 	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
 		t.Run(l[0]+", "+l[1], func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,6 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 // TestFloodOfManyKeysWithoutAKey: limits without a key take no more than a
 // quarter of the room from others.
 func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 400
 	clock := testkit.NewClock()
@@ -161,9 +160,8 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 
 // TestSlotsSurviveAFlood: a caller that is refused a slot is not let in for new keys.
 func TestSlotsSurviveAFlood(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
-	const maxKeys = 1000
+	maxKeys := testkit.Steps(1000, 1000)
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	acquire := func(key, owner string) bool {
@@ -230,7 +228,6 @@ func TestFloodByManyGoroutines(t *testing.T) {
 
 // TestFloodAfterARestart: what is denied, or without a key, is restored as that.
 func TestFloodAfterARestart(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	clock := testkit.NewClock()

@@ -16,9 +16,8 @@ import (
 // TestFloodForgetsNoBlockedKey: a key stays blocked for as long as was said, whatever
 // new keys come, and though the limit that denied it has long been idle.
 func TestFloodForgetsNoBlockedKey(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
-	const maxKeys, keys = 2000, 200
+	maxKeys, keys := testkit.Steps(2000, 2000), testkit.Steps(200, 200)
 	for _, l := range []string{"1/s", "1/s sliding-log", "1/s fixed-window"} {
 		t.Run(l, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +31,7 @@ func TestFloodForgetsNoBlockedKey(t *testing.T) {
 			}
 			clock.Advance(9 * time.Minute)
 			flood(t, s, clock, light, 10*maxKeys, 1)
-			if s.Stats().Evicted < 8*maxKeys {
+			if s.Stats().Evicted < uint64(8*maxKeys) {
 				t.Errorf("got %+v, want that the flood was forgotten", s.Stats())
 			}
 			for i := range keys {
@@ -53,7 +52,6 @@ func TestFloodForgetsNoBlockedKey(t *testing.T) {
 // TestBlockCostsNothingUnlessDenied: a caller that is never denied has no state of a block, and
 // a denial that counts allocates nothing.
 func TestBlockCostsNothingUnlessDenied(t *testing.T) {
-	testkit.SkipRace(t)
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
 	p := testkit.Plan(t, "s", "5/h fixed-window", "1000000/day block 10min")

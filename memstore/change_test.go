@@ -16,12 +16,11 @@ import (
 // TestManyVersions: what a key has spent counts under every version of a limit,
 // however many others there are (tiers, overrides).
 func TestManyVersions(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
 		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
-		const versions = 3000
+		versions := testkit.Steps(3000, 3000)
 		plans := make([]*sluice.Plan, versions)
 		for i := range plans {
 			plans[i] = testkit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
@@ -34,7 +33,7 @@ func TestManyVersions(t *testing.T) {
 		}
 		last := testkit.Request(plans[versions-1], "k", sluice.MaxQuota)
 		last.Op = sluice.OpTakeUpTo
-		if d := testkit.Take(t, s, last); d.Spent != versions-1 {
+		if d := testkit.Take(t, s, last); d.Spent != int64(versions-1) {
 			t.Errorf("%q: the last version got %d, want %d", algorithm, d.Spent, versions-1)
 		}
 	}
@@ -43,12 +42,8 @@ func TestManyVersions(t *testing.T) {
 // TestStateBudget: a key takes at most 40 bytes under one algorithm and window,
 // however many versions there are and whichever wrote it.
 func TestStateBudget(t *testing.T) {
-	testkit.SkipRace(t)
-	if testing.Short() {
-		t.Skip("100,000 limits")
-	}
+	keys := testkit.Steps(100_000, 100_000)
 	for _, suffix := range []string{"", " fixed-window", " sliding-counter", " interval-refill"} {
-		const keys = 100_000
 		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 2 * keys})
 		for i := range keys {
@@ -61,7 +56,7 @@ func TestStateBudget(t *testing.T) {
 			}
 		}
 		st := s.Stats()
-		if perKey := float64(st.Bytes) / keys; st.States != keys || perKey > 40 {
+		if perKey := float64(st.Bytes) / float64(keys); st.States != keys || perKey > 40 {
 			t.Errorf("%q: got %d states of %.1f bytes each, want %d of at most 40", suffix, st.States, perKey, keys)
 		}
 	}
@@ -129,7 +124,6 @@ func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 // when a limit is its writer, is known for as long as the balance lives, however
 // often tables are made anew.
 func TestInstantsOutliveATable(t *testing.T) {
-	testkit.SkipRace(t)
 	for _, c := range []struct {
 		slow, fast string
 		cost       int64
@@ -152,7 +146,7 @@ func TestInstantsOutliveATable(t *testing.T) {
 			day := min(24*time.Hour, left)
 			clock.Advance(day)
 			left -= day
-			for i := range 500 { // tables grow
+			for i := range testkit.Steps(500, 500) { // tables grow
 				testkit.Take(t, s, testkit.Request(slow, fmt.Sprint(left, i), 1))
 				testkit.Take(t, s, testkit.Request(fast, fmt.Sprint(left, i), 1))
 			}

@@ -34,6 +34,25 @@ func together(t *testing.T, n int, f func(g int) error) {
 	}
 }
 
+// admitted returns how many of the requests that n goroutines make pass, each so many.
+func admitted(t *testing.T, s *memstore.Store, n, each int, request func(g, i int) sluice.Request) int {
+	t.Helper()
+	var passed atomic.Int64
+	together(t, n, func(g int) error {
+		for i := range each {
+			d, err := s.Take(t.Context(), request(g, i))
+			if err != nil {
+				return err
+			}
+			if d.Allowed {
+				passed.Add(1)
+			}
+		}
+		return nil
+	})
+	return int(passed.Load())
+}
+
 // TestContendedKeyAdmitsWhatIsDue: 64 goroutines press on one key while the
 // clock stands still. Exactly the quota is admitted.
 func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
@@ -46,20 +65,7 @@ func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
 			if over := p.Term(0).Full() - 1000; over > 0 { // the count comes to need more bits meanwhile
 				testkit.Take(t, s, testkit.Request(p, "k", over))
 			}
-			var admitted atomic.Int64
-			together(t, 64, func(int) error {
-				for range 50 {
-					d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
-					if err != nil {
-						return err
-					}
-					if d.Allowed {
-						admitted.Add(1)
-					}
-				}
-				return nil
-			})
-			if got := admitted.Load(); got != 1000 {
+			if got := admitted(t, s, 64, 50, func(int, int) sluice.Request { return testkit.Request(p, "k", 1) }); got != 1000 {
 				t.Errorf("got %d admitted, want 1000", got)
 			}
 		})
@@ -78,30 +84,20 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 	// Empty to start with, so that no unit that falls due finds the bucket full
 	// and is lost: no goroutine is more than one ms ahead of its takes.
 	testkit.Take(t, s, testkit.Request(p, "k", 100))
-	var admitted atomic.Int64
 	start := clock.Micros()
-	together(t, goroutines, func(g int) error {
-		for i := range rounds {
-			if (g+i)%4 == 0 {
-				clock.Advance(time.Millisecond)
-			}
-			d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
-			if err != nil {
-				return err
-			}
-			if d.Allowed {
-				admitted.Add(1)
-			}
+	passed := admitted(t, s, goroutines, rounds, func(g, i int) sluice.Request {
+		if (g+i)%4 == 0 {
+			clock.Advance(time.Millisecond)
 		}
-		return nil
+		return testkit.Request(p, "k", 1)
 	})
-	left := int64(0)
+	left := 0
 	for testkit.Take(t, s, testkit.Request(p, "k", 1)).Allowed {
 		left++
 	}
-	due := (clock.Micros() - start) / 1000
-	if got := admitted.Load() + left; got != due {
-		t.Errorf("got %d admitted and %d left, want %d in all", admitted.Load(), left, due)
+	due := int(clock.Micros()-start) / 1000
+	if passed+left != due {
+		t.Errorf("got %d admitted and %d left, want %d in all", passed, left, due)
 	}
 }
 
@@ -152,24 +148,14 @@ func TestKeysAllOrNone(t *testing.T) {
 // these make tables grow: no unit may be lost on the way.
 func TestManyKeysWhileTablesGrow(t *testing.T) {
 	t.Parallel()
-	const keys, goroutines = 20_000, 8
+	const keys, goroutines = 5_000, 8
 	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now, MaxKeys: 4 * keys})
 	for _, text := range []string{"5/h", "5/h fixed-window", "5/h sliding-log"} {
 		p := testkit.Plan(t, text, text)
-		var admitted atomic.Int64
-		together(t, goroutines, func(g int) error {
-			for i := range keys {
-				d, err := s.Take(t.Context(), testkit.Request(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1))
-				if err != nil {
-					return err
-				}
-				if d.Allowed {
-					admitted.Add(1)
-				}
-			}
-			return nil
+		got := admitted(t, s, goroutines, keys, func(g, i int) sluice.Request {
+			return testkit.Request(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1)
 		})
-		if got := admitted.Load(); got != 5*keys {
+		if got != 5*keys {
 			t.Errorf("%s: got %d admitted, want %d", text, got, 5*keys)
 		}
 	}
@@ -184,20 +170,7 @@ func TestConcurrentOldAndNewPlan(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
 	plans := []*sluice.Plan{testkit.Plan(t, "s", "n: 500/h"), testkit.Plan(t, "s", "n: 500/h burst 500 debt 7")}
-	var admitted atomic.Int64
-	together(t, 8, func(g int) error {
-		for i := range 300 {
-			d, err := s.Take(t.Context(), testkit.Request(plans[(g+i)%2], "k", 1))
-			if err != nil {
-				return err
-			}
-			if d.Allowed {
-				admitted.Add(1)
-			}
-		}
-		return nil
-	})
-	if got := admitted.Load(); got != 500 {
+	if got := admitted(t, s, 8, 300, func(g, i int) sluice.Request { return testkit.Request(plans[(g+i)%2], "k", 1) }); got != 500 {
 		t.Errorf("got %d admitted, want 500", got)
 	}
 }
@@ -263,21 +236,10 @@ func TestChangesWhileStatesDie(t *testing.T) {
 	plans := []*sluice.Plan{testkit.Plan(t, "s", "n: 10/s"), testkit.Plan(t, "s", "n: 10/s debt 3")}
 	const rounds = 300
 	for round := range rounds {
-		var admitted atomic.Int64
-		together(t, 4, func(g int) error {
-			for i := range 10 {
-				// In some rounds but one of the limits is in use.
-				d, err := s.Take(t.Context(), testkit.Request(plans[(g+i)%2*(round/3%2)], "k", 1))
-				if err != nil {
-					return err
-				}
-				if d.Allowed {
-					admitted.Add(1)
-				}
-			}
-			return nil
+		got := admitted(t, s, 4, 10, func(g, i int) sluice.Request {
+			return testkit.Request(plans[(g+i)%2*(round/3%2)], "k", 1) // in some rounds one limit alone
 		})
-		if got := admitted.Load(); got != 10 {
+		if got != 10 {
 			t.Fatalf("round %d: got %d admitted, want 10", round, got)
 		}
 		clock.Advance(time.Duration(1+round%2*20_000) * time.Second) // now and then limits are forgotten
@@ -290,26 +252,18 @@ func TestReceiptsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(memstore.Options{})
 	p := testkit.Plan(t, "s", "60000/min sliding-log")
-	var lost atomic.Int64
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for range 500 {
-				d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
-				if err != nil || !d.Allowed {
-					t.Errorf("got %+v, %v", d, err)
-					return
-				}
-				back := testkit.Request(p, "k", 1)
-				back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
-				if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
-					lost.Add(1)
-				}
+	together(t, 64, func(int) error {
+		for range 200 {
+			d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
+			if err != nil || !d.Allowed {
+				return fmt.Errorf("got %+v, %v", d, err)
 			}
-		})
-	}
-	wg.Wait()
-	if n := lost.Load(); n > 0 {
-		t.Errorf("%d of 32,000 refunds gave nothing back", n)
-	}
+			back := testkit.Request(p, "k", 1)
+			back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
+			if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
+				return fmt.Errorf("a refund gave back %+v, %v", d, err)
+			}
+		}
+		return nil
+	})
 }

@@ -104,7 +104,6 @@ func TestDivideWhileTaken(t *testing.T) {
 // TestDivideKeepsAll: states of every form, their classes and what was evicted are the same in a Store
 // that has divided its shards and in one that has not, but for states that are idle.
 func TestDivideKeepsAll(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	clock := testkit.NewClock()
 	s := New(Options{Now: clock.Now})

@@ -75,9 +75,8 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 // TestFloodOfEqualDebt is the dearest of floods: each newcomer is denied too.
 // While an eighth of the slots hold keys that are not, none that is goes.
 func TestFloodOfEqualDebt(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
-	const maxKeys = 4000
+	maxKeys := testkit.Steps(4000, 4000)
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	p := testkit.Plan(t, "s", "60/min")
@@ -99,30 +98,10 @@ func TestFloodOfEqualDebt(t *testing.T) {
 	}
 }
 
-// TestFloodOfOneFormSparesOthers: what forms states have makes no difference.
-func TestFloodOfOneFormSparesOthers(t *testing.T) {
-	testkit.SkipRace(t)
-	t.Parallel()
-	const maxKeys = 2000
-	clock := testkit.NewClock()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
-	quiet, loud := testkit.Plan(t, "quiet", "1/s"), testkit.Plan(t, "loud", "5/h sliding-log")
-	for i := range 200 {
-		deny(t, s, quiet, fmt.Sprint(i))
-	}
-	flood(t, s, clock, loud, 10*maxKeys, 1)
-	for i := range 200 {
-		if testkit.Take(t, s, testkit.Request(quiet, fmt.Sprint(i), 1)).Allowed {
-			t.Fatalf("key %d: got allowed, want denied", i)
-		}
-	}
-}
-
 // TestFullOfDeniedKeysServesNewcomers: an eighth of the room is for keys that are
 // not denied. For these, of a group of denied keys the one that is idle soonest
 // goes.
 func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: 100, Now: clock.Now})

@@ -26,9 +26,7 @@ func keysOf(n int) []string {
 
 // TestTakeDoesNotAllocate is not parallel, as AllocsPerRun demands.
 func TestTakeDoesNotAllocate(t *testing.T) {
-	testkit.SkipRace(t)
-	const runs = 2000
-	keys := keysOf(100_000)
+	runs, keys := testkit.Steps(2000, 2000), keysOf(testkit.Steps(100_000, 100_000))
 	for _, l := range limits {
 		p := testkit.Plan(t, "s", l.text)
 		many := testkit.Plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
@@ -98,10 +96,7 @@ func heap() (bytes, objects uint64) {
 // TestMemoryPerKey measures what a live key takes, all in. It is not parallel:
 // other tests' memory would be counted too.
 func TestMemoryPerKey(t *testing.T) {
-	testkit.SkipRace(t)
-	if testing.Short() {
-		t.Skip("millions of takes")
-	}
+	testkit.Long(t)
 	tests := []struct {
 		text    string
 		keys    int
@@ -167,10 +162,7 @@ func TestMemoryPerKey(t *testing.T) {
 // TestMemoryOfAFullHistogram spends a million units of each key, in takes that leave it
 // as fine as single units do. It is not parallel, as [TestMemoryPerKey].
 func TestMemoryOfAFullHistogram(t *testing.T) {
-	testkit.SkipRace(t)
-	if testing.Short() {
-		t.Skip("millions of takes")
-	}
+	testkit.Long(t)
 	const n = 1_100
 	clock := testkit.NewClock()
 	p := testkit.Plan(t, "s", "1000000/h sliding-histogram")

@@ -90,7 +90,6 @@ func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 // TestEqualsModel drives a Store and a map of states with the same random
 // requests, of every operation, over one and several keys and limits.
 func TestEqualsModel(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	var plans []*sluice.Plan
 	for _, l := range limits {
@@ -104,10 +103,6 @@ func TestEqualsModel(t *testing.T) {
 		testkit.Plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
 	)
 	ops := []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReset, sluice.OpAdd, sluice.OpConvert}
-	steps := 60_000
-	if testing.Short() {
-		steps = 10_000
-	}
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +123,7 @@ func TestEqualsModel(t *testing.T) {
 				return c
 			}
 			past := []sluice.Instant{sluice.InstantOf(clock.Now())}
-			for step := range steps {
+			for step := range testkit.Steps(60_000, 60_000) {
 				req := sluice.Request{Op: ops[rnd.IntN(len(ops))], Charge: randomCharge()}
 				for rnd.IntN(4) == 0 && len(req.More) < 3 {
 					req.More = append(req.More, randomCharge())

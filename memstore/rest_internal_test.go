@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // arraysOf returns the arrays of all shards.
@@ -51,7 +52,7 @@ func TestRestingKeysKeepTheirSlots(t *testing.T) {
 	}
 	// The next new keys find the array full of states that have long been idle.
 	now = now.Add(time.Hour)
-	for i := range 100 * keys {
+	for i := range testkit.Steps(100*keys, 100*keys) {
 		now = now.Add(resting * time.Microsecond / 100)
 		if _, err := lim.Take(t.Context(), strconv.Itoa(-i), 1); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func TestRestingKeysKeepTheirSlots(t *testing.T) {
 // TestStatesComeToLifeDuringRebuild: an array is replaced for few states while many that
 // were idle are taken, more than have been counted.
 func TestStatesComeToLifeDuringRebuild(t *testing.T) {
-	const keys, rounds = 400, 600
+	const keys = 400
 	var now atomic.Int64
 	now.Store(1e15)
 	s := New(Options{MaxKeys: 500, Now: func() time.Time { return time.UnixMicro(now.Load()) }})
@@ -86,7 +87,7 @@ func TestStatesComeToLifeDuringRebuild(t *testing.T) {
 	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
-	for round := range rounds {
+	for round := range testkit.Steps(600, 600) {
 		for _, n := range names {
 			take(n)
 		}

@@ -164,7 +164,6 @@ func (h *holder) drop(which int, id uint64) {
 // TestShardEqualsMap stores, loads, changes and forgets random states of all
 // kinds, lets others die, and compares all with a map.
 func TestShardEqualsMap(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	type name struct {
 		words bool
@@ -199,7 +198,7 @@ func TestShardEqualsMap(t *testing.T) {
 					}
 				}
 			}
-			for step := range 30_000 {
+			for step := range testkit.Steps(30_000, 30_000) {
 				// Identities that crowd together, so that they push each other on.
 				n := name{rnd.IntN(4) == 0, 1 + rnd.Uint64N(600)<<38}
 				switch rnd.IntN(8) {

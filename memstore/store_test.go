@@ -7,84 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
-
-func TestTakeRefusesWhatIsNotValid(t *testing.T) {
-	t.Parallel()
-	p := testkit.Plan(t, "s", "10/min")
-	tests := []struct {
-		name  string
-		req   sluice.Request
-		field string
-	}{
-		{"no plan", sluice.Request{}, "Plan"},
-		{"negative cost", testkit.Request(p, "k", -1), "Cost"},
-		{"huge cost", testkit.Request(p, "k", 1<<62), "Cost"},
-		{"long key", testkit.Request(p, strings.Repeat("k", sluice.MaxKeyBytes+1), 1), "Key"},
-		{"unknown operation", sluice.Request{Op: 99, Charge: testkit.Request(p, "k", 1).Charge}, "Op"},
-		{"key twice", sluice.Request{Charge: testkit.Request(p, "k", 1).Charge, More: []sluice.Charge{testkit.Request(p, "k", 1).Charge}}, "More"},
-		{"refund of no instant", sluice.Request{Op: sluice.OpRefund, Charge: testkit.Request(p, "k", 1).Charge}, "At"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := memstore.New(memstore.Options{})
-			_, err := s.Take(t.Context(), tt.req)
-			fault := (*sluice.RequestError)(nil)
-			if !errors.As(err, &fault) || fault.Field != tt.field {
-				t.Errorf("got %v, want a RequestError of %s", err, tt.field)
-			}
-			if got := s.Stats().States; got != 0 {
-				t.Errorf("got %d states, want none", got)
-			}
-		})
-	}
-}
-
-func TestKeysOfEveryLengthAreApart(t *testing.T) {
-	t.Parallel()
-	clock := testkit.NewClock()
-	s := memstore.New(memstore.Options{Now: clock.Now})
-	p := testkit.Plan(t, "s", "1/min")
-	long := strings.Repeat("x", sluice.MaxKeyBytes)
-	var keys []string
-	for n := range 100 {
-		keys = append(keys, long[:n])
-	}
-	keys = append(keys, long, long[:len(long)-1], long[:len(long)-1]+"y", "y"+long[1:], "\x00", "\x00\x00", "é", "\xff")
-	for i, key := range keys {
-		if d := testkit.Take(t, s, testkit.Request(p, key, 1)); !d.Allowed {
-			t.Errorf("key %d of %d bytes: got denied at its first take, want allowed", i, len(key))
-		}
-	}
-	for i, key := range keys {
-		if d := testkit.Take(t, s, testkit.Request(p, key, 1)); d.Allowed {
-			t.Errorf("key %d of %d bytes: got allowed at its second take, want denied", i, len(key))
-		}
-	}
-}
-
-func TestScopesAreApartAndPlansOfOneShare(t *testing.T) {
-	t.Parallel()
-	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
-	a, b, again := testkit.Plan(t, "a", "1/min"), testkit.Plan(t, "b", "1/min"), testkit.Plan(t, "a", "1/min")
-	for _, tt := range []struct {
-		name string
-		plan *sluice.Plan
-		want bool
-	}{{"first", a, true}, {"another scope", b, true}, {"the same scope", again, false}} {
-		if got := testkit.Take(t, s, testkit.Request(tt.plan, "k", 1)).Allowed; got != tt.want {
-			t.Errorf("%s: got allowed %t, want %t", tt.name, got, tt.want)
-		}
-	}
-}
 
 func TestTakeBatch(t *testing.T) {
 	t.Parallel()
@@ -153,55 +81,6 @@ func TestResetAndRefundForget(t *testing.T) {
 				t.Errorf("got %d states after %v, want none", got, op)
 			}
 		})
-	}
-}
-
-func TestSlots(t *testing.T) {
-	t.Parallel()
-	clock := testkit.NewClock()
-	s := memstore.New(memstore.Options{Now: clock.Now})
-	slots, err := sluice.NewSlots(s, "jobs", sluice.SlotLimit{Cap: 3, TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := []struct {
-		name, op, owner string
-		cost, held      int64
-		wait            time.Duration
-		allowed         bool
-	}{
-		{"first", "acquire", "a", 2, 2, 0, true},
-		{"again does not count twice", "acquire", "a", 2, 2, 0, true},
-		{"too many", "acquire", "b", 2, 2, 0, false},
-		{"fits", "acquire", "b", 1, 3, 30 * time.Second, true},
-		{"release", "release", "a", 1, 1, 0, true},
-		{"release nothing", "release", "a", 1, 1, 0, false},
-		{"in its place", "acquire", "c", 2, 3, 0, true},
-		{"renew", "renew", "b", 1, 3, 45 * time.Second, true},
-		{"b lives on, c has died", "renew", "b", 1, 1, 30 * time.Second, true},
-		{"what has died is not renewed", "renew", "c", 1, 1, 0, false},
-	}
-	for _, tt := range steps {
-		var d sluice.SlotDecision
-		clock.Advance(tt.wait)
-		switch tt.op {
-		case "acquire":
-			d, err = slots.Acquire(t.Context(), "k", tt.owner, tt.cost)
-		case "renew":
-			d, err = slots.Renew(t.Context(), "k", tt.owner)
-		default:
-			d, err = slots.Release(t.Context(), "k", tt.owner)
-		}
-		if err != nil || d.Allowed != tt.allowed || d.Held != tt.held {
-			t.Errorf("%s: got %+v, %v, want allowed %t, held %d", tt.name, d, err, tt.allowed, tt.held)
-		}
-	}
-	other, err := slots.Acquire(t.Context(), "another key", "a", 3)
-	if err != nil || !other.Allowed {
-		t.Errorf("another key: got %+v, %v, want allowed", other, err)
-	}
-	if _, err := slots.Acquire(t.Context(), "k", "", 1); err == nil {
-		t.Error("got no error for an owner without a name")
 	}
 }
 

@@ -22,7 +22,6 @@ import (
 // many, and other forms, while the clock runs in either direction
 // and snapshots are restored. A Store must decide as a map of states.
 func TestChangedWindowsEqualModel(t *testing.T) {
-	testkit.SkipRace(t)
 	t.Parallel()
 	for i, texts := range [][]string{
 		{"10/s fixed-window", "65535/s fixed-window", "65536/s fixed-window", "70000/s fixed-window debt 30", "8589934591/s fixed-window", "8589934592/s fixed-window"},
@@ -56,7 +55,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 	var took memoryOfTakes
 	m := newModel()
 	p := plans[0]
-	for step := range 15_000 {
+	for step := range testkit.Steps(15_000, 15_000) {
 		if rnd.IntN(12) == 0 {
 			p = plans[rnd.IntN(len(plans))]
 		}
