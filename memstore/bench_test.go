@@ -5,84 +5,12 @@ package memstore_test
 
 import (
 	"strconv"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
-
-// benchLimiter returns a limiter on a store with the system's clock.
-func benchLimiter(b *testing.B, text string) *sluice.Limiter {
-	b.Helper()
-	lim, err := sluice.New(memstore.New(memstore.Options{}), "bench", sluice.MustParseLimit(text))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return lim
-}
-
-// scattered visits the keys in an order that no cache foresees.
-func scattered(i, n int) int { return int(uint64(i) * 0x9e3779b97f4a7c15 >> 20 % uint64(n)) }
-
-func BenchmarkTake(b *testing.B) {
-	keys := keysOf(100_000)
-	for _, bench := range []struct {
-		name, text string
-		keys       int
-	}{
-		{"hot", "1000000000/day", 1},
-		{"denied", "1/day", 1},
-		{"hot-window", "1000000000/h fixed-window", 1},
-		{"hot-counter", "1000000000/h sliding-counter", 1},
-		{"denied-window", "1/day fixed-window", 1},
-		{"uniform", "1000000/day", len(keys)},
-		{"uniform-idle", "1000000000/day", len(keys)},
-		{"uniform-window", "1000000000/h fixed-window", len(keys)},
-		{"uniform-log", "100/s sliding-log", len(keys)},
-	} {
-		b.Run(bench.name+"/serial", func(b *testing.B) {
-			lim := benchLimiter(b, bench.text)
-			for _, k := range keys[:bench.keys] {
-				if _, err := lim.Take(b.Context(), k, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-			ctx := b.Context()
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				i++
-				if _, err := lim.Take(ctx, keys[scattered(i, bench.keys)], 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(bench.name+"/parallel", func(b *testing.B) {
-			lim := benchLimiter(b, bench.text)
-			for _, k := range keys[:bench.keys] {
-				if _, err := lim.Take(b.Context(), k, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-			ctx := b.Context()
-			b.ReportAllocs()
-			var start atomic.Int64
-			b.RunParallel(func(pb *testing.PB) {
-				i := int(start.Add(1 << 30))
-				for pb.Next() {
-					i++
-					if _, err := lim.Take(ctx, keys[scattered(i, bench.keys)], 1); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
-	}
-}
 
 // BenchmarkNewKey takes for keys never seen before: a million in a new store,
 // with all growth of its tables, and far beyond MaxKeys.
@@ -143,41 +71,6 @@ func BenchmarkNewKeyOfVersions(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-		})
-	}
-}
-
-// BenchmarkWorstTake reports the longest call of many on a full store of a
-// million keys. What the machine does meanwhile is in it: take the least of
-// several runs.
-func BenchmarkWorstTake(b *testing.B) {
-	const million = 1_000_000
-	for _, text := range []string{"10/day", "10/day fixed-window", "10/day sliding-log"} {
-		b.Run(text, func(b *testing.B) {
-			s := memstore.New(memstore.Options{MaxKeys: million})
-			lim, err := sluice.New(s, "bench", sluice.MustParseLimit(text))
-			if err != nil {
-				b.Fatal(err)
-			}
-			ctx := b.Context()
-			buf := make([]byte, 0, 32)
-			take := func(i int) {
-				buf = strconv.AppendInt(append(buf[:0], "user-"...), int64(i), 10)
-				if _, err := lim.Take(ctx, string(buf), 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for i := range million + million/4 {
-				take(i)
-			}
-			var worst time.Duration
-			b.ResetTimer()
-			for i := range b.N {
-				start := time.Now()
-				take(2*million + i)
-				worst = max(worst, time.Since(start))
-			}
-			b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
 		})
 	}
 }
