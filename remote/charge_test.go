@@ -277,16 +277,6 @@ func TestStoreDiesAgain(t *testing.T) {
 	})
 }
 
-// doubtful answers each take with one error.
-type doubtful struct {
-	*memstore.Store
-	err error
-}
-
-func (d doubtful) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, d.err
-}
-
 // TestMaybeSentIsNotOwed: what may have been sent is not charged again, whatever
 // else its error says.
 func TestMaybeSentIsNotOwed(t *testing.T) {
@@ -295,7 +285,7 @@ func TestMaybeSentIsNotOwed(t *testing.T) {
 		&sluice.MaybeSentError{Err: unsent}, errors.Join(unsent, &sluice.MaybeSentError{Err: errBroken}),
 		fmt.Errorf("wrapped: %w", &sluice.MaybeSentError{Err: errBroken}), errBroken,
 	} {
-		s, fault := remote.Wrap(doubtful{memstore.New(memstore.Options{MaxKeys: 10}), err}, remote.Options{
+		s, fault := remote.Wrap(testkit.Failing(err), remote.Options{
 			Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{MaxKeys: 10}),
 			Failures: math.MaxInt,
 		})

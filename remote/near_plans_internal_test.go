@@ -27,7 +27,6 @@ func leasing(terms sluice.LeaseTerms, plans ...*sluice.Plan) func(*sluice.Plan) 
 // each denial from memory is one that the store would make at that instant, and
 // more than both allow is never in use.
 func TestLeasedAndNot(t *testing.T) {
-	testkit.SkipRace(t)
 	for _, texts := range [][2]string{
 		{"x: 20/s sliding-log", "x: 20/s sliding-log"},
 		{"x: 20/s sliding-log", "x: 30/s sliding-log"},
@@ -37,7 +36,7 @@ func TestLeasedAndNot(t *testing.T) {
 	} {
 		t.Run(texts[0]+" and "+texts[1], func(t *testing.T) {
 			answered, decided := 0, uint64(0)
-			for seed := range uint64(40) {
+			for seed := range uint64(testkit.Steps(40, 40)) {
 				rnd := rand.New(rand.NewPCG(seed, 3))
 				leased, other := testkit.Plan(t, "both", texts[0]), testkit.Plan(t, "both", texts[1])
 				w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})

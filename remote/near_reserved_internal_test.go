@@ -18,11 +18,10 @@ import (
 // bound of the limit itself. Here nothing is in between: grants come as greedily
 // as they can, around the edges, and most are used at the last moment.
 func TestUsesWithinBound(t *testing.T) {
-	testkit.SkipRace(t)
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
-			for seed := range uint64(150) {
+			for seed := range uint64(testkit.Steps(150, 150)) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				given := sluice.LeaseTerms{TTL: time.Duration(1+rng.Int64N(150_000)) * time.Microsecond}
 				w := newWorld(t, seed, 1, l, given, faults{})

@@ -110,11 +110,7 @@ var spans = []time.Duration{
 // what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
 // many runs there are of each limit.
 func TestInvariant20(t *testing.T) {
-	testkit.SkipRace(t)
-	seeds := uint64(30)
-	if testing.Short() {
-		seeds = 5
-	}
+	seeds := uint64(testkit.Steps(20, 30))
 	if text := os.Getenv("SLUICE_WORLDS"); text != "" {
 		var err error
 		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -156,7 +152,6 @@ func TestInvariant20(t *testing.T) {
 // TestWorldFindsFaults: the simulation finds leases that count from when they
 // were granted, under the limit as it is.
 func TestWorldFindsFaults(t *testing.T) {
-	testkit.SkipRace(t)
 	for _, c := range []struct{ name, limit string }{
 		{"sliding-log", "50/s sliding-log"},
 		{"token-bucket", "50/s burst 12"},
@@ -165,7 +160,7 @@ func TestWorldFindsFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
 			var worst int64
-			for seed := range uint64(40) {
+			for seed := range uint64(testkit.Steps(40, 40)) {
 				w := newWorld(t, seed, 5, l, sluice.LeaseTerms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
 				w.facts.plan = testkit.Compile(t, "world", l)
 				w.shortLeases(l, 12_000_000)
@@ -185,7 +180,6 @@ func TestWorldFindsFaults(t *testing.T) {
 // TestHeldWithinBound: the nodes never have more in hand than algo says, and
 // units that nobody uses are there for others again when it says.
 func TestHeldWithinBound(t *testing.T) {
-	testkit.SkipRace(t)
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
@@ -194,7 +188,7 @@ func TestHeldWithinBound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := range uint64(10) {
+			for seed := range uint64(testkit.Steps(10, 10)) {
 				w := newWorld(t, seed, 6, l, given, everything)
 				w.press(l, 6_000_000, 2, 1, true)
 				w.run()
@@ -243,8 +237,7 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 // TestEfficiency: 8 nodes, a hot key at twice its limit, default terms but for
 // a burst so small that its default TTL would serve single nodes' rates badly.
 func TestEfficiency(t *testing.T) {
-	testkit.SkipRace(t)
-	for _, c := range []struct {
+	limits := []struct {
 		limit string
 		terms sluice.LeaseTerms
 	}{
@@ -258,7 +251,8 @@ func TestEfficiency(t *testing.T) {
 		{limit: "1000/s sliding-counter sub-windows 10 conservative"},
 		{limit: "1000/s sliding-counter"},
 		{limit: "60000/min sliding-log"},
-	} {
+	}
+	for _, c := range limits[:testkit.Steps(len(limits), len(limits))] {
 		t.Run(c.limit, func(t *testing.T) {
 			calls, kept := efficiency(t, sluice.MustParseLimit(c.limit), c.terms)
 			if calls > 0.13 {
