@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/storetest"
 )
 
@@ -306,7 +307,7 @@ func TestSimple(t *testing.T) {
 	fault := os.Getenv(faultVar)
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := newSimple(now, fault)
-		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: 12000, Together: time.Minute}
+		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: testkit.Steps(4_000, 12_000), Together: time.Minute}
 	})
 }
 
@@ -314,7 +315,7 @@ func TestSimple(t *testing.T) {
 func TestOwnClock(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, _ func() time.Time) storetest.Harness {
 		s := newSimple(time.Now, "")
-		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000}
+		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(3_000, 3_000)}
 	})
 }
 
@@ -371,6 +372,9 @@ func TestFindsFaults(t *testing.T) {
 		{"notifies it twice", "TestSimple/Contexts"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
+			if c.fault != "forgets More" { // one shows that the suite finds any
+				testkit.Long(t)
+			}
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimple$/^"+strings.TrimPrefix(c.want, "TestSimple/")+"$")
 			cmd.Env = append(os.Environ(), faultVar+"="+c.fault)
