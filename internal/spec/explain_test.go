@@ -14,11 +14,7 @@ import (
 // TestExplainInMemory: whatever keys have been through, an explanation is the next
 // decision, and the snapshot before it is the one behind it.
 func TestExplainInMemory(t *testing.T) {
-	testkit.SkipRace(t)
-	steps := 100_000
-	if testing.Short() {
-		steps = 20_000
-	}
+	steps := testkit.Steps(100_000, 300_000)
 	var all []*spec.Explained
 	spec.Random(t, func(t testing.TB) spec.Store {
 		store := newInMemory(1 << 14)

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// steps returns how many random steps are put to the store: SLUICE_SPEC_STEPS,
-// or what takes a second or two.
+// steps returns how many random steps are put to the store: SLUICE_SPEC_STEPS, a million,
+// or ten in make long.
 func steps(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("SLUICE_SPEC_STEPS"); text != "" {
@@ -24,14 +24,8 @@ func steps(t *testing.T) int {
 		}
 		return n
 	}
-	if short() {
-		return 50_000
-	}
-	return 1_000_000
+	return testkit.Steps(1_000_000, 10_000_000)
 }
-
-// short reports whether a tenth of a second must do for what takes one or ten.
-func short() bool { return testing.Short() || testkit.Race() }
 
 // seeds returns those of SLUICE_SPEC_SEED, "7" or "1-40", or 1.
 func seeds(t *testing.T) (first, last uint64) {
@@ -64,7 +58,7 @@ func TestExhaustive(t *testing.T) {
 		fine.Depth, coarse.Depth = 4, 4
 	case n >= 10_000_000:
 		fine.Depth = 4
-	case short():
+	case n < 1_000_000:
 		fine.Depth, coarse.Depth = 2, 2
 	}
 	spec.Exhaustive(t, open, fine)
