@@ -67,7 +67,7 @@ func TestAnswers(t *testing.T) {
 		{500 * time.Millisecond, 200, `"api/short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
 		{time.Minute, 429, `"api/long";r=0;t=3510`, "3510", [4]string{"3", "0", "3540", "3510"}},
 	} {
-		c.pass(step.pass)
+		c.Advance(step.pass)
 		rec := ask(t, h, "/")
 		if rec.Code != step.status {
 			t.Fatalf("request %d: status %d, want %d", i+1, rec.Code, step.status)

@@ -170,7 +170,7 @@ func TestRefundAsTimePasses(t *testing.T) {
 				Store: newStore(c),
 				Rules: []policy.Rule{counting(rule(t, "login", httplimit.ByIP(), limit), policy.Class(4))},
 			}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				c.pass(time.Millisecond)
+				c.Advance(time.Millisecond)
 				w.WriteHeader(http.StatusOK)
 			}))
 			for i := range 10 {

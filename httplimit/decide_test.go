@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -41,7 +42,7 @@ func TestDecide(t *testing.T) {
 	var reported []policy.VerdictKind
 	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
 	closed.Failure = sluice.FailClosed
-	store := &outage{Store: newStore(newClock())}
+	store := &testkit.Store{Store: newStore(newClock())}
 	mw := newMiddleware(t, httplimit.Options{
 		Store: store, Rules: []policy.Rule{closed},
 		OnDecision: func(_ *http.Request, e httplimit.Event) { reported = append(reported, e.Verdict) },
@@ -62,7 +63,9 @@ func TestDecide(t *testing.T) {
 		{"not decided", "/?user=u2", true, policy.FailedClosed, 503, "", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store.down.Store(c.down)
+			if store.Before = nil; c.down {
+				store.Before = outage
+			}
 			reported = nil
 			q := mw.Decide(request(t, c.target))
 			if e := q.Event(); q.Allowed() != (c.status == 0) || e.Verdict != c.verdict || e.Status != c.status {

@@ -10,30 +10,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/remote"
 )
 
-// outage fails on demand.
-type outage struct {
-	sluice.Store
-	down atomic.Bool
-}
-
-var errDown = errors.New("connection refused to secret-host:6379")
-
-func (o *outage) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if o.down.Load() {
-		return sluice.Decision{}, errDown
-	}
-	return o.Store.Take(ctx, req)
-}
+var (
+	errDown = errors.New("connection refused to secret-host:6379")
+	outage  = testkit.Failing(errDown).Before
+)
 
 func TestFailure(t *testing.T) {
 	for _, c := range []struct {
@@ -47,8 +37,7 @@ func TestFailure(t *testing.T) {
 		{"local, and there is none", sluice.FailLocal, 503, policy.FailedClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := &outage{Store: newStore(newClock())}
-			store.down.Store(true)
+			store := &testkit.Store{Store: newStore(newClock()), Before: outage}
 			var seen []error
 			var verdict policy.VerdictKind
 			api := rule(t, "api", httplimit.ByIP(), "1B/min")
@@ -65,7 +54,7 @@ func TestFailure(t *testing.T) {
 			if strings.Contains(rec.Body.String(), "secret-host") {
 				t.Errorf("the client sees an error of the store: %s", rec.Body)
 			}
-			store.down.Store(false)
+			store.Before = nil
 			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != policy.Allowed {
 				t.Errorf("once the store is available again: status %d, %v", rec.Code, verdict)
 			}
@@ -92,7 +81,7 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 			api := rule(t, "api", httplimit.ByIP(), "1/min")
 			api.Failure = sluice.FailClosed
 			o := httplimit.Options{
-				Store:   broken{err: c.err},
+				Store:   testkit.Failing(c.err),
 				Rules:   []policy.Rule{api},
 				OnError: func(*http.Request, error) {},
 			}
@@ -110,16 +99,6 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 			}
 		})
 	}
-}
-
-// broken is a store that answers with its error.
-type broken struct {
-	sluice.Store // none
-	err          error
-}
-
-func (b broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, b.err
 }
 
 // A client cannot get past a limit by asking for what no Store decides.
@@ -143,7 +122,7 @@ func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 func TestClientThatIsGone(t *testing.T) {
 	var events []httplimit.Event
 	h := newMiddleware(t, httplimit.Options{
-		Store:      &contextual{newStore(newClock())},
+		Store:      contextual(newStore(newClock())),
 		Rules:      []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")},
 		OnError:    func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
 		OnDecision: func(_ *http.Request, e httplimit.Event) { events = append(events, e) },

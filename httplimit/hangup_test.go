@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -58,13 +59,7 @@ func TestHangUpIsSeen(t *testing.T) {
 // reach waits until so many requests are delayed.
 func reach(t *testing.T, queue *policy.Queue, want int) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); queue.Held() != want; <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("%d are held, want %d", queue.Held(), want)
-		}
-	}
+	testkit.Until(t, fmt.Sprintf("%d held requests", want), func() bool { return queue.Held() == want })
 }
 
 // TestHeldBodies: a body arrives whole after the wait, of whatever size, and one

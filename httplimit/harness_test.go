@@ -10,53 +10,23 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// clock is the time of a store under test.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
+func newClock() *testkit.Clock { return testkit.ClockAt(time.Unix(1_700_000_000, 0)) }
 
-func newClock() *clock { return &clock{now: time.Unix(1_700_000_000, 0)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func newStore(c *clock) *memstore.Store { return memstore.New(memstore.Options{Now: c.Now}) }
+func newStore(c *testkit.Clock) *memstore.Store { return memstore.New(memstore.Options{Now: c.Now}) }
 
 func compile(t testing.TB, scope string, limits ...string) *sluice.Plan {
 	t.Helper()
-	ls := make([]sluice.Limit, len(limits))
-	for i, text := range limits {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ls[i] = l
-	}
-	p, err := sluice.Compile(scope, ls...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return testkit.Plan(t, scope, limits...)
 }
 
 // rule returns a rule that charges each request to its key under limits.
@@ -64,11 +34,7 @@ func rule(t testing.TB, name string, key httplimit.Key, limits ...string) policy
 	t.Helper()
 	ls := make([]sluice.Limit, len(limits))
 	for i, text := range limits {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ls[i] = l
+		ls[i] = sluice.MustParseLimit(text)
 	}
 	return policy.NewRule(name, key, ls...)
 }

@@ -150,7 +150,7 @@ func TestShadow(t *testing.T) {
 			t.Errorf("request %d: status %d, fields %v", i+1, rec.Code, rec.Header())
 		}
 	}
-	c.pass(time.Minute) // what was shadowed is not charged
+	c.Advance(time.Minute) // what was shadowed is not charged
 	ask(t, h, "/", "X-User: u1")
 	want := []step{
 		{verdict: policy.Allowed},

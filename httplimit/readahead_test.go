@@ -17,19 +17,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // awaitBytes waits until so many bytes are kept.
 func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); room.Held() != want; <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are kept, want %d", room.Held(), want)
-		}
-	}
+	testkit.Until(t, fmt.Sprintf("%d bytes kept", want), func() bool { return room.Held() == want })
 }
 
 // TestReadAheadIsBounded: 10,000 requests with bodies of 66 KB that are delayed

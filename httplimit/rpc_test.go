@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -42,7 +42,7 @@ func TestRPCAnswers(t *testing.T) {
 		{name: "denied", rule: byKey, kind: "application/grpc", key: "k", spent: true, status: 200, code: "8", message: `the quota of the limit "calls" is used up`, pushback: "3600000"},
 		{name: "without a key", rule: byKey, kind: "application/grpc+proto", status: 200, code: "3", message: "header X-Key is missing"},
 		{name: "never fits", rule: costly, kind: "application/grpc", key: "k", status: 200, code: "8", pushback: "-1"},
-		{name: "no store", rule: down, store: failing{memstore.New(memstore.Options{})}, kind: "application/grpc", key: "k", status: 200, code: "14", pushback: "1000"},
+		{name: "no store", rule: down, store: testkit.Failing(errAway), kind: "application/grpc", key: "k", status: 200, code: "14", pushback: "1000"},
 		{name: "gRPC-Web", rule: byKey, kind: "application/grpc-web", key: "k", spent: true, status: 429},
 		{name: "a page", rule: byKey, method: http.MethodGet, kind: "application/grpc", key: "k", spent: true, status: 429},
 		{name: "HTTP/1.1", rule: byKey, http1: true, kind: "application/grpc", key: "k", spent: true, status: 429},

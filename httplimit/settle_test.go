@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -79,7 +80,7 @@ func TestStreamedResponseBytes(t *testing.T) {
 	if status, _ := get(); status != 429 {
 		t.Errorf("the request after the quota was spent: status %d, want 429", status)
 	}
-	c.pass(time.Minute)
+	c.Advance(time.Minute)
 	if status, _ := get(); status != 200 {
 		t.Errorf("a window later: status %d, want 200", status)
 	}
@@ -155,14 +156,14 @@ func TestPanickingHandlerIsSettled(t *testing.T) {
 
 // What cannot be put right is reported; the client's answer is not changed.
 func TestErrorsAfterTheResponseAreReported(t *testing.T) {
-	store := &outage{Store: newStore(newClock())}
+	store := &testkit.Store{Store: newStore(newClock())}
 	var seen []error
 	h := newMiddleware(t, httplimit.Options{
 		Store:   store,
 		Rules:   []policy.Rule{rule(t, "b", httplimit.ByIP(), "100B/min")},
 		OnError: func(_ *http.Request, err error) { seen = append(seen, err) },
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		store.down.Store(true)
+		store.Before = outage
 		write(t, w, "0123456789")
 	}))
 	if rec := ask(t, h, "/"); rec.Code != 200 || rec.Body.Len() != 10 || len(seen) != 1 || !errors.Is(seen[0], errDown) {
@@ -173,7 +174,7 @@ func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 // What a client that hangs up has had is charged: settling does not end with
 // the request's context.
 func TestSettlingOutlivesTheRequest(t *testing.T) {
-	store, plan := &contextual{newStore(newClock())}, compile(t, "b", "100B/min")
+	store, plan := contextual(newStore(newClock())), compile(t, "b", "100B/min")
 	h := newMiddleware(t, httplimit.Options{
 		Store: store, Rules: []policy.Rule{rule(t, "b", httplimit.ByIP(), "100B/min")},
 		OnError: func(_ *http.Request, err error) { t.Error(err) },
@@ -188,12 +189,7 @@ func TestSettlingOutlivesTheRequest(t *testing.T) {
 	}
 }
 
-// contextual fails where a store that is reached over a network would.
-type contextual struct{ sluice.Store }
-
-func (s *contextual) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if err := ctx.Err(); err != nil {
-		return sluice.Decision{}, err
-	}
-	return s.Store.Take(ctx, req)
+// contextual returns a store that fails where one that is reached over a network would.
+func contextual(s sluice.Store) *testkit.Store {
+	return &testkit.Store{Store: s, Before: func(ctx context.Context, _ sluice.Request) error { return ctx.Err() }}
 }

@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const (
@@ -128,16 +127,7 @@ func TestShapingEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// failing is a store that is unavailable.
-type failing struct{ sluice.Store }
-
 var errAway = errors.New("the store is unavailable")
-
-func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, errAway
-}
-
-func (failing) TakeBatch(context.Context, []sluice.Request, []sluice.Result) error { return errAway }
 
 // TestStoreAway: what happens without the store is what the rules say, and is
 // reported.
@@ -157,7 +147,7 @@ func TestStoreAway(t *testing.T) {
 			var failed error
 			g := newGuard(t, c.yaml, func(w http.ResponseWriter, _ *http.Request) {
 				_, failed = io.WriteString(w, "text")
-			}, httplimit.Options{Store: failing{memstore.New(memstore.Options{})}, OnError: reported.report})
+			}, httplimit.Options{Store: testkit.Failing(errAway), OnError: reported.report})
 			w := answer(g, requestOf(t, "GET", "/", ""))
 			if w.Code != c.status || errors.Is(failed, errAway) != c.cut {
 				t.Errorf("got %d, write %v; want %d, cut %v", w.Code, failed, c.status, c.cut)

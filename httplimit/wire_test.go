@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -41,8 +42,7 @@ var three = []string{"GET /", "GET /", "+7s HEAD /"}
 
 func wireCases(t *testing.T) []wireCase {
 	t.Helper()
-	down := &outage{}
-	down.down.Store(true)
+	down := testkit.Failing(errDown)
 	all := []wireCase{
 		{name: "bucket", rules: "- {name: a, by: ip, limits: 10/min burst 2}", ask: []string{"GET /", "GET /", "GET /", "+1500ms GET /"}},
 		{name: "fixed", rules: "- {name: a, by: ip, limits: 1/h fixed-window}", ask: three},
