@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -181,8 +182,19 @@ func TestErrorOfNoCall(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
 	defer leave()
 	began := time.Now()
+	// A store that gives nothing back, and at which who is told to wait leaves.
+	store := &testkit.Store{Store: memstore.New(memstore.Options{Now: func() time.Time { return began }})}
+	store.After = func(req sluice.Request, r sluice.Result) error {
+		if req.Op == sluice.OpRefund {
+			return errors.New("as asked")
+		}
+		if r.Decision.Delay > 0 {
+			leave()
+		}
+		return nil
+	}
 	client, _ := start(t, &service{}, grpclimit.Options{
-		Store: stingy{memstore.New(memstore.Options{Now: func() time.Time { return began }}), leave}, MaxWait: 10 * time.Second,
+		Store: store, MaxWait: 10 * time.Second,
 		Rules:   []policy.Rule{rule(t, "api", policy.IP(), "5/s burst 1")},
 		OnError: func(c grpclimit.Call, _ error) { reported <- c },
 	})
@@ -196,21 +208,4 @@ func TestErrorOfNoCall(t *testing.T) {
 	case <-within(t).Done():
 		t.Error("no error said that an instant could not be given back")
 	}
-}
-
-// stingy is a store that gives nothing back, and at which who is told to wait leaves.
-type stingy struct {
-	sluice.Store
-	leave func()
-}
-
-func (s stingy) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if req.Op == sluice.OpRefund {
-		return sluice.Decision{}, errors.New("as asked")
-	}
-	d, err := s.Store.Take(ctx, req)
-	if d.Delay > 0 {
-		s.leave()
-	}
-	return d, err
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -164,7 +165,7 @@ func TestRefusalsSayNothing(t *testing.T) {
 	for code, o := range map[codes.Code]grpclimit.Options{
 		codes.PermissionDenied: {Rules: []policy.Rule{closed}, Deny: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		codes.InvalidArgument:  {Rules: []policy.Rule{rule(t, "api", policy.Header("X-User"), "1/min")}},
-		codes.Unavailable:      {Rules: []policy.Rule{closed}, Store: failing{io.ErrUnexpectedEOF}, OnError: func(grpclimit.Call, error) {}},
+		codes.Unavailable:      {Rules: []policy.Rule{closed}, Store: testkit.Failing(io.ErrUnexpectedEOF), OnError: func(grpclimit.Call, error) {}},
 	} {
 		client, _ := start(t, &service{}, o)
 		var trailer metadata.MD

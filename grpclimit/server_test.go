@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -195,7 +196,7 @@ func TestStore(t *testing.T) {
 			r.Failure = c.failure
 			var reported []error
 			client, _ := start(t, &service{}, grpclimit.Options{
-				Store: failing{broken}, Rules: []policy.Rule{r},
+				Store: testkit.Failing(broken), Rules: []policy.Rule{r},
 				OnError: func(c grpclimit.Call, err error) {
 					reported = append(reported, fmt.Errorf("%s: %w", c.FullMethod, err))
 				},
@@ -214,13 +215,6 @@ func TestStore(t *testing.T) {
 			}
 		})
 	}
-}
-
-// failing is a store that never decides.
-type failing struct{ err error }
-
-func (f failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, f.err
 }
 
 // TestFields: what is left is reported with every call, if the options say so, and
