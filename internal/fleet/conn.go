@@ -48,6 +48,9 @@ type Options struct {
 	Prefix string // begins the names of keys; empty: the target's, or the default
 	Node   Node
 	Log    *slog.Logger // nil means [slog.Default]
+
+	Every   time.Duration // the longest time between two polls; 0 means [Every]
+	Timeout time.Duration // how long a call may take, at most; 0 means [Timeout]
 }
 
 // Conn is a node's connection for what is not a decision. Make one with [New],
@@ -61,6 +64,8 @@ type Conn struct {
 	hashes []byte      // too
 	log    *slog.Logger
 	parts  []Part
+
+	every, timeout time.Duration // of Options
 
 	client  atomic.Pointer[rueidis.Client]
 	failure atomic.Pointer[failure] // of the last poll
@@ -83,6 +88,7 @@ func New(o Options) (*Conn, error) {
 	c := &Conn{
 		node: o.Node, target: o.Target, option: option, prefix: cmp.Or(o.Prefix, o.Target.Prefix(), DefaultPrefix),
 		log: cmp.Or(o.Log, slog.Default()), poked: make(chan struct{}, 1),
+		every: cmp.Or(o.Every, Every), timeout: cmp.Or(o.Timeout, Timeout),
 	}
 	if len(secret) > 0 {
 		if err = c.keepSecret(secret); err != nil {
@@ -121,14 +127,14 @@ type Script struct{ lua *rueidis.Lua }
 func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
 
 // Eval runs a script on keys that [Conn.Key] has named, no longer than ctx and
-// [Timeout]. It is sent once. After an error that is not [ErrNotSent] the script may
+// Options.Timeout. It is sent once. After an error that is not [ErrNotSent] the script may
 // have run.
 func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...string) ([]string, error) {
 	client := c.client.Load()
 	if client == nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.Err())
 	}
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
 	if redisurl.Answered(err) {

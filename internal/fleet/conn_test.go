@@ -15,26 +15,44 @@ import (
 	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// start runs a Conn with parts until the test ends.
-func start(t *testing.T, url string, parts ...fleet.Part) *fleet.Conn {
+// connect returns a Conn that polls often and is patient.
+func connect(t *testing.T, url, id string) *fleet.Conn {
 	t.Helper()
 	target, err := redisurl.ParseSecret(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := fleet.New(fleet.Options{Target: target, Node: fleet.Node{ID: "n1", Name: "one"}})
+	c, err := fleet.New(fleet.Options{
+		Target: target, Node: fleet.Node{ID: id, Name: strings.ToLower(id)},
+		Every: 20 * time.Millisecond, Timeout: testkit.Ceiling,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range parts {
-		c.Register(p)
-	}
+	return c
+}
+
+// run runs a Conn until stop is called or the test ends.
+func run(t *testing.T, c *fleet.Conn) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { c.Run(ctx) })
-	t.Cleanup(func() { cancel(); group.Wait() })
+	stop = func() { cancel(); group.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// start runs a Conn with parts until the test ends.
+func start(t *testing.T, url string, parts ...fleet.Part) *fleet.Conn {
+	t.Helper()
+	c := connect(t, url, "n1")
+	for _, p := range parts {
+		c.Register(p)
+	}
+	run(t, c)
 	return c
 }
 
@@ -52,7 +70,7 @@ func watcher(marks ...fleet.Mark) (fleet.Part, <-chan fleet.Tick) {
 // next returns the first tick that is wanted.
 func next(t *testing.T, ticks <-chan fleet.Tick, want func(fleet.Tick) bool) fleet.Tick {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(testkit.Ceiling)
 	for {
 		select {
 		case tick := <-ticks:
@@ -60,7 +78,7 @@ func next(t *testing.T, ticks <-chan fleet.Tick, want func(fleet.Tick) bool) fle
 				return tick
 			}
 		case <-deadline:
-			t.Fatal("no such tick in 20 s")
+			t.Fatal("no such tick")
 		}
 	}
 }
@@ -74,6 +92,7 @@ var set = fleet.NewScript(`redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return 
 // TestPoll: each part gets its own marks, before the server is there, while it is down and after
 // it is back.
 func TestPoll(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	server.Kill(t)
 	one, first := watcher(fleet.Mark{Key: "a", Field: "v"}, fleet.Mark{Key: "b", Field: "v"}, fleet.Mark{Key: "a", Field: "long"})
@@ -118,6 +137,7 @@ func TestPoll(t *testing.T) {
 
 // TestCluster: all keys are in one slot.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	part, ticks := watcher(fleet.Mark{Key: "a", Field: "v"}, fleet.Mark{Key: "b", Field: "v"})
 	c := start(t, "redis-cluster://"+cluster.Masters[0].Addr, part)
@@ -133,21 +153,9 @@ func TestSeal(t *testing.T) {
 	open := func(secret string) *fleet.Conn {
 		url := "redis://127.0.0.1:1"
 		if secret != "" {
-			file := filepath.Join(t.TempDir(), "secret")
-			if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			url += "?secret_file=" + file
+			url += withSecret(t, secret)
 		}
-		target, err := redisurl.ParseSecret(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := fleet.New(fleet.Options{Target: target})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return connect(t, url, "n1")
 	}
 	plain, mine, other := open(""), open("0123456789abcdef"), open("fedcba9876543210")
 	if kept := plain.Seal("at", []byte("alice")); kept != "alice" {
@@ -170,4 +178,14 @@ func TestSeal(t *testing.T) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
+}
+
+// withSecret returns what a URL ends with where nodes have a secret.
+func withSecret(t *testing.T, secret string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "?secret_file=" + file
 }

@@ -9,10 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"os"
-	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // idOf is the field of a name without a secret.
@@ -29,21 +29,10 @@ func idOf(name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// soon waits, but not as long as wait.
-func soon(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Errorf("waited 5 s for %s", what)
-			return
-		}
-	}
-}
-
 // headed waits until a node has begun a log.
 func headed(t *testing.T, client rueidis.Client) {
 	t.Helper()
-	wait(t, "a head", func() bool { return do(t, client, "HGET", hash, "!head").Error() == nil })
+	testkit.Until(t, "a head", func() bool { return do(t, client, "HGET", hash, "!head").Error() == nil })
 }
 
 func has(m *member, want string) func() bool {
@@ -53,8 +42,7 @@ func has(m *member, want string) func() bool {
 // TestChangeAfterRestart: a node comes back with its file to a store that has
 // lost everything; a change that is answered as made must be active.
 func TestChangeAfterRestart(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	url := "redis://" + server.Addr
+	url, _ := fresh(t)
 	have := map[string]fleet.Record{"k": {Name: "k", Version: fleet.Version{Counter: 500, Writer: "A"}, Body: []byte("k=1")}}
 	b := join(t, url, "B", have, time.Hour)
 	agree(t, "k=1", b)
@@ -63,15 +51,14 @@ func TestChangeAfterRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the change that was made to hold on the node that made it: "+fmt.Sprint(b.texts()), has(b, "k=2"))
+	testkit.Until(t, "the change that was made to hold on the node that made it: "+fmt.Sprint(b.texts()), has(b, "k=2"))
 	c := join(t, url, "C", have, time.Hour)
-	soon(t, "the change that was made to hold after a restart", has(c, "k=2"))
+	testkit.Until(t, "the change that was made to hold after a restart", has(c, "k=2"))
 }
 
 // TestLongEntry: an entry that is too long must not keep the node from learning.
 func TestLongEntry(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	url := "redis://" + server.Addr
+	url, _ := fresh(t)
 	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
 	a.mu.Lock()
 	missed := a.missed
@@ -79,7 +66,7 @@ func TestLongEntry(t *testing.T) {
 	if err := b.Publish(t.Context(), []byte(strings.Repeat("x", 17<<10))); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the other node to know that it missed something", func() bool {
+	testkit.Until(t, "the other node to know that it missed something", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.missed > missed
@@ -88,14 +75,12 @@ func TestLongEntry(t *testing.T) {
 		t.Errorf("entries %v, %v", all, err)
 	}
 	a.must(t, "k", "1")
-	soon(t, fmt.Sprintf("the other node to learn (it says synced: %v)", b.Synced()), has(b, "k=1"))
+	testkit.Until(t, fmt.Sprintf("the other node to learn (it says synced: %v)", b.Synced()), has(b, "k=1"))
 }
 
 // TestRecordOfLargestCounter: one record with the largest counter must not end all changes.
 func TestRecordOfLargestCounter(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	url := "redis://" + server.Addr
+	url, client := fresh(t)
 	do(t, client, "HSET", hash, idOf("x"), "1125899906842624 Z 1x=1")
 	a := join(t, url, "A", nil, 0)
 	if err := a.set(t, "k", "1"); err != nil {
@@ -111,25 +96,23 @@ func TestRecordOfLargestCounter(t *testing.T) {
 // TestCounterAtBound: a change holds over a record whose counter is the largest that is
 // plausible, and over one that is just above, which no node learns.
 func TestCounterAtBound(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	url, client := fresh(t)
+	a := join(t, url, "A", nil, 0)
 	bound := time.Now().UnixMilli() + 1<<41
 	do(t, client, "HSET", hash, idOf("k"), fmt.Sprintf("%d Z 1k=9", bound-1), idOf("l"), fmt.Sprintf("%d Z 1l=9", bound+3_600_000))
-	b := join(t, "redis://"+server.Addr, "B", nil, 0)
+	b := join(t, url, "B", nil, 0)
 	agree(t, "k=9", b)
 	b.must(t, "k", "1")
 	b.must(t, "l", "2")
-	agree(t, "k=1 l=2", a, b, join(t, "redis://"+server.Addr, "C", nil, 0))
+	agree(t, "k=1 l=2", a, b, join(t, url, "C", nil, 0))
 }
 
 // TestHeadOfLargestCounter: so with the head, which needs no secret, in range and beyond.
 func TestHeadOfLargestCounter(t *testing.T) {
 	for _, head := range []string{"35184372088832:x", "1125899906842624:x", "9999999999999999999:x"} {
 		t.Run(head, func(t *testing.T) {
-			server := redistest.Start(t, redistest.Redis(t))
-			client := server.Client(t)
-			a := join(t, "redis://"+server.Addr, "A", nil, 0)
+			url, client := fresh(t)
+			a := join(t, url, "A", nil, 0)
 			a.must(t, "k", "1")
 			do(t, client, "HSET", hash, "!head", head)
 			if err := a.set(t, "k", "2"); err != nil {
@@ -149,9 +132,7 @@ func TestHeadOfLargestCounter(t *testing.T) {
 func TestHashLost(t *testing.T) {
 	for _, how := range []string{"change", "publish"} {
 		t.Run(how, func(t *testing.T) {
-			server := redistest.Start(t, redistest.Redis(t))
-			client := server.Client(t)
-			url := "redis://" + server.Addr
+			url, client := fresh(t)
 			a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
 			a.must(t, "k", "1")
 			a.must(t, "l", "2")
@@ -165,12 +146,12 @@ func TestHashLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			agree(t, want, a, b)
-			soon(t, "the store to have all again", func() bool {
+			testkit.Until(t, "the store to have all again", func() bool {
 				n, err := do(t, client, "HLEN", hash).AsInt64()
 				return err == nil && n == int64(len(strings.Fields(want)))+1
 			})
 			c := join(t, url, "C", nil, 0)
-			soon(t, fmt.Sprint("a new node to have all; synced: ", c.Synced(), ", has: ", c.texts()), has(c, want))
+			testkit.Until(t, fmt.Sprint("a new node to have all; synced: ", c.Synced(), ", has: ", c.texts()), has(c, want))
 		})
 	}
 }
@@ -180,13 +161,12 @@ func TestHashLost(t *testing.T) {
 func TestUnreadableRecord(t *testing.T) {
 	for _, text := range []string{"1000000 Z garbage", "1000000 Z 1garbage", "0001000000 Z 1k=9", "1000000 Z " + strings.Repeat("x", 20<<10)} {
 		t.Run(text[:16], func(t *testing.T) {
-			server := redistest.Start(t, redistest.Redis(t))
-			client := server.Client(t)
-			a := join(t, "redis://"+server.Addr, "A", nil, 0)
+			url, client := fresh(t)
+			a := join(t, url, "A", nil, 0)
 			a.must(t, "k", "1")
 			do(t, client, "HSET", hash, idOf("k"), text)
 			a.must(t, "k", "2")
-			b := join(t, "redis://"+server.Addr, "B", nil, 0)
+			b := join(t, url, "B", nil, 0)
 			agree(t, "k=2", a, b)
 		})
 	}
@@ -195,9 +175,8 @@ func TestUnreadableRecord(t *testing.T) {
 // TestLaterFormat: what a later release has written is neither read nor written over, and
 // says so; of an entry that it has written a node knows that it missed something.
 func TestLaterFormat(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	url, client := fresh(t)
+	a := join(t, url, "A", nil, 0)
 	a.must(t, "k", "1")
 	const later = "3000000000000 Z 2k=9" // above the time
 	do(t, client, "HSET", hash, idOf("k"), later)
@@ -213,7 +192,7 @@ func TestLaterFormat(t *testing.T) {
 	const number = "3100000000000"
 	do(t, client, "LPUSH", list, number+" random Z - 2later")
 	do(t, client, "HSET", hash, "!head", number+":random")
-	wait(t, "the node to know that it missed something", func() bool {
+	testkit.Until(t, "the node to know that it missed something", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.missed > missed
@@ -227,25 +206,23 @@ func TestLaterFormat(t *testing.T) {
 
 // TestManyFields: with 100,000 fields a node still gets what is right.
 func TestManyFields(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	url, client := fresh(t)
+	a := join(t, url, "A", nil, 0)
 	a.must(t, "k", "1")
 	do(t, client, "EVAL", "for i = 1, 100000 do redis.call('HSET', KEYS[1], 'x' .. i, 'garbage') end", "1", hash)
-	c := join(t, "redis://"+server.Addr, "C", nil, 0) // waits 20 s
+	c := join(t, url, "C", nil, 0)
 	agree(t, "k=1", c)
 }
 
 // TestGiantValues: giant values are not read into memory, and a node gets what is right.
 func TestGiantValues(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	url, client := fresh(t)
+	a := join(t, url, "A", nil, 0)
 	a.must(t, "k", "1")
 	do(t, client, "EVAL", "local s = string.rep('x', 20000000) for i = 1, 10 do redis.call('HSET', KEYS[1], string.format('x%023d', i), '7 B ' .. s) end", "1", hash)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c := join(t, "redis://"+server.Addr, "C", nil, 0)
+	c := join(t, url, "C", nil, 0)
 	agree(t, "k=1", c)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 20_000_000 {
@@ -253,79 +230,43 @@ func TestGiantValues(t *testing.T) {
 	}
 }
 
-// slow passes connections on to a server, each piece 10 ms late in each direction.
-func slow(t *testing.T, to string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	pass := func(to, from net.Conn) {
-		type piece struct {
-			at   time.Time
-			data []byte
-		}
-		pieces := make(chan piece, 1<<14)
-		go func() {
-			defer close(pieces)
-			for {
-				buf := make([]byte, 64<<10)
-				n, err := from.Read(buf)
-				if n > 0 {
-					pieces <- piece{time.Now().Add(10 * time.Millisecond), buf[:n]}
-				}
-				if err != nil {
-					return
-				}
-			}
-		}()
-		for p := range pieces {
-			time.Sleep(time.Until(p.at))
-			_, _ = to.Write(p.data)
-		}
-		_ = to.Close()
-	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = c.Close()
-				continue
-			}
-			go pass(s, c)
-			go pass(c, s)
-		}
-	}()
-	return l.Addr().String()
-}
-
-// TestSlowLink: with a round trip of 20 ms a new node learns 10,000 records.
-func TestSlowLink(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+// TestManyRecords: a new node learns 10,000 records in few calls.
+func TestManyRecords(t *testing.T) {
+	url, client := fresh(t)
+	a := join(t, url, "A", nil, 0)
 	a.must(t, "k", "1")
+	words := []string{"HSET", hash}
 	for i := range 10_000 {
 		name := fmt.Sprint("n", i)
-		do(t, client, "HSET", hash, idOf(name), fmt.Sprintf("%d A 1%s=1", 2+i, name))
+		words = append(words, idOf(name), fmt.Sprintf("%d A %s=1", 2+i, name))
 	}
-	begin := time.Now()
-	c := join(t, "redis://"+slow(t, server.Addr), "C", nil, 0) // waits 20 s
-	t.Logf("%d records after %v", len(c.texts()), time.Since(begin))
+	do(t, client, words...)
+	a.stop()
+	calls := func() int {
+		text, err := do(t, client, "INFO", "commandstats").ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, script := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+			of, _ := strconv.Atoi(script[1]) // digits
+			n += of
+		}
+		return n
+	}
+	before := calls()
+	c := join(t, url, "C", nil, 0)
+	if n := calls() - before; len(c.texts()) != 10_001 || n > 500 {
+		t.Errorf("%d records after %d calls", len(c.texts()), n)
+	}
 }
 
 // TestFlushedThenBehind: FLUSHALL, and a node that knows less than another changes first; of the two
 // changes that were answered as made, the later one holds.
 func TestFlushedThenBehind(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	proxy := redistest.StartProxy(t, server.Addr)
-	a, b := join(t, "redis://"+server.Addr, "A", nil, 0), join(t, "redis://"+proxy.Addr, "B", nil, 0)
+	url, client := fresh(t)
+	proxy := redistest.StartProxy(t, strings.TrimPrefix(url, "redis://"))
+	a, b := join(t, url, "A", nil, 0), join(t, "redis://"+proxy.Addr, "B", nil, 0)
 	a.must(t, "k", "1")
 	agree(t, "k=1", a, b)
 	proxy.Set(redistest.Cutting)
@@ -338,27 +279,22 @@ func TestFlushedThenBehind(t *testing.T) {
 	a.stop()
 	do(t, client, "FLUSHALL")
 	proxy.Set(redistest.Faithful)
-	wait(t, "a change by who is behind", func() bool { return b.set(t, "k", "later") == nil })
-	a = join(t, "redis://"+server.Addr, "A2", have, time.Minute)
+	testkit.Until(t, "a change by who is behind", func() bool { return b.set(t, "k", "later") == nil })
+	a = join(t, url, "A2", have, time.Minute)
 	agree(t, "k=later", a, b)
 }
 
 // TestSecretChanged: after the first use of a secret, and the removal of the old records,
 // the store has each record once, and no name in clear.
 func TestSecretChanged(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	url, client := fresh(t)
+	a := join(t, url, "A", nil, 0)
 	a.must(t, "alice", "1")
 	a.must(t, "bob", "1")
 	a.stop()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := join(t, "redis://"+server.Addr+"?secret_file="+file, "B", a.have, time.Second)
+	b := join(t, url+withSecret(t, "0123456789abcdef"), "B", a.have, time.Second)
 	do(t, client, "DEL", hash, list)
-	wait(t, "the store to have each record once", func() bool {
+	testkit.Until(t, "the store to have each record once", func() bool {
 		n, err := do(t, client, "HLEN", hash).AsInt64()
 		return err == nil && n == 3
 	})

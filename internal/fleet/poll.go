@@ -35,7 +35,8 @@ const (
 type Mark struct{ Key, Field string }
 
 // Part is something that nodes share. Tick is called after each poll, by a goroutine
-// of its own; the next poll waits for it. Its ctx ends after Timeout, or 2 s.
+// of its own; the next poll waits for it. Its ctx ends after Timeout, or 2 s, or after
+// that of a call if that is longer.
 type Part struct {
 	Marks   []Mark
 	Tick    func(ctx context.Context, t Tick)
@@ -60,7 +61,7 @@ func (c *Conn) Poke() {
 	}
 }
 
-// Run connects, and polls within each [Every] until ctx ends; then it closes the
+// Run connects, and polls within each Options.Every until ctx ends; then it closes the
 // connections. Where the servers cannot be reached it tries again with each poll.
 func (c *Conn) Run(ctx context.Context) {
 	c.option.DialCtxFn = redisurl.DialWithin(ctx)
@@ -71,7 +72,7 @@ func (c *Conn) Run(ctx context.Context) {
 			return
 		}
 		c.hand(ctx, t)
-		timer := time.NewTimer(Every - rand.N(Every/4)) //nolint:gosec // no secret
+		timer := time.NewTimer(c.every - rand.N(c.every/4)) //nolint:gosec // no secret
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -163,7 +164,7 @@ func (c *Conn) hand(ctx context.Context, t Tick) {
 			at += len(p.Marks)
 		}
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, cmp.Or(p.Timeout, partTimeout))
+			ctx, cancel := context.WithTimeout(ctx, max(cmp.Or(p.Timeout, partTimeout), c.timeout))
 			defer cancel()
 			p.Tick(ctx, own)
 		})

@@ -53,13 +53,13 @@ type looked struct{ since, told time.Time }
 func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*n.patience)
 	defer cancel()
 	err := n.Conn.Err()
 	if err == nil {
 		err = n.tell(ctx, rules)
 	}
-	for end := time.Now().Add(patience); err == nil; {
+	for end := time.Now().Add(n.patience); err == nil; {
 		last := time.Now().After(end)
 		if err = n.read(ctx, last); err != nil || last || n.complete(rules) {
 			break
@@ -120,7 +120,7 @@ func (n *Peers) complete(rules []string) bool {
 	l := &n.last
 	for _, rule := range append([]string{""}, rules...) {
 		since := l.looked[rule].since
-		if l.now.Sub(since) > patience {
+		if l.now.Sub(since) > n.patience {
 			continue
 		}
 		for _, s := range l.nodes {
@@ -194,7 +194,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 		all = all && (!at.Before(since) || now.Sub(s.Last) > report.Silent)
 	}
 	l.nodes, l.unread, l.now, l.read = nodes, unread, now, time.Now()
-	if !all && !last && now.Sub(since) < patience {
+	if !all && !last && now.Sub(since) < n.patience {
 		return nil
 	}
 	switch ahead := time.Until(l.taken); {

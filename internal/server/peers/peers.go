@@ -7,6 +7,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -44,13 +45,16 @@ type Options struct {
 	Report func(rules []string) *report.Report
 	// Live returns how many nodes share the store by their heartbeats.
 	Live func() int64
+	// Patience is how long a first look waits for what nodes report; 0 means 3 s.
+	Patience time.Duration
 }
 
 // Peers are the nodes that share a store. They are safe for concurrent use.
 type Peers struct {
 	Options
-	id   string
-	left atomic.Bool
+	id       string
+	patience time.Duration
+	left     atomic.Bool
 
 	// Of Tick, which is called by one goroutine at a time.
 	beats    int
@@ -73,7 +77,7 @@ type unsent struct {
 
 // New returns Peers. They begin when the Part is registered and runs.
 func New(o Options) *Peers {
-	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
+	return &Peers{Options: o, id: o.Conn.Node().ID, patience: cmp.Or(o.Patience, patience), last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
 }
 
 // Part returns what the Conn must run.
