@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // front returns the address of a server with a Gateway to upstream.
@@ -164,7 +165,7 @@ func TestPartsGoOn(t *testing.T) {
 			select {
 			case <-seen:
 				_, _ = io.WriteString(w, part) // an error shows at the client
-			case <-time.After(10 * time.Second):
+			case <-time.After(testkit.Ceiling):
 				t.Error("the client has not seen what was sent")
 				return // which breaks the response off
 			}

@@ -6,6 +6,7 @@ package gateway_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // scarce is a server whose clients may take 400 KB: six connections, each with a
@@ -58,11 +60,7 @@ func newScarce(t *testing.T) *scarce {
 // awaitTaken waits until clients take so many bytes.
 func (s *scarce) awaitTaken(t *testing.T, want int64) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); s.Stats().Taken != want; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%+v, want %d taken", s.Stats(), want)
-		}
-	}
+	testkit.Until(t, fmt.Sprint(want, " bytes to be taken"), func() bool { return s.Stats().Taken == want })
 }
 
 // dial connects and sends text.
@@ -73,7 +71,7 @@ func (s *scarce) dial(t *testing.T, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() }) // it may be closed
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Ceiling)); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(c, text) // the server may have hung up
@@ -146,10 +144,9 @@ func TestMemory(t *testing.T) {
 		for _, c := range others {
 			_, _ = io.WriteString(c, part) // the server may have hung up
 		}
-		for end := time.Now().Add(10 * time.Second); s.Stats().Headers == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		}
-		if got := s.Stats(); got.Headers == 0 || got.Taken > got.Most/4*3 {
-			t.Errorf("%+v, want some refused, and three quarters taken at most", got)
+		testkit.Until(t, "some to be refused", func() bool { return s.Stats().Headers > 0 })
+		if got := s.Stats(); got.Taken > got.Most/4*3 {
+			t.Errorf("%+v, want three quarters taken at most", got)
 		}
 		if got := statusOf(t, other, ""); got != http.StatusOK {
 			t.Errorf("another client got %d, want 200", got)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // outlived is a Gateway behind a handler that waits for responses.
@@ -329,13 +330,5 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		}
 	})
 	http.DefaultClient.CloseIdleConnections()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for runtime.NumGoroutine() > before {
-		select {
-		case <-tick.C:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
+	testkit.Until(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 }

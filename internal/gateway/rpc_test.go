@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // rpcService answers with what metadata it got: a call by a header and a trailer, a
@@ -122,7 +123,7 @@ func rpcGateway(t *testing.T, limit sluice.Limit, options ...grpc.ServerOption) 
 
 func patient(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -23,13 +23,14 @@ import (
 
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestSoak: whatever clients and an upstream do, no response is another's and all places
 // of connections and goroutines are given back.
 func TestSoak(t *testing.T) {
 	for name, opts := range map[string]gateway.Options{
-		"net/http": {}, "sync": {Sync: true}, "sync, bounded": {Sync: true, LongestRequest: 3 * time.Second},
+		"net/http": {}, "sync": {Sync: true}, "sync, bounded": {Sync: true, LongestRequest: testkit.Ceiling},
 	} {
 		t.Run(name, func(t *testing.T) { soak(t, opts) })
 	}
@@ -60,7 +61,9 @@ func soak(t *testing.T, opts gateway.Options) {
 						body = ""
 					}
 					cl := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Id: %s\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body)
-					switch rand.IntN(9) {
+					switch rand.IntN(10) {
+					case 9: // more than was asked for
+						_, _ = io.WriteString(c, cl+"HTTP/1.1 200 OK\r\nX-Id: poison\r\nContent-Length: 6\r\n\r\npoison")
 					case 0:
 						return
 					case 1:
@@ -92,7 +95,7 @@ func soak(t *testing.T, opts gateway.Options) {
 	}()
 	places := gateway.NewConnections(1000, nil)
 	before := runtime.NumGoroutine()
-	opts.Dial, opts.Log, opts.ResponseTimeout = places.Dial, slog.New(slog.DiscardHandler), 2*time.Second
+	opts.Dial, opts.Log, opts.ResponseTimeout = places.Dial, slog.New(slog.DiscardHandler), testkit.Ceiling
 	g, err := gateway.New("http://"+l.Addr().String(), opts)
 	check(t, err)
 	handler := gateway.WithDeadlines(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,10 +112,9 @@ func soak(t *testing.T, opts gateway.Options) {
 	server.Start()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	var all sync.WaitGroup
-	stop := time.Now().Add(2 * time.Second)
 	for n := range 32 {
 		all.Go(func() {
-			for i := 0; time.Now().Before(stop); i++ {
+			for i := range max(30, testkit.Steps(100, 1000)) {
 				id := fmt.Sprintf("/%d-%d/%s/", n, i, []string{"plain", "settle"}[rand.IntN(2)])
 				ctx, cancel := context.WithCancel(t.Context())
 				if rand.IntN(2) == 0 {
@@ -143,26 +145,15 @@ func soak(t *testing.T, opts gateway.Options) {
 	}
 	all.Wait()
 	client.CloseIdleConnections()
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	testkit.Until(t, "all places to be free", func() bool {
 		g.Close()
-		if places.Stats().Open == 0 {
-			break
-		}
-	}
+		return places.Stats().Open == 0
+	})
 	t.Logf("fine %d bad %d settled %d stats %+v", fine.Load(), bad.Load(), settled.Load(), places.Stats())
-	if n := places.Stats().Open; n != 0 {
-		t.Errorf("%d places are taken", n)
-	}
 	if mixed.Load() > 0 {
 		t.Errorf("%d responses are another's", mixed.Load())
 	}
 	server.Close()
 	_ = l.Close()
-	for end := time.Now().Add(4 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if n := runtime.NumGoroutine(); n > before+1 {
-		buf := make([]byte, 1<<16)
-		t.Errorf("%d goroutines, before %d\n%s", n, before, buf[:runtime.Stack(buf, true)])
-	}
+	testkit.Until(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before+1 })
 }

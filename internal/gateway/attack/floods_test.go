@@ -10,12 +10,14 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // mostMemory is how much a gateway may take under all floods together, in MiB.
 // It takes about 20 before; the race detector multiplies by five to ten.
 func mostMemory() int {
-	if raced() {
+	if testkit.Race() {
 		return 2000
 	}
 	return 300
@@ -28,9 +30,12 @@ type flood struct {
 }
 
 const (
-	ended   = endHeaders | endStream
-	streams = 10_000
+	ended = endHeaders | endStream
 )
+
+// streams are how many are opened and reset, and thousands how many thousand frames are
+// sent.
+var streams, thousands = max(3000, testkit.Steps(3000, 10_000)), max(40, testkit.Steps(40, 200))
 
 var floods = []flood{
 	{"rapid reset", func(t *testing.T, c client, row string) {
@@ -185,12 +190,12 @@ func endless(begin, repeated string) func(*testing.T, client, string) {
 	}
 }
 
-// repeated sends a frame 200,000 times, and reads no answer.
+// repeated sends a frame again and again, and reads no answer.
 func repeated(frame []byte) func(*testing.T, client, string) {
 	return func(t *testing.T, c client, _ string) {
 		h := c.http2(t)
 		part := strings.Repeat(string(frame), 1000)
-		for range 200 {
+		for range thousands {
 			if !h.raw(part) {
 				break
 			}

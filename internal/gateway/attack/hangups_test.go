@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestHangUps: a client that leaves before the answer gets no more requests
@@ -55,7 +57,7 @@ rules:
 			for range tries {
 				h.hangUp(t)
 				// One at a time, so that there is one number.
-				until(t, "the upstream to be done", func() bool { return u.idle(h.row) })
+				testkit.Until(t, "the upstream to be done", func() bool { return u.idle(h.row) })
 			}
 		})
 	}
@@ -107,7 +109,7 @@ func (h *hanger) hangUp(t *testing.T) {
 			_ = conn.Close() // never fails
 		}
 	}
-	until(t, "the request to arrive or be answered", func() bool {
+	testkit.Until(t, "the request to arrive or be answered", func() bool {
 		select {
 		case <-answered:
 			return true

@@ -16,10 +16,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // patience is how long a test waits for what must come at all.
-const patience = 30 * time.Second
+const patience = testkit.Ceiling
 
 // names fails the test for a row that stands in a table twice.
 func names[T any](t *testing.T, rows []T, name func(*T) string) {
@@ -185,18 +187,6 @@ func (g *gate) rss(t *testing.T) int {
 		}
 	}
 	return 0
-}
-
-// until waits for what must come.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !done(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // number names the i-th row for the upstream.

@@ -20,16 +20,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestLogs: a client that can write to the log by failing cannot fill it: of each kind of
 // failure there are a few lines a second, however many there are.
 func TestLogs(t *testing.T) {
 	t.Parallel()
-	const (
-		perSecond = 3
-		tries     = 50
-	)
+	const perSecond = 3
+	tries := max(20, testkit.Steps(20, 50))
 	cert, key := certificate(t)
 	// The listeners: of a proxy, plain, with TLS, with TLS behind a proxy, TCP
 	// behind a proxy.

@@ -5,7 +5,6 @@ package attack_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // folder is where the program is built.
@@ -54,7 +54,7 @@ var build = sync.OnceValues(func() (path string, err error) {
 	}
 	path = filepath.Join(folder, "sluice")
 	args := []string{"build", "-o", path}
-	if raced() {
+	if testkit.Race() {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "github.com/sluicegate/sluice/cmd/sluice")...)
@@ -76,38 +76,8 @@ func look(root string) error {
 	})
 }
 
-// raced reports whether the test runs with the race detector: then the program
-// does so, too.
-func raced() bool {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return false
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-race" {
-			return s.Value == "true"
-		}
-	}
-	return false
-}
-
-// lines is what a process writes. It may be read meanwhile.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+// lines is what a process writes.
+type lines struct{ testkit.Buffer }
 
 func (l *lines) count() int { return strings.Count(l.String(), "\n") }
 

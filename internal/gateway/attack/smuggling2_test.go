@@ -97,18 +97,18 @@ rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
 					}
 					saw = append(saw, strings.TrimSpace(r.method+" "+r.target+" "+r.body))
 				}
-				want := 1
+				want, least := 1, 1
 				switch s.saw {
 				case "":
-					want = 0
+					want, least = 0, 0
 				case "cut", "cut or whole":
-					saw = []string{s.saw}
+					saw, least = []string{s.saw}, 0 // the stream may end before it is evaluated
 				}
 				if len(saw) != want || want == 1 && saw[0] != s.saw {
 					t.Errorf("the upstream got %q, want %q", saw, s.saw)
 				}
-				if evaluated := 1000 - c.own(t, "all"); evaluated != want {
-					t.Errorf("%d requests were evaluated, want %d", evaluated, want)
+				if evaluated := 1000 - c.own(t, "all"); evaluated > want || evaluated < least {
+					t.Errorf("%d requests were evaluated, want %d to %d", evaluated, least, want)
 				}
 				if wrong := s.saw == "" || s.saw == "cut"; wrong == (status == 200) && s.saw != "cut or whole" {
 					t.Errorf("answered %d", status)

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // keys are how many a gateway has to write.
@@ -47,7 +49,7 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 	if <-g.exited; g.failed != nil {
 		t.Fatalf("ended with %v\n%s", g.failed, g.logs)
 	}
-	for kill := range 12 {
+	for kill := range max(4, testkit.Steps(4, 12)) {
 		g := launch(t, file)
 		if got := spend(t, g, 0); got != 0 {
 			t.Errorf("after %d kills: %d keys were let in again", kill, got)
@@ -139,7 +141,7 @@ func TestStopUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			until(t, "requests", func() bool { return answered.Load() > 100 })
+			testkit.Until(t, "requests", func() bool { return answered.Load() > 100 })
 			g.signal(t, syscall.SIGTERM)
 			load.Wait()
 			if <-g.exited; g.failed != nil {
@@ -185,10 +187,6 @@ func press(g *gate, answer string, answered *atomic.Int64) bool {
 // gives nothing anew.
 func TestReloadsUnderLoad(t *testing.T) {
 	t.Parallel()
-	reloads := 300
-	if testing.Short() {
-		reloads = 30
-	}
 	u := newUpstream(t)
 	yaml := func(quota int) string {
 		return fmt.Sprintf("listen: {address: \"127.0.0.1:0\", proxy_protocol: 127.0.0.0/8}\nadmin: off\nupstream: %s\nrules: [{name: all, limits: %d/day sliding-log}]\n", u.url(), quota)
@@ -225,7 +223,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		logs := g.logs.String()
 		return strings.Count(logs, "the configuration has been read again") + strings.Count(logs, "a new configuration is active")
 	}
-	for i := range reloads {
+	for i := range max(30, testkit.Steps(30, 300)) {
 		next := g.file + ".next"
 		if err := os.WriteFile(next, []byte(yaml(100-i%2)), 0o600); err != nil {
 			t.Fatal(err)
@@ -235,9 +233,9 @@ func TestReloadsUnderLoad(t *testing.T) {
 		}
 		before := reads()
 		g.signal(t, syscall.SIGHUP)
-		until(t, "the file to be read again", func() bool { return reads() > before })
+		testkit.Until(t, "the file to be read again", func() bool { return reads() > before })
 	}
-	until(t, "the budget to be spent", func() bool { return allowed.Load() >= 99 })
+	testkit.Until(t, "the budget to be spent", func() bool { return allowed.Load() >= 99 })
 	end()
 	if got := other.Load(); got > 0 {
 		t.Errorf("%d requests were neither let in nor denied", got)

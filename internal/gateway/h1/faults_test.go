@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/h1"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestCloseWithoutBody: a connection whose upstream said that it closes it carries no
@@ -78,12 +79,7 @@ func TestBodyLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	for end := time.Now().Add(2 * time.Second); closed.Load() == 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	if closed.Load() == 0 {
-		t.Error("the connection stays open when the context has ended")
-	}
+	testkit.Until(t, "the connection to be closed, as the context has ended", func() bool { return closed.Load() > 0 })
 	_ = resp.Body.Close()
 }
 
@@ -124,59 +120,8 @@ func TestPanickingTrace(t *testing.T) {
 				fetch(transport, request(ctx, t, up.URL, http.MethodGet, ""))
 			}()
 			cancel()
-			time.Sleep(100 * time.Millisecond)
-			if closed.Load() == 0 {
-				t.Error("the connection stays open")
-			}
+			testkit.Until(t, "the connection to be closed", func() bool { return closed.Load() > 0 })
 		})
-	}
-}
-
-// TestSpareIsRepeated: a request that found a connection closed which was dialled for another
-// and kept is sent once more, as on one that was used.
-func TestSpareIsRepeated(t *testing.T) {
-	up := serveRaw(t, func(conn int, c net.Conn, r *http.Request) bool {
-		if conn == 2 && r.URL.Path == "/spare" {
-			return false
-		}
-		send(c, answer(conn))
-		return true
-	})
-	hold := make(chan struct{})
-	var dials atomic.Int32
-	transport := newTransport(t, up.URL, func(o *h1.Options) {
-		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if dials.Add(1) == 2 {
-				<-hold
-			}
-			return new(net.Dialer).DialContext(ctx, network, address)
-		}
-	})
-	first, err := transport.RoundTrip(request(t.Context(), t, up.URL, http.MethodGet, "first"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Body.Close() //nolint:errcheck // a test
-	second := make(chan result, 1)
-	go func() { second <- fetch(transport, request(t.Context(), t, up.URL, http.MethodGet, "second")) }()
-	for dials.Load() != 2 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(20 * time.Millisecond)
-	if _, err := io.ReadAll(first.Body); err != nil { // and its connection goes to the second
-		t.Fatal(err)
-	}
-	if got := <-second; got.body != "conn 1" {
-		t.Fatalf("%+v", got)
-	}
-	// All that are idle is used; what was dialled for the second comes last.
-	close(hold)
-	for up.opened.Load() != 2 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(50 * time.Millisecond)
-	if got := fetch(transport, request(t.Context(), t, up.URL, http.MethodGet, "spare")); got.body == "" {
-		t.Errorf("%+v, error %v", got, got.err)
 	}
 }
 

@@ -19,10 +19,11 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/h1"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // patience is how long a test waits for what must come at all.
-const patience = 20 * time.Second
+const patience = testkit.Ceiling
 
 // upstream is a server of raw bytes.
 type upstream struct {
