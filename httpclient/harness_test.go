@@ -8,67 +8,23 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// pipes is a listener whose connections are in memory, so that time in a
-// bubble of testing/synctest passes while both ends wait.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// peer gives a pipe the address that the middleware wants to know.
-type peer struct{ net.Conn }
-
-func (peer) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- peer{server}:
-		return client, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // base starts a server in the bubble and returns what sends requests to it.
 func base(t *testing.T, h http.Handler) *http.Transport {
 	t.Helper()
-	l := newPipes()
-	base := &http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 200}
+	l := testkit.NewPipes()
+	base := &http.Transport{DialContext: l.Dial, MaxIdleConnsPerHost: 200}
 	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()

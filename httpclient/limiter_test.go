@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httpclient"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -135,18 +136,11 @@ func TestLimiterCountsAttempts(t *testing.T) {
 func TestLimiterWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, away := &arrivals{began: time.Now()}, errors.New("the store is unavailable")
-		c := newClient(t, httpclient.TransportOptions{Base: base(t, a), Limiter: limiter(t, failing{away}, "1/s")})
+		c := newClient(t, httpclient.TransportOptions{Base: base(t, a), Limiter: limiter(t, testkit.Failing(away), "1/s")})
 		for range 2 {
 			if _, err := get(t.Context(), c, "http://a.example/"); !errors.Is(err, away) || len(a.came) > 0 {
 				t.Errorf("got %v, and %d were sent", err, len(a.came))
 			}
 		}
 	})
-}
-
-// failing is a store that is unavailable.
-type failing struct{ err error }
-
-func (f failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, f.err
 }

@@ -68,19 +68,6 @@ func series(scope, limit, verdict string) string {
 	return fmt.Sprintf("sluice_decisions_total{limit=%q,scope=%q,verdict=%q}", limit, scope, verdict)
 }
 
-func compile(t *testing.T, scope string, texts ...string) *sluice.Plan {
-	t.Helper()
-	limits := make([]sluice.Limit, len(texts))
-	for i, text := range texts {
-		limits[i] = sluice.MustParseLimit(text)
-	}
-	p, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // fixed is a memory store whose clock stands still.
 func fixed() *memstore.Store {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -92,8 +79,8 @@ func fixed() *memstore.Store {
 func TestCountsTheLimitThatBinds(t *testing.T) {
 	m := newMetrics(t)
 	store := m.Wrap(fixed(), "memory")
-	user := compile(t, "user", "few: 2/min fixed-window", "many: 9/min fixed-window")
-	tenant := compile(t, "tenant", "wide: 100/min fixed-window", "narrow: 4/min fixed-window")
+	user := testkit.Plan(t, "user", "few: 2/min fixed-window", "many: 9/min fixed-window")
+	tenant := testkit.Plan(t, "tenant", "wide: 100/min fixed-window", "narrow: 4/min fixed-window")
 	take := func(key string) sluice.Decision {
 		d, err := store.Take(t.Context(), sluice.Request{
 			Charge: sluice.Charge{Plan: user, Key: key, Cost: 1},
@@ -120,35 +107,20 @@ func TestCountsTheLimitThatBinds(t *testing.T) {
 	}
 }
 
-// failing is a store that fails every so many times.
-type failing struct {
-	inner sluice.Store
-	n     int
-}
-
-var errDown = errors.New("store is down")
-
-func (f *failing) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if f.n++; f.n%5 == 0 {
-		return sluice.Decision{}, errDown
-	}
-	return f.inner.Take(ctx, req)
-}
-
-func (f *failing) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if f.n++; f.n%5 == 0 {
-		return errDown
-	}
-	return sluice.TakeBatch(ctx, f.inner, reqs, out)
-}
-
 // TestNothingIsLost: whatever is asked, alone or in batches, valid or not,
 // shows up as exactly one decision, or one error, or one operation that
 // decides nothing.
 func TestNothingIsLost(t *testing.T) {
 	m := newMetrics(t)
-	store := m.Wrap(&failing{inner: fixed()}, "memory")
-	plan := compile(t, "s", "a: 3/min sliding-log", "b: 50/min")
+	failing := &testkit.Store{Store: fixed()}
+	failing.Before = func(context.Context, sluice.Request) error {
+		if failing.Calls()%5 == 0 {
+			return errors.New("store is down")
+		}
+		return nil
+	}
+	store := m.Wrap(failing, "memory")
+	plan := testkit.Plan(t, "s", "a: 3/min sliding-log", "b: 50/min")
 	var reqs []sluice.Request
 	for i := range 400 {
 		reqs = append(reqs, sluice.Request{
@@ -275,7 +247,7 @@ func TestPlansComeAndGo(t *testing.T) {
 	store := m.Wrap(fixed(), "memory")
 	const reloads = 3000
 	for range reloads {
-		plan := compile(t, "s", "a: 5/min fixed-window")
+		plan := testkit.Plan(t, "s", "a: 5/min fixed-window")
 		if _, err := store.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: 1}}); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +321,7 @@ func BenchmarkTake(b *testing.B) {
 func TestAnyName(t *testing.T) {
 	m := newMetrics(t)
 	s := m.Wrap(fixed(), "\xff\"\n")
-	if _, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: compile(t, "\xfe", "a: 1/min"), Key: "k", Cost: 1}}); err != nil {
+	if _, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: testkit.Plan(t, "\xfe", "a: 1/min"), Key: "k", Cost: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := decisions(t, m); got[series("\uFFFD", "a", "allowed")] != 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestSlotDenies(t *testing.T) {
 	m := newMetrics(t)
 	s := m.Wrap(memstore.New(memstore.Options{}), "memory")
-	plan := compile(t, "s", "rate: 9/min")
+	plan := testkit.Plan(t, "s", "rate: 9/min")
 	limit := sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}
 	for _, owner := range []string{"a", "b", "c"} {
 		slot := &sluice.Slot{SlotRequest: sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: owner, Cost: 1}}
@@ -69,7 +70,7 @@ func TestSlotsStayVisible(t *testing.T) {
 	if _, ok := m.Wrap(memstore.New(memstore.Options{}), "memory").(sluice.SlotStore); !ok {
 		t.Error("the slots of a store that keeps them are hidden")
 	}
-	if _, ok := m.Wrap(&failing{}, "other").(sluice.SlotStore); ok {
+	if _, ok := m.Wrap(new(testkit.Store), "other").(sluice.SlotStore); ok {
 		t.Error("a store seems to keep slots, and does not")
 	}
 }

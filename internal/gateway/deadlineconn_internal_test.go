@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // deadlineStep is what happens to a connection at a moment of the test below.
@@ -169,7 +171,7 @@ func TestDeadlinesPassedOnLateWriteOnce(t *testing.T) {
 
 // A deadline that is set while a call begins is that of the call, whichever was first.
 func TestDeadlineSetWhileACallBegins(t *testing.T) {
-	const times = 100_000
+	times := testkit.Steps(100_000, 100_000)
 	began := time.Now()
 	var d atomic.Pointer[deadline]
 	var turn, done atomic.Int64

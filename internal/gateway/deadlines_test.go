@@ -18,37 +18,30 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const patience = 10 * time.Second
 
-// pipeListener accepts one connection in memory, whose deadlines follow the
-// clock of the bubble.
-type pipeListener struct{ conns chan net.Conn }
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	conn, ok := <-l.conns
-	if !ok {
-		return nil, net.ErrClosed
+// onPipe has a server serve one connection in memory and returns its other end.
+func onPipe(t *testing.T, server *http.Server) net.Conn {
+	t.Helper()
+	l, ended := testkit.NewPipes(), make(chan error)
+	go func() { ended <- server.Serve(l) }()
+	conn := l.Connect("192.0.2.1")
+	check(t, l.Close())
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
 	}
-	return conn, nil
+	return conn
 }
-
-func (l *pipeListener) Close() error   { return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // overPipe serves handler on one connection and calls client with its other end.
 func overPipe(t *testing.T, handler http.HandlerFunc, client func(net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		l := &pipeListener{make(chan net.Conn, 1)}
-		l.conns <- theirs
-		close(l.conns)
 		server := http.Server{Handler: gateway.WithDeadlines(handler, patience)}
-		if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		ours := onPipe(t, &server)
 		client(ours)
 		if err := errors.Join(ours.Close(), server.Close()); err != nil {
 			t.Error(err)
@@ -204,10 +197,6 @@ func TestSwitchedConnectionIsLeftAlone(t *testing.T) {
 // TestSilentStream: over HTTP/2, too, a handler may be silent for any time.
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		l := &pipeListener{make(chan net.Conn, 1)}
-		l.conns <- theirs
-		close(l.conns)
 		var protocols http.Protocols
 		protocols.SetUnencryptedHTTP2(true)
 		server := http.Server{Protocols: &protocols, Handler: gateway.WithDeadlines(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -221,9 +210,7 @@ func TestSilentStream(t *testing.T) {
 				}
 			}
 		}), patience)}
-		if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		ours := onPipe(t, &server)
 		client := http.Client{Transport: &http.Transport{
 			Protocols:   &protocols,
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
@@ -262,10 +249,6 @@ func TestLeastRate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ours, theirs := net.Pipe()
-				l := &pipeListener{make(chan net.Conn, 1)}
-				l.conns <- theirs
-				close(l.conns)
 				var failure error
 				var read int64
 				handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -279,9 +262,7 @@ func TestLeastRate(t *testing.T) {
 				})
 				reported := 0
 				server := http.Server{Handler: gateway.WithLeastRate(handler, patience, func() int64 { return rate }, func() { reported++ })}
-				if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
-					t.Error(err)
-				}
+				ours := onPipe(t, &server)
 				go func() { _, _ = io.Copy(io.Discard, ours) }() // the answer
 				send(t, ours, fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", c.size*c.parts))
 				for range c.parts {

@@ -6,7 +6,6 @@ package gateway_test
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -15,26 +14,8 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// onePipe is a listener with one connection, which is in memory: what is written
-// waits until it is read.
-type onePipe struct {
-	conn   chan net.Conn
-	closed chan struct{}
-}
-
-func (l *onePipe) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conn:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *onePipe) Close() error   { close(l.closed); return nil }
-func (l *onePipe) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestResetWhileInformed: a client that resets its stream of HTTP/2 while it is sent
 // an informational response does not have the server read fields that are being
@@ -58,11 +39,10 @@ func TestResetWhileInformed(t *testing.T) {
 		defer close(handled)
 		g.ServeHTTP(w, r)
 	})}
-	l := &onePipe{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+	l := testkit.NewPipes()
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
-	client, server := net.Pipe()
-	l.conn <- server
+	client := l.Connect("192.0.2.1")
 	t.Cleanup(func() {
 		if err := errors.Join(client.Close(), srv.Close()); err != nil {
 			t.Error(err)

@@ -50,7 +50,7 @@ func runLong(t *testing.T, upstream http.HandlerFunc, test func(t *testing.T, l 
 					l.upstream = r.Context().Err()
 				}))
 				g, err := New("h2c://upstream.example", Options{
-					ResponseTimeout: standing, LongestRequest: longestHere, OnLongest: func() { l.cut++ }, Dial: up.dial, Log: slog.New(slog.DiscardHandler),
+					ResponseTimeout: standing, LongestRequest: longestHere, OnLongest: func() { l.cut++ }, Dial: up.Dial, Log: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -67,7 +67,7 @@ func runLong(t *testing.T, upstream http.HandlerFunc, test func(t *testing.T, l 
 				var protocols http.Protocols
 				protocols.SetHTTP1(!c.h2)
 				protocols.SetUnencryptedHTTP2(c.h2)
-				l.client = &http.Transport{Protocols: &protocols, DialContext: front.dial}
+				l.client = &http.Transport{Protocols: &protocols, DialContext: front.Dial}
 				test(t, l)
 				l.client.CloseIdleConnections()
 				g.Close()

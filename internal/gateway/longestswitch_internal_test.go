@@ -37,12 +37,12 @@ func TestLongestOfASwitch(t *testing.T) {
 				}))
 				cut := 0
 				g, err := New("http://upstream.example", Options{
-					ResponseTimeout: standing, LongestRequest: longestHere, OnLongest: func() { cut++ }, Dial: up.dial, Log: slog.New(slog.DiscardHandler),
+					ResponseTimeout: standing, LongestRequest: longestHere, OnLongest: func() { cut++ }, Dial: up.Dial, Log: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
-				conn, err := overPipes(t, WithDeadlines(g, standing)).dial(t.Context(), "", "")
+				conn, err := overPipes(t, WithDeadlines(g, standing)).Dial(t.Context(), "", "")
 				if err != nil {
 					t.Fatal(err)
 				}

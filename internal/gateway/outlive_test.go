@@ -4,7 +4,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -269,7 +267,7 @@ func TestSettlePanics(t *testing.T) {
 		there <- struct{}{}
 		<-release
 	}))
-	var log lockedBuffer
+	var log testkit.Buffer
 	pool := gateway.NewAbandoned(1)
 	o := startOutlived(t, upstream, gateway.Options{Abandoned: pool, Log: slog.New(slog.NewTextHandler(&log, nil))}, func() { panic("of a rule's function") })
 	if !o.leave(t, http.MethodGet, there, nil) {
@@ -281,24 +279,6 @@ func TestSettlePanics(t *testing.T) {
 	if !strings.Contains(log.String(), "of a rule's function") {
 		t.Errorf("logged %q", log.String())
 	}
-}
-
-// lockedBuffer is a buffer that may be read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // TestNoGoroutineIsLeft by requests that outlived their clients, and by those that

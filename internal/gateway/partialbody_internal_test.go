@@ -4,11 +4,9 @@
 package gateway
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -17,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestPartOfABody: what has come of a response of known length goes on before the rest has
@@ -38,14 +38,14 @@ func TestPartOfABody(t *testing.T) {
 	for _, upstream := range []string{"http://up.example", "https://up.example", "h2c://up.example"} {
 		t.Run(upstream, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				up := overPipes(t, handler)
-				dial := up.dial
+				dial := overPipes(t, handler).Dial
 				if strings.HasPrefix(upstream, "https:") {
-					dial = func(context.Context, string, string) (net.Conn, error) {
-						ours, theirs := net.Pipe()
-						up.conns <- tls.Server(theirs, &tls.Config{Certificates: issuer.TLS.Certificates})
-						return ours, nil
-					}
+					secure := testkit.NewPipes()
+					defer secure.Close() //nolint:errcheck // is nil
+					server := http.Server{Handler: handler, ReadHeaderTimeout: time.Hour}
+					defer server.Close() //nolint:errcheck // has no files
+					go func() { _ = server.Serve(tls.NewListener(secure, &tls.Config{Certificates: issuer.TLS.Certificates})) }()
+					dial = secure.Dial
 				}
 				g, err := New(upstream, Options{Dial: dial, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
@@ -53,7 +53,7 @@ func TestPartOfABody(t *testing.T) {
 				}
 				TrustAny(t, g)
 				front := overPipes(t, WithDeadlines(g, standing))
-				client := &http.Transport{DialContext: front.dial}
+				client := &http.Transport{DialContext: front.Dial}
 				for range 2 { // the second on the connection of the first
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://front.example/", http.NoBody)
 					if err != nil {

@@ -17,36 +17,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// pipes is a listener whose connections are dialled within the process.
-type pipes struct {
-	conns chan net.Conn
-	shut  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.shut:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	p.conns <- theirs
-	return ours, nil
-}
-
 // overPipes serves a handler without TLS until the test is over.
-func overPipes(t *testing.T, handler http.Handler) *pipes {
+func overPipes(t *testing.T, handler http.Handler) *testkit.Pipes {
 	t.Helper()
-	p := &pipes{make(chan net.Conn), make(chan struct{})}
+	p := testkit.NewPipes()
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -54,7 +32,6 @@ func overPipes(t *testing.T, handler http.Handler) *pipes {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(p) }()
 	t.Cleanup(func() {
-		close(p.shut)
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
@@ -92,9 +69,9 @@ func TestIdleStream(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				g.transport.DialContext = up.dial
+				g.transport.DialContext = up.Dial
 				front := overPipes(t, WithDeadlines(g, patience))
-				transport := &http.Transport{Protocols: g.transport.Protocols, DialContext: front.dial}
+				transport := &http.Transport{Protocols: g.transport.Protocols, DialContext: front.Dial}
 				body, sender := io.Pipe()
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", body)
 				if err != nil {
@@ -151,7 +128,7 @@ func TestStatusAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.transport.DialContext = up.dial
+		g.transport.DialContext = up.Dial
 		g.proxy.FlushInterval = time.Nanosecond // as on a machine that is busy for longer than usual
 		g.proxy.ModifyResponse = func(resp *http.Response) error {
 			resp.Header.Del("Content-Length") // which servers of gRPC do not send
@@ -159,7 +136,7 @@ func TestStatusAlone(t *testing.T) {
 			return nil
 		}
 		front := overPipes(t, g)
-		transport := &http.Transport{Protocols: g.transport.Protocols, DialContext: front.dial}
+		transport := &http.Transport{Protocols: g.transport.Protocols, DialContext: front.Dial}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +201,7 @@ func TestIdleStreamOfServer(t *testing.T) {
 		g.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return up.DialContext(ctx) }
 		front := overPipes(t, WithDeadlines(g, time.Minute))
 		conn, err := grpc.NewClient("passthrough:///front.example", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return front.dial(ctx, "", "") }))
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return front.Dial(ctx, "", "") }))
 		if err != nil {
 			t.Fatal(err)
 		}

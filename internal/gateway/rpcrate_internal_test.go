@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // rpcRate is a least rate of bodies that no test here keeps, in bytes a second.
@@ -58,7 +60,7 @@ func TestSlowStream(t *testing.T) {
 		reported := 0
 		front := overPipes(t, WithLeastRate(g, time.Minute, func() int64 { return rpcRate }, func() { reported++ }))
 		conn, err := grpc.NewClient("passthrough:///front.example", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return front.dial(ctx, "", "") }))
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return front.Dial(ctx, "", "") }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,12 +127,12 @@ func TestSlowBodyLikeRPC(t *testing.T) {
 }
 
 // post sends a body by one version of HTTP and returns the status.
-func post(t *testing.T, to *pipes, h2 bool, kind string, body io.Reader) int {
+func post(t *testing.T, to *testkit.Pipes, h2 bool, kind string, body io.Reader) int {
 	t.Helper()
 	var protocols http.Protocols
 	protocols.SetHTTP1(!h2)
 	protocols.SetUnencryptedHTTP2(h2)
-	transport := &http.Transport{Protocols: &protocols, DialContext: to.dial}
+	transport := &http.Transport{Protocols: &protocols, DialContext: to.Dial}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", body)
 	if err != nil {

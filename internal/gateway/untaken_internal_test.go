@@ -27,11 +27,11 @@ func TestUntaken(t *testing.T) {
 				sent += part
 			}
 		}))
-		g, err := New("h2c://upstream.example", Options{Dial: up.dial})
+		g, err := New("h2c://upstream.example", Options{Dial: up.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := overPipes(t, WithDeadlines(g, time.Minute)).dial(t.Context(), "", "")
+		conn, err := overPipes(t, WithDeadlines(g, time.Minute)).Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // opened is a File that a test writes to.
@@ -53,20 +55,6 @@ func (o *opened) lines(from, to int) {
 	for i := from; i < to; i++ {
 		o.Write(fmt.Appendf(nil, "line %d\n", i))
 	}
-}
-
-// until asks again and again.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range 20_000 {
-		if is() {
-			return
-		}
-		<-tick.C
-	}
-	t.Fatalf("wait for %s: in vain", what)
 }
 
 func read(t *testing.T, path string) string {
@@ -120,7 +108,7 @@ func TestAllWritten(t *testing.T) {
 		}
 		old = append(old, moved)
 		o.Reopen()
-		until(t, "a new file", func() bool { _, err := os.Stat(path); return err == nil })
+		testkit.Until(t, "a new file", func() bool { _, err := os.Stat(path); return err == nil })
 	}
 	all.Wait()
 	o.close(t)
@@ -148,13 +136,13 @@ func TestRemoved(t *testing.T) {
 	path := filepath.Join(folder, "log")
 	o := open(t, path, 0)
 	o.lines(0, 1)
-	until(t, "a line", func() bool { return o.counts.Written.Load() == 1 })
+	testkit.Until(t, "a line", func() bool { return o.counts.Written.Load() == 1 })
 	if err := os.Rename(folder, folder+"2"); err != nil {
 		t.Fatal(err)
 	}
 	o.Reopen()
 	o.lines(1, 2)
-	until(t, "a line in the file before", func() bool { return o.counts.Written.Load() == 2 })
+	testkit.Until(t, "a line in the file before", func() bool { return o.counts.Written.Load() == 2 })
 	if err := os.Rename(folder+"2", folder); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +150,7 @@ func TestRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Reopen()
-	until(t, "the file", func() bool { _, err := os.Stat(path); return err == nil })
+	testkit.Until(t, "the file", func() bool { _, err := os.Stat(path); return err == nil })
 	o.lines(2, 3)
 	o.close(t)
 	if got := read(t, path); got != "line 2\n" {
@@ -182,7 +170,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	o := open(t, "/dev/full", 70)
 	o.lines(0, 20) // of 7 bytes, and 8
-	until(t, "a failure", func() bool { return o.counts.Dropped.Load() == 10 })
+	testkit.Until(t, "a failure", func() bool { return o.counts.Dropped.Load() == 10 })
 	o.close(t)
 	o.lines(0, 1)
 	o.want(t, 0, 21)
@@ -207,12 +195,12 @@ func TestPipeWithoutReader(t *testing.T) {
 	path := pipe(t)
 	o := open(t, path, 70)
 	o.lines(0, 20)
-	until(t, "lines to be dropped", func() bool { return o.counts.Dropped.Load() == 10 })
+	testkit.Until(t, "lines to be dropped", func() bool { return o.counts.Dropped.Load() == 10 })
 	r, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the others", func() bool { return o.counts.Written.Load() == 10 })
+	testkit.Until(t, "the others", func() bool { return o.counts.Written.Load() == 10 })
 	o.close(t)
 	text, err := io.ReadAll(r)
 	if n := whole(t, string(text)); n != 10 || err != nil {
@@ -248,7 +236,7 @@ func TestPipeWhoseReaderStops(t *testing.T) {
 		read <- text
 	}()
 	o.lines(0, 10)
-	until(t, "the rest", func() bool {
+	testkit.Until(t, "the rest", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.wait+len(o.File.lines) == 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -22,21 +23,21 @@ import (
 func TestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e events
-		up, front := newPipes(), newPipes()
-		defer up.run(echo)()
+		up, front := testkit.NewPipes(), testkit.NewPipes()
+		defer run(up, echo)()
 		store := memstore.New(memstore.Options{})
-		one := tcp.Limits{Open: sluice.SlotLimit{Cap: 1}, Bytes: compile(t, "bytes", "1000B/s burst 1000")}
+		one := tcp.Limits{Open: sluice.SlotLimit{Cap: 1}, Bytes: testkit.Plan(t, "bytes", "1000B/s burst 1000")}
 		s, stop := serve(t, front, tcp.Options{
-			Upstream: "up:1", Dial: up.dial, Store: store, SlotStore: store, OnDecision: e.add, Limits: one,
+			Upstream: "up:1", Dial: up.Dial, Store: store, SlotStore: store, OnDecision: e.add, Limits: one,
 		})
 		defer stop()
-		first := front.connect("192.0.2.1")
+		first := front.Connect("192.0.2.1")
 		defer hangUp(first)
-		if !passes(first) || passes(front.connect("192.0.2.1")) {
+		if !passes(first) || passes(front.Connect("192.0.2.1")) {
 			t.Fatal("one connection, and one only, must pass at first")
 		}
 		two := one
-		two.Open.Cap, two.Bytes = 2, compile(t, "bytes", "100000B/s burst 1000")
+		two.Open.Cap, two.Bytes = 2, testkit.Plan(t, "bytes", "100000B/s burst 1000")
 		if err := s.Change("up:1", two); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestChange(t *testing.T) {
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("%d bytes there and back took %v under a limit of 100000 a second", size, took)
 		}
-		second := front.connect("192.0.2.1")
+		second := front.Connect("192.0.2.1")
 		defer hangUp(second)
 		if !passes(second) {
 			t.Error("a second connection is denied, though two may be open")
@@ -62,13 +63,13 @@ func TestChange(t *testing.T) {
 		}
 		hangUp(first)
 		synctest.Wait()
-		if passes(front.connect("192.0.2.1")) {
+		if passes(front.Connect("192.0.2.1")) {
 			t.Error("a second connection passes, though one may be open")
 		}
 		if err := s.Change("up:1", tcp.Limits{}); err != nil {
 			t.Fatal(err)
 		}
-		third := front.connect("192.0.2.1")
+		third := front.Connect("192.0.2.1")
 		defer hangUp(third)
 		if !passes(third) {
 			t.Error("a connection is denied without limits")
@@ -78,7 +79,7 @@ func TestChange(t *testing.T) {
 		if err := s.Change("up:1", one); err != nil {
 			t.Fatal(err)
 		}
-		fourth := front.connect("192.0.2.1")
+		fourth := front.Connect("192.0.2.1")
 		defer hangUp(fourth)
 		if !passes(fourth) {
 			t.Error("the slot of a connection that has ended under other limits was not given back")
@@ -92,9 +93,9 @@ func TestChangeRefuses(t *testing.T) {
 	l := listen(t)
 	s, stop := serve(t, l, tcp.Options{
 		Upstream: upstream(t, echo), Store: memstore.New(memstore.Options{Now: stopped}), OnDecision: e.add,
-		Limits: tcp.Limits{Rate: compile(t, "rate", "one: 1/min")},
+		Limits: tcp.Limits{Rate: testkit.Plan(t, "rate", "one: 1/min")},
 	})
-	err := s.Change("nowhere", tcp.Limits{Open: sluice.SlotLimit{Cap: 1}, Bytes: compile(t, "bytes", "10B/s")})
+	err := s.Change("nowhere", tcp.Limits{Open: sluice.SlotLimit{Cap: 1}, Bytes: testkit.Plan(t, "bytes", "10B/s")})
 	if err == nil {
 		t.Fatal("got no error")
 	}
@@ -120,7 +121,7 @@ func TestExempt(t *testing.T) {
 	_, stop := serve(t, l, tcp.Options{
 		Upstream: upstream(t, echo), Store: store, SlotStore: store, OnDecision: e.add,
 		Limits: tcp.Limits{
-			Rate: compile(t, "rate", "one: 1/min"), Open: sluice.SlotLimit{Cap: 1}, Bytes: compile(t, "bytes", "256B/h"),
+			Rate: testkit.Plan(t, "rate", "one: 1/min"), Open: sluice.SlotLimit{Cap: 1}, Bytes: testkit.Plan(t, "bytes", "256B/h"),
 			Key:    func(a netip.Addr) string { return a.String() },
 			Exempt: func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.9") },
 		},

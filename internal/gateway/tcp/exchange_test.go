@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -36,10 +37,10 @@ func TestShaping(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				up, front := newPipes(), newPipes()
-				defer up.run(echo)()
+				up, front := testkit.NewPipes(), testkit.NewPipes()
+				defer run(up, echo)()
 				_, stop := serve(t, front, tcp.Options{
-					Upstream: "up:1", Dial: up.dial, Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Bytes: compile(t, "bytes", c.limit)},
+					Upstream: "up:1", Dial: up.Dial, Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Bytes: testkit.Plan(t, "bytes", c.limit)},
 				})
 				defer stop()
 				data := make([]byte, c.each)
@@ -48,7 +49,7 @@ func TestShaping(t *testing.T) {
 				start := time.Now()
 				var wg sync.WaitGroup
 				for _, from := range c.clients {
-					client := front.connect(from)
+					client := front.Connect(from)
 					defer hangUp(client)
 					wg.Go(func() {
 						if _, err := client.Write(data); err != nil {
@@ -74,15 +75,15 @@ func TestShaping(t *testing.T) {
 // TestMaxDelay: a connection whose bytes would wait too long is given up.
 func TestMaxDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up, front := newPipes(), newPipes()
-		defer up.run(echo)()
+		up, front := testkit.NewPipes(), testkit.NewPipes()
+		defer run(up, echo)()
 		_, stop := serve(t, front, tcp.Options{
-			Upstream: "up:1", Dial: up.dial, Store: memstore.New(memstore.Options{}),
-			Limits: tcp.Limits{Bytes: compile(t, "bytes", "1000B/min burst 1000")}, MaxDelay: 10 * time.Second,
+			Upstream: "up:1", Dial: up.Dial, Store: memstore.New(memstore.Options{}),
+			Limits: tcp.Limits{Bytes: testkit.Plan(t, "bytes", "1000B/min burst 1000")}, MaxDelay: 10 * time.Second,
 		})
 		defer stop()
 		start := time.Now()
-		client := front.connect("192.0.2.1")
+		client := front.Connect("192.0.2.1")
 		defer hangUp(client)
 		go func() { _, _ = client.Write(make([]byte, 5000)) }() // it is cut off
 		if got, err := io.ReadAll(client); err != nil || len(got) > 1000 {
@@ -97,8 +98,8 @@ func TestMaxDelay(t *testing.T) {
 // TestIdle: a connection on which nothing moves ends; one direction is enough.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up, front := newPipes(), newPipes()
-		defer up.run(func(conn net.Conn) {
+		up, front := testkit.NewPipes(), testkit.NewPipes()
+		defer run(up, func(conn net.Conn) {
 			for range 5 { // says something now and then, and hears nothing
 				time.Sleep(50 * time.Second)
 				if _, err := conn.Write([]byte("x")); err != nil {
@@ -107,10 +108,10 @@ func TestIdle(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, conn) // until it is cut
 		})()
-		_, stop := serve(t, front, tcp.Options{Upstream: "up:1", Dial: up.dial, IdleTimeout: time.Minute})
+		_, stop := serve(t, front, tcp.Options{Upstream: "up:1", Dial: up.Dial, IdleTimeout: time.Minute})
 		defer stop()
 		start := time.Now()
-		client := front.connect("192.0.2.1")
+		client := front.Connect("192.0.2.1")
 		defer hangUp(client)
 		got, err := io.ReadAll(client)
 		if took := time.Since(start); len(got) != 5 || took != 310*time.Second {

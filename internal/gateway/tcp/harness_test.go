@@ -4,34 +4,19 @@
 package tcp_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"sync"
 	"syscall"
 	"testing"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
-
-func compile(t *testing.T, scope, limit string) *sluice.Plan {
-	t.Helper()
-	l, err := sluice.ParseLimit(limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := sluice.Compile(scope, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // serve starts a Server on l. The returned function stops it.
 func serve(t *testing.T, l net.Listener, o tcp.Options) (*tcp.Server, func()) {
@@ -123,63 +108,8 @@ func passes(c net.Conn) bool {
 	return err == nil
 }
 
-// pipes is a listener, and an upstream, of connections in memory: time in a
-// bubble of testing/synctest passes while all wait.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-// named gives a pipe the address of its client.
-type named struct {
-	net.Conn
-	from string
-}
-
-func (c named) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(c.from), 1234))
-}
-
-// connect returns a client's end; nil if the listener is closed.
-func (p *pipes) connect(from string) net.Conn {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- named{server, from}:
-		return client
-	case <-p.closed:
-		return nil
-	}
-}
-
-// dial is for Options.Dial.
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	if c := p.connect("192.0.2.254"); c != nil {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
 // run starts talk for each connection.
-func (p *pipes) run(talk func(net.Conn)) (stop func()) {
+func run(p *testkit.Pipes, talk func(net.Conn)) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {

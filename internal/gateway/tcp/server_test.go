@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/gateway/proxyproto"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -56,7 +57,7 @@ func TestHalfClose(t *testing.T) {
 		opts tcp.Options
 	}{
 		{"unlimited", tcp.Options{}},
-		{"shaped", tcp.Options{Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Bytes: compile(t, "bytes", "1GB/s")}}},
+		{"shaped", tcp.Options{Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Bytes: testkit.Plan(t, "bytes", "1GB/s")}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			to := upstream(t, func(conn net.Conn) {
@@ -98,7 +99,7 @@ func TestRate(t *testing.T) {
 	to := upstream(t, func(c net.Conn) { heard <- struct{}{}; echo(c) })
 	l := listen(t)
 	s, stop := serve(t, l, tcp.Options{
-		Upstream: to, Store: memstore.New(memstore.Options{Now: stopped}), Limits: tcp.Limits{Rate: compile(t, "connections", "per-client: 2/min")},
+		Upstream: to, Store: memstore.New(memstore.Options{Now: stopped}), Limits: tcp.Limits{Rate: testkit.Plan(t, "connections", "per-client: 2/min")},
 		OnDecision: e.add, Admit: func(a netip.Addr) bool { return a != netip.MustParseAddr("127.0.0.3") },
 	})
 	for i, c := range []struct {
@@ -124,16 +125,16 @@ func TestRate(t *testing.T) {
 func TestOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e events
-		up, front := newPipes(), newPipes()
-		defer up.run(echo)()
+		up, front := testkit.NewPipes(), testkit.NewPipes()
+		defer run(up, echo)()
 		store := memstore.New(memstore.Options{})
 		_, stop := serve(t, front, tcp.Options{
-			Upstream: "up:1", Dial: up.dial, SlotStore: store, Store: store, OnDecision: e.add, IdleTimeout: 24 * time.Hour,
-			Limits: tcp.Limits{Rate: compile(t, "rate", "few: 3/366d"), Open: sluice.SlotLimit{Cap: 2, TTL: time.Minute}},
+			Upstream: "up:1", Dial: up.Dial, SlotStore: store, Store: store, OnDecision: e.add, IdleTimeout: 24 * time.Hour,
+			Limits: tcp.Limits{Rate: testkit.Plan(t, "rate", "few: 3/366d"), Open: sluice.SlotLimit{Cap: 2, TTL: time.Minute}},
 		})
 		defer stop()
 		try := func() (net.Conn, bool) {
-			c := front.connect("192.0.2.1")
+			c := front.Connect("192.0.2.1")
 			if passes(c) {
 				return c, true
 			}
@@ -184,10 +185,10 @@ func TestShutdown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				up, front := newPipes(), newPipes()
-				defer up.run(echo)()
-				s, _ := serve(t, front, tcp.Options{Upstream: "up:1", Dial: up.dial, IdleTimeout: 2 * time.Hour})
-				client := front.connect("192.0.2.1")
+				up, front := testkit.NewPipes(), testkit.NewPipes()
+				defer run(up, echo)()
+				s, _ := serve(t, front, tcp.Options{Upstream: "up:1", Dial: up.Dial, IdleTimeout: 2 * time.Hour})
+				client := front.Connect("192.0.2.1")
 				if !passes(client) {
 					t.Fatal("nothing passes")
 				}
@@ -213,12 +214,12 @@ func TestShutdown(t *testing.T) {
 				if took := time.Since(start); took != c.took {
 					t.Errorf("took %v; want %v", took, c.took)
 				}
-				if front.connect("192.0.2.1") != nil {
+				if front.Connect("192.0.2.1") != nil {
 					t.Error("a connection was accepted after the end")
 				}
 				close(gone)
 				leaving.Wait()
-				if err := s.Serve(newPipes()); !errors.Is(err, tcp.ErrServerClosed) {
+				if err := s.Serve(testkit.NewPipes()); !errors.Is(err, tcp.ErrServerClosed) {
 					t.Errorf("Serve got %v; want %v", err, tcp.ErrServerClosed)
 				}
 			})
@@ -253,7 +254,7 @@ func TestMaxConnections(t *testing.T) {
 
 // short is a listener of a system that is short of descriptors for a while.
 type short struct {
-	*pipes
+	*testkit.Pipes
 	fails int
 }
 
@@ -267,17 +268,17 @@ func (l *short) Accept() (net.Conn, error) {
 		l.fails--
 		return nil, shortageError{errors.New("too many open files")}
 	}
-	return l.pipes.Accept()
+	return l.Pipes.Accept()
 }
 
 func TestAcceptBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up, front := newPipes(), newPipes()
-		defer up.run(echo)()
-		_, stop := serve(t, &short{front, 4}, tcp.Options{Upstream: "up:1", Dial: up.dial, MaxConnections: 1})
+		up, front := testkit.NewPipes(), testkit.NewPipes()
+		defer run(up, echo)()
+		_, stop := serve(t, &short{front, 4}, tcp.Options{Upstream: "up:1", Dial: up.Dial, MaxConnections: 1})
 		defer stop()
 		start := time.Now()
-		client := front.connect("192.0.2.1")
+		client := front.Connect("192.0.2.1")
 		defer hangUp(client)
 		if !passes(client) {
 			t.Error("nothing passes")
@@ -304,7 +305,7 @@ func (down) Slot(context.Context, sluice.SlotRequest) (sluice.SlotDecision, erro
 }
 
 func TestStoreDown(t *testing.T) {
-	rate, bytes := compile(t, "rate", "1/min"), compile(t, "bytes", "1MB/min")
+	rate, bytes := testkit.Plan(t, "rate", "1/min"), testkit.Plan(t, "bytes", "1MB/min")
 	for _, c := range []struct {
 		name   string
 		closed bool
@@ -338,7 +339,7 @@ func TestBehindProxy(t *testing.T) {
 	}
 	_, stop := serve(t, l, tcp.Options{
 		Upstream: upstream(t, echo), Store: memstore.New(memstore.Options{Now: stopped}),
-		Limits: tcp.Limits{Rate: compile(t, "connections", "one: 1/min")}, OnDecision: e.add,
+		Limits: tcp.Limits{Rate: testkit.Plan(t, "connections", "one: 1/min")}, OnDecision: e.add,
 	})
 	for i, c := range []struct {
 		from, header string
@@ -376,7 +377,7 @@ func TestUpstreamDown(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	_, err := tcp.New(tcp.Options{
 		Upstream: "nowhere", Limits: tcp.Limits{
-			Rate: compile(t, "same", "1/s leaky-bucket burst 5"), Bytes: compile(t, "same", "100B/s"), Open: sluice.SlotLimit{Cap: 1},
+			Rate: testkit.Plan(t, "same", "1/s leaky-bucket burst 5"), Bytes: testkit.Plan(t, "same", "100B/s"), Open: sluice.SlotLimit{Cap: 1},
 		}, MaxConnections: -1, IdleTimeout: -1, MaxDelay: 2 * time.Hour,
 	})
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/gateway/proxyproto"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -30,7 +31,7 @@ func TestTLS(t *testing.T) {
 	}
 	_, stop := serve(t, tls.NewListener(l, &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}), tcp.Options{
 		Upstream: upstream(t, echo), Store: memstore.New(memstore.Options{Now: stopped}),
-		Limits: tcp.Limits{Rate: compile(t, "connections", "one: 1/min")}, OnDecision: e.add,
+		Limits: tcp.Limits{Rate: testkit.Plan(t, "connections", "one: 1/min")}, OnDecision: e.add,
 	})
 	roots := x509.NewCertPool()
 	roots.AddCert(issuer.Certificate())

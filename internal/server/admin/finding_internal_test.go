@@ -123,9 +123,9 @@ func TestFindings(t *testing.T) {
 		{"all are denied a little", limit + "}", 40, users(100, 12), "too-tight", "about 100 of 100 keys were denied in the last 39 minutes, 80.0 times each: 16.7 % of all requests"},
 		{"a few in a hundred are, and a candidate has room", limit + ", candidates: {wide: 20/min sliding-log}}", 40, func(t *testing.T, w *watched, _ *rand.Rand) {
 			t.Helper()
-			users(200, 1)(t, w, nil)
-			users(6, 13)(t, w, nil)
-		}, "too-tight", `the candidate "wide" would have let 960 of 960 denied requests pass`},
+			users(300, 1)(t, w, nil)
+			users(10, 13)(t, w, nil)
+		}, "too-tight", `the candidate "wide" would have let 1600 of 1600 denied requests pass`},
 		{"one presses", limit + "}", 40, func(t *testing.T, w *watched, _ *rand.Rand) {
 			t.Helper()
 			users(50, 3)(t, w, nil)
@@ -143,8 +143,8 @@ func TestFindings(t *testing.T) {
 		// Make long runs those below.
 		{"the same without a candidate", limit + "}", 40, func(t *testing.T, w *watched, _ *rand.Rand) {
 			t.Helper()
-			users(200, 1)(t, w, nil)
-			users(6, 13)(t, w, nil)
+			users(300, 1)(t, w, nil)
+			users(10, 13)(t, w, nil)
 		}, "", ""},
 		{"a candidate that is tighter", limit + ", candidates: {small: 5/min sliding-log}}", 40, users(100, 8), "", ""},
 		{"three press", limit + "}", 40, func(t *testing.T, w *watched, _ *rand.Rand) {

@@ -4,36 +4,15 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
-
-// counting counts what a store is asked.
-type counting struct {
-	sluice.Store
-	calls, requests int
-	fail            error // of the last request of a batch
-}
-
-func (c *counting) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	c.calls, c.requests = c.calls+1, c.requests+1
-	return c.Store.Take(ctx, req)
-}
-
-func (c *counting) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	c.calls, c.requests = c.calls+1, c.requests+len(reqs)
-	err := sluice.TakeBatch(ctx, c.Store, reqs, out)
-	if c.fail != nil {
-		out[len(out)-1].Err = c.fail
-	}
-	return err
-}
 
 // TestOneCall: what a key has left under all its plans is one question to the
 // store, and to forget it is one, too. A key with an override is asked for once.
@@ -53,21 +32,28 @@ func TestOneCall(t *testing.T) {
 		now      time.Time
 		requests int
 	}{{"ada", now, 3}, {"vip", now, 1}, {"vip", now.Add(time.Hour), 3}} {
-		store := &counting{Store: memstore.New(memstore.Options{})}
+		store, last, fail := &testkit.Store{Store: memstore.New(memstore.Options{})}, 0, error(nil)
+		store.After = func(sluice.Request, sluice.Result) error {
+			if last--; last > 0 {
+				return nil
+			}
+			return fail // of the last request of a batch
+		}
 		a := &API{o: APIOptions{Store: store, Now: func() time.Time { return c.now }}}
 		one := func(name string, do func(*target) error) {
 			t.Helper()
-			store.calls, store.requests = 0, 0
+			calls, requests := store.Calls(), store.Asked()
+			last = c.requests
 			key := Key{Parts: map[string]string{"header.X-User": c.key}}
 			targets, _, err := key.targets(p)
 			if err != nil || len(targets) != 1 {
 				t.Fatalf("%v, %v", targets, err)
 			}
-			if err := do(&targets[0]); !errors.Is(err, store.fail) {
-				t.Errorf("%s, %s: got %v, want %v", name, c.key, err, store.fail)
+			if err := do(&targets[0]); !errors.Is(err, fail) {
+				t.Errorf("%s, %s: got %v, want %v", name, c.key, err, fail)
 			}
-			if store.calls != 1 || store.requests != c.requests {
-				t.Errorf("%s, %s: %d calls of %d requests, want 1 of %d", name, c.key, store.calls, store.requests, c.requests)
+			if calls, requests := store.Calls()-calls, store.Asked()-requests; calls != 1 || requests != int64(c.requests) {
+				t.Errorf("%s, %s: %d calls of %d requests, want 1 of %d", name, c.key, calls, requests, c.requests)
 			}
 		}
 		show := func(target *target) error {
@@ -80,7 +66,7 @@ func TestOneCall(t *testing.T) {
 		reset := func(target *target) error { return a.reset(t.Context(), p, target) }
 		one("show", show)
 		one("reset", reset)
-		store.fail = errors.New("gone")
+		fail = errors.New("gone")
 		one("show", show)
 		one("reset", reset)
 	}

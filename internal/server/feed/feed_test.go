@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/feed"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // serve serves a feed on a real socket.
@@ -75,17 +76,6 @@ func (p *page) next(t *testing.T) string {
 	}
 }
 
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); !is(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("wait for %s: in vain", what)
-		}
-	}
-}
-
 // TestFeed: all pages get what is sent, past the timeouts of the server; no more of
 // them than may be; a place becomes free when one leaves; Restart ends those that are
 // open and Close all.
@@ -111,7 +101,7 @@ func TestFeed(t *testing.T) {
 		}
 	}
 	first.leave()
-	until(t, "a place", func() bool { return f.Readers() == 1 })
+	testkit.Until(t, "a place", func() bool { return f.Readers() == 1 })
 	third := open(t, url)
 	if got := third.next(t); third.status != http.StatusOK || got != "retry: 2000" {
 		t.Errorf("a page in its place: %d %q", third.status, got)

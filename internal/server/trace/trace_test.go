@@ -29,6 +29,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/server/trace"
 	"github.com/sluicegate/sluice/internal/stores"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -130,12 +131,8 @@ const (
 	untraced = "00-" + traceID + "-" + parentID + "-00"
 )
 
-// down is a store that does not decide.
-type down struct{}
-
-func (down) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, errors.New("NOPERM User secret has no permissions")
-}
+// down returns a store that does not decide.
+func down() sluice.Store { return testkit.Failing(errors.New("NOPERM User secret has no permissions")) }
 
 // TestSpans: a decision is a span in the trace of its request, with those of the store
 // within; a client that is not traced has none, and no span has what a client sent.
@@ -159,8 +156,8 @@ func TestSpans(t *testing.T) {
 	ask(memory, "memory", traced)
 	ask(memory, "memory", untraced)
 	ask(memory, "memory", "")
-	ask(down{}, "redis", traced)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ask(down(), "redis", traced)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 	defer cancel()
 	if err := tracer.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -212,7 +209,7 @@ func TestOperations(t *testing.T) {
 	if _, err := store.Take(t.Context(), sluice.Request{Charge: charge}); err != nil { // of no request
 		t.Error(err)
 	}
-	if _, ok := tracer.Wrap(down{}, "down").(sluice.SlotStore); ok {
+	if _, ok := tracer.Wrap(down(), "down").(sluice.SlotStore); ok {
 		t.Error("a store seems to keep slots, and does not")
 	}
 	if err := tracer.Close(t.Context()); err != nil {
