@@ -67,7 +67,7 @@ func TestQueries(t *testing.T) {
 		passed      []string
 	}{
 		{"no rule reads it", "[{name: a, by: ip, limits: 1000/min}]", nil, []string{
-			"", "?", "?q=100%&r=2", "?a;b", "?a=1;b=2&c", "?%zz=%", "?q=a#b&c=1", "?q=1&q=2&&=", "?" + strings.Repeat("&", 10_001) + "q", "?q=%C3%A4%ff",
+			"", "?", "?q=100%&r=2", "?a;b", "?a=1;b=2&c", "?%zz=%", "?q=a#b&c=1", "?q=1&q=2&&=", "?=", "?q=%00", "?q=%2526", "?q==1", "?q=a?b", "?q[]=1", "?q={\"a\":1}", "?q=a|b", "?q=%u0041", "?q=\xff", "?" + strings.Repeat("&", 10_001) + "q", "?q=%C3%A4%ff",
 		}},
 		{"a key", "[{name: a, by: query.q, missing: skip, limits: 1000/min}]", []string{
 			"?q=100%&r=2", "?q=1;r=2", "?r;q=1", "?q=1&r;q=2", "?q#=1", "?r#&q=1", "?q=a#b", "?%71=%zz", "?r=1#;q=2", "?q=1&q=2", "?" + strings.Repeat("&", 10_001) + "q=1%",

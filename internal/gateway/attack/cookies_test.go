@@ -86,13 +86,7 @@ func TestCookies(t *testing.T) {
 		{"none", "a=b", []int{refused}},
 	}
 	names(t, rows, func(r *row) string { return r.name })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules: [{name: session, by: cookie.sid, limits: 3/h sliding-log}]
-`, u.url()))
+	g, _ := behind(t, `rules: [{name: session, by: cookie.sid, limits: 3/h sliding-log}]`)
 	for i, r := range rows {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
 			t.Run(r.name+" by "+version, func(t *testing.T) {

@@ -12,7 +12,7 @@
 //	spellings of paths                TestPaths; policy TestRequestTargets, TestMatch
 //	spellings of hosts                TestHosts; internal/wire TestHost
 //	spellings of cookies              TestCookies; internal/wire TestCookies
-//	queries that cannot be read       TestQueries
+//	queries that cannot be read       gateway TestQueries, TestSpaceInQuery
 //	smuggled requests                 TestSmuggling, TestSmugglingHTTP2; gateway TestUpgrades
 //	tokens that are forged            TestTokens; server/token TestClaims
 //	responses to other requests       gateway/h1 TestResponses, TestUnsolicited; gateway TestAlikeRaw

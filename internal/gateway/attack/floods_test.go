@@ -5,7 +5,6 @@ package attack_test
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -221,13 +220,7 @@ func TestFloods(t *testing.T) {
 	t.Parallel()
 	names(t, floods, func(f *flood) string { return f.name })
 	const quota = 300
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules: [{name: all, match: {path: /, except_path: /other}, by: ip, limits: %d/h sliding-log}]
-`, u.url(), quota))
+	g, u := behind(t, `rules: [{name: all, match: {path: /, except_path: /other}, by: ip, limits: %d/h sliding-log}]`, quota)
 	for i, f := range floods {
 		t.Run(f.name, func(t *testing.T) {
 			row := number("flood", i)

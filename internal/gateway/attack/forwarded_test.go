@@ -80,14 +80,10 @@ func TestForwarded(t *testing.T) {
 		{"IPv6, all of it", "proxy", "X-Forwarded-For: {c6full}", "{c6}"},
 	}
 	names(t, rows, func(r *row) string { return r.name })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
+	g, u := behind(t, `
 client_ip: {trusted: 10.0.0.0/8}
 rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
-`, u.url()))
+`)
 	for i, r := range rows {
 		peer := address()
 		if r.peer == "proxy" {

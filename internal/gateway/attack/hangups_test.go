@@ -43,13 +43,8 @@ func TestHangUps(t *testing.T) {
 		}
 	}
 	names(t, rows, func(r *row) string { return r.name })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules:
-%s`, u.url(), yaml))
+	g, u := behind(t, `rules:
+%s`, yaml)
 	var all sync.WaitGroup
 	for i, r := range rows { // together, as they do nothing but wait
 		all.Go(func() {

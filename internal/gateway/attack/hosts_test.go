@@ -4,7 +4,6 @@
 package attack_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,16 +68,12 @@ func TestHosts(t *testing.T) {
 		{"HTTP/2: a zone", "app.example%eth0", true, refused},
 	}
 	names(t, rows, func(r *row) string { return r.name })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
+	g, u := behind(t, `
 rules:
   - {name: app, match: {host: app.example}, by: ip, limits: 1/h sliding-log}
   - {name: address, match: {host: "[2001:db8::1]"}, by: ip, limits: 1/h sliding-log}
   - {name: books, match: {host: xn--bcher-kva.example}, by: ip, limits: 1/h sliding-log}
-`, u.url()))
+`)
 	for i, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

@@ -112,6 +112,14 @@ func start(t *testing.T, yaml string) *gate {
 	return g
 }
 
+// behind runs an upstream, and a gateway before it that is behind a proxy. What the
+// configuration says besides is made from a format.
+func behind(t *testing.T, format string, args ...any) (*gate, *upstream) {
+	t.Helper()
+	u := newUpstream(t)
+	return start(t, fmt.Sprintf("listen: {address: \"127.0.0.1:0\", proxy_protocol: 127.0.0.0/8}\nadmin: 127.0.0.1:0\nupstream: %s\n", u.url())+fmt.Sprintf(format, args...)), u
+}
+
 // launch runs a gateway with the configuration in a file.
 func launch(t *testing.T, file string) *gate {
 	t.Helper()

@@ -47,13 +47,7 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", memoryLimit)
-			u := newUpstream(t)
-			g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules: [{name: held, match: {path: /held}, by: ip, limits: 1/min leaky-bucket burst 20000, max_wait: 1h}]
-`, u.url()))
+			g, _ := behind(t, `rules: [{name: held, match: {path: /held}, by: ip, limits: 1/min leaky-bucket burst 20000, max_wait: 1h}]`)
 			other := g.client(address()).dial(t)
 			in := bufio.NewReader(other)
 			serve := func() int {

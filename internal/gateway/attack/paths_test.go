@@ -5,7 +5,6 @@ package attack_test
 
 import (
 	"bufio"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -152,15 +151,11 @@ var spellings = []spelling{
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	names(t, spellings, func(s *spelling) string { return s.target })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
+	g, u := behind(t, `
 rules:
   - {name: login, match: {path: /login}, by: ip, limits: 1/h sliding-log}
   - {name: admin, match: {path: /admin/}, by: ip, limits: 1/h sliding-log}
-`, u.url()))
+`)
 	for i, s := range spellings {
 		t.Run(s.target, func(t *testing.T) {
 			t.Parallel()

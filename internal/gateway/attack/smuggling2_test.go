@@ -3,11 +3,7 @@
 
 package attack_test
 
-import (
-	"fmt"
-	"strings"
-	"testing"
-)
+import "testing"
 
 // smuggling2 are requests of HTTP/2 that say more than one of HTTP/1.1 may, to
 // the path "/a".
@@ -68,13 +64,7 @@ var smuggling2 = []struct {
 // evaluated.
 func TestSmugglingHTTP2(t *testing.T) {
 	t.Parallel()
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
-`, u.url()))
+	g, u := behind(t, `rules: [{name: all, by: ip, limits: 1000/h sliding-log}]`)
 	t.Run("rows", func(t *testing.T) {
 		for i, s := range smuggling2 {
 			t.Run(s.name, func(t *testing.T) {
@@ -90,13 +80,7 @@ rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
 					h.frame(frameData, endStream, stream, []byte(s.body))
 				}
 				status := h.status(t, stream)
-				var saw []string
-				for _, r := range u.of(row) {
-					if r.fault != "" {
-						t.Errorf("the upstream got %q, of which others may make something else: %s", r, r.fault)
-					}
-					saw = append(saw, strings.TrimSpace(r.method+" "+r.target+" "+r.body))
-				}
+				saw := u.saw(t, row)
 				want, least := 1, 1
 				switch s.saw {
 				case "":

@@ -141,13 +141,7 @@ var smuggling = []smuggled{
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
 	names(t, smuggling, func(s *smuggled) string { return s.name })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
-`, u.url()))
+	g, u := behind(t, `rules: [{name: all, by: ip, limits: 1000/h sliding-log}]`)
 	t.Run("rows", func(t *testing.T) {
 		for i, s := range smuggling {
 			t.Run(s.name, func(t *testing.T) {
@@ -157,13 +151,7 @@ rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
 				hidden := "GET /hidden HTTP/1.1\r\n" + fields + "\r\n"
 				fill := strings.NewReplacer("{H}", fields, "{R}", row, "{S}", hidden, "{n}", fmt.Sprint(len(hidden)))
 				replies := c.send(t, fill.Replace(s.raw+"GET /end HTTP/1.1\r\n{H}Connection: close\r\n\r\n"))
-				var saw []string
-				for _, r := range u.of(row) {
-					if r.fault != "" {
-						t.Errorf("the upstream got %q, of which others may make something else: %s", r, r.fault)
-					}
-					saw = append(saw, strings.TrimSpace(r.method+" "+r.target+" "+r.body))
-				}
+				saw := u.saw(t, row)
 				whole := len(saw)
 				if s.saw == "cut" {
 					saw, whole = []string{"cut"}, 1

@@ -135,6 +135,18 @@ func (u *upstream) of(row string) []request {
 	return append([]request(nil), u.requests[row]...)
 }
 
+// saw returns the requests of a row in short, each of which must be plainly one.
+func (u *upstream) saw(t *testing.T, row string) (all []string) {
+	t.Helper()
+	for _, r := range u.of(row) {
+		if r.fault != "" {
+			t.Errorf("the upstream got %q, of which others may make something else: %s", r, r.fault)
+		}
+		all = append(all, strings.TrimSpace(r.method+" "+r.target+" "+r.body))
+	}
+	return all
+}
+
 // idle reports whether nothing of a row is processed.
 func (u *upstream) idle(row string) bool {
 	u.mu.Lock()

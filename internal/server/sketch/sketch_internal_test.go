@@ -18,10 +18,10 @@ import (
 // TestEstimate: from no key to a hundred thousand, 19 of 20 estimates are within the
 // error that is reported, their mean is the truth, and few keys are reported exactly.
 func TestEstimate(t *testing.T) {
-	testkit.SkipRace(t)
 	for _, precision := range []int{Fine, Coarse} {
 		percent := New(precision).Hour().Count().Error
-		for _, n := range []int{0, 1, 5, 20, few(precision) - 1, few(precision), 100, 170, 300, 690, 1000, 3000, 10_000, 100_000} {
+		keys := []int{0, 1, 5, 20, few(precision) - 1, few(precision), 100, 170, 300, 690, 1000, 3000, 10_000, 100_000}
+		for _, n := range keys[:max(9, testkit.Steps(10, len(keys)))] {
 			const runs = 200
 			off, sum := 0, 0.0
 			random := rand.New(rand.NewPCG(uint64(n), uint64(precision)))
@@ -68,13 +68,12 @@ func TestEstimateExtremes(t *testing.T) {
 // TestMerge: what several have counted, under one secret, makes the estimate of all
 // keys, whatever lists or registers they were in.
 func TestMerge(t *testing.T) {
-	testkit.SkipRace(t)
 	sizes := []int{0, 1, 10, 40, 63, 64, 200, 5000}
 	for _, precision := range []int{Fine, Coarse} {
 		k := New(precision)
 		off, runs := 0, 0
 		random := rand.New(rand.NewPCG(9, uint64(precision)))
-		for range 10 {
+		for range testkit.Steps(20, 10) {
 			for _, a := range sizes {
 				for _, b := range sizes {
 					parts := [2]distinct{newDistinct(precision), newDistinct(precision)}
@@ -141,13 +140,12 @@ func heapBytes() int64 {
 // TestKeys: against sets of the keys themselves, over days with pauses: each span
 // has the keys of its halves and no others.
 func TestKeys(t *testing.T) {
-	testkit.SkipRace(t)
 	type use struct {
 		at   time.Time
 		hash uint64
 	}
-	for seed := range uint64(30) {
-		random := rand.New(rand.NewPCG(seed, 2))
+	for seed := range testkit.Steps(30, 30) {
+		random := rand.New(rand.NewPCG(uint64(seed), 2))
 		k := New(Fine)
 		now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.IntN(24*60)) * time.Minute)
 		began := now

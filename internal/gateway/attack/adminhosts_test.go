@@ -5,68 +5,12 @@ package attack_test
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
 )
-
-// TestQueries: a query arrives as it was sent, or not at all.
-func TestQueries(t *testing.T) {
-	t.Parallel()
-	type row struct{ query string }
-	rows := []row{
-		{"q=1"},
-		{"q=1&q=2"},
-		{"q"},
-		{"&"},
-		{"&&q=1"},
-		{"="},
-		{"=1"},
-		{"q=a+b"},
-		{"q=%20"},
-		{"q=%00"},
-		{"q=%2526"},
-		{"q==1"},
-		{"q=100%&r=2"},
-		{"a;b"},
-		{"a=1;r=2"},
-		{"q=%zz"},
-		{"q=%&q=2"},
-		{"r=2&q=%u0041"},
-		{"%"},
-		{"q=\xff"},
-		{"q=a?b"},
-		{"q[]=1"},
-		{"q={\"a\":1}"},
-		{"q=a|b"},
-		{"q=a#b"},
-	}
-	names(t, rows, func(r *row) string { return r.query })
-	u := newUpstream(t)
-	g := start(t, fmt.Sprintf(`
-listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
-admin: 127.0.0.1:0
-upstream: %s
-rules: [{name: all, match: {path: /}, by: query.r, missing: share, limits: 1000/h}]
-`, u.url()))
-	for i, r := range rows {
-		t.Run(r.query, func(t *testing.T) {
-			t.Parallel()
-			row := number("query", i)
-			got := g.client(address()).get(t, row, "/x?"+r.query)
-			arrived := u.of(row)
-			if got.status == refused && len(arrived) == 0 {
-				return
-			}
-			if len(arrived) != 1 || arrived[0].target != "/x?"+r.query {
-				t.Errorf("answered %d, and the upstream got %+v", got.status, arrived)
-			}
-		})
-	}
-}
 
 // TestAdminHosts: no page of a browser reads the admin address by a name of its
 // own.
