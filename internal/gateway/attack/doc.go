@@ -11,7 +11,7 @@
 //	addresses in forwarded fields     TestForwarded; internal/clientip, gateway TestOrigin
 //	spellings of paths                TestPaths; policy TestRequestTargets, TestMatch
 //	spellings of hosts                TestHosts; internal/wire TestHost
-//	spellings of cookies              TestCookies; internal/wire TestCookies
+//	spellings of cookies              TestCookies; internal/wire TestCookieSpellings
 //	queries that cannot be read       gateway TestQueries, TestSpaceInQuery
 //	smuggled requests                 TestSmuggling, TestSmugglingHTTP2; gateway TestUpgrades
 //	tokens that are forged            TestTokens; server/token TestClaims

@@ -43,27 +43,15 @@ func TestForwarded(t *testing.T) {
 		{"untrusted peer: another host", "untrusted", "X-Forwarded-Host: evil.example\nX-Forwarded-Proto: https", "{p}"},
 		{"untrusted peer: 100 lines", "untrusted", strings.TrimSpace(strings.Repeat("X-Forwarded-For: {c}\n", 100)), "{p}"},
 
-		// A trusted one: the rightmost address that is not trusted.
+		// A trusted one: the rightmost address that is not trusted. Package clientip has
+		// the spellings of addresses.
 		{"nothing", "proxy", "", "{p}"},
 		{"an address", "proxy", "X-Forwarded-For: {c}", "{c}"},
 		{"one before it", "proxy", "X-Forwarded-For: {x}, {c}", "{c}"},
 		{"another proxy behind it", "proxy", "X-Forwarded-For: {c}, {t}", "{c}"},
-		{"one before it, a proxy behind", "proxy", "X-Forwarded-For: {x}, {c}, {t}", "{c}"},
-		{"a trusted one before it", "proxy", "X-Forwarded-For: {t}, {c}", "{c}"},
 		{"two lines", "proxy", "X-Forwarded-For: {x}\nX-Forwarded-For: {c}", "{c}"},
-		{"two lines, a proxy in the second", "proxy", "X-Forwarded-For: {x}, {c}\nX-Forwarded-For: {t}", "{c}"},
 		{"an empty line behind", "proxy", "X-Forwarded-For: {c}\nX-Forwarded-For:", "{p}"},
-		{"a comma behind", "proxy", "X-Forwarded-For: {c},", "{p}"},
-		{"commas before", "proxy", "X-Forwarded-For: ,,,{c}", "{c}"},
-		{"blanks and tabs", "proxy", "X-Forwarded-For: {x} ,\t {c} \t", "{c}"},
-		{"no blank", "proxy", "X-Forwarded-For: {x},{c}", "{c}"},
-		{"a blank for a comma", "proxy", "X-Forwarded-For: {x} {c}", "{p}"},
-		{"a port", "proxy", "X-Forwarded-For: {c}:4711", "{c}"},
-		{"mapped into IPv6", "proxy", "X-Forwarded-For: ::ffff:{c}", "{c}"},
-		{"mapped, in brackets, with a port", "proxy", "X-Forwarded-For: [::ffff:{c}]:4711", "{c}"},
 		{"mapped, with a zone", "proxy", "X-Forwarded-For: ::ffff:{c}%eth0", "{c}"},
-		{"zeros in front", "proxy", "X-Forwarded-For: 0{c}", "{p}"},
-		{"words", "proxy", "X-Forwarded-For: {x}, unknown", "{p}"},
 		{"garbage behind it", "proxy", "X-Forwarded-For: {c}, \xff\xfe", "{p}"},
 		{"40 proxies behind it", "proxy", "X-Forwarded-For: {c}" + strings.Repeat(", {t}", 40), "{t}"},
 		{"another field", "proxy", "X-Real-IP: {c}", "{p}"},
@@ -73,11 +61,8 @@ func TestForwarded(t *testing.T) {
 		{"named by Connection", "proxy", "X-Forwarded-For: {c}\nConnection: X-Forwarded-For", "{c}"},
 		{"named in small letters", "proxy", "X-Forwarded-For: {c}\nConnection: close, x-forwarded-for", "{c}"},
 		{"IPv6", "proxy", "X-Forwarded-For: {c6}", "{c6}"},
-		{"IPv6 in brackets", "proxy", "X-Forwarded-For: [{c6}]", "{c6}"},
-		{"IPv6 with a port", "proxy", "X-Forwarded-For: [{c6}]:4711", "{c6}"},
 		{"IPv6 with a zone", "proxy", "X-Forwarded-For: {c6}%eth0", "{c6}"},
 		{"IPv6, the same network", "proxy", "X-Forwarded-For: {c6}:abcd:1", "{c6}"},
-		{"IPv6, all of it", "proxy", "X-Forwarded-For: {c6full}", "{c6}"},
 	}
 	names(t, rows, func(r *row) string { return r.name })
 	g, u := behind(t, `
@@ -90,8 +75,7 @@ rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
 			peer = fmt.Sprintf("10.1.0.%d", i+1)
 		}
 		whole := strings.NewReplacer("{p}", peer, "{c}", address(), "{x}", address(), "{t}", fmt.Sprintf("10.2.0.%d", i+1),
-			"{c6}:abcd:1", fmt.Sprintf("2001:db8:6:%x::abcd:1", i+1), "{c6}", fmt.Sprintf("2001:db8:6:%x::1", i+1),
-			"{c6full}", fmt.Sprintf("2001:0DB8:0006:%04X:0000:0000:0000:0001", i+1))
+			"{c6}:abcd:1", fmt.Sprintf("2001:db8:6:%x::abcd:1", i+1), "{c6}", fmt.Sprintf("2001:db8:6:%x::1", i+1))
 		sent := strings.Split(whole.Replace(r.fields), "\n")
 		if r.fields == "" {
 			sent = nil

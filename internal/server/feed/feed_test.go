@@ -10,28 +10,30 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/feed"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// serve serves a feed on a real socket.
-func serve(t *testing.T, f *feed.Feed) string {
+// serve serves a feed in memory and returns who asks for it.
+func serve(t *testing.T, f *feed.Feed) *http.Client {
 	t.Helper()
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l := testkit.NewPipes()
+	s := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := f.Serve(w, r); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
-	}))
-	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second // which must not end a feed
-	s.Start()
-	t.Cleanup(s.Close)
-	t.Cleanup(f.Close)
-	return s.URL
+	})} // whose timeouts must not end a feed
+	go func() { _ = s.Serve(l) }() // until it is closed
+	t.Cleanup(func() {
+		f.Close()
+		_ = s.Close() // of connections that may be closed
+	})
+	return &http.Client{Transport: &http.Transport{DialContext: l.Dial, DisableKeepAlives: true}}
 }
 
 // page is a reader.
@@ -41,14 +43,14 @@ type page struct {
 	leave  context.CancelFunc
 }
 
-func open(t *testing.T, url string) *page {
+func open(t *testing.T, from *http.Client) *page {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := from.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,20 +81,22 @@ func (p *page) next(t *testing.T) string {
 // TestFeed: all pages get what is sent, past the timeouts of the server; no more of
 // them than may be; a place becomes free when one leaves; Restart ends those that are
 // open and Close all.
-func TestFeed(t *testing.T) {
+func TestFeed(t *testing.T) { synctest.Test(t, testFeed) }
+
+func testFeed(t *testing.T) {
 	f := feed.New(2)
-	url := serve(t, f)
-	first, second := open(t, url), open(t, url)
+	from := serve(t, f)
+	first, second := open(t, from), open(t, from)
 	for _, p := range []*page{first, second} {
 		if got := p.next(t); got != "retry: 2000" {
 			t.Errorf("got %q", got)
 		}
 	}
-	if third := open(t, url); third.status != http.StatusServiceUnavailable || !strings.Contains(third.next(t), "as many pages are open as may be") {
+	if third := open(t, from); third.status != http.StatusServiceUnavailable || !strings.Contains(third.next(t), "as many pages are open as may be") {
 		t.Errorf("a third page: %d", third.status)
 	}
-	for range 3 { // longer than the timeouts
-		<-time.After(600 * time.Millisecond)
+	for range 3 {
+		time.Sleep(time.Hour) // longer than the timeouts
 		f.Send([]byte("data: one\n\n"))
 		for _, p := range []*page{first, second} {
 			if got := p.next(t); got != "data: one" {
@@ -101,8 +105,8 @@ func TestFeed(t *testing.T) {
 		}
 	}
 	first.leave()
-	testkit.Until(t, "a place", func() bool { return f.Readers() == 1 })
-	third := open(t, url)
+	synctest.Wait()
+	third := open(t, from)
 	if got := third.next(t); third.status != http.StatusOK || got != "retry: 2000" {
 		t.Errorf("a page in its place: %d %q", third.status, got)
 	}
@@ -110,13 +114,13 @@ func TestFeed(t *testing.T) {
 	if a, b := second.next(t), third.next(t); a != "" || b != "" || f.Readers() != 0 {
 		t.Errorf("after a restart: %q, %q, %d readers", a, b, f.Readers())
 	}
-	last := open(t, url)
+	last := open(t, from)
 	last.next(t)
 	f.Close()
 	if got := last.next(t); got != "" {
 		t.Errorf("after the end: %q", got)
 	}
-	if late := open(t, url); late.status != http.StatusServiceUnavailable {
+	if late := open(t, from); late.status != http.StatusServiceUnavailable {
 		t.Errorf("a page after the end: %d", late.status)
 	}
 	if f.Dropped() != 0 {
@@ -126,10 +130,12 @@ func TestFeed(t *testing.T) {
 
 // TestSlowReader: a page that does not read is dropped, and one that does gets
 // everything meanwhile.
-func TestSlowReader(t *testing.T) {
+func TestSlowReader(t *testing.T) { synctest.Test(t, testSlowReader) }
+
+func testSlowReader(t *testing.T) {
 	f := feed.New(2)
-	url := serve(t, f)
-	slow, quick := open(t, url), open(t, url)
+	from := serve(t, f)
+	slow, quick := open(t, from), open(t, from)
 	slow.next(t)
 	quick.next(t)
 	event := append(append([]byte("data: "), bytes.Repeat([]byte("x"), 4<<20)...), "\n\n"...)

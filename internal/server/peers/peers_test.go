@@ -291,7 +291,7 @@ func full(seed uint64) *report.Report {
 		if i < 16 {
 			k := sketch.New(sketch.Fine)
 			k.Turn(now)
-			for range 20_000 {
+			for range testkit.Steps(20_000, 20_000) {
 				hash := random.Uint64()
 				k.Seen(hash)
 				k.Denied(hash)
