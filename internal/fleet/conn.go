@@ -96,6 +96,8 @@ func New(o Options) (*Conn, error) {
 		}
 	}
 	c.option.ClientName, c.option.PipelineMultiplex, c.option.AlwaysPipelining = "sluice-fleet", -1, true
+	c.option.ConnWriteTimeout = max(c.option.ConnWriteTimeout, c.timeout)
+	c.option.Dialer.Timeout = max(c.option.Dialer.Timeout, c.timeout)
 	c.option.ReadBufferEachConn, c.option.WriteBufferEachConn, c.option.RingScaleEachConn = bufferBytes, bufferBytes, ringScale
 	c.failure.Store(&failure{errNotConnected})
 	return c, nil

@@ -34,7 +34,7 @@ const (
 
 // streams are how many are opened and reset, and thousands how many thousand frames are
 // sent.
-var streams, thousands = max(3000, testkit.Steps(3000, 10_000)), max(40, testkit.Steps(40, 200))
+var streams, thousands = max(2000, testkit.Steps(3000, 10_000)), max(20, testkit.Steps(40, 200))
 
 var floods = []flood{
 	{"rapid reset", func(t *testing.T, c client, row string) {
@@ -84,7 +84,7 @@ var floods = []flood{
 		h := c.http2(t)
 		stream := h.open(endStream, get(row))
 		part := frame(frameContinuation, 0, stream, block("x-a", strings.Repeat("b", 8000)))
-		for range 50_000 { // 400 MB
+		for range max(5000, testkit.Steps(10_000, 50_000)) { // of 8 kB
 			if !h.raw(string(part)) {
 				break
 			}
@@ -95,7 +95,7 @@ var floods = []flood{
 		h := c.http2(t)
 		stream := h.open(endStream, get(row))
 		part := strings.Repeat(string(frame(frameContinuation, 0, stream, nil)), 1000)
-		for range 500 {
+		for range max(100, testkit.Steps(100, 500)) {
 			if !h.raw(part) {
 				break
 			}
@@ -174,13 +174,13 @@ var floods = []flood{
 	}},
 }
 
-// endless sends what it repeats until the gateway hangs up, up to 400 MB.
+// endless sends what it repeats until the gateway hangs up, up to 40 or 400 MB.
 func endless(begin, repeated string) func(*testing.T, client, string) {
 	return func(t *testing.T, c client, _ string) {
 		conn := c.dial(t)
 		c.write(t, conn, begin)
 		part := strings.Repeat(repeated, 1<<20/len(repeated))
-		for range 400 {
+		for range max(40, testkit.Steps(40, 400)) {
 			if _, err := io.WriteString(conn, part); err != nil {
 				break
 			}
