@@ -115,14 +115,15 @@ func peaks(all []arrival, window time.Duration) (most []int) {
 	return most
 }
 
-// play has the requests evaluated under a limit, with the clock of the program, and
-// returns all findings at every step.
+// play has the requests evaluated under a limit, with the clock of the program, which
+// in make check leaves seconds out, and returns all findings at every step.
 func play(t *testing.T, all []arrival, limit string, step time.Duration) (found []finding.Finding) {
 	t.Helper()
 	w := newWatched(t, "  - {name: site, by: header.X-User, limits: "+limit+"}\n")
 	began, tick, look := w.now, w.now, w.now
+	second := time.Duration(testkit.Steps(100, 1)) * time.Second
 	for _, a := range all {
-		for at := began.Add(a.at); !tick.After(at); tick = tick.Add(time.Second) {
+		for at := began.Add(a.at); !tick.After(at); tick = tick.Add(second) {
 			w.now = tick
 			w.tally.Tick(tick)
 			if !tick.Before(look) {
@@ -170,10 +171,11 @@ func TestFindingsOfRealTraffic(t *testing.T) {
 				t.Fatalf("%d requests, want %d", len(all), c.requests)
 			}
 			said := 0
+			step := c.step * time.Duration(min(4, testkit.Steps(40, 1)))
 			for _, window := range c.windows[:testkit.Steps(1, len(c.windows))] {
 				most := peaks(all, map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour}[window])
 				wide := fmt.Sprintf("%d/%s", 2*most[(999*len(most)+999)/1000-1], window)
-				for _, f := range play(t, all, wide, c.step) {
+				for _, f := range play(t, all, wide, step) {
 					if f.Kind == finding.TooTight || f.Kind == finding.OneClient {
 						t.Errorf("%s: %s: %s", wide, f.Kind, f.Text)
 					}
