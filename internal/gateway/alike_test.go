@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,22 +30,10 @@ import (
 // first bytes are there in time.
 func raw(t *testing.T, server, text string) string {
 	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, c)
+	c, in := dial(t, server, text)
 	check(t, c.SetDeadline(time.Now().Add(testkit.Ceiling)))
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Error(err)
-	}
 	method, _, _ := strings.Cut(text, " ")
 	var got strings.Builder
-	in := bufio.NewReader(c)
 	for status := 100; status < 200; {
 		resp, err := http.ReadResponse(in, &http.Request{Method: method})
 		if err != nil {

@@ -4,11 +4,9 @@
 package gateway_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,17 +24,8 @@ const nobody = "127.0.0.1:1"
 func rawUpstream(t *testing.T, text string) string {
 	t.Helper()
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Error(err)
-		}
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		conn, _ := hijack(t, w, text)
+		check(t, conn.Close())
 	}))
 }
 
@@ -136,16 +125,8 @@ func TestFaultsOfTheClient(t *testing.T) {
 		{"unreadable protocol", g, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: \xff\xfe\r\n\r\n", http.StatusBadRequest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var d net.Dialer
-			conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(c.front, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			closeAtEnd(t, conn)
-			if _, err := io.WriteString(conn, c.request); err != nil {
-				t.Fatal(err)
-			}
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			_, answers := dial(t, c.front, c.request)
+			resp, err := http.ReadResponse(answers, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

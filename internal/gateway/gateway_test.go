@@ -65,6 +65,37 @@ func closeAtEnd(t *testing.T, c io.Closer) {
 	})
 }
 
+// dial connects to a server, sends it a text, and returns what its answers are read
+// from.
+func dial(t *testing.T, url, text string) (*net.TCPConn, *bufio.Reader) {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, conn)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*net.TCPConn), bufio.NewReader(conn) //nolint:forcetypeassert // as it is of TCP
+}
+
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+
+// hijack returns the connection of a request, on which text is sent. It is closed when
+// the test is over.
+func hijack(t *testing.T, w http.ResponseWriter, text string) (net.Conn, *bufio.ReadWriter) {
+	t.Helper()
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	closeAtEnd(t, conn)
+	_, err = io.WriteString(conn, text)
+	check(t, err)
+	return conn, rw
+}
+
 // failing is a log in which every line is a failure.
 type failing struct{ t *testing.T }
 
@@ -251,31 +282,13 @@ func TestSwitchesProtocol(t *testing.T) {
 		if got := r.Header.Get("Upgrade"); got != "websocket" {
 			t.Errorf("upgrade to %q", got)
 		}
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		closeAtEnd(t, conn)
-		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello "); err != nil {
-			t.Error(err)
-		}
+		conn, rw := hijack(t, w, strings.Replace(switching, "x", "websocket", 1)+"hello ")
 		if _, err := io.Copy(conn, rw); err != nil {
 			t.Error(err)
 		}
 		check(t, conn.Close())
 	}))
-	addr := strings.TrimPrefix(front(t, upstream, gateway.Options{}), "http://")
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, conn)
-	if _, err := io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(conn)
+	conn, r := dial(t, front(t, upstream, gateway.Options{}), "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +304,7 @@ func TestSwitchesProtocol(t *testing.T) {
 	if _, err := io.ReadFull(r, got); err != nil || string(got) != "hello \x00\xffping" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	if rest := readAll(t, r); rest != "" {

@@ -89,8 +89,7 @@ func TestOutlives(t *testing.T) {
 		}
 	}
 	breaks := func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		check(t, err)
+		conn, _ := hijack(t, w, "")
 		check(t, conn.Close())
 	}
 	endless := func(w http.ResponseWriter, r *http.Request) {
@@ -101,10 +100,7 @@ func TestOutlives(t *testing.T) {
 		}
 	}
 	switches := func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		check(t, err)
-		_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
-		check(t, err)
+		conn, _ := hijack(t, w, switching)
 		_, _ = io.Copy(io.Discard, conn) // until the gateway closes it, which may be a reset
 		check(t, conn.Close())
 	}

@@ -4,7 +4,6 @@
 package gateway_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -24,15 +23,7 @@ import (
 // switched returns an upstream that switches protocol and lets talk speak.
 func switched(t *testing.T, talk func(net.Conn, io.Reader)) string {
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		closeAtEnd(t, conn)
-		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
-			t.Error(err)
-		}
+		conn, rw := hijack(t, w, switching)
 		talk(conn, rw)
 		// The end of the test may have closed it already.
 		if err := conn.Close(); !errors.Is(err, net.ErrClosed) {
@@ -51,21 +42,13 @@ func switches(t *testing.T, url string) (*net.TCPConn, io.Reader) {
 // its request.
 func switchesWith(t *testing.T, url, early string) (*net.TCPConn, io.Reader) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, conn)
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"+early); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(conn)
+	conn, r := dial(t, url, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"+early)
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, resp.Body.Close())
-	return conn.(*net.TCPConn), r
+	return conn, r
 }
 
 // limited returns g behind limits that need not see its responses.
@@ -189,15 +172,7 @@ func TestSwitchBeforeTheBody(t *testing.T) {
 		if up := r.Header["Upgrade"]; up != nil {
 			t.Errorf("asked to switch to %q", up)
 		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		closeAtEnd(t, conn)
-		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
-			t.Error(err)
-		}
+		conn, _ := hijack(t, w, switching)
 		_, _ = io.Copy(io.Discard, conn) // until the gateway gives up
 	}))
 	g, err := gateway.New(upstream, chosen(gateway.Options{}, upstream))
@@ -209,15 +184,8 @@ func TestSwitchBeforeTheBody(t *testing.T) {
 		"Content-Length: 1000\r\n\r\n" + strings.Repeat("x", 100),
 		"Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", 100),
 	} {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeAtEnd(t, conn)
-		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n"+body); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		conn, answers := dial(t, url, "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n"+body)
+		resp, err := http.ReadResponse(answers, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
