@@ -108,7 +108,7 @@ func TestMerge(t *testing.T) {
 // about what is reported.
 func TestBytes(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
-		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), 10_000} {
+		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), testkit.Steps(10_000, 10_000)} {
 			const of = 500
 			random := rand.New(rand.NewPCG(uint64(n), uint64(precision)))
 			before := heapBytes()
