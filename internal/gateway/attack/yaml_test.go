@@ -107,8 +107,8 @@ func TestFilesThatAreBombs(t *testing.T) {
 	for i, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			if len(r.text) < 1000 && !strings.Contains(r.text, "*") {
-				testkit.Long(t) // the tests of package config have such files, too
+			if !strings.Contains(r.text, "*") && !strings.Contains(r.text, "[[") {
+				testkit.Long(t) // it does not grow when it is read; package config has such files, too
 			}
 			file := filepath.Join(dir, fmt.Sprintf("f%d.yaml", i))
 			if err := os.WriteFile(file, []byte(r.text), 0o600); err != nil {
