@@ -14,7 +14,7 @@ import (
 // subject a shorter test covers for make check.
 func Long(t testing.TB) {
 	t.Helper()
-	if !long() {
+	if !IsLong() {
 		t.Skip("make long runs it")
 	}
 }
@@ -23,7 +23,7 @@ func Long(t testing.TB) {
 // and a tenth of some if the race detector is built in or with -short.
 func Steps(some, many int) int {
 	switch {
-	case long():
+	case IsLong():
 		return many
 	case Race(), testing.Short():
 		return max(some/10, 1)
@@ -31,7 +31,8 @@ func Steps(some, many int) int {
 	return some
 }
 
-func long() bool { return os.Getenv("SLUICE_LONG") != "" }
+// IsLong reports whether make long runs.
+func IsLong() bool { return os.Getenv("SLUICE_LONG") != "" }
 
 // Race reports whether the race detector is built in.
 func Race() bool {

@@ -18,10 +18,13 @@ const Ceiling = time.Minute
 // [Ceiling]. The failure says what was awaited.
 func Until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Ceiling); !is(); time.Sleep(2 * time.Millisecond) {
+	end, pause := time.Now().Add(Ceiling), time.Millisecond
+	for !is() {
 		if time.Now().After(end) {
 			t.Fatalf("waited %v for %s", Ceiling, what)
 		}
+		time.Sleep(pause)
+		pause = min(2*pause, 32*time.Millisecond) // to ask may cost more than the event
 	}
 }
 
