@@ -73,6 +73,8 @@ type APIOptions struct {
 	// Secret hides keys from callers without the token. Nil means a new one.
 	Secret []byte
 	Now    func() time.Time // nil means time.Now
+	// Every is the time between two ticks of the history of requests; 0 means 1 s.
+	Every time.Duration
 }
 
 // API is the [http.Handler] behind "sluice status", "sluice key", "sluice explain" and

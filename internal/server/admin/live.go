@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -59,7 +60,7 @@ func (a *API) Restart() { a.feed.Restart() }
 // changed, until ctx ends. Without it there is neither.
 func (a *API) Run(ctx context.Context) {
 	defer a.feed.Close()
-	tick := time.NewTicker(tickEvery)
+	tick := time.NewTicker(cmp.Or(a.o.Every, tickEvery))
 	defer tick.Stop()
 	var l published
 	for n := 1; ; n++ {

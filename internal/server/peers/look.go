@@ -14,14 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/report"
 )
 
-const (
-	// listEvery is how old the list of nodes may be that is shown, but for what comes in
-	// the moment of a look.
-	listEvery = time.Second
-	// patience is how long a first look waits for what nodes report.
-	patience = 3 * time.Second
-	retry    = 200 * time.Millisecond
-)
+// patience is how long a first look waits for what nodes report.
+const patience = 3 * time.Second
 
 var errAnswer = errors.New("peers: the store's answer is not that of our script")
 
@@ -65,7 +59,7 @@ func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 			break
 		}
 		select {
-		case <-time.After(retry):
+		case <-time.After(n.every() / 10):
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -138,6 +132,10 @@ func lacks(r *report.Report, rule string) bool {
 	return r != nil && slices.ContainsFunc(r.Rules, func(o report.Rule) bool { return o.Name == rule && o.Detail == nil })
 }
 
+// listEvery is how old the list of nodes may be that is shown, but for what comes in
+// the moment of a look.
+func (n *Peers) listEvery() time.Duration { return n.every() / 2 }
+
 // since is when what is looked at changed last.
 func (l *last) since() (at time.Time) {
 	for _, of := range l.looked {
@@ -154,7 +152,7 @@ func (l *last) since() (at time.Time) {
 // wait until the others may be read again.
 func (n *Peers) read(ctx context.Context, last bool) error {
 	l := &n.last
-	if time.Since(l.read) < listEvery && time.Now().Before(l.taken) {
+	if time.Since(l.read) < n.listEvery() && time.Now().Before(l.taken) {
 		return nil
 	}
 	list, err := n.eval(ctx, listScript, []string{keyNodes, keyReports}, n.id, strconv.Itoa(mostNodes), strconv.Itoa(report.MostNodeBytes+100))
@@ -243,7 +241,7 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 		if now := time.Now(); n.last.taken.After(now) { // late ones put off the others by their bytes only
 			n.last.taken = n.last.taken.Add(pause(bytes))
 		} else {
-			n.last.taken = now.Add(max(sendEvery-listEvery/2, pause(bytes)))
+			n.last.taken = now.Add(max(n.every()-n.listEvery()/2, pause(bytes)))
 		}
 	}()
 	for len(ids) > 0 {

@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	beatEvery   = 5 * time.Second  // a node's line
-	sendEvery   = 2 * time.Second  // a report, or more rarely if it is large
+	sendEvery   = 2 * time.Second  // a report, or more rarely if it is large; a node's line comes after two and a half of these
 	lookFor     = 15 * time.Second // a look lasts, unless it is repeated
 	keepNodes   = 10 * time.Minute // what a node that has gone has written last
 	keepReports = time.Minute
@@ -43,6 +42,9 @@ type Options struct {
 	Self func() report.Node
 	// Report returns what this node has counted, of these rules in detail.
 	Report func(rules []string) *report.Report
+	// Every is the time between two reports while somebody looks, or more if they are large;
+	// 0 means 2 s.
+	Every time.Duration
 	// Live returns how many nodes share the store by their heartbeats.
 	Live func() int64
 	// Patience is how long a first look waits for what nodes report; 0 means 3 s.
@@ -101,17 +103,22 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if err != nil {
 		return
 	}
-	n.nextBeat = now.Add(beatEvery - fleet.Every/2) // polls are this far apart
+	n.nextBeat = now.Add(n.every()*5/2 - n.polls()/2)
 	if !send || !looked {
 		return
 	}
 	if u, err := n.publish(ctx, rules, t.Values[1]); err == nil {
 		n.nextSent = now // where it was made in a tick before, it lacks what has come since
 		if !u.made.Before(now) {
-			n.nextSent = now.Add(max(sendEvery-fleet.Every/2, pause(len(u.data)*max(int(n.live()), 1))/2))
+			n.nextSent = now.Add(max(n.every()-n.polls()/2, pause(len(u.data)*max(int(n.live()), 1))/2))
 		}
 	}
 }
+
+func (n *Peers) every() time.Duration { return cmp.Or(n.Every, sendEvery) }
+
+// polls returns how far apart the polls of the Conn are, at most.
+func (n *Peers) polls() time.Duration { return min(fleet.Every, n.every()*7/10) }
 
 func (n *Peers) live() int64 {
 	if n.Live == nil {

@@ -7,6 +7,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"os"
@@ -43,6 +44,8 @@ type Options struct {
 	// Changed, if not nil, is called after every try to activate a file,
 	// with why it failed, nil if it did not. Reasons that repeat are reported once.
 	Changed func(Version, error)
+	// Every is the time between two looks at the files; 0 means [Every].
+	Every time.Duration
 }
 
 // Watcher keeps a file active. It is safe for concurrent use.
@@ -88,11 +91,11 @@ func (w *Watcher) Status() (active Version, failure error) {
 	return w.active, w.failure
 }
 
-// Run looks at the file, and at those that it names, every second and reads it
+// Run looks at the file, and at those that it names, within Options.Every and reads it
 // when one of them has changed, and at once, changed or not, for each value of
 // hurry. It ends with ctx.
 func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
-	ticker := time.NewTicker(Every)
+	ticker := time.NewTicker(cmp.Or(w.o.Every, Every))
 	defer ticker.Stop()
 	for {
 		select {
