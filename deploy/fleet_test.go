@@ -4,31 +4,23 @@
 package deploy_test
 
 import (
-	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // The nodes share a store. They have one of all that the board shows.
@@ -62,7 +54,7 @@ func startNodes(t *testing.T) []node {
 		}
 	}))
 	t.Cleanup(up.Close)
-	cert, key := certificateFiles(t)
+	cert, key, _ := testkit.CertificateFiles(t)
 	store := redistest.Start(t, redistest.Redis(t))
 	nodes := make([]node, 3)
 	for i := range nodes {
@@ -71,73 +63,12 @@ func startNodes(t *testing.T) []node {
 	return nodes
 }
 
-func startNode(t *testing.T, yaml string) (n node) {
+func startNode(t *testing.T, yaml string) node {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, in := io.Pipe()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() {
-		err := serve.Run(ctx, serve.Options{Config: c, Drain: time.Second, Out: in, Log: slog.New(slog.DiscardHandler)})
-		ended <- err
-		_ = in.CloseWithError(io.ErrUnexpectedEOF) // the reader learns of an early end
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("run: %v", err)
-		}
+	g := servetest.Start(t, yaml, func(o *serve.Options) {
+		o.Drain, o.Log, o.Intervals = time.Second, slog.New(slog.DiscardHandler), serve.Intervals{}
 	})
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		fields := strings.Fields(line)
-		switch {
-		case strings.HasPrefix(line, "sluice: http"):
-			n.url = fields[1]
-		case strings.HasPrefix(line, "sluice: tcp"):
-			n.db = strings.TrimPrefix(fields[1], "tcp://")
-		case strings.HasPrefix(line, "  admin"):
-			n.admin = strings.TrimSuffix(strings.TrimPrefix(fields[1], "http://"), "/metrics,")
-		case strings.HasPrefix(line, "  config"):
-			return n
-		}
-	}
-}
-
-// certificateFiles writes a certificate for an hour.
-func certificateFiles(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	return node{url: g.URLs[0], db: strings.TrimPrefix(g.URLs[1], "tcp://"), admin: strings.TrimPrefix(g.Admin, "http://")}
 }
 
 // load is what asks the nodes, until the test ends.

@@ -15,7 +15,9 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const keyRules = `
@@ -28,16 +30,17 @@ rules:
 // TestKeyCommands: what a key has left is shown with its arithmetic, and can be
 // forgotten or changed for a while; every change is written down.
 func TestKeyCommands(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	auditFile, overrides := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "overrides.json")
-	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped, func(o *serve.Options) {
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+keyRules, servetest.Stopped, func(o *serve.Options) {
 		o.Audit, o.Overrides = auditFile, overrides
 	})
-	at := "--admin=" + s.admin
+	at := "--admin=" + s.Admin
 	ask := func(want int) {
 		t.Helper()
-		if got := s.get(t, "/", "X-User", "ada"); got.status != want {
-			t.Errorf("got %d, want %d", got.status, want)
+		if got := s.Get(t, "/", "X-User", "ada"); got.Status != want {
+			t.Errorf("got %d, want %d", got.Status, want)
 		}
 	}
 	show := func(want ...string) {
@@ -56,7 +59,7 @@ func TestKeyCommands(t *testing.T) {
 	show("0 of 3 left, 3 used", "1 more fits in 1m0s", "97 of 100 left")
 
 	out, _ := command(t, cli.OK, "status", at)
-	for _, text := range []string{s.file, "candidate: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
+	for _, text := range []string{s.File, "candidate: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("status lacks %q:\n%s", text, out)
 		}
@@ -101,7 +104,7 @@ func TestKeyCommands(t *testing.T) {
 			}
 		})
 	}
-	s.end(t)
+	s.End(t)
 	var actions []string
 	data, err := os.ReadFile(auditFile)
 	if err != nil {
@@ -129,16 +132,17 @@ func TestKeyCommands(t *testing.T) {
 // TestSharedBudget: that of requests without a part of the key is shown,
 // forgotten and changed by an empty value.
 func TestSharedBudget(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`
 rules:
   - {name: shared, by: [header.X-User, ip], missing: share, limits: 2/min sliding-log}
   - {name: refused, by: header.X-Team, limits: 50/min sliding-log}
-`, stopped)
-	key := []string{"header.X-User=", "ip=127.0.0.1", "--admin=" + s.admin}
+`, servetest.Stopped)
+	key := []string{"header.X-User=", "ip=127.0.0.1", "--admin=" + s.Admin}
 	ask := func(want int) {
 		t.Helper()
-		if got := s.get(t, "/", "X-Team", "a"); got.status != want {
-			t.Errorf("got %d, want %d", got.status, want)
+		if got := s.Get(t, "/", "X-Team", "a"); got.Status != want {
+			t.Errorf("got %d, want %d", got.Status, want)
 		}
 	}
 	for _, want := range []int{200, 200, 429} {
@@ -155,7 +159,7 @@ rules:
 	ask(200)
 	command(t, cli.OK, append([]string{"key", "override", "--rule=shared", "--remove"}, key...)...)
 	ask(429)
-	_, stderr := command(t, cli.Failed, "key", "show", "header.X-Team=", "--admin="+s.admin)
+	_, stderr := command(t, cli.Failed, "key", "show", "header.X-Team=", "--admin="+s.Admin)
 	if want := "an empty value of header.X-Team; no request has one"; !strings.Contains(stderr, want) {
 		t.Errorf("got %q, want %q", stderr, want)
 	}
@@ -167,6 +171,7 @@ rules:
 
 // TestOverridesLast: overrides in a file outlive the program, and end.
 func TestOverridesLast(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	entry := func(expires time.Time) {
 		doc := fmt.Sprintf(`{"version":1,"overrides":[{"rule":"address","key":["127.0.0.1"],"limits":["1/min sliding-log"],"expires":%q,"reason":"x","author":"y","added":"2026-01-01T00:00:00Z"}]}`,
@@ -180,15 +185,15 @@ func TestOverridesLast(t *testing.T) {
 		expires time.Time
 		want    int
 	}{
-		{"active", fixedClock().Add(time.Second), 429},
-		{"over", fixedClock(), 200},
+		{"active", servetest.FixedClock().Add(time.Second), 429},
+		{"over", servetest.FixedClock(), 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			entry(c.expires)
-			s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped, func(o *serve.Options) { o.Overrides = file })
-			s.get(t, "/", "X-User", "ada")
-			if got := s.get(t, "/", "X-User", "ada"); got.status != c.want {
-				t.Errorf("got %d, want %d", got.status, c.want)
+			s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+keyRules, servetest.Stopped, func(o *serve.Options) { o.Overrides = file })
+			s.Get(t, "/", "X-User", "ada")
+			if got := s.Get(t, "/", "X-User", "ada"); got.Status != c.want {
+				t.Errorf("got %d, want %d", got.Status, c.want)
 			}
 		})
 	}
@@ -197,18 +202,19 @@ func TestOverridesLast(t *testing.T) {
 // TestAdminToken: with a token, callers without it see no key and change
 // nothing.
 func TestAdminToken(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startFile(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t))+keyRules, stopped)
+	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, servetest.Named(t, "up"))+keyRules, servetest.Stopped)
 	for range 4 {
-		s.get(t, "/", "X-User", "ada")
+		s.Get(t, "/", "X-User", "ada")
 	}
 	top := func(header ...string) (doc admin.Top) {
-		got := fetch(t, http.DefaultClient, s.admin+"/v1/top", header...)
-		if err := json.Unmarshal([]byte(got.body), &doc); err != nil {
-			t.Fatalf("%v: %s", err, got.body)
+		got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/top", header...)
+		if err := json.Unmarshal([]byte(got.Body), &doc); err != nil {
+			t.Fatalf("%v: %s", err, got.Body)
 		}
 		return doc
 	}
@@ -219,7 +225,7 @@ func TestAdminToken(t *testing.T) {
 	if shown := top("Authorization", "Bearer 0123456789abcdef0123456789abcdef"); shown.Hidden || shown.Levels[0].Keys[0].Parts["header.X-User"] != "ada" {
 		t.Errorf("with the token: %+v", shown)
 	}
-	at := "--admin=" + s.admin
+	at := "--admin=" + s.Admin
 	for _, args := range [][]string{{"status", at}, {"key", "show", "ip=127.0.0.1", at}, {"key", "reset", "ip=127.0.0.1", at}} {
 		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, "this needs the token") {
 			t.Errorf("%v: got %q", args, stderr)
@@ -227,61 +233,25 @@ func TestAdminToken(t *testing.T) {
 		command(t, cli.OK, append(args, "--token-file", tokens)...)
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/policy": 401, "/v1/key?ip=127.0.0.1": 401} {
-		if got := fetch(t, http.DefaultClient, s.admin+path); got.status != want {
-			t.Errorf("%s: got %d, want %d", path, got.status, want)
+		if got := servetest.Fetch(t, http.DefaultClient, s.Admin+path); got.Status != want {
+			t.Errorf("%s: got %d, want %d", path, got.Status, want)
 		}
-	}
-}
-
-// TestAdminAnswersThisMachineOnly: without a token no web page gets at it, by
-// its own name or across origins.
-func TestAdminAnswersThisMachineOnly(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped)
-	for _, c := range []struct {
-		name, host, origin, more string
-		want                     int
-	}{
-		{"itself", "", "", "\n", 200},
-		{"localhost", "localhost:9090", "", "", 200},
-		{"a name that points here", "rebound.example:9090", "", "", 403},
-		{"another origin", "", "https://evil.example", "", 403},
-		{"two documents", "", "", "{}", 400},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			body := `{"parts":{"ip":"127.0.0.1"},"rule":"address","author":"x"}` + c.more
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/v1/key/reset", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if req.Host = c.host; c.origin != "" {
-				req.Header.Set("Origin", c.origin)
-			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := resp.Body.Close(); err != nil {
-				t.Error(err)
-			}
-			if resp.StatusCode != c.want {
-				t.Errorf("got %d, want %d", resp.StatusCode, c.want)
-			}
-		})
 	}
 }
 
 // TestKeyShowsInFlight: how many requests of a key run is shown while they do,
 // and a reset leaves them be.
 func TestKeyShowsInFlight(t *testing.T) {
+	t.Parallel()
 	came, goOn := make(chan struct{}), make(chan struct{})
-	up := backend(t, func(http.ResponseWriter, *http.Request) {
+	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {
 		came <- struct{}{}
 		<-goOn
 	})
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: run, by: ip, in_flight: 3}, {name: both, by: ip, limits: 9/min sliding-log, in_flight: {cap: 2, ttl: 1m}}]\n", up), stopped)
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: run, by: ip, in_flight: 3}, {name: both, by: ip, limits: 9/min sliding-log, in_flight: {cap: 2, ttl: 1m}}]\n", up), servetest.Stopped)
 	show := func(want ...string) {
 		t.Helper()
-		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
+		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
 		for _, text := range want {
 			if !strings.Contains(out, text) {
 				t.Errorf("key show lacks %q:\n%s", text, out)
@@ -290,29 +260,29 @@ func TestKeyShowsInFlight(t *testing.T) {
 	}
 	show("0 of 3 run now: 3 more may", "0 of 2 run now: 2 more may")
 	done := make(chan int, 1)
-	go func() { done <- s.get(t, "/").status }()
+	go func() { done <- s.Get(t, "/").Status }()
 	<-came
 	show("1 of 3 run now: 2 more may", "1 of 2 run now: 1 more may", "8 of 9 left")
-	command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--author=eve", "--admin="+s.admin)
+	command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--author=eve", "--admin="+s.Admin)
 	show("1 of 3 run now", "1 of 2 run now", "all 9 left")
 	close(goOn)
 	if got := <-done; got != http.StatusOK {
 		t.Errorf("got %d", got)
 	}
-	for t.Context().Err() == nil { // they end a moment after their answer
-		if out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin); strings.Contains(out, "0 of 3 run now") && strings.Contains(out, "0 of 2 run now") {
-			break
-		}
-	}
+	testkit.Until(t, "the end of both, a moment after the answer", func() bool {
+		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
+		return strings.Contains(out, "0 of 3 run now") && strings.Contains(out, "0 of 2 run now")
+	})
 }
 
 // TestPublicAdminHasNoKeys: an address that everybody may ask shows no keys and
 // changes none.
 func TestPublicAdminHasNoKeys(t *testing.T) {
-	s := startFile(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")
+	t.Parallel()
+	s := servetest.Start(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK, "/policy": http.StatusNotFound, "/v1/key?ip=127.0.0.1": http.StatusNotFound} {
-		if a := fetch(t, http.DefaultClient, s.admin+path); a.status != want {
-			t.Errorf("%s: %d %s, want %d", path, a.status, a.body, want)
+		if a := servetest.Fetch(t, http.DefaultClient, s.Admin+path); a.Status != want {
+			t.Errorf("%s: %d %s, want %d", path, a.Status, a.Body, want)
 		}
 	}
 }

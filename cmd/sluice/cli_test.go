@@ -14,10 +14,12 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestPages: the pages that the program writes are those of the documents.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	for file, args := range map[string][]string{"cli.md": {"man", "--markdown"}, "configuration-keys.md": {"schema", "--markdown"}} {
 		want, err := os.ReadFile("../../docs/" + file)
 		if err != nil {
@@ -32,6 +34,7 @@ func TestPages(t *testing.T) {
 // TestHelpOfAll: each command's help, the manual and the page have its flags, and
 // no fault is reported by pages of text.
 func TestHelpOfAll(t *testing.T) {
+	t.Parallel()
 	manual, _ := command(t, cli.OK, "man")
 	for _, c := range newProgram().Commands {
 		words := strings.Fields(c.Name)
@@ -52,9 +55,10 @@ func TestHelpOfAll(t *testing.T) {
 
 // TestJSON: what scripts read is one document, of the same facts as the text.
 func TestJSON(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: 2/day sliding-log}]\n", named(t)), stopped)
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: 2/day sliding-log}]\n", servetest.Named(t, "up")), servetest.Stopped)
 	for range 3 {
-		s.get(t, "/", "X-User", "ada")
+		s.Get(t, "/", "X-User", "ada")
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
@@ -67,12 +71,12 @@ func TestJSON(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{cli.OK, []string{"status", "--admin=" + s.admin}, []string{`"name": "api"`, `"denied": 1`, `"top"`}},
-		{cli.OK, []string{"key", "show", "header.X-User=ada", "--admin=" + s.admin}, []string{`"remaining": 0`, `"rule": "api"`}},
-		{cli.OK, []string{"key", "add", "header.X-User=ada", "--units=1", "--author=eve", "--admin=" + s.admin}, []string{`"given": 1`}},
-		{cli.OK, []string{"key", "override", "header.X-User=ada", "--rule=api", "--limit=9/day", "--reason=x", "--author=eve", "--admin=" + s.admin}, []string{`"this_node_only": true`}},
-		{cli.OK, []string{"key", "reset", "header.X-User=ada", "--author=eve", "--admin=" + s.admin}, []string{`"rule": "api"`}},
-		{cli.OK, []string{"explain", "/", "--header=X-User: ada", "--admin=" + s.admin}, []string{`"verdict": "allowed"`}},
+		{cli.OK, []string{"status", "--admin=" + s.Admin}, []string{`"name": "api"`, `"denied": 1`, `"top"`}},
+		{cli.OK, []string{"key", "show", "header.X-User=ada", "--admin=" + s.Admin}, []string{`"remaining": 0`, `"rule": "api"`}},
+		{cli.OK, []string{"key", "add", "header.X-User=ada", "--units=1", "--author=eve", "--admin=" + s.Admin}, []string{`"given": 1`}},
+		{cli.OK, []string{"key", "override", "header.X-User=ada", "--rule=api", "--limit=9/day", "--reason=x", "--author=eve", "--admin=" + s.Admin}, []string{`"this_node_only": true`}},
+		{cli.OK, []string{"key", "reset", "header.X-User=ada", "--author=eve", "--admin=" + s.Admin}, []string{`"rule": "api"`}},
+		{cli.OK, []string{"explain", "/", "--header=X-User: ada", "--admin=" + s.Admin}, []string{`"verdict": "allowed"`}},
 		{cli.OK, []string{"profiles"}, []string{`"name": "github"`}},
 		{cli.OK, []string{"profiles", "nginx"}, []string{`"name": "nginx"`, `"vectors"`}},
 		{cli.OK, []string{"convert", "nginx", conf}, []string{`"yaml": "`, `"line": 1`}},
@@ -106,6 +110,7 @@ func write(t *testing.T, path, text string) {
 
 // TestLintForms: annotations of a workflow, warnings that fail, standard input.
 func TestLintForms(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bad, odd, fails := filepath.Join(dir, "bad,1%.yaml"), filepath.Join(dir, "odd.yaml"), filepath.Join(dir, "cases.yaml")
 	write(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
@@ -141,15 +146,16 @@ func TestLintForms(t *testing.T) {
 
 // TestHealth: a container's check asks what runs, and says what it hears.
 func TestHealth(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 2/day}]\n", named(t)), stopped)
-	if out, _ := command(t, cli.OK, "healthz", "--admin="+s.admin); out != "ok\n" {
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 2/day}]\n", servetest.Named(t, "up")), servetest.Stopped)
+	if out, _ := command(t, cli.OK, "healthz", "--admin="+s.Admin); out != "ok\n" {
 		t.Errorf("got %q", out)
 	}
-	command(t, cli.OK, "healthz", "--ready", "--admin="+s.admin)
+	command(t, cli.OK, "healthz", "--ready", "--admin="+s.Admin)
 	if _, stderr := command(t, cli.Failed, "healthz", "--admin=127.0.0.1:1"); !strings.Contains(stderr, "refused") {
 		t.Errorf("got %q", stderr)
 	}
-	if _, stderr := command(t, cli.Failed, "healthz", "--admin="+s.url); !strings.Contains(stderr, "is this the admin address") {
+	if _, stderr := command(t, cli.Failed, "healthz", "--admin="+s.URL); !strings.Contains(stderr, "is this the admin address") {
 		t.Errorf("got %q", stderr)
 	}
 	command(t, cli.Usage, "healthz", "--timeout=soon")
@@ -157,6 +163,7 @@ func TestHealth(t *testing.T) {
 
 // TestCompletion: real shells complete commands, flags and the words of flags.
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, shell := range cli.Shells {
 		script, _ := command(t, cli.OK, "completion", shell)
@@ -217,6 +224,7 @@ func shellLines(t *testing.T, shell string, args ...string) []string {
 
 // TestManual: the manual is one that man shows, without a complaint.
 func TestManual(t *testing.T) {
+	t.Parallel()
 	page, _ := command(t, cli.OK, "man")
 	cmd := exec.CommandContext(t.Context(), "groff", "-man", "-Tutf8", "-ww", "-z")
 	cmd.Stdin = strings.NewReader(page)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -37,26 +38,27 @@ func withDescriptors(n int) func(*exec.Cmd) {
 // of the process. A request that finds no connection is answered, operators get in, and
 // connections that are idle make room for those to another upstream.
 func TestFewDescriptors(t *testing.T) {
-	one, other := newHolding(t), newHolding(t)
+	t.Parallel()
+	one, other := servetest.NewHolding(t), servetest.NewHolding(t)
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	admin := &running{admin: "http://" + testkit.FreeAddress(t)}
-	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: %q\nupstream: [{url: %q, path: /one}, {url: %q}]\nrules: [{name: api, limits: 1000000/min}]\n", strings.TrimPrefix(admin.admin, "http://"), one.url, other.url)
+	admin := &servetest.Gateway{Admin: "http://" + testkit.FreeAddress(t)}
+	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: %q\nupstream: [{url: %q, path: /one}, {url: %q}]\nrules: [{name: api, limits: 1000000/min}]\n", strings.TrimPrefix(admin.Admin, "http://"), one.URL, other.URL)
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := startProgramBy(t, withDescriptors(fewDescriptors), "--config", file)
 	client := oneConnection(t)
-	fetch(t, client, p.url+"/.well-known/ratelimit") // by which the connection is there, and none to an upstream
-	answers := make(chan answer, manyAtOnce)
+	servetest.Fetch(t, client, p.url+"/.well-known/ratelimit") // by which the connection is there, and none to an upstream
+	answers := make(chan servetest.Answer, manyAtOnce)
 	for range manyAtOnce { // over one connection
-		go func() { answers <- fetch(t, client, p.url+"/one") }()
+		go func() { answers <- servetest.Fetch(t, client, p.url+"/one") }()
 	}
 	for range fewToUpstreams {
-		<-one.arrived
+		<-one.Arrived
 	}
 	for range manyAtOnce - fewToUpstreams {
-		if got := <-answers; got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "no connections left for the upstream") {
-			t.Errorf("got %d %q, want 503 that says why", got.status, got.body)
+		if got := <-answers; got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "no connections left for the upstream") {
+			t.Errorf("got %d %q, want 503 that says why", got.Status, got.Body)
 		}
 	}
 	for range fewClients - 1 { // the others there may be
@@ -64,41 +66,41 @@ func TestFewDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		closeAtEnd(t, conn)
+		servetest.CloseAtEnd(t, conn)
 	}
-	until(t, "all clients to be let in", func() bool {
-		return admin.metrics(t)[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients
+	testkit.Until(t, "all clients to be let in", func() bool {
+		return admin.Metrics(t)[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients
 	})
-	now := admin.metrics(t) // one in which nothing changes: its parts are read one after the other
+	now := admin.Metrics(t) // one in which nothing changes: its parts are read one after the other
 	if open, full := now["sluice_upstream_connections"], now[fullConnections]; open != fewToUpstreams || full != manyAtOnce-fewToUpstreams {
 		t.Errorf("%v open and %v refused in metrics, want %d and %d", open, full, fewToUpstreams, manyAtOnce-fewToUpstreams)
 	}
 	if fds := now["process_open_fds"]; fds < fewClients+fewToUpstreams || fds > fewDescriptors-20 {
 		t.Errorf("%v file descriptors are open, of %d", fds, fewDescriptors)
 	}
-	close(one.release)
+	close(one.Release)
 	for range fewToUpstreams {
-		if got := <-answers; got.status != http.StatusOK {
-			t.Errorf("held: got %d %q", got.status, got.body)
+		if got := <-answers; got.Status != http.StatusOK {
+			t.Errorf("held: got %d %q", got.Status, got.Body)
 		}
 	}
 	for range fewToUpstreams {
-		go func() { answers <- fetch(t, client, p.url+"/other") }()
+		go func() { answers <- servetest.Fetch(t, client, p.url+"/other") }()
 	}
 	for range fewToUpstreams { // while those to the first are idle
 		select {
-		case <-other.arrived:
+		case <-other.Arrived:
 		case got := <-answers:
-			t.Fatalf("got %d %q from behind idle connections", got.status, got.body)
+			t.Fatalf("got %d %q from behind idle connections", got.Status, got.Body)
 		}
 	}
-	close(other.release)
+	close(other.Release)
 	for range fewToUpstreams {
-		if got := <-answers; got.status != http.StatusOK {
-			t.Errorf("another upstream: got %d %q", got.status, got.body)
+		if got := <-answers; got.Status != http.StatusOK {
+			t.Errorf("another upstream: got %d %q", got.Status, got.Body)
 		}
 	}
-	now = admin.metrics(t)
+	now = admin.Metrics(t)
 	if n := now[fullConnections]; n != manyAtOnce-fewToUpstreams {
 		t.Errorf("%v refused in metrics, and idle ones were to make room", n)
 	}

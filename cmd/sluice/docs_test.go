@@ -19,6 +19,7 @@ import (
 // TestConfigurationDocument: the YAML of docs/configuration.md is one file,
 // without fault or warning, that has every key there is; and its cases hold.
 func TestConfigurationDocument(t *testing.T) {
+	t.Parallel()
 	doc, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,9 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const explainRules = `
@@ -33,13 +35,14 @@ var upFor = regexp.MustCompile(`(up|\d+s) +(last seen|this node)`)
 // memory of this process and in a store that is shared, and no number that the
 // program shows is another for it.
 func TestExplainCommand(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, store string }{
 		{"memory", ""},
 		{"redis", "store: {redis: {url: " + redistest.Start(t, redistest.Redis(t)).URL() + "}}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := startFile(t, c.store+fmt.Sprintf("upstream: %q\n", named(t))+explainRules, stopped)
-			at := "--admin=" + s.admin
+			s := servetest.Start(t, c.store+fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+explainRules, servetest.Stopped)
+			at := "--admin=" + s.Admin
 			explain := func(want ...string) string {
 				t.Helper()
 				out, _ := command(t, cli.OK, "explain", "/", "--client=127.0.0.1", "--header", "X-User: ada", at)
@@ -51,13 +54,14 @@ func TestExplainCommand(t *testing.T) {
 				return out
 			}
 			shown := func() string {
-				status, _ := command(t, cli.OK, "status", at)
-				for strings.Contains(status, "The store cannot be reached") { // yet
+				var status string
+				testkit.Until(t, "the store", func() bool {
 					status, _ = command(t, cli.OK, "status", at)
-				}
+					return !strings.Contains(status, "The store cannot be reached")
+				})
 				status = upFor.ReplaceAllString(status, "$2")
 				var lines []string
-				for name, value := range s.metrics(t) {
+				for name, value := range s.Metrics(t) {
 					if strings.HasPrefix(name, "sluice_") && !strings.Contains(name, "seconds") {
 						lines = append(lines, fmt.Sprint(name, " ", value))
 					}
@@ -78,8 +82,8 @@ func TestExplainCommand(t *testing.T) {
 				if got := shown(); got != before {
 					t.Errorf("before:\n%s\nbehind:\n%s", before, got)
 				}
-				if got := s.get(t, "/", "X-User", "ada"); got.status != want {
-					t.Errorf("request %d: got %d, want %d", i, got.status, want)
+				if got := s.Get(t, "/", "X-User", "ada"); got.Status != want {
+					t.Errorf("request %d: got %d, want %d", i, got.Status, want)
 				}
 			}
 			out, _ := command(t, cli.OK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
@@ -93,6 +97,7 @@ func TestExplainCommand(t *testing.T) {
 
 // TestExplainFile: without a program that runs, a file says what it would do.
 func TestExplainFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
@@ -163,13 +168,14 @@ rules:
 // TestExplainIsForOperators: with a token, nothing is reported without it, as the state of a
 // key would show whose hash it is in /v1/top; and what is sent is bounded.
 func TestExplainIsForOperators(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "token")
 	const secret = "0123456789abcdef0123456789abcdef"
 	if err := os.WriteFile(tokens, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startFile(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t))+explainRules, stopped)
-	at := "--admin=" + s.admin
+	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, servetest.Named(t, "up"))+explainRules, servetest.Stopped)
+	at := "--admin=" + s.Admin
 	if _, stderr := command(t, cli.Failed, "explain", "/", at); !strings.Contains(stderr, "this needs the token") {
 		t.Errorf("got %q", stderr)
 	}
@@ -190,7 +196,7 @@ func TestExplainIsForOperators(t *testing.T) {
 		{"too many fields", `{"url":"/","headers":{` + strings.TrimSuffix(strings.Join(fieldsOf(300), ","), ",") + `}}`, "at most 256", 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/v1/explain", strings.NewReader(c.body))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+"/v1/explain", strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}

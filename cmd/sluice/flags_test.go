@@ -41,6 +41,7 @@ func reported(c *config.Config) string {
 }
 
 func TestParseServe(t *testing.T) {
+	t.Parallel()
 	const admin = "admin 127.0.0.1:9090 public false hosts [] files \"\" \"\"; "
 	for _, c := range []struct {
 		name string
@@ -110,6 +111,7 @@ func TestParseServe(t *testing.T) {
 // TestParseServeNamesEveryFault: each fault is one line that names the flag
 // and says what to write.
 func TestParseServeNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		args []string
@@ -173,6 +175,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 }
 
 func TestStoreFlags(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		args []string
@@ -203,6 +206,7 @@ func parseArgs(args []string) (*serveFlags, *config.Config, error) {
 }
 
 func TestHelpIsNotAFault(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--limit", "x", "--help"}} {
 		if out, _ := command(t, cli.OK, append([]string{"serve"}, args...)...); !strings.Contains(out, "--print-config") {
 			t.Errorf("%q: %s", args, out)
@@ -212,6 +216,7 @@ func TestHelpIsNotAFault(t *testing.T) {
 
 // TestHelpIsTrue: every limit text in the help is one.
 func TestHelpIsTrue(t *testing.T) {
+	t.Parallel()
 	_, limits, _ := strings.Cut(serveDoc, "Limits:\n\n")
 	limits, _, _ = strings.Cut(limits, "\n\n")
 	n := 0

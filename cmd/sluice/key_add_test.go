@@ -13,31 +13,33 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestKeyAdd: a key that has spent all is given what it lacks and credit, once, and
 // who gave it is written down.
 func TestKeyAdd(t *testing.T) {
+	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit")
-	s := startFile(t, fmt.Sprintf(`upstream: %q
+	s := servetest.Start(t, fmt.Sprintf(`upstream: %q
 rules:
   - {name: api, match: {path: /api}, by: ip, limits: 5/h credit 3 credit-for 1h}
   - {name: tiers, match: {path: /tiers}, by: header.X-User, limits: 9/h, tiers: {by: header.X-Plan, limits: {pro: 7/h sliding-log, vip: none}}}
   - {name: other, match: {path: /other}, by: ip, limits: 9/h}
   - {name: runs, match: {path: /runs}, by: header.X-Run, in_flight: 3}
-`, named(t)), stopped, func(o *serve.Options) { o.Audit = audit })
+`, servetest.Named(t, "up")), servetest.Stopped, func(o *serve.Options) { o.Audit = audit })
 	key := func(exit int, args ...string) string {
 		t.Helper()
-		out, errs := command(t, exit, append([]string{"key", args[0], "--admin=" + s.admin}, args[1:]...)...)
+		out, errs := command(t, exit, append([]string{"key", args[0], "--admin=" + s.Admin}, args[1:]...)...)
 		return out + errs
 	}
 	for range 5 {
-		if got := s.get(t, "/api"); got.status != http.StatusOK {
-			t.Fatalf("got %d", got.status)
+		if got := s.Get(t, "/api"); got.Status != http.StatusOK {
+			t.Fatalf("got %d", got.Status)
 		}
 	}
-	if got := s.get(t, "/api"); got.status != http.StatusTooManyRequests {
-		t.Fatalf("got %d", got.status)
+	if got := s.Get(t, "/api"); got.Status != http.StatusTooManyRequests {
+		t.Fatalf("got %d", got.Status)
 	}
 	for _, c := range []struct {
 		exit int
@@ -61,8 +63,8 @@ rules:
 		}
 	}
 	for i := range 9 {
-		if got, allowed := s.get(t, "/api"), i < 8; (got.status == http.StatusOK) != allowed {
-			t.Errorf("request %d: got %d", i, got.status)
+		if got, allowed := s.Get(t, "/api"), i < 8; (got.Status == http.StatusOK) != allowed {
+			t.Errorf("request %d: got %d", i, got.Status)
 		}
 	}
 	written, err := os.ReadFile(audit)

@@ -11,19 +11,22 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestKeyShowsPlans: what a key has left depends on its plan, which its requests
 // name: without it every plan is shown, and how to name one.
 func TestKeyShowsPlans(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`
 rules:
   - {name: api, by: ip, limits: 60/min sliding-log, tiers: {by: header.X-Plan, limits: {pro: 600/min, team: [900/min, "all: 5000/h"]}}}
   - {name: plain, by: ip, limits: 70/min}
-`, stopped)
+`, servetest.Stopped)
 	key := func(verb string, args ...string) string {
 		t.Helper()
-		out, _ := command(t, cli.OK, append([]string{"key", verb, "ip=127.0.0.1", "--admin=" + s.admin}, args...)...)
+		out, _ := command(t, cli.OK, append([]string{"key", verb, "ip=127.0.0.1", "--admin=" + s.Admin}, args...)...)
 		return out
 	}
 	check := func(out string, want, not []string) {
@@ -40,8 +43,8 @@ rules:
 		}
 	}
 	for range 52 {
-		if got := s.get(t, "/", "X-Plan", "pro"); got.status != http.StatusOK {
-			t.Fatalf("got %d", got.status)
+		if got := s.Get(t, "/", "X-Plan", "pro"); got.Status != http.StatusOK {
+			t.Fatalf("got %d", got.Status)
 		}
 	}
 	none, pro, team := "8 of 60 left", "548 of 600 left", "848 of 900 left"
@@ -57,7 +60,7 @@ rules:
 	check(key("show", "header.X-Plan=", "--rule=api"), []string{"  no tier: ", none}, []string{pro, "NAME"})
 	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`"gold" is none of its tiers`, "  no tier: ", none}, []string{pro})
 
-	s.get(t, "/", "X-Plan", "team")
+	s.Get(t, "/", "X-Plan", "team")
 	check(key("show", "header.X-Plan=team", "--rule=api"), []string{"4999 of 5000 left"}, nil)
 	key("reset", "--rule=api", "--author=eve") // under whatever plan it has spent
 	check(key("show", "--rule=api"), []string{"all 60 left", "all 600 left", "all 900 left", "all 5000 left"}, nil)
@@ -69,12 +72,13 @@ rules:
 
 // TestKeyShowsFewPlans: of many plans some are shown, and that there are more.
 func TestKeyShowsFewPlans(t *testing.T) {
+	t.Parallel()
 	var plans strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&plans, "p%02d: %d/min, ", i, i+1)
 	}
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, tiers: {by: header.X-Plan, limits: {%s}}}]\n", named(t), plans.String()), stopped)
-	out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, tiers: {by: header.X-Plan, limits: {%s}}}]\n", servetest.Named(t, "up"), plans.String()), servetest.Stopped)
+	out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
 	if !strings.Contains(out, "tier p15: ") || strings.Contains(out, "tier p16: ") || !strings.Contains(out, "  84 tiers more; add header.X-Plan=NAME to see one\n") {
 		t.Errorf("got\n%s", out)
 	}
@@ -82,7 +86,8 @@ func TestKeyShowsFewPlans(t *testing.T) {
 
 // TestKeySaysWhere: overrides and what a key has spent are where the store is.
 func TestKeySaysWhere(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped)
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+keyRules, servetest.Stopped)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -91,15 +96,15 @@ func TestKeySaysWhere(t *testing.T) {
 		{[]string{"override", "--remove", "--rule=address"}, "on this node only: other nodes keep what they have\n"},
 		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
 	} {
-		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.admin}, c.args[1:]...)...)
+		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.Admin}, c.args[1:]...)...)
 		if !strings.Contains(out, c.want) {
 			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)
 		}
 	}
 	server := redistest.Start(t, redistest.Redis(t))
-	s = startFile(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t), server.URL())+keyRules)
-	until(t, "what the other nodes have", func() bool { return !strings.Contains(ready(t, s).body, "overrides: as this node has them") })
-	out, _ := command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.admin)
+	s = servetest.Start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", servetest.Named(t, "up"), server.URL())+keyRules)
+	testkit.Until(t, "what the other nodes have", func() bool { return !strings.Contains(servetest.Ready(t, s).Body, "overrides: as this node has them") })
+	out, _ := command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.Admin)
 	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
 		t.Errorf("got\n%s\nwant %q", out, want)
 	}
@@ -112,16 +117,16 @@ func TestKeySaysWhere(t *testing.T) {
 		if strings.Contains(c.args, "--version") {
 			code = cli.Failed
 		}
-		out, stderr := command(t, code, append([]string{"key", "override", "ip=127.0.0.1", "--rule=address", "--reason=x", "--admin=" + s.admin}, strings.Fields(c.args)...)...)
+		out, stderr := command(t, code, append([]string{"key", "override", "ip=127.0.0.1", "--rule=address", "--reason=x", "--admin=" + s.Admin}, strings.Fields(c.args)...)...)
 		if !strings.Contains(out+stderr, c.want) {
 			t.Errorf("%s: got\n%s%s\nwant %q", c.args, out, stderr, c.want)
 		}
 	}
-	out, _ = command(t, cli.OK, "status", "--admin="+s.admin)
+	out, _ = command(t, cli.OK, "status", "--admin="+s.Admin)
 	if want := "override of address for 127.0.0.1: 8/min sliding-log, until it is removed (x; "; !strings.Contains(out, want) || !strings.Contains(out, "), on this node only\n") {
 		t.Errorf("got\n%s\nwant %q", out, want)
 	}
-	out, _ = command(t, cli.OK, "key", "audit", "--n=2", "--admin="+s.admin)
+	out, _ = command(t, cli.OK, "key", "audit", "--n=2", "--admin="+s.Admin)
 	if !strings.Contains(out, " override by ") || !strings.Contains(out, ": x; NOT MADE: override: nothing was changed, as ") || strings.Contains(out, "on this node only") {
 		t.Errorf("audit: got\n%s", out)
 	}

@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/decided"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const lastRules = `
@@ -25,12 +27,12 @@ rules:
 `
 
 // lastOf returns what /v1/key says was decided last.
-func lastOf(t *testing.T, s *running, query string) decided.List {
+func lastOf(t *testing.T, s *servetest.Gateway, query string) decided.List {
 	t.Helper()
-	got := fetch(t, http.DefaultClient, s.admin+"/v1/key?"+query)
+	got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?"+query)
 	var states admin.KeyStates
-	if err := json.Unmarshal([]byte(got.body), &states); err != nil || got.status != http.StatusOK || states.Last == nil {
-		t.Fatalf("%d %v: %s", got.status, err, got.body)
+	if err := json.Unmarshal([]byte(got.Body), &states); err != nil || got.Status != http.StatusOK || states.Last == nil {
+		t.Fatalf("%d %v: %s", got.Status, err, got.Body)
 	}
 	return *states.Last
 }
@@ -39,19 +41,20 @@ func lastOf(t *testing.T, s *running, query string) decided.List {
 // is shown, newest first, whether it has keys in clear or not; also behind a rotation
 // and with lines that are none.
 func TestKeyShowsLastDecisions(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []string{"hashed", "plain"} {
 		t.Run(keys, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "decisions.jsonl")
-			s := startFile(t, fmt.Sprintf("upstream: %q\ndecision_log: {file: %q, keys: %s}\n", named(t), file, keys)+lastRules, stopped)
+			s := servetest.Start(t, fmt.Sprintf("upstream: %q\ndecision_log: {file: %q, keys: %s}\n", servetest.Named(t, "up"), file, keys)+lastRules, servetest.Stopped)
 			const user = `a"d|a%`
 			for i, status := range []int{200, 200, 200, 429} {
-				if got := s.get(t, fmt.Sprintf("/%d?secret", i), "X-User", user, "X-App", "p|q"); got.status != status {
-					t.Fatalf("request %d: %d", i, got.status)
+				if got := s.Get(t, fmt.Sprintf("/%d?secret", i), "X-User", user, "X-App", "p|q"); got.Status != status {
+					t.Fatalf("request %d: %d", i, got.Status)
 				}
 			}
-			s.get(t, "/of-eve", "X-User", "eve")
+			s.Get(t, "/of-eve", "X-User", "eve")
 			ask := "header.X-User=a%22d%7Ca%25"
-			until(t, "the lines", func() bool { return len(lastOf(t, s, "header.X-User=eve&rule=user").Decisions) == 1 })
+			testkit.Until(t, "the lines", func() bool { return len(lastOf(t, s, "header.X-User=eve&rule=user").Decisions) == 1 })
 
 			var got []string
 			for _, d := range lastOf(t, s, ask).Decisions {
@@ -74,7 +77,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 			if l := lastOf(t, s, "header.X-User=nobody&rule=user"); len(l.Decisions) != 0 || l.Unreadable != 0 || strings.Contains(l.Note, "secret_file") != (keys == "hashed") {
 				t.Errorf("of a stranger: %+v", l)
 			}
-			out, _ := command(t, cli.OK, "key", "show", "header.X-User="+user, "--rule=user", "--admin="+s.admin)
+			out, _ := command(t, cli.OK, "key", "show", "header.X-User="+user, "--rule=user", "--admin="+s.Admin)
 			_, list, _ := strings.Cut(out, "last decisions\n")
 			if first, _, _ := strings.Cut(list, "\n"); !strings.HasSuffix(first, "Z  denied 429  GET /3  user: sliding-log.min: 3/min sliding-log, 0 left") || strings.Count(list, " GET /") != 4 {
 				t.Errorf("got\n%s", out)
@@ -86,8 +89,8 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 			if err := os.WriteFile(file, []byte("no line\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s.get(t, "/anew", "X-User", user)
-			until(t, "the line behind a truncation", func() bool { return len(lastOf(t, s, ask).Decisions) == 1 })
+			s.Get(t, "/anew", "X-User", user)
+			testkit.Until(t, "the line behind a truncation", func() bool { return len(lastOf(t, s, ask).Decisions) == 1 })
 			if l := lastOf(t, s, ask); l.Decisions[0].Path != "/anew" || l.Unreadable != 1 {
 				t.Errorf("got %+v", l)
 			}
@@ -103,17 +106,18 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 
 // TestKeyLastDecisionsNotKept: it is said that, and why, nothing is there.
 func TestKeyLastDecisionsNotKept(t *testing.T) {
+	t.Parallel()
 	for log, want := range map[string]string{
 		"":                          "decisions are not kept: there is no decision_log",
 		"decision_log: /dev/null\n": "the decision log cannot be read back: ",
 		fmt.Sprintf("decision_log: {file: %q, requests: denied}\n", t.TempDir()+"/l"): "only requests that were denied",
 	} {
-		s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+log+lastRules, stopped)
-		s.get(t, "/", "X-User", "ada")
+		s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+log+lastRules, servetest.Stopped)
+		s.Get(t, "/", "X-User", "ada")
 		if l := lastOf(t, s, "header.X-User=ada"); len(l.Decisions) != 0 || !strings.HasPrefix(l.Note, want) {
 			t.Errorf("%s: got %+v", log, l)
 		}
-		if out, _ := command(t, cli.OK, "key", "show", "header.X-User=ada", "--admin="+s.admin); !strings.Contains(out, "last decisions\n  "+want) {
+		if out, _ := command(t, cli.OK, "key", "show", "header.X-User=ada", "--admin="+s.Admin); !strings.Contains(out, "last decisions\n  "+want) {
 			t.Errorf("%s: got\n%s", log, out)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 // TestLintExamples: the examples have neither fault nor warning, and their
 // cases hold.
 func TestLintExamples(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../examples/configs/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,7 @@ func TestLintExamples(t *testing.T) {
 
 // TestLintFaults: every fault is reported with its place, and the exit code says so.
 func TestLintFaults(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -86,6 +88,7 @@ func TestLintFaults(t *testing.T) {
 // TestConvert: what nginx limits becomes a file that lint accepts, and the rest
 // is reported.
 func TestConvert(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
 	text := `http {

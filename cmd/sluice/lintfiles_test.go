@@ -16,12 +16,14 @@ import (
 	"github.com/sluicegate/sluice/internal/cli"
 	file "github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestLintFiles: a file that the configuration names, and with which serve would
 // not start, is a fault with its place, for lint as for serve; lint passes over
 // them where a flag asks for it.
 func TestLintFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) {
@@ -30,7 +32,7 @@ func TestLintFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pipe(t, at("pipe"))
+	servetest.Pipe(t, at("pipe"))
 	write("short", "too short\n")
 	write("secret", strings.Repeat("s", 64))
 	write("garbage", "{")
@@ -111,6 +113,7 @@ func TestLintFiles(t *testing.T) {
 // TestEveryFileIsChecked: there is no key of the configuration under which a path
 // stands and nobody looks what is there.
 func TestEveryFileIsChecked(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir() // where a file should be
 	tests := map[string]string{
 		"cert":           "listen: {address: 127.0.0.1:0, tls: {cert: %s, key: none}}",

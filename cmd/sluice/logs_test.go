@@ -17,11 +17,14 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestReaderOfOutputLeaves: who reads standard output and error may leave: the program
 // goes on, and logs elsewhere.
 func TestReaderOfOutputLeaves(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "decisions")
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -42,8 +45,8 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 		return strings.Count(string(text), "\n")
 	}
 	for n := 1; n <= 3; n++ { // each with a line that nobody reads
-		fetch(t, http.DefaultClient, p.url)
-		until(t, "the line", func() bool { return lines() == n })
+		servetest.Fetch(t, http.DefaultClient, p.url)
+		testkit.Until(t, "the line", func() bool { return lines() == n })
 		p.signal(t, syscall.SIGHUP) // of which it reports
 	}
 	p.signal(t, syscall.SIGTERM)
@@ -55,6 +58,7 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 // TestLogFormat: the program's own log is of JSON where that is asked for, faults of the
 // configuration included, and leaves out what is below its level.
 func TestLogFormat(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	if err := os.WriteFile(file, []byte("rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n"), 0o600); err != nil {
 		t.Fatal(err)

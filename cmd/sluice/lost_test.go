@@ -14,12 +14,14 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 // TestOverridesWithoutAKeyEnd: one whose rule or level is gone, or whose key has
 // another form now, ends by the values that it was made for, and no other does.
 func TestOverridesWithoutAKeyEnd(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var all []admin.StoredOverride
 	for _, of := range []admin.StoredOverride{
@@ -40,9 +42,9 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 	if err := os.WriteFile(file, doc, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: net, by: ip/24/48, limits: 50/min}]\n", named(t)),
-		stopped, func(o *serve.Options) { o.Overrides = file })
-	if logs, want := s.logs.String(), "bring the rule back, or end it by sluice key override PART=VALUE... --rule gone --level user --remove"; !strings.Contains(logs, want) {
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: net, by: ip/24/48, limits: 50/min}]\n", servetest.Named(t, "up")),
+		servetest.Stopped, func(o *serve.Options) { o.Overrides = file })
+	if logs, want := s.Logs.String(), "bring the rule back, or end it by sluice key override PART=VALUE... --rule gone --level user --remove"; !strings.Contains(logs, want) {
 		t.Errorf("the log lacks %q:\n%s", want, logs)
 	}
 	saved := func() (left []string) {
@@ -75,7 +77,7 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		if c.fault != "" {
 			code = cli.Failed
 		}
-		_, stderr := command(t, code, append([]string{"key", "override", "--remove", "--admin=" + s.admin}, strings.Fields(c.key)...)...)
+		_, stderr := command(t, code, append([]string{"key", "override", "--remove", "--admin=" + s.Admin}, strings.Fields(c.key)...)...)
 		if !strings.Contains(stderr, c.fault) {
 			t.Errorf("%s: got %q, want %q", c.key, stderr, c.fault)
 		}

@@ -10,24 +10,26 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestOverrideKeepsTheAlgorithm: what an override does not name is as in the
 // rule, so that a key keeps what it has spent; what cannot be so is reported.
 func TestOverrideKeepsTheAlgorithm(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`
 rules:
   - {name: log, match: {path: /log}, by: ip, limits: 3/min sliding-log}
   - {name: parts, match: {path: /parts}, by: ip, limits: 60/min sliding-counter sub-windows 6 strict}
   - {name: mixed, match: {path: /mixed}, by: ip, limits: [3/min sliding-log, 1000/day calendar Asia/Seoul]}
-`, stopped)
+`, servetest.Stopped)
 	override := func(want int, rule, limit string) (stdout, stderr string) {
 		t.Helper()
-		return command(t, want, "key", "override", "ip=127.0.0.1", "--rule", rule, "--limit", limit, "--reason=x", "--admin="+s.admin)
+		return command(t, want, "key", "override", "ip=127.0.0.1", "--rule", rule, "--limit", limit, "--reason=x", "--admin="+s.Admin)
 	}
 	for range 3 {
-		if got := s.get(t, "/log"); got.status != http.StatusOK {
-			t.Errorf("got %d", got.status)
+		if got := s.Get(t, "/log"); got.Status != http.StatusOK {
+			t.Errorf("got %d", got.Status)
 		}
 	}
 	for _, c := range []struct{ name, rule, limit, want string }{
@@ -42,7 +44,7 @@ rules:
 			if out, _ := override(cli.OK, c.rule, c.limit); !strings.Contains(out, c.want) {
 				t.Errorf("override: got\n%s\nwant %q", out, c.want)
 			}
-			out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--rule", c.rule, "--admin="+s.admin)
+			out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--rule", c.rule, "--admin="+s.Admin)
 			if !strings.Contains(out, c.want) {
 				t.Errorf("show: got\n%s\nwant %q", out, c.want)
 			}

@@ -12,6 +12,7 @@ import (
 
 // TestKeyStatusTerminal: what others have written does not reach a terminal's controls.
 func TestKeyStatusTerminal(t *testing.T) {
+	t.Parallel()
 	const hostile = "\x1b]0;owned\x07\x1b[2J\u009b"
 	var b strings.Builder
 	writeKey(&b, &admin.KeyState{Rule: hostile, Override: hostile + " (eve)", TierBy: "header.Plan", Tier: hostile, Limits: []admin.LimitState{{}}})

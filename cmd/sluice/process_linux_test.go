@@ -19,6 +19,7 @@ import (
 // TestOverridesThatMayNotGrow: an override that cannot be kept, as the process may
 // write no byte to any file, is not made.
 func TestOverridesThatMayNotGrow(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	at := testkit.FreeAddress(t)
 	config := filepath.Join(folder, "sluice.yaml")

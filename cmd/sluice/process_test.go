@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,55 +20,15 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// holding is an upstream that answers on a signal.
-type holding struct {
-	url     string
-	arrived chan struct{} // one for each request
-	release chan struct{} // closed to answer all
-}
-
-func newHolding(t *testing.T) *holding {
-	t.Helper()
-	h := &holding{arrived: make(chan struct{}), release: make(chan struct{})}
-	h.url = backend(t, func(w http.ResponseWriter, r *http.Request) {
-		h.arrived <- struct{}{}
-		select {
-		case <-h.release:
-		case <-r.Context().Done():
-			return
-		}
-		if _, err := io.WriteString(w, "done"); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
-}
-
-// untilRefused dials until nobody listens any more.
-func untilRefused(t *testing.T, addr string) {
-	t.Helper()
-	for t.Context().Err() == nil {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			return
-		}
-		if err == nil {
-			err = conn.Close()
-		}
-		if err != nil && !errors.Is(err, syscall.ECONNRESET) { // closed between its two ends' handshake
-			t.Error(err)
-			return
-		}
-	}
-}
 
 // program is sluice in a process of its own.
 type program struct {
 	*exec.Cmd
 	url  string
-	logs *syncBuffer
+	logs *testkit.Buffer
 	out  io.Closer // the reader of its standard output
 }
 
@@ -92,7 +51,7 @@ func startProgramBy(t *testing.T, change func(*exec.Cmd), args ...string) *progr
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel) // kills what is left
-	p := &program{Cmd: exec.CommandContext(ctx, self, append([]string{"serve"}, args...)...), logs: &syncBuffer{}}
+	p := &program{Cmd: exec.CommandContext(ctx, self, append([]string{"serve"}, args...)...), logs: new(testkit.Buffer)}
 	p.Env = append(os.Environ(), "SLUICE_TEST_AS_PROGRAM=1")
 	p.Stderr = p.logs
 	change(p.Cmd)
@@ -121,21 +80,22 @@ func (p *program) signal(t *testing.T, s os.Signal) {
 
 // TestSignals: the first signal drains, the second ends the process at once.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		signal syscall.Signal
 	}{{"SIGTERM", syscall.SIGTERM}, {"SIGINT", syscall.SIGINT}} {
 		t.Run(c.name, func(t *testing.T) {
-			up := newHolding(t)
-			p := startProgram(t, "--upstream", up.url, "--limit", "9/min")
-			got := make(chan answer, 1)
-			go func() { got <- fetch(t, http.DefaultClient, p.url) }()
-			<-up.arrived
+			up := servetest.NewHolding(t)
+			p := startProgram(t, "--upstream", up.URL, "--limit", "9/min")
+			got := make(chan servetest.Answer, 1)
+			go func() { got <- servetest.Fetch(t, http.DefaultClient, p.url) }()
+			<-up.Arrived
 			p.signal(t, c.signal)
-			untilRefused(t, strings.TrimPrefix(p.url, "http://"))
-			close(up.release)
-			if a := <-got; a.status != http.StatusOK || a.body != "done" {
-				t.Errorf("answer %d %q", a.status, a.body)
+			servetest.UntilRefused(t, strings.TrimPrefix(p.url, "http://"))
+			close(up.Release)
+			if a := <-got; a.Status != http.StatusOK || a.Body != "done" {
+				t.Errorf("answer %d %q", a.Status, a.Body)
 			}
 			if err := p.Wait(); err != nil {
 				t.Errorf("ended with %v; logged %s", err, p.logs)
@@ -143,8 +103,8 @@ func TestSignals(t *testing.T) {
 		})
 	}
 	t.Run("twice", func(t *testing.T) {
-		up := newHolding(t)
-		p := startProgram(t, "--upstream", up.url, "--limit", "9/min")
+		up := servetest.NewHolding(t)
+		p := startProgram(t, "--upstream", up.URL, "--limit", "9/min")
 		gone := make(chan error, 1)
 		go func() {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url, nil)
@@ -158,9 +118,9 @@ func TestSignals(t *testing.T) {
 			}
 			gone <- err
 		}()
-		<-up.arrived
+		<-up.Arrived
 		p.signal(t, syscall.SIGTERM)
-		untilRefused(t, strings.TrimPrefix(p.url, "http://"))
+		servetest.UntilRefused(t, strings.TrimPrefix(p.url, "http://"))
 		p.signal(t, syscall.SIGTERM)
 		err := p.Wait()
 		var exit *exec.ExitError
@@ -176,6 +136,7 @@ func TestSignals(t *testing.T) {
 // TestHangUpSignal: SIGHUP has the program read its file, at once; it ends
 // nothing.
 func TestHangUpSignal(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	write := func(limit string) {
 		yaml := "listen: 127.0.0.1:0\nadmin: off\nrules: [{name: api, limits: " + limit + "}]\n"
@@ -185,7 +146,7 @@ func TestHangUpSignal(t *testing.T) {
 	}
 	write("1/day sliding-log")
 	p := startProgramWith(t, "--config", file)
-	ask := func() int { return fetch(t, http.DefaultClient, p.url+"/?userId=u").status }
+	ask := func() int { return servetest.Fetch(t, http.DefaultClient, p.url+"/?userId=u").Status }
 	if a, b := ask(), ask(); a != 200 || b != 429 {
 		t.Fatalf("got %d, %d", a, b)
 	}
@@ -193,11 +154,11 @@ func TestHangUpSignal(t *testing.T) {
 		const reported = "the configuration has been read again"
 		before := strings.Count(p.logs.String(), reported)
 		p.signal(t, syscall.SIGHUP)
-		until(t, "the signal to be heeded", func() bool { return strings.Count(p.logs.String(), reported) > before })
+		testkit.Until(t, "the signal to be heeded", func() bool { return strings.Count(p.logs.String(), reported) > before })
 	}
 	write("2/day sliding-log")
 	p.signal(t, syscall.SIGHUP)
-	until(t, "the change", func() bool { return ask() == 200 })
+	testkit.Until(t, "the change", func() bool { return ask() == 200 })
 	p.signal(t, syscall.SIGTERM)
 	if err := p.Wait(); err != nil {
 		t.Errorf("ended with %v; logged %s", err, p.logs)
@@ -206,6 +167,7 @@ func TestHangUpSignal(t *testing.T) {
 
 // What another program writes into a pipe that is open already is read.
 func TestConfigurationOnStandardInput(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -220,52 +182,10 @@ func TestConfigurationOnStandardInput(t *testing.T) {
 	}
 }
 
-// TestFaultsAtTheStart: what cannot run is refused, with what to write.
-func TestFaultsAtTheStart(t *testing.T) {
-	dir := t.TempDir()
-	short := filepath.Join(dir, "short")
-	if err := os.WriteFile(short, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rule := "rules: [{name: a, by: ip, limits: 1/min}]\nadmin: off\nlisten: 127.0.0.1:0\n"
-	for _, c := range []struct{ name, yaml, want string }{
-		{"a fault", "rules: [{name: a, by: ip}]\n", "sluice.yaml:1:"},
-		{"a certificate that is not there", strings.Replace(rule, "127.0.0.1:0", "{address: 127.0.0.1:0, tls: {cert: /none/c, key: /none/k}}", 1), "/none/c"},
-		{"a secret that can be guessed", rule + fmt.Sprintf("tokens: {hmac_file: %q}\n", short), "can be guessed"},
-		{"a token that can be guessed", strings.Replace(rule, "admin: off", fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}", short), 1), "can be guessed"},
-		{"an address that is taken", strings.Replace(rule, "127.0.0.1:0", "192.0.2.1:80", 1), "listen: listen tcp 192.0.2.1:80"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "sluice.yaml")
-			if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if _, stderr := command(t, cli.Failed, "serve", "--config", file); !strings.Contains(stderr, c.want) {
-				t.Errorf("got %q, want %q", stderr, c.want)
-			}
-		})
-	}
-	_, stderr := command(t, cli.Usage, "serve", "--config", "x.yaml", "--limit", "1/s")
-	if !strings.Contains(stderr, "--limit: does not go with --config") {
-		t.Errorf("got %q", stderr)
-	}
-}
-
-// pipe puts a pipe, whose opening waits for somebody to write, in the place of a
-// file.
-func pipe(t *testing.T, name string) {
-	t.Helper()
-	if err := os.RemoveAll(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestFilesInTwoPlaces: where overrides and audit go is in the file, or in a flag,
 // but not in both.
 func TestFilesInTwoPlaces(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
 	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q, audit_file: %q}\nrules: [{name: api, limits: 5/min}]\n", dir+"/o.json", dir+"/a.jsonl")
@@ -281,9 +201,10 @@ func TestFilesInTwoPlaces(t *testing.T) {
 // TestPipeInPlaceOfAFile: a pipe that nobody writes to, in the place of a file that
 // is read, is reported at once.
 func TestPipeInPlaceOfAFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "sluice.yaml")
-	pipe(t, fifo)
+	servetest.Pipe(t, fifo)
 	if err := os.WriteFile(file, []byte("rules: [{name: a, by: ip, limits: 5/min}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

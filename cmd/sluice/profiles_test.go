@@ -14,6 +14,7 @@ import (
 
 // TestProfilesDocument: docs/platforms.md is what is written with --markdown.
 func TestProfilesDocument(t *testing.T) {
+	t.Parallel()
 	got, _ := command(t, cli.OK, "profiles", "--markdown")
 	want, err := os.ReadFile("../../docs/platforms.md")
 	if err != nil {
@@ -27,6 +28,7 @@ func TestProfilesDocument(t *testing.T) {
 // TestProfiles: the list has every profile, and each of them is shown with its
 // limits, its vectors and what differs.
 func TestProfiles(t *testing.T) {
+	t.Parallel()
 	list, _ := command(t, cli.OK, "profiles")
 	lines := strings.Split(strings.TrimSpace(list), "\n")
 	all := profile.All()
@@ -54,6 +56,7 @@ func TestProfiles(t *testing.T) {
 }
 
 func TestProfilesShow(t *testing.T) {
+	t.Parallel()
 	got, _ := command(t, cli.OK, "profiles", "github")
 	const want = `github: GitHub REST API without a login: 60 an hour
   https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
@@ -98,6 +101,7 @@ GitHub: of 2 requests in flight, as of its 100
 }
 
 func TestProfilesRefuses(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		code int
@@ -118,6 +122,7 @@ func TestProfilesRefuses(t *testing.T) {
 
 // TestLikeFlag: --like names a profile in the place of limits.
 func TestLikeFlag(t *testing.T) {
+	t.Parallel()
 	for _, p := range profile.All() {
 		for _, upstream := range []string{"", "http://127.0.0.1:3000"} {
 			args := []string{"--like", p.Name}

@@ -60,6 +60,9 @@ func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 		defer signal.Stop(again)
 		o.Again = again
 	}
+	m := newMemory()
+	defer m.stop()
+	o.Around = m.around
 	return serve.Run(ctx, o)
 }
 

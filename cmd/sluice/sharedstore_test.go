@@ -18,44 +18,14 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// Gateways that name one store share one budget, however its address was given.
-func TestStoreIsShared(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	passed, asked := 0, 0
-	starts(t, nil, []string{"--store", server.URL(), "--limit", "10/min sliding-log"}, func(t *testing.T, r *running) {
-		for range 15 {
-			asked++
-			if a := r.get(t, "/?userId=u"); a.status == http.StatusOK {
-				passed++
-			} else if a.status != http.StatusTooManyRequests {
-				t.Errorf("status %d: %s", a.status, a.body)
-			}
-		}
-		if want := min(asked, 10); passed != want {
-			t.Errorf("%d of %d passed, want %d", passed, asked, want)
-		}
-		m := r.metrics(t)
-		if up := m[`sluice_store_up{store="redis"}`]; up != 1 {
-			t.Errorf("sluice_store_up is %v, want 1", up)
-		}
-		if _, held := m[`sluice_keys{store="memory"}`]; held {
-			t.Error("sluice_keys is reported, though no key is held here")
-		}
-		until(t, "it to have what other nodes have", func() bool {
-			a := ready(t, r)
-			return a.status == http.StatusOK && strings.HasPrefix(a.body, "ready\nstore: up\nconfig: ")
-		})
-		if want := "  store  redis://" + server.Addr + "; while it is unavailable requests are let through\n"; !strings.Contains(r.banner, want) {
-			t.Errorf("the banner %q lacks %q", r.banner, want)
-		}
-	})
-}
 
 // While the store is unavailable the policy decides, this is reported once, and afterwards
 // all is as before.
 func TestStoreOutage(t *testing.T) {
+	t.Parallel()
 	const asked = 300
 	for _, c := range []struct {
 		policy string
@@ -68,69 +38,68 @@ func TestStoreOutage(t *testing.T) {
 		{"closed", 0, http.StatusServiceUnavailable, http.StatusServiceUnavailable},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t, redistest.Redis(t))
-			outer := t
-			starts(t, nil, []string{"--store", server.URL(), "--failure", c.policy, "--limit", "5/h sliding-log"}, func(t *testing.T, r *running) {
-				user := "/?userId=" + filepath.Base(t.Name())
-				for range 4 {
-					if a := r.get(t, user); a.status != http.StatusOK {
-						t.Fatalf("status %d: %s", a.status, a.body)
-					}
+			r := startFlags(t, nil, []string{"--store", server.URL(), "--failure", c.policy, "--limit", "5/h sliding-log"})
+			user := "/?userId=" + filepath.Base(t.Name())
+			for range 4 {
+				if a := r.Get(t, user); a.Status != http.StatusOK {
+					t.Fatalf("status %d: %s", a.Status, a.Body)
 				}
-				until(t, "it to have what other nodes have", func() bool { return !strings.Contains(ready(t, r).body, "overrides: ") })
-				server.Kill(t)
-				counts := make(map[int]int)
-				for range asked {
-					counts[r.get(t, user).status]++
-				}
-				if counts[http.StatusOK] != c.passed || counts[http.StatusOK]+counts[c.status] != asked {
-					t.Errorf("statuses %v, want %d passed and the others %d", counts, c.passed, c.status)
-				}
-				until(t, "the store to be marked down", func() bool { return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0 })
-				if a := ready(t, r); a.status != c.ready || !strings.Contains(a.body, "store: down; ") {
-					t.Errorf("readyz: %d %q, want %d", a.status, a.body, c.ready)
-				}
-				if got := r.metrics(t)[fmt.Sprintf("sluice_degraded_total{policy=%q,store=\"redis\"}", c.policy)]; got != asked {
-					t.Errorf("%v decisions are reported to be degraded, want %d", got, asked)
-				}
-				if n := strings.Count(r.logs.String(), "level=WARN"); n > 2 {
-					t.Errorf("%d lines were logged:\n%s", n, r.logs)
-				}
-				server.Run(outer)
-				until(t, "the store to be back", func() bool { return r.metrics(t)[`sluice_store_up{store="redis"}`] == 1 })
-				if a := ready(t, r); a.status != http.StatusOK || !strings.HasPrefix(a.body, "ready\nstore: up\n") {
-					t.Errorf("readyz: %d %q", a.status, a.body)
-				}
-				if n := strings.Count(r.logs.String(), "\n"); n > 4 {
-					t.Errorf("%d lines were logged:\n%s", n, r.logs)
-				}
-				if a := r.get(t, user+"2"); a.status != http.StatusOK {
-					t.Errorf("afterwards: status %d: %s", a.status, a.body)
-				}
-			})
+			}
+			testkit.Until(t, "it to have what other nodes have", func() bool { return !strings.Contains(servetest.Ready(t, r).Body, "overrides: ") })
+			server.Kill(t)
+			counts := make(map[int]int)
+			for range asked {
+				counts[r.Get(t, user).Status]++
+			}
+			if counts[http.StatusOK] != c.passed || counts[http.StatusOK]+counts[c.status] != asked {
+				t.Errorf("statuses %v, want %d passed and the others %d", counts, c.passed, c.status)
+			}
+			testkit.Until(t, "the store to be marked down", func() bool { return r.Metrics(t)[`sluice_store_up{store="redis"}`] == 0 })
+			if a := servetest.Ready(t, r); a.Status != c.ready || !strings.Contains(a.Body, "store: down; ") {
+				t.Errorf("readyz: %d %q, want %d", a.Status, a.Body, c.ready)
+			}
+			if got := r.Metrics(t)[fmt.Sprintf("sluice_degraded_total{policy=%q,store=\"redis\"}", c.policy)]; got != asked {
+				t.Errorf("%v decisions are reported to be degraded, want %d", got, asked)
+			}
+			if n := strings.Count(r.Logs.String(), "level=WARN"); n > 2 {
+				t.Errorf("%d lines were logged:\n%s", n, r.Logs)
+			}
+			server.Run(t)
+			testkit.Until(t, "the store to be back", func() bool { return r.Metrics(t)[`sluice_store_up{store="redis"}`] == 1 })
+			if a := servetest.Ready(t, r); a.Status != http.StatusOK || !strings.HasPrefix(a.Body, "ready\nstore: up\n") {
+				t.Errorf("readyz: %d %q", a.Status, a.Body)
+			}
+			if n := strings.Count(r.Logs.String(), "\n"); n > 4 {
+				t.Errorf("%d lines were logged:\n%s", n, r.Logs)
+			}
+			if a := r.Get(t, user+"2"); a.Status != http.StatusOK {
+				t.Errorf("afterwards: status %d: %s", a.Status, a.Body)
+			}
 		})
 	}
 }
 
 // A node comes up while the store is unavailable, and finds it later.
 func TestStoreAwayAtStart(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	server.Kill(t)
-	starts(t, nil, []string{"--store", server.URL(), "--limit", "2/h sliding-log"}, func(t *testing.T, r *running) {
-		user := "/?userId=" + filepath.Base(t.Name())
-		for range 10 {
-			if a := r.get(t, user); a.status != http.StatusOK {
-				t.Errorf("status %d: %s", a.status, a.body)
-			}
+	r := startFlags(t, nil, []string{"--store", server.URL(), "--limit", "2/h sliding-log"})
+	user := "/?userId=" + filepath.Base(t.Name())
+	for range 10 {
+		if a := r.Get(t, user); a.Status != http.StatusOK {
+			t.Errorf("status %d: %s", a.Status, a.Body)
 		}
-		if a := ready(t, r); !strings.HasPrefix(a.body, "ready\nstore: down; requests are let through; last failure: ") || !strings.Contains(a.body, "connection refused") {
-			t.Errorf("readyz: %q", a.body)
-		}
-		server.Run(t)
-		until(t, "the store to be found", func() bool { return strings.HasPrefix(ready(t, r).body, "ready\nstore: up\n") })
-		until(t, "it to decide", func() bool { return r.get(t, user).status == http.StatusTooManyRequests })
-		server.Kill(t)
-	})
+	}
+	if a := servetest.Ready(t, r); !strings.HasPrefix(a.Body, "ready\nstore: down; requests are let through; last failure: ") || !strings.Contains(a.Body, "connection refused") {
+		t.Errorf("readyz: %q", a.Body)
+	}
+	server.Run(t)
+	testkit.Until(t, "the store to be found", func() bool { return strings.HasPrefix(servetest.Ready(t, r).Body, "ready\nstore: up\n") })
+	testkit.Until(t, "it to decide", func() bool { return r.Get(t, user).Status == http.StatusTooManyRequests })
+	server.Kill(t)
 }
 
 // Over TLS with a user and a password, which nothing reports: no answer, no log
@@ -149,32 +118,31 @@ func TestStoreSecrets(t *testing.T) {
 			t.Setenv(redisurl.UserVariable, c.user)
 			t.Setenv(redisurl.PasswordVariable, c.password)
 			server := redistest.StartTLS(t, redistest.Redis(t))
-			store := "rediss://" + c.before + server.Addr + "?ca_file=" + filepath.Join(server.Dir, "cert.pem") + c.after
+			store := "rediss://" + c.before + server.Addr + redistest.Patient + "&ca_file=" + filepath.Join(server.Dir, "cert.pem") + c.after
 			if strings.Contains(c.before, ":") {
 				t.Setenv("REDIS_URL", store)
 				store = "env:REDIS_URL"
 			}
-			outer := t
-			starts(t, nil, []string{"--store", store, "--limit", "1/h sliding-log", "--failure", "closed"}, func(t *testing.T, r *running) {
-				user := "/?userId=" + filepath.Base(t.Name())
-				for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-					if a := r.get(t, user); a.status != want {
-						t.Errorf("request %d: status %d: %s, want %d", i, a.status, a.body, want)
-					}
+			r := startFlags(t, nil, []string{"--store", store, "--limit", "1/h sliding-log", "--failure", "closed"})
+			user := "/?userId=" + filepath.Base(t.Name())
+			testkit.Until(t, "the store", func() bool { return r.Get(t, "/?userId=first").Status != http.StatusServiceUnavailable })
+			for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+				if a := r.Get(t, user); a.Status != want {
+					t.Errorf("request %d: status %d: %s, want %d", i, a.Status, a.Body, want)
 				}
-				server.Kill(t)
-				until(t, "an outage", func() bool { // which requests find out
-					return r.get(t, user).status == http.StatusServiceUnavailable && ready(t, r).status == http.StatusServiceUnavailable
-				})
-				if want := "store  rediss://" + server.Addr; !strings.Contains(r.banner, want) {
-					t.Errorf("the banner %q lacks %q", r.banner, want)
-				}
-				reported := r.banner + r.logs.String() + ready(t, r).body + r.get(t, user).body + fetch(t, http.DefaultClient, r.admin+"/metrics").body
-				if strings.Contains(reported, redistest.Password) || strings.Contains(reported, url.PathEscape(redistest.Password)) || strings.Contains(reported, redistest.User) {
-					t.Errorf("user or password are reported:\n%s", reported)
-				}
-				server.Run(outer)
+			}
+			server.Kill(t)
+			testkit.Until(t, "an outage", func() bool { // which requests find out
+				return r.Get(t, user).Status == http.StatusServiceUnavailable && servetest.Ready(t, r).Status == http.StatusServiceUnavailable
 			})
+			if want := "store  rediss://" + server.Addr; !strings.Contains(r.Banner, want) {
+				t.Errorf("the banner %q lacks %q", r.Banner, want)
+			}
+			reported := r.Banner + r.Logs.String() + servetest.Ready(t, r).Body + r.Get(t, user).Body + servetest.Fetch(t, http.DefaultClient, r.Admin+"/metrics").Body
+			if strings.Contains(reported, redistest.Password) || strings.Contains(reported, url.PathEscape(redistest.Password)) || strings.Contains(reported, redistest.User) {
+				t.Errorf("user or password are reported:\n%s", reported)
+			}
+			server.Run(t)
 		})
 	}
 }
@@ -193,15 +161,19 @@ func TestStoreRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(redisurl.PasswordVariable, wrong)
-			_, conf, err := parseArgs([]string{"--store", c.url, "--listen", "127.0.0.1:0", "--admin", "off"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var logs, out syncBuffer
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // if it starts all the same
-			defer cancel()
-			err = serve.Run(ctx, serve.Options{Config: conf, Out: &out, Log: slog.New(slog.NewTextHandler(&logs, nil))})
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "store") {
+			var logs, out testkit.Buffer
+			var err error
+			testkit.Until(t, "an end", func() bool { // it starts if the server takes too long to answer
+				_, conf, fault := parseArgs([]string{"--store", c.url, "--listen", "127.0.0.1:0", "--admin", "off"})
+				if fault != nil {
+					t.Fatal(fault)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				err = serve.Run(ctx, serve.Options{Config: conf, Out: &out, Log: slog.New(slog.NewTextHandler(&logs, nil))})
+				return err != nil
+			})
+			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "store") {
 				t.Fatalf("error %v, want one with %q; logged: %s", err, c.want, &logs)
 			}
 			if reported := err.Error() + logs.String() + out.String(); strings.Contains(reported, wrong) {

@@ -8,27 +8,26 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestStatusFindings: an operator reads in words that a single client presses, as soon
 // as it does.
 func TestStatusFindings(t *testing.T) {
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: 2/min sliding-log}]\n", named(t)), stopped)
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: 2/min sliding-log}]\n", servetest.Named(t, "up")), servetest.Stopped)
 	for i := range 9 {
-		s.get(t, "/", "X-User", strconv.Itoa(i))
+		s.Get(t, "/", "X-User", strconv.Itoa(i))
 	}
 	for range 130 {
-		s.get(t, "/", "X-User", "mallory")
+		s.Get(t, "/", "X-User", "mallory")
 	}
 	const want, figures = "\napi: one key makes most denials: 128 or more of 128, of about 10 keys, in the last ", " seconds; 92.1 % of all requests are denied\n"
-	out := ""
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		if out, _ = command(t, cli.OK, "status", "--admin="+s.admin); strings.Contains(out, want) && strings.Contains(out, figures) {
-			return
-		}
-	}
-	t.Errorf("status lacks %q, or %q:\n%s", want, figures, out)
+	testkit.Until(t, "status to say "+want+"..."+figures, func() bool {
+		out, _ := command(t, cli.OK, "status", "--admin="+s.Admin)
+		return strings.Contains(out, want) && strings.Contains(out, figures)
+	})
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -11,38 +11,47 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestHangUpsGoOn: of 40 clients that hang up in a row no more are processed than
+// TestHangUpsGoOn: of clients that hang up in a row no more are processed than
 // a limit on failures allows, and their requests are settled by what comes in
 // the end.
 func TestHangUpsGoOn(t *testing.T) {
+	t.Parallel()
+	const clients = 8
 	for _, h2 := range []bool{false, true} {
 		for _, hold := range []bool{false, true} {
 			for _, status := range []int{http.StatusUnauthorized, http.StatusOK} {
+				if h2 != hold && status == http.StatusOK {
+					continue
+				}
 				t.Run(fmt.Sprintf("HTTP/2 %v, hold %v, status %d", h2, hold, status), func(t *testing.T) {
 					up := newStubborn(t, answering(status))
-					s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: login, by: ip, limits: 5/15min sliding-log, when: {response: [401, 403], hold: %v}}]\n", up.url, hold), stopped)
+					s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: login, by: ip, limits: 5/15min sliding-log, when: {response: [401, 403], hold: %v}}]\n", up.url, hold), servetest.Stopped)
 					client := speaking(t, h2)
 					left := 0
-					for range 40 {
-						if got := s.hangUp(t, client, up.there); got == 0 {
+					for range clients {
+						if got := hangUp(t, s, client, up.there); got == 0 {
 							left++
-							s.abandoned(t, left)
+							abandoned(t, s, left)
 						} else if got != http.StatusTooManyRequests {
 							t.Errorf("status %d, want 429", got)
 						}
 					}
 					if got := up.processed.Load(); got != 5 {
-						t.Errorf("40 clients hung up, %d were processed: want 5", got)
+						t.Errorf("%d clients hung up, %d were processed: want 5", clients, got)
 					}
 					up.release()
-					s.settled(t)
+					settled(t, s)
 					want := map[int]int{http.StatusUnauthorized: http.StatusTooManyRequests, http.StatusOK: http.StatusOK}[status]
-					if got := s.get(t, "/login").status; got != want {
+					if got := s.Get(t, "/login").Status; got != want {
 						t.Errorf("behind hang-ups that were answered %d: status %d, want %d", status, got, want)
 					}
-					if got := s.abandoned(t, 5); got["seen"] != 5 {
+					if got := abandoned(t, s, 5); got["seen"] != 5 {
 						t.Errorf("their outcomes: %v, want 5 seen", got)
 					}
 				})
@@ -55,6 +64,7 @@ func TestHangUpsGoOn(t *testing.T) {
 // once than may be in flight. A slot is freed when the upstream is done with a
 // request, and where that will not be known when it expires.
 func TestHangUpsInFlight(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		more       string
@@ -69,37 +79,37 @@ func TestHangUpsInFlight(t *testing.T) {
 		for _, h2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %v", c.name, h2), func(t *testing.T) {
 				up := newStubborn(t, answering(http.StatusOK))
-				clock := new(handClock)
-				s := start(t, fmt.Sprintf("%supstream: %q\nrules: [{name: a, by: ip, in_flight: {cap: 2, ttl: 1h}}]\n", c.more, up.url), func(o *Options) { o.Now = clock.now })
+				clock := testkit.ClockAt(servetest.FixedClock())
+				s := servetest.Start(t, fmt.Sprintf("%supstream: %q\nrules: [{name: a, by: ip, in_flight: {cap: 2, ttl: 1h}}]\n", c.more, up.url), func(o *serve.Options) { o.Now = clock.Now })
 				client := speaking(t, h2)
 				left := 0
-				for range 40 {
+				for range 5 {
 					var got int
 					if c.unfinished {
-						got = s.withhold(t, client, up.there)
+						got = withhold(t, s, client, up.there)
 					} else {
-						got = s.hangUp(t, client, up.there)
+						got = hangUp(t, s, client, up.there)
 					}
 					if got == 0 {
 						left++
-						s.abandoned(t, left)
+						abandoned(t, s, left)
 					} else if got != http.StatusTooManyRequests {
 						t.Errorf("status %d, want 429", got)
 					}
 				}
 				if processed, most := up.processed.Load(), up.most.Load(); processed != 2 || most != 2 {
-					t.Errorf("40 clients hung up, %d were processed, %d at once: want 2", processed, most)
+					t.Errorf("5 clients hung up, %d were processed, %d at once: want 2", processed, most)
 				}
 				up.release()
-				s.settled(t)
-				if got := fmt.Sprint(s.abandoned(t, 2)); got != c.want {
+				settled(t, s)
+				if got := fmt.Sprint(abandoned(t, s, 2)); got != c.want {
 					t.Errorf("their outcomes: %s, want %s", got, c.want)
 				}
-				if got := s.get(t, "/").status == http.StatusOK; got != (c.freed > 0) {
+				if got := s.Get(t, "/").Status == http.StatusOK; got != (c.freed > 0) {
 					t.Errorf("when the upstream is done: passes %v, want %d slots free", got, c.freed)
 				}
-				clock.advance(time.Hour)
-				if got := s.get(t, "/").status; got != http.StatusOK {
+				clock.Advance(time.Hour)
+				if got := s.Get(t, "/").Status; got != http.StatusOK {
 					t.Errorf("when the slots have expired: status %d, want 200", got)
 				}
 			})
@@ -110,22 +120,23 @@ func TestHangUpsInFlight(t *testing.T) {
 // TestGivenUpInFlight: a slot stays where the gateway did not wait any longer, also
 // for a client that did.
 func TestGivenUpInFlight(t *testing.T) {
+	t.Parallel()
 	up := newStubborn(t, answering(http.StatusOK))
-	clock := new(handClock)
-	s := start(t, fmt.Sprintf("upstream: {url: %q, timeout: 500ms}\nrules: [{name: a, by: ip, in_flight: {cap: 1, ttl: 1h}}]\n", up.url), func(o *Options) { o.Now = clock.now })
+	clock := testkit.ClockAt(servetest.FixedClock())
+	s := servetest.Start(t, fmt.Sprintf("upstream: {url: %q, timeout: 500ms}\nrules: [{name: a, by: ip, in_flight: {cap: 1, ttl: 1h}}]\n", up.url), func(o *serve.Options) { o.Now = clock.Now })
 	for _, want := range []int{http.StatusGatewayTimeout, http.StatusTooManyRequests} {
-		if got := s.get(t, "/").status; got != want {
+		if got := s.Get(t, "/").Status; got != want {
 			t.Errorf("status %d, want %d", got, want)
 		}
 	}
 	<-up.there
-	clock.advance(time.Hour)
-	if got := s.hangUp(t, speaking(t, false), up.there); got != 0 {
+	clock.Advance(time.Hour)
+	if got := hangUp(t, s, speaking(t, false), up.there); got != 0 {
 		t.Fatalf("status %d before the client left", got)
 	}
-	s.abandoned(t, 1)
-	s.settled(t)
-	if got := s.get(t, "/").status; got != http.StatusTooManyRequests {
+	abandoned(t, s, 1)
+	settled(t, s)
+	if got := s.Get(t, "/").Status; got != http.StatusTooManyRequests {
 		t.Errorf("behind one that hung up and was given up: status %d, want 429", got)
 	}
 	if got := up.most.Load(); got != 2 { // the first was never done
@@ -133,31 +144,32 @@ func TestGivenUpInFlight(t *testing.T) {
 	}
 }
 
-// TestResetsOnOneConnection: a thousand streams that are reset leave their
+// TestResetsOnOneConnection: many streams that are reset leave their
 // connection to the others on it, though the upstream works on all of them.
 func TestResetsOnOneConnection(t *testing.T) {
+	t.Parallel()
 	up := newStubborn(t, answering(http.StatusUnauthorized))
-	quick := backend(t, answering(http.StatusOK))
-	s := start(t, fmt.Sprintf(`
+	quick := servetest.Backend(t, answering(http.StatusOK))
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream:
   - {url: %q, path: /login}
   - %s
 rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {response: 401, hold: true}, match: {path: /login}}]
-`, up.url, quick), stopped)
+`, up.url, quick), servetest.Stopped)
 	client := speaking(t, true)
-	const resets = 1000
+	resets := testkit.Steps(1000, 1000)
 	for i := range resets {
-		if got := s.hangUp(t, client, up.there, "X-User", fmt.Sprint(i/5)); got != 0 {
+		if got := hangUp(t, s, client, up.there, "X-User", fmt.Sprint(i/5)); got != 0 {
 			t.Fatalf("reset %d: status %d", i, got)
 		}
 	}
-	if got := s.abandoned(t, resets); got["waiting"] != resets {
+	if got := abandoned(t, s, resets); got["waiting"] != float64(resets) {
 		t.Errorf("their outcomes: %v, want that all are waited for", got)
 	}
-	for range 300 {
+	for range resets / 3 {
 		fresh := false
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { fresh = !c.Reused }})
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/quick", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/quick", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,8 +185,8 @@ rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {res
 		}
 	}
 	up.release()
-	s.settled(t)
-	if got := s.abandoned(t, resets); got["seen"] != resets {
+	settled(t, s)
+	if got := abandoned(t, s, resets); got["seen"] != float64(resets) {
 		t.Errorf("their outcomes: %v, want that all were settled", got)
 	}
 }
@@ -182,55 +194,57 @@ rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {res
 // TestShareOfAKey: one key cannot take all places, nor can clients under a budget
 // that is nobody's own.
 func TestShareOfAKey(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"by: header.X-User, ", "by: [], "} {
 		up := newStubborn(t, answering(http.StatusUnauthorized))
 		by = strings.TrimPrefix(by, "by: [], ")
-		s := start(t, fmt.Sprintf("abandoned: 30\nupstream: %q\nrules: [{name: login, %slimits: 1000/h, when: {response: 401}}]\n", up.url, by), stopped)
+		s := servetest.Start(t, fmt.Sprintf("abandoned: 30\nupstream: %q\nrules: [{name: login, %slimits: 1000/h, when: {response: 401}}]\n", up.url, by), servetest.Stopped)
 		client := speaking(t, true)
 		for range 5 {
-			s.hangUp(t, client, up.there, "X-User", "eve")
+			hangUp(t, s, client, up.there, "X-User", "eve")
 		}
-		got := s.abandoned(t, 5)
+		got := abandoned(t, s, 5)
 		if got["waiting"] != 3 || got["full"] != 2 {
 			t.Errorf("%q: five of one: %v, want 3 and 2", by, got)
 		}
-		s.hangUp(t, client, up.there, "X-User", "ada")
+		hangUp(t, s, client, up.there, "X-User", "ada")
 		want := map[bool]float64{true: 3, false: 4}[by == ""]
-		if got = s.abandoned(t, 6); got["waiting"] != want {
+		if got = abandoned(t, s, 6); got["waiting"] != want {
 			t.Errorf("%q: and one of another: %v, want %v", by, got, want)
 		}
 		up.release()
-		s.settled(t)
+		settled(t, s)
 	}
 }
 
 // TestDrainWaitsForAbandoned: what the upstream works on is settled before the end,
 // within the drain time.
 func TestDrainWaitsForAbandoned(t *testing.T) {
+	t.Parallel()
 	const yaml = "upstream: %q\nrules: [{name: login, by: ip, limits: 5/15min, when: {response: 401}}]\n"
 	t.Run("to its end", func(t *testing.T) {
 		up := newStubborn(t, answering(http.StatusUnauthorized))
-		s := start(t, fmt.Sprintf(yaml, up.url), func(o *Options) { o.Drain = time.Minute })
-		s.hangUp(t, speaking(t, false), up.there)
-		s.abandoned(t, 1)
-		s.stop()
+		s := servetest.Start(t, fmt.Sprintf(yaml, up.url), func(o *serve.Options) { o.Drain = time.Minute })
+		hangUp(t, s, speaking(t, false), up.there)
+		abandoned(t, s, 1)
+		s.Stop()
 		untilNotReady(t, s)
-		if got := s.metrics(t); got["sluice_abandoned"] != 1 {
+		if got := s.Metrics(t); got["sluice_abandoned"] != 1 {
 			t.Errorf("while it drains: %v abandoned, want 1", got["sluice_abandoned"])
 		}
 		up.release()
-		s.end(t)
-		if strings.Contains(s.logs.String(), "cut off") {
-			t.Errorf("logged: %s", s.logs)
+		s.End(t)
+		if strings.Contains(s.Logs.String(), "cut off") {
+			t.Errorf("logged: %s", s.Logs)
 		}
 	})
 	t.Run("in vain", func(t *testing.T) {
 		up := newStubborn(t, answering(http.StatusUnauthorized))
-		s := start(t, fmt.Sprintf(yaml, up.url), func(o *Options) { o.Drain = time.Millisecond })
-		s.hangUp(t, speaking(t, true), up.there)
-		s.abandoned(t, 1)
-		s.end(t)
-		if logs := s.logs.String(); !strings.Contains(logs, "requests without a client are cut off") || strings.Contains(logs, "do not end") {
+		s := servetest.Start(t, fmt.Sprintf(yaml, up.url), func(o *serve.Options) { o.Drain = time.Millisecond })
+		hangUp(t, s, speaking(t, true), up.there)
+		abandoned(t, s, 1)
+		s.End(t)
+		if logs := s.Logs.String(); !strings.Contains(logs, "requests without a client are cut off") || strings.Contains(logs, "do not end") {
 			t.Errorf("logged: %s", logs)
 		}
 	})
@@ -239,28 +253,29 @@ func TestDrainWaitsForAbandoned(t *testing.T) {
 // TestAbandonedBytes: a response that no client takes costs no bytes, and what a
 // header names is charged as it comes.
 func TestAbandonedBytes(t *testing.T) {
+	t.Parallel()
 	up := newStubborn(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Cost", "9")
 		if _, err := w.Write(make([]byte, 900)); err != nil {
 			t.Error(err)
 		}
 	})
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 rules:
   - {name: bytes, by: ip, limits: 1000B/h sliding-log debt 1000B, cost: response-bytes, match: {path: /login}}
   - {name: named, by: ip, limits: 10/h sliding-log debt 10, cost: {response_header: X-Cost, most: 50}, match: {path: /login}}
-`, up.url), stopped)
-	s.hangUp(t, speaking(t, false), up.there)
-	s.abandoned(t, 1)
+`, up.url), servetest.Stopped)
+	hangUp(t, s, speaking(t, false), up.there)
+	abandoned(t, s, 1)
 	up.release()
-	s.settled(t)
+	settled(t, s)
 	var got []string
 	for i := range 3 {
-		a := s.get(t, "/login")
-		got = append(got, fmt.Sprint(a.status))
+		a := s.Get(t, "/login")
+		got = append(got, fmt.Sprint(a.Status))
 		if i == 2 {
-			got = append(got, a.header.Get("RateLimit"))
+			got = append(got, a.Header.Get("RateLimit"))
 		}
 	}
 	// 0 of 1000 bytes and 9 of 10: then 900 and 18.

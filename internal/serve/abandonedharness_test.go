@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // stubborn is an upstream that works on a request until it is asked to answer,
@@ -29,7 +32,7 @@ type stubborn struct {
 func newStubborn(t *testing.T, answer http.HandlerFunc) *stubborn {
 	t.Helper()
 	u := &stubborn{there: make(chan struct{}, 2000), answer: make(chan struct{})}
-	u.url = backend(t, func(w http.ResponseWriter, r *http.Request) {
+	u.url = servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		u.processed.Add(1)
 		for n := u.running.Add(1); ; {
 			if most := u.most.Load(); n <= most || u.most.CompareAndSwap(most, n) {
@@ -66,9 +69,9 @@ func speaking(t *testing.T, h2 bool) *http.Client {
 
 // hangUp sends a request and leaves once the upstream has it. It returns the
 // status of an answer that came before, 0 if there was none.
-func (r *running) hangUp(t *testing.T, client *http.Client, there <-chan struct{}, header ...string) (status int) {
+func hangUp(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan struct{}, header ...string) (status int) {
 	t.Helper()
-	return r.leave(t, client, there, func() bool { return false }, func(req *http.Request) {
+	return leave(t, r, client, there, func() bool { return false }, func(req *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
@@ -77,20 +80,20 @@ func (r *running) hangUp(t *testing.T, client *http.Client, there <-chan struct{
 
 // withhold is hangUp with a body of which the last byte never comes. A server of
 // HTTP/1 waits for that before it sends a denial, so that is looked for elsewhere.
-func (r *running) withhold(t *testing.T, client *http.Client, there <-chan struct{}) (status int) {
+func withhold(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan struct{}) (status int) {
 	t.Helper()
-	denied := func() float64 { return r.metrics(t)[`sluice_requests_total{verdict="denied"}`] }
+	denied := func() float64 { return r.Metrics(t)[`sluice_requests_total{verdict="denied"}`] }
 	before := denied()
-	return r.leave(t, client, there, func() bool { return denied() > before }, func(req *http.Request) {
+	return leave(t, r, client, there, func() bool { return denied() > before }, func(req *http.Request) {
 		req.Body, req.ContentLength = io.NopCloser(&unfinished{left: 9, over: req.Context().Done()}), 10
 	})
 }
 
-func (r *running) leave(t *testing.T, client *http.Client, there <-chan struct{}, denied func() bool, change func(*http.Request)) (status int) {
+func leave(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan struct{}, denied func() bool, change func(*http.Request)) (status int) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/login", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/login", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +131,11 @@ func (r *running) leave(t *testing.T, client *http.Client, there <-chan struct{}
 
 // abandoned waits until the gateway has noticed that so many clients have left,
 // and returns the outcomes of their requests.
-func (r *running) abandoned(t *testing.T, want int) map[string]float64 {
+func abandoned(t *testing.T, r *servetest.Gateway, want int) map[string]float64 {
 	t.Helper()
 	got := make(map[string]float64)
-	until(t, fmt.Sprintf("%d hang-ups to be noticed", want), func() bool {
-		m := r.metrics(t)
+	testkit.Until(t, fmt.Sprintf("%d hang-ups to be noticed", want), func() bool {
+		m := r.Metrics(t)
 		got["waiting"] = m["sluice_abandoned"]
 		all := got["waiting"]
 		for _, end := range []string{"seen", "lost", "unsent", "full"} {
@@ -145,9 +148,9 @@ func (r *running) abandoned(t *testing.T, want int) map[string]float64 {
 }
 
 // settled waits until no request goes on without its client.
-func (r *running) settled(t *testing.T) {
+func settled(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
-	until(t, "abandoned requests to be settled", func() bool { return r.metrics(t)["sluice_abandoned"] == 0 })
+	testkit.Until(t, "abandoned requests to be settled", func() bool { return r.Metrics(t)["sluice_abandoned"] == 0 })
 }
 
 // unfinished is a body of ten bytes of which the last never comes.
@@ -165,9 +168,3 @@ func (b *unfinished) Read(p []byte) (int, error) {
 	b.left -= n
 	return n, nil
 }
-
-// handClock is moved by hand.
-type handClock struct{ after atomic.Int64 }
-
-func (c *handClock) now() time.Time          { return fixedClock().Add(time.Duration(c.after.Load())) }
-func (c *handClock) advance(d time.Duration) { c.after.Add(int64(d)) }

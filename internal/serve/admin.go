@@ -36,6 +36,7 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 			Records: s.records, Node: s.node(),
 			System: s.system, State: s.state, Decisions: s.runtime.lastDecisions,
 			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
+			Every: s.Intervals.Tick,
 		}
 		if s.peers != nil {
 			api.Fleet, api.Self = s.peers.Look, s.self

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 var updateDocs = flag.Bool("update", false, "write the answers in docs/admin-api.md")
@@ -29,13 +31,14 @@ var sample = regexp.MustCompile("(?s)```http\n(.*?)```\n\n```json( excerpt)?\n(.
 // TestAdminAPIPage: the requests of the page are answered as it says: with these
 // fields, of these types.
 func TestAdminAPIPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(adminAPIPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer app.Close()
-	r := start(t, fmt.Sprintf(`
+	r := servetest.Start(t, fmt.Sprintf(`
 upstream: %s
 admin: {address: "127.0.0.1:0", token_file: %s}
 rules:
@@ -44,9 +47,9 @@ rules:
     match: {method: POST, path: /login}
     by: ip
     limits: 5/min
-`, app.URL, tokenFile(t, goodToken)), new(setClock).of)
+`, app.URL, tokenFile(t, goodToken)), servetest.Stopped)
 	for i := range 10 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/login", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/login", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,14 +75,14 @@ rules:
 		if !strings.HasPrefix(path, "/v1/session") {
 			fields = append(fields, "Authorization: Bearer "+goodToken)
 		}
-		got, _ := r.browse(t, nil, method, path, strings.ReplaceAll(body, "TOKEN", goodToken), fields...)
+		got, _ := browse(t, r, nil, method, path, strings.ReplaceAll(body, "TOKEN", goodToken), fields...)
 		var want, have any
 		if err := json.Unmarshal(m[3], &want); err != nil && !*updateDocs {
 			t.Errorf("%s: %v", head, err)
 			return block
 		}
-		if err := json.Unmarshal([]byte(got.body), &have); err != nil || got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", head, got.status, got.body)
+		if err := json.Unmarshal([]byte(got.Body), &have); err != nil || got.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", head, got.Status, got.Body)
 			return block
 		}
 		excerpt := len(m[2]) > 0
@@ -91,7 +94,7 @@ rules:
 		if excerpt {
 			return block
 		}
-		return bytes.Replace(block, append([]byte("json\n"), m[3]...), []byte("json\n"+strings.ReplaceAll(got.body, filepath.Dir(r.file), "/etc/sluice")), 1)
+		return bytes.Replace(block, append([]byte("json\n"), m[3]...), []byte("json\n"+strings.ReplaceAll(got.Body, filepath.Dir(r.File), "/etc/sluice")), 1)
 	})
 	if samples < 8 {
 		t.Errorf("the page has %d samples", samples)

@@ -6,6 +6,7 @@ package serve
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -32,6 +33,8 @@ func TestLeastBodyRate(t *testing.T) {
 		}
 	}
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // one is a listener of one connection.
 type one chan net.Conn

@@ -4,8 +4,6 @@
 package serve
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -13,12 +11,13 @@ import (
 
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestCertificateLines: what is wrong with a certificate is said, and what
 // serves meanwhile; nothing where all is well.
 func TestCertificateLines(t *testing.T) {
-	cert, key, _ := certificateFiles(t)
+	cert, key, _ := testkit.CertificateFiles(t)
 	pair, err := certificate.Load(cert, key, certificate.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -52,24 +51,4 @@ func TestCertificateLines(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-}
-
-// TestReportsItsCertificate: one that could not be activated shows at
-// /readyz, which stays 200, and in the metrics, though no client comes.
-func TestReportsItsCertificate(t *testing.T) {
-	cert, key, _ := certificateFiles(t)
-	s := start(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: a, limits: 1000/min}]\n", cert, key))
-	const current = `sluice_certificate_current{listener="127.0.0.1:0"}`
-	m := s.metrics(t)
-	if end := time.Unix(int64(m[`sluice_certificate_not_after_seconds{listener="127.0.0.1:0"}`]), 0); m[current] != 1 || time.Until(end) > time.Hour {
-		t.Errorf("got current %v, expires %v; want 1, within an hour", m[current], end)
-	}
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the fault to be reported", func() bool { return s.metrics(t)[current] == 0 })
-	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || !strings.Contains(got.body, key+": no such file") {
-		t.Errorf("got %d %q; want 200 and the file that is gone", got.status, got.body)
-	}
-	s.expectLog(t, "cannot be used")
 }

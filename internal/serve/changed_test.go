@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -28,8 +29,8 @@ var algorithms = []string{
 // reloading the file, three times, passes what it passes at once.
 func TestChangedLimitGivesNothingAnew(t *testing.T) {
 	t.Parallel()
-	quota := testkit.FewerRace(1000)
-	up := named(t, "up")
+	quota := testkit.Steps(1000, 1000)
+	up := servetest.Named(t, "up")
 	for _, algorithm := range algorithms {
 		t.Run("a day "+algorithm, func(t *testing.T) {
 			t.Parallel()
@@ -40,14 +41,12 @@ func TestChangedLimitGivesNothingAnew(t *testing.T) {
 				}
 				return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: \"api: %d/day %s\"}]\n", up, quota, words)
 			}
-			s := start(t, file(quota), stopped)
-			passed := spendAs(t, s.url, "u", quota+50)
+			s := servetest.Start(t, file(quota), servetest.Stopped)
+			passed := spendAs(t, s.URL, "u", quota+50)
 			for range 3 {
 				for _, q := range []int{10, quota} {
-					before := s.hash(t)
-					s.change(t, file(q), "active since")
-					until(t, "the next version", func() bool { return s.hash(t) != before })
-					passed += spendAs(t, s.url, "u", 40)
+					s.ChangeTo(t, file(q))
+					passed += spendAs(t, s.URL, "u", 40)
 				}
 			}
 			if passed != quota {
@@ -66,9 +65,9 @@ func spendAs(t *testing.T, url, user string, n int) int {
 	for worker := range 4 {
 		wg.Go(func() {
 			for i := worker; i < n; i += 4 {
-				a := fetch(t, http.DefaultClient, url+"/x", "X-User", user)
+				a := servetest.Fetch(t, http.DefaultClient, url+"/x", "X-User", user)
 				mu.Lock()
-				if a.status == http.StatusOK {
+				if a.Status == http.StatusOK {
 					passed++
 				}
 				mu.Unlock()
@@ -85,17 +84,17 @@ func spendAs(t *testing.T, url, user string, n int) int {
 func TestNodesOfTwoVersions(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	up := named(t, "up")
-	node := func(quota int) *running {
-		return start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: \"api: %d/s burst 1\"}]\n",
+	up := servetest.Named(t, "up")
+	node := func(quota int) *servetest.Gateway {
+		return servetest.Start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: \"api: %d/s burst 1\"}]\n",
 			up, server.URL(), quota))
 	}
-	nodes := []*running{node(10), node(12)}
+	nodes := []*servetest.Gateway{node(10), node(12)}
 	const lower, higher = time.Second / 10, time.Second / 12
 	var sent, there time.Time // of the last that has passed, which was decided in between
 	for i, passed, denied := 0, 0, 0; passed < 20 || denied < 20; i++ {
 		asked := time.Now()
-		status := fetch(t, http.DefaultClient, nodes[i%2].url+"/x", "X-User", "u").status
+		status := servetest.Fetch(t, http.DefaultClient, nodes[i%2].URL+"/x", "X-User", "u").Status
 		reported := time.Now()
 		switch status {
 		case http.StatusOK:
@@ -119,25 +118,25 @@ func TestNodesOfTwoVersions(t *testing.T) {
 // locked out, and wears out no limit without a key.
 func TestFloodFreesNoLockedKey(t *testing.T) {
 	t.Parallel()
-	const maxKeys = 2_000
-	flood := testkit.FewerRace(10 * maxKeys)
-	s := start(t, fmt.Sprintf(`
+	const maxKeys = 1_000
+	flood := testkit.Steps(10*maxKeys, 10*maxKeys)
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 store: {memory: {max_keys: %d}}
 rules:
   - {name: log-in, by: header.X-User, limits: 5/15min sliding-log}
   - {name: all, match: {header: {X-All: "1"}}, limits: 20/day}
-`, named(t, "up"), maxKeys), stopped)
+`, servetest.Named(t, "up"), maxKeys), servetest.Stopped)
 	locked := func(i int) string { return fmt.Sprint("locked ", i) }
 	for i := range 10 {
-		if n := spendAs(t, s.url, locked(i), 8); n != 5 {
+		if n := spendAs(t, s.URL, locked(i), 8); n != 5 {
 			t.Fatalf("%d of 8 passed, want 5", n)
 		}
 	}
 	everybody := 0 // each request is another user's
-	all := func() answer {
+	all := func() servetest.Answer {
 		everybody++
-		return fetch(t, http.DefaultClient, s.url+"/x", "X-User", fmt.Sprint("user ", everybody), "X-All", "1")
+		return servetest.Fetch(t, http.DefaultClient, s.URL+"/x", "X-User", fmt.Sprint("user ", everybody), "X-All", "1")
 	}
 	if n := spendAll(all, 5); n != 5 {
 		t.Fatalf("%d of 5 passed, want all", n)
@@ -146,25 +145,25 @@ rules:
 	for worker := range 4 {
 		wg.Go(func() {
 			for i := worker; i < flood; i += 4 {
-				fetch(t, http.DefaultClient, s.url+"/x", "X-User", fmt.Sprint("new ", i))
+				servetest.Fetch(t, http.DefaultClient, s.URL+"/x", "X-User", fmt.Sprint("new ", i))
 			}
 		})
 	}
 	wg.Wait()
 	for i := range 10 {
-		if n := spendAs(t, s.url, locked(i), 4); n != 0 {
+		if n := spendAs(t, s.URL, locked(i), 4); n != 0 {
 			t.Errorf("%s is free again: %d pass", locked(i), n)
 		}
 	}
 	if n := spendAll(all, 30); n != 15 {
 		t.Errorf("under a limit without a key, of which 15 were left, %d passed", n)
 	}
-	s.expectLog(t, "max_keys")
+	s.ExpectLog(t, "max_keys")
 }
 
-func spendAll(ask func() answer, n int) (passed int) {
+func spendAll(ask func() servetest.Answer, n int) (passed int) {
 	for range n {
-		if ask().status == http.StatusOK {
+		if ask().Status == http.StatusOK {
 			passed++
 		}
 	}
@@ -181,7 +180,7 @@ func TestChangedLimitThroughRemote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, store)
+	servetest.CloseAtEnd(t, store)
 	for _, scope := range []string{"plain", "leased"} {
 		for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter conservative", " sliding-histogram"} {
 			var all []*sluice.Limiter

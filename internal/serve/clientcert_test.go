@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"crypto/ecdsa"
@@ -21,6 +21,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // clientAuthority issues certificates for clients.
@@ -78,15 +81,16 @@ func (a *clientAuthority) client(t *testing.T, uri string, trust *x509.CertPool)
 // has none is refused where one is optional and not let in where it is required,
 // and one without a known authority is accepted nowhere.
 func TestClientCertificates(t *testing.T) {
-	cert, key, trust := certificateFiles(t)
+	t.Parallel()
+	cert, key, trust := testkit.CertificateFiles(t)
 	ours, others := newClientAuthority(t), newClientAuthority(t)
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 listen:
   - {address: "127.0.0.1:0", tls: {cert: %[1]q, key: %[2]q, client_ca: %[3]q}}
   - {address: "127.0.0.2:0", tls: {cert: %[1]q, key: %[2]q, client_ca: %[3]q, client_cert: optional}}
   - 127.0.0.3:0
 rules: [{name: services, by: cert.uri, limits: 2/h}]
-`, cert, key, ours.file), stopped)
+`, cert, key, ours.file), servetest.Stopped)
 	ada, again, eve := ours.client(t, "spiffe://example/ada", trust), ours.client(t, "spiffe://example/ada", trust), ours.client(t, "spiffe://example/eve", trust)
 	for i, c := range []struct {
 		client *http.Client
@@ -101,13 +105,13 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 		{&http.Client{Transport: clientTransport(trust)}, 1, 400},
 		{ada, 2, 400}, // no TLS, and so no certificate
 	} {
-		if got := fetch(t, c.client, s.urls[c.at]+"/?userId=u1"); got.status != c.want {
-			t.Errorf("%d: got %d %s, want %d", i, got.status, got.body, c.want)
+		if got := servetest.Fetch(t, c.client, s.URLs[c.at]+"/?userId=u1"); got.Status != c.want {
+			t.Errorf("%d: got %d %s, want %d", i, got.Status, got.Body, c.want)
 		}
 	}
 	for name, client := range map[string]*http.Client{"none": {Transport: clientTransport(trust)}, "of others": others.client(t, "spiffe://example/ada", trust)} {
 		for at, refused := range map[int]bool{0: true, 1: name == "of others"} {
-			resp, err := client.Get(s.urls[at] + "/?userId=u1")
+			resp, err := client.Get(s.URLs[at] + "/?userId=u1")
 			if (err != nil) != refused {
 				t.Errorf("%s at %d: got %v", name, at, err)
 			}
@@ -116,25 +120,26 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 			}
 		}
 	}
-	s.expectLog(t, "TLS handshake")
+	s.ExpectLog(t, "TLS handshake")
 }
 
 // TestClientCertificatesTCP: a listener of TCP passes on what verified clients send.
 func TestClientCertificatesTCP(t *testing.T) {
-	cert, key, trust := certificateFiles(t)
+	t.Parallel()
+	cert, key, trust := testkit.CertificateFiles(t)
 	ours := newClientAuthority(t)
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 listen: [{address: "tcp://127.0.0.1:0", upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
 rules: [{name: all, by: ip, limits: 9/h}]
-`, strings.TrimPrefix(named(t, "up"), "http://"), cert, key, ours.file))
-	at := "https" + strings.TrimPrefix(s.url, "tcp")
+`, strings.TrimPrefix(servetest.Named(t, "up"), "http://"), cert, key, ours.file))
+	at := "https" + strings.TrimPrefix(s.URL, "tcp")
 	ada := ours.client(t, "spiffe://example/ada", trust)
 	none := &http.Client{Transport: clientTransport(trust)}
 	for _, client := range []*http.Client{ada, none} { // the upstream speaks HTTP/1
 		client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
 	}
-	if got := fetch(t, ada, at+"/x"); got.body != "up /x 0" {
-		t.Errorf("got %d %q", got.status, got.body)
+	if got := servetest.Fetch(t, ada, at+"/x"); got.Body != "up /x 0" {
+		t.Errorf("got %d %q", got.Status, got.Body)
 	}
 	resp, err := none.Get(at)
 	if err == nil {
@@ -146,7 +151,8 @@ rules: [{name: all, by: ip, limits: 9/h}]
 // TestClientCAFile: a start fails with a file that is no good, and lint says where
 // it is named.
 func TestClientCAFile(t *testing.T) {
-	cert, key, _ := certificateFiles(t)
+	t.Parallel()
+	cert, key, _ := testkit.CertificateFiles(t)
 	c, err := config.Parse("sluice.yaml", fmt.Appendf(nil, `
 listen: {address: "127.0.0.1:0", tls: {cert: %q, key: %q, client_ca: %q}}
 rules: [{name: services, by: cert.uri, limits: 2/h}]
@@ -154,7 +160,7 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckFiles(c); err == nil || !strings.HasPrefix(err.Error(), "sluice.yaml:2:") || !strings.Contains(err.Error(), "block 1 is a PRIVATE KEY") || strings.Contains(err.Error(), "\n") {
+	if err := serve.CheckFiles(c); err == nil || !strings.HasPrefix(err.Error(), "sluice.yaml:2:") || !strings.Contains(err.Error(), "block 1 is a PRIVATE KEY") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -15,31 +15,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// holding is an upstream that answers on a signal.
-type holding struct {
-	url     string
-	arrived chan struct{} // one for each request
-	release chan struct{} // closed to answer all
-}
-
-func newHolding(t *testing.T) *holding {
-	t.Helper()
-	h := &holding{arrived: make(chan struct{}), release: make(chan struct{})}
-	h.url = backend(t, func(w http.ResponseWriter, r *http.Request) {
-		h.arrived <- struct{}{}
-		select {
-		case <-h.release:
-		case <-r.Context().Done():
-			return
-		}
-		if _, err := io.WriteString(w, "done"); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
-}
 
 // inFront returns a configuration of one limit for each user.
 func inFront(upstream, limit string) string {
@@ -47,93 +27,73 @@ func inFront(upstream, limit string) string {
 }
 
 // untilNotReady asks /readyz until it says so.
-func untilNotReady(t *testing.T, r *running) {
+func untilNotReady(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
-	for t.Context().Err() == nil {
-		if a := fetch(t, http.DefaultClient, r.admin+"/readyz"); a.status == http.StatusServiceUnavailable {
-			return
-		}
-	}
-}
-
-// untilRefused dials until nobody listens any more.
-func untilRefused(t *testing.T, addr string) {
-	t.Helper()
-	for t.Context().Err() == nil {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			return
-		}
-		if err == nil {
-			err = conn.Close()
-		}
-		if err != nil && !errors.Is(err, syscall.ECONNRESET) { // closed between its two ends' handshake
-			t.Error(err)
-			return
-		}
-	}
+	testkit.Until(t, "the gateway not to be ready", func() bool { return servetest.Ready(t, r).Status == http.StatusServiceUnavailable })
 }
 
 // TestDrainLosesNothing: a request that started before the signal is answered, nothing
 // new is let in, and a client that asks for readiness learns of it meanwhile.
 func TestDrainLosesNothing(t *testing.T) {
-	up := newHolding(t)
-	r := start(t, inFront(up.url, "1000/min"))
+	t.Parallel()
+	up := servetest.NewHolding(t)
+	r := servetest.Start(t, inFront(up.URL, "1000/min"))
 	const n = 20
 	var clients sync.WaitGroup
-	answers := make(chan answer, n)
+	answers := make(chan servetest.Answer, n)
 	for range n {
-		clients.Go(func() { answers <- r.get(t, "/") })
+		clients.Go(func() { answers <- r.Get(t, "/") })
 	}
 	for range n {
-		<-up.arrived
+		<-up.Arrived
 	}
-	if a := fetch(t, http.DefaultClient, r.admin+"/readyz"); a.status != http.StatusOK {
-		t.Errorf("readyz before: %d", a.status)
+	if a := servetest.Ready(t, r); a.Status != http.StatusOK {
+		t.Errorf("readyz before: %d", a.Status)
 	}
-	r.stop()
+	r.Stop()
 	untilNotReady(t, r)
-	untilRefused(t, strings.TrimPrefix(r.url, "http://"))
+	servetest.UntilRefused(t, strings.TrimPrefix(r.URL, "http://"))
 	select {
-	case err := <-r.ended:
+	case err := <-r.Ended:
 		t.Fatalf("it has ended with requests unanswered: %v", err)
 	default:
 	}
-	if a := fetch(t, http.DefaultClient, r.admin+"/healthz"); a.status != http.StatusOK {
-		t.Errorf("healthz while draining: %d", a.status)
+	if a := servetest.Fetch(t, http.DefaultClient, r.Admin+"/healthz"); a.Status != http.StatusOK {
+		t.Errorf("healthz while draining: %d", a.Status)
 	}
-	close(up.release)
+	close(up.Release)
 	clients.Wait()
 	for range n {
-		if a := <-answers; a.status != http.StatusOK || a.body != "done" {
-			t.Errorf("answer %d %q", a.status, a.body)
+		if a := <-answers; a.Status != http.StatusOK || a.Body != "done" {
+			t.Errorf("answer %d %q", a.Status, a.Body)
 		}
 	}
-	r.end(t)
+	r.End(t)
 }
 
 // TestDrainEnds: a request that does not end within the drain time does not
 // keep the gateway from stopping; its client sees why.
 func TestDrainEnds(t *testing.T) {
-	up := newHolding(t)
-	r := start(t, inFront(up.url, "1000/min"), func(o *Options) { o.Drain = time.Millisecond })
-	got := make(chan answer, 1)
-	go func() { got <- r.get(t, "/") }()
-	<-up.arrived
-	r.end(t)
-	if a := <-got; a.status != http.StatusServiceUnavailable || a.header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("answer %d %s", a.status, a.body)
+	t.Parallel()
+	up := servetest.NewHolding(t)
+	r := servetest.Start(t, inFront(up.URL, "1000/min"), func(o *serve.Options) { o.Drain = time.Millisecond })
+	got := make(chan servetest.Answer, 1)
+	go func() { got <- r.Get(t, "/") }()
+	<-up.Arrived
+	r.End(t)
+	if a := <-got; a.Status != http.StatusServiceUnavailable || a.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("answer %d %s", a.Status, a.Body)
 	}
-	if !strings.Contains(r.logs.String(), "requests are cut off") {
-		t.Errorf("logged %s", r.logs)
+	if !strings.Contains(r.Logs.String(), "requests are cut off") {
+		t.Errorf("logged %s", r.Logs)
 	}
 }
 
 // upgraded returns a connection through the gateway that has switched protocol
 // and echoes.
-func upgraded(t *testing.T, r *running) (net.Conn, *bufio.Reader) {
+func upgraded(t *testing.T, r *servetest.Gateway) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +121,7 @@ func echo(t *testing.T) http.HandlerFunc {
 			t.Error(err)
 			return
 		}
-		closeAtEnd(t, conn)
+		servetest.CloseAtEnd(t, conn)
 		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 			t.Error(err)
 			return
@@ -174,9 +134,10 @@ func echo(t *testing.T) http.HandlerFunc {
 // TestSwitchedConnections: a websocket passes limits and metrics, and is closed
 // at the stop, as it has no end to wait for.
 func TestSwitchedConnections(t *testing.T) {
-	r := start(t, inFront(backend(t, echo(t)), "1/min"))
+	t.Parallel()
+	r := servetest.Start(t, inFront(servetest.Backend(t, echo(t)), "1/min"))
 	conn, br := upgraded(t, r)
-	closeAtEnd(t, conn)
+	servetest.CloseAtEnd(t, conn)
 	for _, word := range []string{"one\n", "two\n"} {
 		if _, err := io.WriteString(conn, word); err != nil {
 			t.Fatal(err)
@@ -185,14 +146,14 @@ func TestSwitchedConnections(t *testing.T) {
 			t.Errorf("read %q, %v; want %q", got, err, word)
 		}
 	}
-	if a := r.get(t, "/?userId=u1"); a.status != http.StatusTooManyRequests {
-		t.Errorf("a second: %d", a.status)
+	if a := r.Get(t, "/?userId=u1"); a.Status != http.StatusTooManyRequests {
+		t.Errorf("a second: %d", a.Status)
 	}
-	r.end(t)
+	r.End(t)
 	if rest, err := io.ReadAll(br); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("after the stop: %q, %v", rest, err)
 	}
-	if strings.Contains(r.logs.String(), "level=WARN") {
-		t.Errorf("logged %s", r.logs)
+	if strings.Contains(r.Logs.String(), "level=WARN") {
+		t.Errorf("logged %s", r.Logs)
 	}
 }

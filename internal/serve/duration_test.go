@@ -1,27 +1,30 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestDuration: a request costs the time that it runs, also where its client has
 // left it.
 func TestDuration(t *testing.T) {
+	t.Parallel()
 	for _, hangsUp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs up %v", hangsUp), func(t *testing.T) {
 			up := newStubborn(t, answering(http.StatusOK))
-			s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: time, by: ip, limits: 50/h fixed-window, cost: milliseconds}]\n", up.url), stopped)
+			s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: time, by: ip, limits: 50/h fixed-window, cost: milliseconds}]\n", up.url), servetest.Stopped)
 			if hangsUp {
-				if got := s.hangUp(t, speaking(t, false), up.there); got != 0 {
+				if got := hangUp(t, s, speaking(t, false), up.there); got != 0 {
 					t.Fatalf("status %d, want none", got)
 				}
-				s.abandoned(t, 1)
+				abandoned(t, s, 1)
 				time.AfterFunc(60*time.Millisecond, up.release)
 			} else {
 				go func() {
@@ -31,14 +34,14 @@ func TestDuration(t *testing.T) {
 					case <-t.Context().Done():
 					}
 				}()
-				if got := s.get(t, "/").status; got != http.StatusOK {
+				if got := s.Get(t, "/").Status; got != http.StatusOK {
 					t.Fatalf("status %d, want 200", got)
 				}
 			}
-			s.settled(t)
+			settled(t, s)
 			status := 0
 			for range 20 { // an answer may be there before it is settled; 20 cost 20
-				if status = s.get(t, "/").status; status == http.StatusTooManyRequests {
+				if status = s.Get(t, "/").Status; status == http.StatusTooManyRequests {
 					return
 				}
 			}

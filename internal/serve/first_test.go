@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 // TestFirstOfSeveral: a user who is known has a budget of its own, whatever it is
 // called, others that of their address, and a bad token neither.
 func TestFirstOfSeveral(t *testing.T) {
+	t.Parallel()
 	s := startWithTokens(t, "", "  - {name: user, by: {first: [claim.sub, ip]}, limits: 2/day fixed-window}\n")
 	as := func(sub string) []string {
 		return []string{"Authorization", "Bearer " + tokenOf(tokenSecret, `{"sub":"`+sub+`"}`)}
@@ -35,8 +37,8 @@ func TestFirstOfSeveral(t *testing.T) {
 		{"nobody again", nil, []int{429}},
 	} {
 		for i, want := range c.want {
-			if got := s.get(t, "/", c.header...); got.status != want {
-				t.Errorf("%s, request %d: got %d, want %d: %s", c.name, i+1, got.status, want, got.body)
+			if got := s.Get(t, "/", c.header...); got.Status != want {
+				t.Errorf("%s, request %d: got %d, want %d: %s", c.name, i+1, got.Status, want, got.Body)
 			}
 		}
 	}
@@ -44,8 +46,8 @@ func TestFirstOfSeveral(t *testing.T) {
 	show := func(query, part, value string) {
 		t.Helper()
 		var states admin.KeyStates
-		if got := fetch(t, http.DefaultClient, s.admin+"/v1/key?"+query); json.Unmarshal([]byte(got.body), &states) != nil || len(states.Keys) != 1 {
-			t.Fatalf("%s: got %d %s", query, got.status, got.body)
+		if got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?"+query); json.Unmarshal([]byte(got.Body), &states) != nil || len(states.Keys) != 1 {
+			t.Fatalf("%s: got %d %s", query, got.Status, got.Body)
 		}
 		if k := states.Keys[0]; k.Parts[part] != value || k.Limits[0].Remaining != 0 {
 			t.Errorf("%s: got %+v, want %s=%s with nothing left", query, k, part, value)
@@ -54,26 +56,26 @@ func TestFirstOfSeveral(t *testing.T) {
 	show("claim.sub=ada", "claim.sub", "ada")
 	show("ip=127.0.0.1", "ip", "127.0.0.1")
 
-	s.override(t, "user", "claim.sub", "ada", "5/day")
-	s.override(t, "user", "ip", "127.0.0.1", "3/day")
+	s.Override(t, "user", "claim.sub", "ada", "5/day")
+	s.Override(t, "user", "ip", "127.0.0.1", "3/day")
 	for _, c := range []struct {
 		header []string
 		want   []int
 	}{{as("ada"), []int{200, 200, 200, 429}}, {nil, []int{200, 429}}, {as("127.0.0.1"), []int{429}}} {
 		for i, want := range c.want {
-			if got := s.get(t, "/", c.header...); got.status != want {
-				t.Errorf("with overrides, %v, request %d: got %d, want %d", c.header, i+1, got.status, want)
+			if got := s.Get(t, "/", c.header...); got.Status != want {
+				t.Errorf("with overrides, %v, request %d: got %d, want %d", c.header, i+1, got.Status, want)
 			}
 		}
 	}
-	if top := fetch(t, http.DefaultClient, s.admin+"/v1/top").body; !strings.Contains(top, `"claim.sub": "ada"`) || !strings.Contains(top, `"ip": "127.0.0.1"`) {
+	if top := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/top").Body; !strings.Contains(top, `"claim.sub": "ada"`) || !strings.Contains(top, `"ip": "127.0.0.1"`) {
 		t.Errorf("the keys denied most are %s", top)
 	}
 	// What a client has of its own is under the key that its request has.
-	if got := s.get(t, "/.well-known/ratelimit", as("ada")...).body; !strings.Contains(got, `"quota":5`) {
+	if got := s.Get(t, "/.well-known/ratelimit", as("ada")...).Body; !strings.Contains(got, `"quota":5`) {
 		t.Errorf("ada's own limits are %s", got)
 	}
-	if got := s.get(t, "/.well-known/ratelimit").body; !strings.Contains(got, `"quota":3`) {
+	if got := s.Get(t, "/.well-known/ratelimit").Body; !strings.Contains(got, `"quota":3`) {
 		t.Errorf("an address' own limits are %s", got)
 	}
 }

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,20 +18,23 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const fleetRules = "rules: [{name: api, by: header.X-User, limits: 3/h sliding-log}]\n"
 
 // node starts a node on a store; the sample app stands for the service.
-func node(t *testing.T, url string, more ...func(*Options)) *running {
+func node(t *testing.T, url string, more ...func(*serve.Options)) *servetest.Gateway {
 	t.Helper()
-	return start(t, fmt.Sprintf("store: {redis: {url: %q}}\n", url)+fleetRules, more...)
+	return servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q}}\n", url)+fleetRules, more...)
 }
 
-func nodes(t *testing.T, url string, n int) []*running {
+func nodes(t *testing.T, url string, n int) []*servetest.Gateway {
 	t.Helper()
-	all := make([]*running, n)
+	all := make([]*servetest.Gateway, n)
 	for i := range all {
 		all[i] = node(t, url)
 	}
@@ -38,12 +42,12 @@ func nodes(t *testing.T, url string, n int) []*running {
 }
 
 // tell asks a node for a change of user ada's override, and returns its answer.
-func (r *running) tell(t *testing.T, method, more string) (answer, admin.OverrideDone) {
+func tell(t *testing.T, r *servetest.Gateway, method, more string) (servetest.Answer, admin.OverrideDone) {
 	t.Helper()
-	a := r.ask(t, method, "/v1/override", `{"rule": "api", "parts": {"header.X-User": "ada"}, "reason": "ticket", "author": "ops"`+more+"}")
+	a := r.Ask(t, method, "/v1/override", `{"rule": "api", "parts": {"header.X-User": "ada"}, "reason": "ticket", "author": "ops"`+more+"}")
 	var done admin.OverrideDone
-	if a.status == http.StatusOK {
-		if err := json.Unmarshal([]byte(a.body), &done); err != nil {
+	if a.Status == http.StatusOK {
+		if err := json.Unmarshal([]byte(a.Body), &done); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,40 +55,40 @@ func (r *running) tell(t *testing.T, method, more string) (answer, admin.Overrid
 }
 
 // mustTell tells a node as soon as it is connected.
-func (r *running) mustTell(t *testing.T, method, more string) (done admin.OverrideDone) {
+func mustTell(t *testing.T, r *servetest.Gateway, method, more string) (done admin.OverrideDone) {
 	t.Helper()
-	var a answer
-	until(t, "a connection", func() bool {
-		a, done = r.tell(t, method, more)
-		return a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "there is no connection yet")
+	var a servetest.Answer
+	testkit.Until(t, "a connection", func() bool {
+		a, done = tell(t, r, method, more)
+		return a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "there is no connection yet")
 	})
-	if a.status != http.StatusOK {
-		t.Fatalf("%s: %d %s", method, a.status, a.body)
+	if a.Status != http.StatusOK {
+		t.Fatalf("%s: %d %s", method, a.Status, a.Body)
 	}
 	return done
 }
 
 // full returns how many units ada's key has when it is unused, by the node's rules; 0
 // while the store does not answer.
-func (r *running) full(t *testing.T) int64 {
+func full(t *testing.T, r *servetest.Gateway) int64 {
 	t.Helper()
-	a := r.ask(t, http.MethodGet, "/v1/key?rule=api&header.X-User=ada", "")
+	a := r.Ask(t, http.MethodGet, "/v1/key?rule=api&header.X-User=ada", "")
 	var states admin.KeyStates
-	if err := json.Unmarshal([]byte(a.body), &states); err != nil {
+	if err := json.Unmarshal([]byte(a.Body), &states); err != nil {
 		t.Fatal(err)
 	}
-	if a.status != http.StatusOK {
+	if a.Status != http.StatusOK {
 		return 0
 	}
 	return states.Keys[0].Limits[0].Full
 }
 
 // allFull waits until ada has n units on all nodes, and logs how long that took.
-func allFull(t *testing.T, n int64, all ...*running) {
+func allFull(t *testing.T, n int64, all ...*servetest.Gateway) {
 	t.Helper()
 	begin := time.Now()
 	for i, r := range all {
-		until(t, fmt.Sprintf("%d units on node %d", n, i+1), func() bool { return r.full(t) == n })
+		testkit.Until(t, fmt.Sprintf("%d units on node %d", n, i+1), func() bool { return full(t, r) == n })
 	}
 	t.Logf("%d units on all nodes after %v", n, time.Since(begin))
 }
@@ -93,42 +97,47 @@ func allFull(t *testing.T, n int64, all ...*running) {
 // operator who has not seen another's change is told of it; and any node lists who
 // changed what.
 func TestFleetOverride(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	redis := redistest.Start(t, redistest.Redis(t))
 	url := redis.URL()
 	all := nodes(t, url, 3)
-	first := all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	first := mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)
 	if first.ThisNodeOnly || first.Version == "" || first.Replaced != nil || first.Key.Limits[0].Full != 100 {
 		t.Errorf("answer %+v", first)
 	}
 	allFull(t, 100, all...)
-	second := all[1].mustTell(t, http.MethodPut, `, "limits": ["200/h"], "version": "`+first.Version+`"`)
+	second := mustTell(t, all[1], http.MethodPut, `, "limits": ["200/h"], "version": "`+first.Version+`"`)
 	if second.Replaced == nil || second.Replaced.Limits[0] != "100/hour sliding-log" {
 		t.Errorf("it replaced %+v", second.Replaced)
 	}
-	a, _ := all[2].tell(t, http.MethodPut, `, "limits": ["300/h"], "version": "`+first.Version+`"`)
-	if a.status != http.StatusConflict || !strings.Contains(a.body, "as ops gave this key [200/hour sliding-log] at ") || !strings.Contains(a.body, `"version": "`+second.Version) {
-		t.Errorf("a change by who has not seen another: %d %s", a.status, a.body)
+	a, _ := tell(t, all[2], http.MethodPut, `, "limits": ["300/h"], "version": "`+first.Version+`"`)
+	if a.Status != http.StatusConflict || !strings.Contains(a.Body, "as ops gave this key [200/hour sliding-log] at ") || !strings.Contains(a.Body, `"version": "`+second.Version) {
+		t.Errorf("a change by who has not seen another: %d %s", a.Status, a.Body)
 	}
 	allFull(t, 200, all...)
 	for i, r := range all {
 		var list admin.Audit
-		until(t, "three entries", func() bool {
-			a := r.ask(t, http.MethodGet, "/v1/audit?n=3", "")
-			if err := json.Unmarshal([]byte(a.body), &list); err != nil || a.status != http.StatusOK {
-				t.Fatalf("audit: %d %s, %v", a.status, a.body, err)
+		testkit.Until(t, "three entries", func() bool {
+			a := r.Ask(t, http.MethodGet, "/v1/audit?n=3", "")
+			if err := json.Unmarshal([]byte(a.Body), &list); err != nil || a.Status != http.StatusOK {
+				t.Fatalf("audit: %d %s, %v", a.Status, a.Body, err)
 			}
 			return len(list.Entries) == 3 && list.Entries[0].Error != ""
 		})
-		if e := list.Entries[2]; list.ThisNodeOnly || e.Action != "override" || e.Author != "ops" || e.Node != hostName() || e.NodeID == "" || e.NodeID == list.Entries[1].NodeID {
+		if e := list.Entries[2]; list.ThisNodeOnly || e.Action != "override" || e.Author != "ops" || e.Node != host || e.NodeID == "" || e.NodeID == list.Entries[1].NodeID {
 			t.Errorf("node %d lists %+v", i+1, list)
 		}
 	}
 	for _, r := range all {
-		r.end(t)
+		r.End(t)
 	}
 	all = nodes(t, url, 2)
 	allFull(t, 200, all...)
-	all[1].mustTell(t, http.MethodDelete, "")
+	mustTell(t, all[1], http.MethodDelete, "")
 	allFull(t, 3, all...)
 }
 
@@ -136,25 +145,26 @@ func TestFleetOverride(t *testing.T) {
 // refuses what is for all nodes, and takes what is for itself; then it learns what the
 // others did, and brings nothing back that they removed.
 func TestFleetOutage(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	network := redistest.StartProxy(t, redis.Addr)
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	a, b := node(t, redis.URL()), node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *Options) { o.Overrides = file })
-	b.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	a, b := node(t, redis.URL()), node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *serve.Options) { o.Overrides = file })
+	mustTell(t, b, http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, a, b)
 
 	network.Set(redistest.Swallowing)
-	until(t, "the node to say that it is alone", func() bool {
-		return strings.Contains(fetch(t, http.DefaultClient, b.admin+"/readyz").body, "overrides: as this node has them")
+	testkit.Until(t, "the node to say that it is alone", func() bool {
+		return strings.Contains(servetest.Ready(t, b).Body, "overrides: as this node has them")
 	})
-	got, _ := b.tell(t, http.MethodPut, `, "limits": ["7/h"]`)
-	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "--this-node") {
-		t.Errorf("a change for all: %d %s", got.status, got.body)
+	got, _ := tell(t, b, http.MethodPut, `, "limits": ["7/h"]`)
+	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "--this-node") {
+		t.Errorf("a change for all: %d %s", got.Status, got.Body)
 	}
 	list := func() (s admin.Status) {
-		a := b.ask(t, http.MethodGet, "/policy", "")
-		if err := json.Unmarshal([]byte(a.body), &s); err != nil {
+		a := b.Ask(t, http.MethodGet, "/policy", "")
+		if err := json.Unmarshal([]byte(a.Body), &s); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -162,8 +172,8 @@ func TestFleetOutage(t *testing.T) {
 	if s := list(); !s.Unconfirmed || len(s.Overrides) != 1 || s.Overrides[0].Limits[0] != "100/hour sliding-log" || s.Overrides[0].ThisNodeOnly {
 		t.Errorf("in the outage: %+v", s.Overrides)
 	}
-	if got, _ := b.tell(t, http.MethodPut, `, "limits": ["7/h"], "this_node": true`); got.status != http.StatusOK || !strings.Contains(got.body, `"this_node_only": true`) {
-		t.Errorf("a change for this node: %d %s", got.status, got.body)
+	if got, _ := tell(t, b, http.MethodPut, `, "limits": ["7/h"], "this_node": true`); got.Status != http.StatusOK || !strings.Contains(got.Body, `"this_node_only": true`) {
+		t.Errorf("a change for this node: %d %s", got.Status, got.Body)
 	}
 	if s := list(); len(s.Overrides) != 1 || s.Overrides[0].Limits[0] != "7/hour sliding-log" || !s.Overrides[0].ThisNodeOnly {
 		t.Errorf("with a change for this node: %+v", s.Overrides)
@@ -171,55 +181,57 @@ func TestFleetOutage(t *testing.T) {
 	// Nothing changed for the key elsewhere: the node's own holds on, also over a restart.
 	network.Set(redistest.Faithful)
 	allFull(t, 7, b)
-	b.end(t)
-	b = node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *Options) { o.Overrides = file })
+	b.End(t)
+	b = node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *serve.Options) { o.Overrides = file })
 	allFull(t, 7, b)
 	allFull(t, 100, a)
 
 	// What was removed while a node could not ask does not come back with it, not even
 	// into an empty store.
 	network.Set(redistest.Swallowing)
-	until(t, "the node to be alone", func() bool { return list().Unconfirmed })
-	a.mustTell(t, http.MethodDelete, "")
+	testkit.Until(t, "the node to be alone", func() bool { return list().Unconfirmed })
+	mustTell(t, a, http.MethodDelete, "")
 	if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	network.Set(redistest.Faithful)
 	allFull(t, 3, a, b)
-	b.end(t)
-	b = node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *Options) { o.Overrides = file })
+	b.End(t)
+	b = node(t, "redis://"+network.Addr+"?timeout=50ms", func(o *serve.Options) { o.Overrides = file })
 	allFull(t, 3, a, b)
 }
 
 // TestFleetDissolved: a node whose store is in its memory by now has the overrides that
 // it had, and can end them.
 func TestFleetDissolved(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	kept := func(o *Options) { o.Overrides = file }
+	kept := func(o *serve.Options) { o.Overrides = file }
 	r := node(t, redistest.Start(t, redistest.Redis(t)).URL(), kept)
-	r.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
-	r.end(t)
-	r = start(t, fleetRules, kept)
+	mustTell(t, r, http.MethodPut, `, "limits": ["100/h"]`)
+	r.End(t)
+	r = servetest.Start(t, fleetRules, kept)
 	allFull(t, 100, r)
-	if done := r.mustTell(t, http.MethodDelete, ""); !done.ThisNodeOnly || done.Replaced == nil || done.Replaced.Version != "" {
+	if done := mustTell(t, r, http.MethodDelete, ""); !done.ThisNodeOnly || done.Replaced == nil || done.Replaced.Version != "" {
 		t.Errorf("answer %+v", done)
 	}
 	allFull(t, 3, r)
-	r.end(t)
-	allFull(t, 3, start(t, fleetRules, kept))
+	r.End(t)
+	allFull(t, 3, servetest.Start(t, fleetRules, kept))
 }
 
 // TestFleetRestartedStore: a store that comes back empty, or fails over, is given what
 // the nodes have.
 func TestFleetRestartedStore(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	all := nodes(t, redis.URL(), 2)
-	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
 	redis.Kill(t)
 	redis.Run(t)
 	client := redis.Client(t)
-	until(t, "the override to be put back", func() bool {
+	testkit.Until(t, "the override to be put back", func() bool {
 		n, err := client.Do(t.Context(), client.B().Hlen().Key("sluice{fleet}!overrides").Build()).AsInt64()
 		return err == nil && n == 2
 	})
@@ -255,15 +267,17 @@ func evict(t *testing.T, client rueidis.Client) {
 // TestFleetFailover: over sentinels a change holds after the master is gone, and another
 // one can be made.
 func TestFleetFailover(t *testing.T) {
+	testkit.Long(t)
+	t.Parallel()
 	s := redistest.StartSentinel(t, redistest.Redis(t))
 	s.Hasten(t)
 	all := nodes(t, fmt.Sprintf("redis-sentinel://%s,%s,%s/%s", s.Sentinels[0].Addr, s.Sentinels[1].Addr, s.Sentinels[2].Addr, redistest.MasterSet), 2)
-	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
 	s.Master.Kill(t)
-	until(t, "a change after the failover", func() bool {
-		a, _ := all[1].tell(t, http.MethodPut, `, "limits": ["200/h"]`)
-		return a.status == http.StatusOK
+	testkit.Until(t, "a change after the failover", func() bool {
+		a, _ := tell(t, all[1], http.MethodPut, `, "limits": ["200/h"]`)
+		return a.Status == http.StatusOK
 	})
 	allFull(t, 200, all...)
 }
@@ -271,28 +285,27 @@ func TestFleetFailover(t *testing.T) {
 // TestFleetReset: a reset on one node takes from the others the units that they have
 // leased of the key, as these are in what is given anew.
 func TestFleetReset(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	const rules = "rules: [{name: api, by: header.X-User, limits: 100/h sliding-log, lease: {units: 20, ttl: 30s}}]\n"
 	yaml := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL()) + rules
-	a, b := start(t, yaml), start(t, yaml)
-	take := func(r *running) int { return r.get(t, "/?userId=u", "X-User", "ada").status }
+	a, b := servetest.Start(t, yaml), servetest.Start(t, yaml)
+	take := func(r *servetest.Gateway) int { return r.Get(t, "/?userId=u", "X-User", "ada").Status }
 	for range 4 {
 		if got := take(b); got != http.StatusOK {
 			t.Fatalf("got %d", got)
 		}
 	}
-	asked := b.ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "unknown", "parts": {"header.X-User": "ada"}, "author": "ops"}`)
-	if asked.status != http.StatusBadRequest {
-		t.Errorf("a reset of no rule: %d", asked.status)
+	asked := b.Ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "unknown", "parts": {"header.X-User": "ada"}, "author": "ops"}`)
+	if asked.Status != http.StatusBadRequest {
+		t.Errorf("a reset of no rule: %d", asked.Status)
 	}
-	got := a.ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "api", "parts": {"header.X-User": "ada"}, "author": "ops"}`)
-	if got.status != http.StatusOK || !strings.Contains(got.body, `"this_node_only": false`) || strings.Contains(got.body, "not_told") {
-		t.Fatalf("reset: %d %s", got.status, got.body)
+	got := a.Ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "api", "parts": {"header.X-User": "ada"}, "author": "ops"}`)
+	if got.Status != http.StatusOK || !strings.Contains(got.Body, `"this_node_only": false`) || strings.Contains(got.Body, "not_told") {
+		t.Fatalf("reset: %d %s", got.Status, got.Body)
 	}
-	heard := time.Now()
-	until(t, "the other node to hear of it", func() bool {
-		a := b.ask(t, http.MethodGet, "/v1/audit?n=1", "")
-		return strings.Contains(a.body, `"reset"`) && time.Since(heard) > 2*time.Second
+	testkit.Until(t, "the other node to hear of it", func() bool {
+		return strings.Contains(b.Ask(t, http.MethodGet, "/v1/audit?n=1", "").Body, `"reset"`)
 	})
 	passed := 0
 	for range 110 {
@@ -313,26 +326,28 @@ func TestFleetReset(t *testing.T) {
 // TestFleetConfigurations: an override that a node's rules have no use for is listed
 // there as unused, and holds when the rules have it.
 func TestFleetConfigurations(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	store := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL())
-	a := start(t, store+fleetRules)
-	b := start(t, store+"rules: [{name: other, by: ip, limits: 3/h}]\n")
-	a.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
-	until(t, "the other node to list it", func() bool {
-		return strings.Contains(b.ask(t, http.MethodGet, "/policy", "").body, `"unused": "the configuration has no such rule or level"`)
+	a := servetest.Start(t, store+fleetRules)
+	b := servetest.Start(t, store+"rules: [{name: other, by: ip, limits: 3/h}]\n")
+	mustTell(t, a, http.MethodPut, `, "limits": ["100/h"]`)
+	testkit.Until(t, "the other node to list it", func() bool {
+		return strings.Contains(b.Ask(t, http.MethodGet, "/policy", "").Body, `"unused": "the configuration has no such rule or level"`)
 	})
-	if logs := b.logs.String(); !strings.Contains(logs, "an override is left out") {
+	if logs := b.Logs.String(); !strings.Contains(logs, "an override is left out") {
 		t.Errorf("the log does not say so:\n%s", logs)
 	}
-	b.changeTo(t, store+fleetRules)
+	b.ChangeTo(t, store+fleetRules)
 	allFull(t, 100, a, b)
-	b.mustTell(t, http.MethodDelete, "")
+	mustTell(t, b, http.MethodDelete, "")
 	allFull(t, 3, a, b)
 }
 
 // TestFleetOperatorsAtOnce: of changes at once on all nodes each is made or refused,
 // and all nodes have one of those that were made.
 func TestFleetOperatorsAtOnce(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	all := nodes(t, redis.URL(), 3)
 	allFull(t, 3, all...)
@@ -341,21 +356,21 @@ func TestFleetOperatorsAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 12 {
 		group.Go(func() {
-			a, _ := all[i%3].tell(t, http.MethodPut, fmt.Sprintf(`, "limits": ["%d/h"]`, 100+i))
+			a, _ := tell(t, all[i%3], http.MethodPut, fmt.Sprintf(`, "limits": ["%d/h"]`, 100+i))
 			mu.Lock()
 			defer mu.Unlock()
-			switch a.status {
+			switch a.Status {
 			case http.StatusOK:
 				made = append(made, int64(100+i))
 			case http.StatusConflict:
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("%d %s", a.Status, a.Body)
 			}
 		})
 	}
 	group.Wait()
-	until(t, "one of them on all nodes", func() bool {
-		n := all[0].full(t)
-		return slices.Contains(made, n) && all[1].full(t) == n && all[2].full(t) == n
+	testkit.Until(t, "one of them on all nodes", func() bool {
+		n := full(t, all[0])
+		return slices.Contains(made, n) && full(t, all[1]) == n && full(t, all[2]) == n
 	})
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // manyOverrides writes a node's file with n overrides that all nodes have.
@@ -48,14 +50,14 @@ func manyOverrides(t *testing.T, n int) (file string) {
 }
 
 // change changes 20 overrides on a node, and says how long each took.
-func change(t *testing.T, r *running) string {
+func change(t *testing.T, r *servetest.Gateway) string {
 	t.Helper()
 	var took []time.Duration
 	for i := range 20 {
 		document := fmt.Sprintf(`{"rule": "api", "parts": {"header.X-User": "customer-%08d"}, "limits": ["%d/min"], "reason": "ticket", "author": "ops"}`, i, 600+i)
 		begin := time.Now()
-		if got := r.ask(t, http.MethodPut, "/v1/override", document); got.status != http.StatusOK {
-			t.Fatalf("a change: %d %s", got.status, got.body)
+		if got := r.Ask(t, http.MethodPut, "/v1/override", document); got.Status != http.StatusOK {
+			t.Fatalf("a change: %d %s", got.Status, got.Body)
 		}
 		took = append(took, time.Since(begin))
 	}
@@ -66,14 +68,12 @@ func change(t *testing.T, r *running) string {
 // TestFleetOfManyOverrides: as many overrides as there may be are put back into an empty
 // store, learnt by another node, and changed; with -v it prints what that costs.
 func TestFleetOfManyOverrides(t *testing.T) {
-	n := 10_000
-	if testing.Short() {
-		n = 1000
-	}
+	t.Parallel()
+	n := testkit.Steps(5000, 10_000)
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	file := manyOverrides(t, n)
-	a := node(t, redis.URL(), func(o *Options) { o.Overrides = file })
+	a := node(t, redis.URL(), func(o *serve.Options) { o.Overrides = file })
 	number := func(words ...string) int64 {
 		t.Helper()
 		got, err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).AsInt64()
@@ -83,66 +83,44 @@ func TestFleetOfManyOverrides(t *testing.T) {
 		return got
 	}
 	begin := time.Now()
-	until(t, "the store to have all", func() bool { return number("HLEN", "sluice{fleet}!overrides") == int64(n)+1 })
+	testkit.Until(t, "the store to have all", func() bool { return number("HLEN", "sluice{fleet}!overrides") == int64(n)+1 })
 	t.Logf("put back into the store: %v", time.Since(begin))
 	begin = time.Now()
 	b := node(t, redis.URL())
-	has := func(r *running, n int) bool {
-		return strings.Contains(r.ask(t, http.MethodGet, "/v1/overview", "").body, fmt.Sprintf(`"overrides": %d`, n))
+	has := func(r *servetest.Gateway, n int) bool {
+		return strings.Contains(r.Ask(t, http.MethodGet, "/v1/overview", "").Body, fmt.Sprintf(`"overrides": %d`, n))
 	}
-	until(t, "the other node to have all", func() bool { return has(b, n) })
+	testkit.Until(t, "the other node to have all", func() bool { return has(b, n) })
 	t.Logf("learnt by a node that starts: %v", time.Since(begin))
 
 	t.Logf("a change of one with a file: %v", change(t, a))
-	until(t, "the other node to learn the changes", func() bool {
-		return strings.Contains(b.ask(t, http.MethodGet, "/v1/key?rule=api&header.X-User=customer-00000019", "").body, `"full": 619`)
+	testkit.Until(t, "the other node to learn the changes", func() bool {
+		return strings.Contains(b.Ask(t, http.MethodGet, "/v1/key?rule=api&header.X-User=customer-00000019", "").Body, `"full": 619`)
 	})
 	t.Logf("a change of one without: %v", change(t, b))
 	one := `{"rule": "api", "parts": {"header.X-User": "one-more"}, "limits": ["1/min"], "reason": "ticket", "author": "ops"}`
-	if got := a.ask(t, http.MethodPut, "/v1/override", one); n == 10_000 && (got.status != http.StatusBadRequest || !strings.Contains(got.body, "there are 10000 already")) {
-		t.Errorf("one more: %d %s", got.status, got.body)
+	if got := a.Ask(t, http.MethodPut, "/v1/override", one); n == 10_000 && (got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "there are 10000 already")) {
+		t.Errorf("one more: %d %s", got.Status, got.Body)
 	}
 	t.Logf("in the store: %d bytes of overrides, %d of the log", number("MEMORY", "USAGE", "sluice{fleet}!overrides", "SAMPLES", "0"),
 		number("MEMORY", "USAGE", "sluice{fleet}!log", "SAMPLES", "0"))
-	info := func() (bytes, cpu float64) {
-		text, err := client.Do(t.Context(), client.B().Info().Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			got, _ := strconv.ParseFloat(value, 64) // other lines are no numbers
-			switch name {
-			case "total_net_input_bytes", "total_net_output_bytes":
-				bytes += got
-			case "used_cpu_sys", "used_cpu_user":
-				cpu += got
-			}
-		}
-		return bytes, cpu
-	}
-	if testing.Verbose() {
-		const span = 10 * time.Second
-		bytes, cpu := info()
-		time.Sleep(span) // of a real server
-		bytes2, cpu2 := info()
-		t.Logf("two idle nodes: %.0f bytes/s each, %.2f %% of a core of the server", (bytes2-bytes)/2/span.Seconds(), 100*(cpu2-cpu)/span.Seconds())
-	}
 }
 
 // TestFleetExpiry: an override ends on all nodes at its time.
 func TestFleetExpiry(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	url := redis.URL()
 	all := nodes(t, url, 2)
-	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
-	all[0].mustTell(t, http.MethodPut, fmt.Sprintf(`, "limits": ["100/h"], "expires": %q`, time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)))
+	mustTell(t, all[0], http.MethodPut, fmt.Sprintf(`, "limits": ["100/h"], "expires": %q`, time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)))
 	allFull(t, 3, all...)
 }
 
 // TestFleetRights: the user that the guide names may do all that a node does.
 func TestFleetRights(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	words := strings.Fields("ACL SETUSER node on >0123456789abcdef resetkeys ~sluice{1* ~sluice{fleet}!* resetchannels -@all +@read +@write +@scripting +@connection +time +info")
@@ -154,9 +132,9 @@ func TestFleetRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := nodes(t, "redis://node@"+redis.Addr+redistest.Patient+"&password_file="+file, 2)
-	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
-	if got := all[1].get(t, "/?userId=u", "X-User", "ada"); got.status != http.StatusOK {
-		t.Errorf("got %d", got.status)
+	if got := all[1].Get(t, "/?userId=u", "X-User", "ada"); got.Status != http.StatusOK {
+		t.Errorf("got %d", got.Status)
 	}
 }

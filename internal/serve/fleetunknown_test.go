@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -10,57 +10,61 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestFleetUnknown: a change that the store makes after its answer was given up is listed
 // as one of which nobody knows, shows at the node, and can be repeated.
 func TestFleetUnknown(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	a := node(t, redis.URL())
-	until(t, "a change for all", func() bool {
-		got, _ := a.tell(t, http.MethodPut, `, "limits": ["50/h"]`)
-		return got.status == http.StatusOK
+	testkit.Until(t, "a change for all", func() bool {
+		got, _ := tell(t, a, http.MethodPut, `, "limits": ["50/h"]`)
+		return got.Status == http.StatusOK
 	})
 	if err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "PAUSE", "60000", "WRITE").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := a.tell(t, http.MethodPut, `, "limits": ["100/h"]`)
-	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "not known whether") {
-		t.Fatalf("during the pause: %d %s", got.status, got.body)
+	got, _ := tell(t, a, http.MethodPut, `, "limits": ["100/h"]`)
+	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "not known whether") {
+		t.Fatalf("during the pause: %d %s", got.Status, got.Body)
 	}
 	if err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "UNPAUSE").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	allFull(t, 100, a)
-	until(t, "the change to be listed", func() bool {
-		return strings.Contains(a.ask(t, http.MethodGet, "/v1/audit?n=5", "").body, `"unknown": true`)
+	testkit.Until(t, "the change to be listed", func() bool {
+		return strings.Contains(a.Ask(t, http.MethodGet, "/v1/audit?n=5", "").Body, `"unknown": true`)
 	})
-	until(t, "a retry", func() bool {
-		got, _ = a.tell(t, http.MethodPut, `, "limits": ["100/h"]`)
-		return got.status == http.StatusOK
+	testkit.Until(t, "a retry", func() bool {
+		got, _ = tell(t, a, http.MethodPut, `, "limits": ["100/h"]`)
+		return got.Status == http.StatusOK
 	})
 }
 
 // TestFleetReload: overrides that stream in while the configuration is read anew are all
 // active.
 func TestFleetReload(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	store := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL())
-	a, b := start(t, store+fleetRules), start(t, store+fleetRules)
-	const n = 80
+	a, b := servetest.Start(t, store+fleetRules), servetest.Start(t, store+fleetRules)
+	n := testkit.Steps(300, 300)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := range n {
-			a.override(t, "api", "header.X-User", fmt.Sprint("u", i), fmt.Sprintf("%d/h", 1000+i))
+			a.Override(t, "api", "header.X-User", fmt.Sprint("u", i), fmt.Sprintf("%d/h", 1000+i))
 			if i%3 == 0 {
-				a.ask(t, http.MethodDelete, "/v1/override", fmt.Sprintf(`{"rule": "api", "parts": {"header.X-User": "u%d"}, "reason": "x", "author": "eve"}`, i))
+				a.Ask(t, http.MethodDelete, "/v1/override", fmt.Sprintf(`{"rule": "api", "parts": {"header.X-User": "u%d"}, "reason": "x", "author": "eve"}`, i))
 			}
 		}
 	}()
 	for i, more := 0, true; more; i++ {
-		b.changeTo(t, store+fmt.Sprintf("rules: [{name: api, by: header.X-User, limits: %d/h sliding-log}]\n", 10+i))
+		b.ChangeTo(t, store+fmt.Sprintf("rules: [{name: api, by: header.X-User, limits: %d/h sliding-log}]\n", 10+i))
 		select {
 		case <-done:
 			more = false
@@ -68,8 +72,8 @@ func TestFleetReload(t *testing.T) {
 		}
 	}
 	for i := range n {
-		until(t, fmt.Sprintf("u%d to have its limit", i), func() bool {
-			text := b.ask(t, http.MethodGet, fmt.Sprintf("/v1/key?rule=api&header.X-User=u%d", i), "").body
+		testkit.Until(t, fmt.Sprintf("u%d to have its limit", i), func() bool {
+			text := b.Ask(t, http.MethodGet, fmt.Sprintf("/v1/key?rule=api&header.X-User=u%d", i), "").Body
 			return strings.Contains(text, fmt.Sprintf(`"full": %d`, 1000+i)) != (i%3 == 0)
 		})
 	}

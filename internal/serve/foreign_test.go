@@ -1,24 +1,27 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"context"
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestAdminForeign: a client that comes through a proxy on this machine, or is another site's page in
 // a browser here, is not a caller on this machine: it needs the token, and where
 // there is none is not answered.
 func TestAdminForeign(t *testing.T) {
+	t.Parallel()
 	const rules = "rules: [{name: a, by: ip, limits: 5/min}]\n"
-	servers := map[string]*running{
-		"open":  start(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+rules, stopped),
-		"token": start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokenFile(t, goodToken), named(t, "up"))+rules, stopped),
+	servers := map[string]*servetest.Gateway{
+		"open":  servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+rules, servetest.Stopped),
+		"token": servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokenFile(t, goodToken), servetest.Named(t, "up"))+rules, servetest.Stopped),
 	}
 	paths := map[string][]string{
 		"open":  {"/policy", "/v1/key?ip=192.0.2.7", "/v1/overview", "/v1/top", "/v1/live"},
@@ -53,27 +56,28 @@ func TestAdminForeign(t *testing.T) {
 				if c.answered && path == "/v1/live" {
 					continue // it goes on, and is asked elsewhere
 				}
-				got := asked(t, servers[server].admin, "GET "+path+" HTTP/1.1\nHost: localhost\n"+c.fields)
-				if got.status != want {
-					t.Errorf("%s, %s, %s: got %d, want %d: %s", c.name, server, path, got.status, want, got.body)
+				got := asked(t, servers[server].Admin, "GET "+path+" HTTP/1.1\nHost: localhost\n"+c.fields)
+				if got.Status != want {
+					t.Errorf("%s, %s, %s: got %d, want %d: %s", c.name, server, path, got.Status, want, got.Body)
 				}
 			}
 		}
 	}
-	through := asked(t, servers["token"].admin, "GET /v1/overview HTTP/1.1\nHost: localhost\nX-Forwarded-For: 192.0.2.7\nAuthorization: Bearer "+goodToken+"\n")
-	if through.status != http.StatusOK {
-		t.Errorf("with the token through a proxy: got %d %s", through.status, through.body)
+	through := asked(t, servers["token"].Admin, "GET /v1/overview HTTP/1.1\nHost: localhost\nX-Forwarded-For: 192.0.2.7\nAuthorization: Bearer "+goodToken+"\n")
+	if through.Status != http.StatusOK {
+		t.Errorf("with the token through a proxy: got %d %s", through.Status, through.Body)
 	}
 }
 
 // TestLiveHead: a client that asks for the head of the events alone is answered at once, and takes no
 // place.
 func TestLiveHead(t *testing.T) {
-	s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, limits: 5/min}]\n", named(t, "up")), stopped)
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, limits: 5/min}]\n", servetest.Named(t, "up")), servetest.Stopped)
 	for range 70 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.admin+"/v1/live", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.Admin+"/v1/live", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

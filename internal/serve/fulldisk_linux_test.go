@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,34 +13,24 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // askOverride asks for an override of 9/min for this machine.
-func askOverride(t *testing.T, admin string) answer {
+func askOverride(t *testing.T, s *servetest.Gateway) servetest.Answer {
 	t.Helper()
-	body := `{"parts":{"ip":"127.0.0.1"},"rule":"a","limits":["9/min"],"reason":"x","author":"eve"}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, admin+"/v1/override", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return answer{status: resp.StatusCode, body: string(text)}
+	return s.Ask(t, http.MethodPut, "/v1/override", `{"parts":{"ip":"127.0.0.1"},"rule":"a","limits":["9/min"],"reason":"x","author":"eve"}`)
 }
 
 // notOverridden checks that an override was not made, and why.
-func notOverridden(t *testing.T, admin, folder string, got answer, status int, why string) {
+func notOverridden(t *testing.T, admin, folder string, got servetest.Answer, status int, why string) {
 	t.Helper()
-	if got.status != status || !strings.Contains(got.body, why) || !strings.Contains(got.body, "nothing was changed") {
-		t.Errorf("got %d %s, want %d and %q", got.status, got.body, status, why)
+	if got.Status != status || !strings.Contains(got.Body, why) || !strings.Contains(got.Body, "nothing was changed") {
+		t.Errorf("got %d %s, want %d and %q", got.Status, got.Body, status, why)
 	}
-	shown := fetch(t, http.DefaultClient, admin+"/v1/key?ip=127.0.0.1").body
+	shown := servetest.Fetch(t, http.DefaultClient, admin+"/v1/key?ip=127.0.0.1").Body
 	if strings.Contains(shown, `"override"`) || !strings.Contains(shown, "5/min") {
 		t.Errorf("active all the same: %s", shown)
 	}
@@ -82,42 +71,45 @@ func fill(t *testing.T, folder string) (filler string) {
 // TestOverridesOnAFullDisk: an override that cannot be kept is not made, and the
 // fault is not the caller's.
 func TestOverridesOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	folder := smallDisk(t)
 	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", filepath.Join(folder, "overrides.json"))
-	s := start(t, yaml)
+	s := servetest.Start(t, yaml)
 	filler := fill(t, folder)
-	notOverridden(t, s.admin, folder, askOverride(t, s.admin), http.StatusInsufficientStorage, "no space left on device")
+	notOverridden(t, s.Admin, folder, askOverride(t, s), http.StatusInsufficientStorage, "no space left on device")
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	if got := askOverride(t, s.admin); got.status != http.StatusOK || !strings.Contains(got.body, "9/min") {
-		t.Errorf("with room: got %d %s", got.status, got.body)
+	if got := askOverride(t, s); got.Status != http.StatusOK || !strings.Contains(got.Body, "9/min") {
+		t.Errorf("with room: got %d %s", got.Status, got.Body)
 	}
 }
 
 // TestAuditOnAFullDisk: a change that cannot be written down is not made.
 func TestAuditOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	folder := smallDisk(t)
-	s := start(t, "rules: [{name: a, by: ip, limits: 5/min}]\n", func(o *Options) { o.Audit = filepath.Join(folder, "audit.jsonl") })
+	s := servetest.Start(t, "rules: [{name: a, by: ip, limits: 5/min}]\n", func(o *serve.Options) { o.Audit = filepath.Join(folder, "audit.jsonl") })
 	fill(t, folder)
-	notOverridden(t, s.admin, folder, askOverride(t, s.admin), http.StatusInsufficientStorage, "no space left on device")
+	notOverridden(t, s.Admin, folder, askOverride(t, s), http.StatusInsufficientStorage, "no space left on device")
 }
 
 // TestOverridesWithoutAFolder: where room is not what lacks, the answer is
 // another one.
 func TestOverridesWithoutAFolder(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "folder")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", filepath.Join(folder, "overrides.json"))
-	s := start(t, yaml)
+	s := servetest.Start(t, yaml)
 	if err := os.Remove(folder); err != nil {
 		t.Fatal(err)
 	}
-	got := askOverride(t, s.admin)
+	got := askOverride(t, s)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	notOverridden(t, s.admin, folder, got, http.StatusInternalServerError, "no such file or directory")
+	notOverridden(t, s.Admin, folder, got, http.StatusInternalServerError, "no such file or directory")
 }

@@ -12,18 +12,16 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-const (
-	fullLookEvery = 10 * time.Second
-	fullLogEvery  = time.Minute
-)
+const fullLogEvery = time.Minute
 
 // logFull reports until ctx ends that a store in this process has no room left for
-// the keys that come, at most once in a while. If maxKeys is 0 it is the default.
-func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, log *slog.Logger) {
+// the keys that come, at most once in a while. It looks at intervals. If maxKeys is 0 it
+// is the default.
+func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, every time.Duration, log *slog.Logger) {
 	if maxKeys == 0 {
 		maxKeys = bounds.DefaultMaxKeys
 	}
-	ticks := time.NewTicker(fullLookEvery)
+	ticks := time.NewTicker(every)
 	defer ticks.Stop()
 	var reported uint64 // Evicted, last
 	var next time.Time

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -20,7 +21,7 @@ import (
 // at all while none is.
 func TestFullLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out syncBuffer
+		var out testkit.Buffer
 		store := memstore.New(memstore.Options{MaxKeys: 100})
 		lim, err := sluice.New(store, "s", sluice.PerDay(5))
 		if err != nil {
@@ -28,7 +29,7 @@ func TestFullLog(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go logFull(ctx, store.Stats, 100, slog.New(slog.NewTextHandler(&out, nil)))
+		go logFull(ctx, store.Stats, 100, 10*time.Second, slog.New(slog.NewTextHandler(&out, nil)))
 		n := 0
 		take := func(keys int) {
 			for range keys {

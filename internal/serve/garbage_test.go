@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -11,13 +11,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestGarbage: requests that no client sends in earnest do no harm.
 func TestGarbage(t *testing.T) {
-	up := backend(t, func(http.ResponseWriter, *http.Request) {})
-	r := start(t, fmt.Sprintf("client_ip: {trusted: 127.0.0.1}\nupstream: %q\nrules: [{name: a, by: ip, limits: 100/min}]\n", up))
-	host := strings.TrimPrefix(r.url, "http://")
+	t.Parallel()
+	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {})
+	r := servetest.Start(t, fmt.Sprintf("client_ip: {trusted: 127.0.0.1}\nupstream: %q\nrules: [{name: a, by: ip, limits: 100/min}]\n", up))
+	host := strings.TrimPrefix(r.URL, "http://")
 	for _, c := range []struct{ name, request, want string }{
 		{"not HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400"},
 		{"header too large", "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 100<<10) + "\r\n\r\n", "431"},
@@ -31,7 +34,7 @@ func TestGarbage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			closeAtEnd(t, conn)
+			servetest.CloseAtEnd(t, conn)
 			// The gateway may have closed its end before all is sent.
 			_, _ = io.WriteString(conn, c.request)
 			line, err := bufio.NewReader(conn).ReadString('\n')
@@ -40,16 +43,17 @@ func TestGarbage(t *testing.T) {
 			}
 		})
 	}
-	if a := r.get(t, "/"); a.status != http.StatusOK {
-		t.Errorf("afterwards: %d", a.status)
+	if a := r.Get(t, "/"); a.Status != http.StatusOK {
+		t.Errorf("afterwards: %d", a.Status)
 	}
 }
 
 func TestUpstreamThatIsDown(t *testing.T) {
-	r := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, limits: 1/min}]\n", nobody), stopped)
+	t.Parallel()
+	r := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, limits: 1/min}]\n", servetest.Nobody), servetest.Stopped)
 	for i, want := range []int{http.StatusBadGateway, http.StatusTooManyRequests} {
-		if a := r.get(t, "/"); a.status != want || a.header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, want)
+		if a := r.Get(t, "/"); a.Status != want || a.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("request %d: %d %s, want %d", i+1, a.Status, a.Body, want)
 		}
 	}
 }

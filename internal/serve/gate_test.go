@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -11,6 +11,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // visit connects to a listener for HTTP from an address of this machine, sends a
@@ -23,7 +26,7 @@ func visit(t *testing.T, url, from string) (net.Conn, bool) {
 	if err != nil { // reset before it was fully made
 		return nil, false
 	}
-	closeAtEnd(t, c)
+	servetest.CloseAtEnd(t, c)
 	if _, err := io.WriteString(c, "GET /?userId=u HTTP/1.1\r\nHost: "+address+"\r\n\r\n"); err != nil {
 		return c, false
 	}
@@ -45,22 +48,23 @@ func gateFile(limits, more string) string {
 // HTTP per time is limited, and how many it holds; other networks are not touched,
 // and the metrics say so.
 func TestHTTPConnections(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, limits, verdict string }{
 		{"per time", ", by: ip/24/48, connections: \"2/min\"", "denied-rate"},
 		{"at once", ", by: ip/24/48, open: 2", "denied-open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := start(t, gateFile(c.limits, ""), stopped)
+			s := servetest.Start(t, gateFile(c.limits, ""), servetest.Stopped)
 			for i, want := range []bool{true, true, false} {
-				if _, got := visit(t, s.url, fmt.Sprintf("127.0.0.%d", 1+i)); got != want {
+				if _, got := visit(t, s.URL, fmt.Sprintf("127.0.0.%d", 1+i)); got != want {
 					t.Errorf("connection %d: answered %v, want %v", i, got, want)
 				}
 			}
-			if _, got := visit(t, s.url, "127.0.1.1"); !got {
+			if _, got := visit(t, s.URL, "127.0.1.1"); !got {
 				t.Error("a connection of another network is not answered")
 			}
 			for verdict, want := range map[string]float64{"allowed": 3, c.verdict: 1} {
-				if got := s.metrics(t)[fmt.Sprintf("sluice_tcp_connections_total{listener=%q,verdict=%q}", "web", verdict)]; got != want {
+				if got := s.Metrics(t)[fmt.Sprintf("sluice_tcp_connections_total{listener=%q,verdict=%q}", "web", verdict)]; got != want {
 					t.Errorf("%s: %v in metrics, want %v", verdict, got, want)
 				}
 			}
@@ -71,57 +75,60 @@ func TestHTTPConnections(t *testing.T) {
 // TestHTTPOpenIsFreed: a connection that has ended makes room, also one that has
 // switched protocol, and limits that change hold for those that come.
 func TestHTTPOpenIsFreed(t *testing.T) {
-	s := start(t, gateFile(", open: 1", ""), stopped)
-	first, ok := visit(t, s.url, "127.0.0.1")
+	t.Parallel()
+	s := servetest.Start(t, gateFile(", open: 1", ""), servetest.Stopped)
+	first, ok := visit(t, s.URL, "127.0.0.1")
 	if !ok {
 		t.Fatal("the first is not answered")
 	}
-	if _, ok := visit(t, s.url, "127.0.0.1"); ok {
+	if _, ok := visit(t, s.URL, "127.0.0.1"); ok {
 		t.Error("a second is answered")
 	}
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
-	s.awaitOpen(t, 0)
-	if _, ok := visit(t, s.url, "127.0.0.1"); !ok {
+	awaitOpen(t, s, "web", 0)
+	if _, ok := visit(t, s.URL, "127.0.0.1"); !ok {
 		t.Error("one in the place of the first is not answered")
 	}
-	s.changeTo(t, gateFile(", open: 2", ""))
-	if _, ok := visit(t, s.url, "127.0.0.1"); !ok {
+	s.ChangeTo(t, gateFile(", open: 2", ""))
+	if _, ok := visit(t, s.URL, "127.0.0.1"); !ok {
 		t.Error("a second is not answered, though two may be open")
 	}
 }
 
-// awaitOpen waits until so many connections are open at the listener web.
-func (r *running) awaitOpen(t *testing.T, want float64) {
+// awaitOpen waits until so many connections are open at a listener.
+func awaitOpen(t *testing.T, r *servetest.Gateway, listener string, want float64) {
 	t.Helper()
-	for r.metrics(t)[`sluice_tcp_open_connections{listener="web"}`] != want && t.Context().Err() == nil && !t.Failed() {
-	}
+	testkit.Until(t, fmt.Sprint(want, " open connections"), func() bool {
+		return r.Metrics(t)[fmt.Sprintf("sluice_tcp_open_connections{listener=%q}", listener)] == want
+	})
 }
 
 // TestMaxConnections: at all listeners for clients together there are so many
 // connections at most; what comes above is reset, counted and logged; operators
 // still get in.
 func TestMaxConnections(t *testing.T) {
+	t.Parallel()
 	up := greeter(t, "hello")
-	s := start(t, strings.Replace(tcpFile(up, ""), "listen:", "max_connections: 3\nlisten:", 1), stopped)
+	s := servetest.Start(t, strings.Replace(tcpFile(up, ""), "listen:", "max_connections: 3\nlisten:", 1), servetest.Stopped)
 	for range 2 {
-		if _, ok := visit(t, s.url, "127.0.0.1"); !ok {
+		if _, ok := visit(t, s.URL, "127.0.0.1"); !ok {
 			t.Fatal("not answered")
 		}
 	}
-	conn, ok := call(t, s.urls[1], "127.0.0.1", "hello")
+	conn, ok := call(t, s.URLs[1], "127.0.0.1", "hello")
 	if !ok {
 		t.Fatal("not greeted")
 	}
-	if _, ok := visit(t, s.url, "127.0.0.1"); ok {
+	if _, ok := visit(t, s.URL, "127.0.0.1"); ok {
 		t.Error("a fourth is answered")
 	}
-	if _, ok := call(t, s.urls[1], "127.0.0.1", "hello"); ok {
+	if _, ok := call(t, s.URLs[1], "127.0.0.1", "hello"); ok {
 		t.Error("a fourth is greeted")
 	}
 	denied := 0.0
-	for series, n := range s.metrics(t) {
+	for series, n := range s.Metrics(t) {
 		if strings.HasPrefix(series, "sluice_tcp_connections_total{") && strings.Contains(series, `verdict="denied-full"`) {
 			denied += n
 		}
@@ -129,43 +136,12 @@ func TestMaxConnections(t *testing.T) {
 	if denied != 2 {
 		t.Errorf("%v denied in metrics, want 2", denied)
 	}
-	s.expectLog(t, "raise it, or set open of the listener")
+	s.ExpectLog(t, "raise it, or set open of the listener")
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
-	for {
-		if _, ok := visit(t, s.url, "127.0.0.1"); ok || t.Context().Err() != nil {
-			break
-		}
-	}
-}
-
-// TestDivide: of the descriptors that a process may have some are kept, and of the
-// others every client has one for an upstream, too, as does every request that
-// goes on without its client.
-func TestDivide(t *testing.T) {
-	wanted := shares{clients: 20_000, abandoned: 1000, upstreams: 21_000}
-	for _, c := range []struct {
-		wanted      shares
-		descriptors int64
-		want        shares
-	}{
-		{wanted, 0, wanted},
-		{wanted, 1 << 20, wanted},
-		{wanted, 20_000, shares{9450, 1000, 10_450}},
-		{wanted, 1024, shares{416, 92, 508}},
-		{shares{300, 10, 20_010}, 1024, shares{300, 10, 624}},
-		{wanted, 140, shares{18, 4, 22}},
-		{wanted, 64, shares{1, 1, 1}}, // which is not enough for anything
-	} {
-		if got := divide(c.wanted, c.descriptors); got != c.want {
-			t.Errorf("%v wanted of %d: got %v, want %v", c.wanted, c.descriptors, got, c.want)
-		}
-	}
-	for descriptors := int64(reservedDescriptors + 10); descriptors < 100_000; descriptors += 7 {
-		got := divide(wanted, descriptors)
-		if got.clients+got.upstreams+reservedDescriptors > descriptors || got.upstreams < got.clients+got.abandoned {
-			t.Fatalf("%d descriptors: got %+v", descriptors, got)
-		}
-	}
+	testkit.Until(t, "room", func() bool {
+		_, ok := visit(t, s.URL, "127.0.0.1")
+		return ok
+	})
 }

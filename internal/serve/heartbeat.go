@@ -20,9 +20,9 @@ var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: 
 // until ctx ends.
 func (s *sharedStore) run(ctx context.Context) {
 	defer close(s.ended)
-	looks := time.NewTicker(lookEvery)
+	looks := time.NewTicker(s.every.Store)
 	defer looks.Stop()
-	beats := time.NewTicker(heartbeatEvery)
+	beats := time.NewTicker(s.every.Heartbeat)
 	defer beats.Stop()
 	connected := s.redis.Err() == nil
 	l := outageLog{sharedStore: s, up: connected}

@@ -1,17 +1,18 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"context"
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestMaxWait: what a file says of max_wait delays requests under a bucket that
@@ -19,6 +20,7 @@ import (
 // waits stays in the queue when the file changes, and has its place taken when it
 // leaves.
 func TestMaxWait(t *testing.T) {
+	t.Parallel()
 	const rules = `rules:
   - {name: brief, match: {query: {rule: brief}}, limits: 5/s burst 1, max_wait: 2s}
   - {name: window, match: {query: {rule: window}}, limits: 2/100ms fixed-window, max_wait: 2s}
@@ -29,35 +31,35 @@ func TestMaxWait(t *testing.T) {
 	for name, store := range map[string]string{"memory": "", "redis": "store: {redis: {url: " + server.URL() + "}}\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, store+rules)
+			s := servetest.Start(t, store+rules)
 			var group sync.WaitGroup
 			for range 8 { // waits up to 1.4 s
 				for _, rule := range []string{"brief", "window"} {
 					group.Go(func() {
-						if got := s.get(t, "/?userId=u&rule="+rule).status; got != http.StatusOK {
+						if got := s.Get(t, "/?userId=u&rule="+rule).Status; got != http.StatusOK {
 							t.Errorf("%s: got %d, want 200 after a wait", rule, got)
 						}
 					})
 				}
 			}
 			group.Wait()
-			if first, next := s.get(t, "/?userId=u&rule=short").status, s.get(t, "/?userId=u&rule=short").status; first != http.StatusOK || next != http.StatusTooManyRequests {
+			if first, next := s.Get(t, "/?userId=u&rule=short").Status, s.Get(t, "/?userId=u&rule=short").Status; first != http.StatusOK || next != http.StatusTooManyRequests {
 				t.Errorf("one that would wait too long: got %d after %d, want 429 after 200", next, first)
 			}
 
-			s = start(t, "max_delayed: 3\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
-			s.get(t, "/?userId=u&rule=long")
+			s = servetest.Start(t, "max_delayed: 3\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
+			s.Get(t, "/?userId=u&rule=long")
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			full := make(chan struct{})
 			for range 4 { // one of whom finds no place
 				group.Go(func() {
-					if s.leaves(ctx, t, "/?userId=u&rule=long") == http.StatusServiceUnavailable {
+					if leaves(ctx, t, s, "/?userId=u&rule=long") == http.StatusServiceUnavailable {
 						close(full)
 					}
 				})
 			}
-			until(t, "one to find no place", func() bool {
+			testkit.Until(t, "one to find no place", func() bool {
 				select {
 				case <-full:
 					return true
@@ -65,19 +67,16 @@ func TestMaxWait(t *testing.T) {
 					return false
 				}
 			})
-			before := s.hash(t)
-			s.write(t, "max_delayed: 2\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
-			s.again <- syscall.SIGHUP
-			until(t, "the other file", func() bool { return s.hash(t) != before })
-			if got := s.get(t, "/?userId=u&rule=long").status; got != http.StatusServiceUnavailable {
+			s.ChangeTo(t, "max_delayed: 2\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
+			if got := s.Get(t, "/?userId=u&rule=long").Status; got != http.StatusServiceUnavailable {
 				t.Errorf("while all places are taken: got %d, want 503", got)
 			}
 			leave()
 			group.Wait()
-			until(t, "places to be free", func() bool {
+			testkit.Until(t, "places to be free", func() bool {
 				var one int
-				group.Go(func() { one = s.get(t, "/?userId=u&rule=brief").status })
-				other := s.get(t, "/?userId=u&rule=brief").status
+				group.Go(func() { one = s.Get(t, "/?userId=u&rule=brief").Status })
+				other := s.Get(t, "/?userId=u&rule=brief").Status
 				group.Wait()
 				return one == http.StatusOK && other == http.StatusOK
 			})
@@ -86,9 +85,9 @@ func TestMaxWait(t *testing.T) {
 }
 
 // leaves asks for a path and returns the status, 0 if ctx has ended before.
-func (r *running) leaves(ctx context.Context, t *testing.T, path string) int {
+func leaves(ctx context.Context, t *testing.T, r *servetest.Gateway, path string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+path, nil)
 	if err != nil {
 		t.Error(err)
 		return 0

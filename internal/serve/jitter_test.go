@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -9,35 +9,38 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestRetryJitter: answers to clients that are denied together say different
 // times, all fields of one answer the same, and none is too early.
 func TestRetryJitter(t *testing.T) {
-	s := start(t, fmt.Sprintf(`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 fields: both
 rules:
   - {name: plain, match: {path: /plain}, limits: 1/day sliding-log}
   - {name: spread, match: {path: /spread}, limits: 1/day sliding-log, retry_jitter: 30s}
-`, named(t, "up")), stopped)
+`, servetest.Named(t, "up")), servetest.Stopped)
 	until := regexp.MustCompile(`;t=(\d+)$`)
 	reported := func(path string) int {
 		t.Helper()
-		got := s.get(t, path)
-		if got.status != 429 {
-			t.Fatalf("%s: got %d", path, got.status)
+		got := s.Get(t, path)
+		if got.Status != 429 {
+			t.Fatalf("%s: got %d", path, got.Status)
 		}
-		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
-		m := until.FindStringSubmatch(got.header.Get("Ratelimit"))
-		if err != nil || m == nil || m[1] != strconv.Itoa(wait) || got.header.Get("X-Ratelimit-Retry-After") != m[1] || got.header.Get("X-Ratelimit-Reset") != m[1] ||
-			!strings.Contains(got.body, "retry after "+m[1]+" s") {
-			t.Errorf("%s: the fields differ: %v %s", path, got.header, got.body)
+		wait, err := strconv.Atoi(got.Header.Get("Retry-After"))
+		m := until.FindStringSubmatch(got.Header.Get("Ratelimit"))
+		if err != nil || m == nil || m[1] != strconv.Itoa(wait) || got.Header.Get("X-Ratelimit-Retry-After") != m[1] || got.Header.Get("X-Ratelimit-Reset") != m[1] ||
+			!strings.Contains(got.Body, "retry after "+m[1]+" s") {
+			t.Errorf("%s: the fields differ: %v %s", path, got.Header, got.Body)
 		}
 		return wait
 	}
-	s.get(t, "/plain")
-	s.get(t, "/spread")
+	s.Get(t, "/plain")
+	s.Get(t, "/spread")
 	const day = 24 * 60 * 60
 	times := map[int]bool{}
 	for range 50 {

@@ -12,7 +12,7 @@ import (
 // store was before, and what is kept is bounded.
 func TestLatencies(t *testing.T) {
 	var l latencies
-	start := fixedClock()
+	start := time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC)
 	slow := durations{all: 1000, below: map[float64]uint64{0.001: 0, 0.01: 0, 1: 1000}}
 	if d, since := l.late(slow, start); d.quantile(0.99) != 1000 || since != start {
 		t.Errorf("before a moment is kept: %v since %v", d, since)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"errors"
@@ -11,6 +11,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // listeningAt returns a configuration that listens at some addresses.
@@ -21,17 +25,18 @@ func listeningAt(upstream, listen string) string {
 // TestSwitchedConnectionsLeave: a websocket at an address that is taken out
 // lives on for the drain time, and one at another address for ever.
 func TestSwitchedConnectionsLeave(t *testing.T) {
-	up := backend(t, echo(t))
-	s := start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = 100 * time.Millisecond })
+	t.Parallel()
+	up := servetest.Backend(t, echo(t))
+	s := servetest.Start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *serve.Options) { o.Drain = 100 * time.Millisecond })
 	stays, staying := upgraded(t, s)
-	closeAtEnd(t, stays)
-	leaves, leaving := upgraded(t, &running{url: s.urls[1]})
-	closeAtEnd(t, leaves)
-	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
+	servetest.CloseAtEnd(t, stays)
+	leaves, leaving := upgraded(t, &servetest.Gateway{URL: s.URLs[1]})
+	servetest.CloseAtEnd(t, leaves)
+	s.Change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
 	if rest, err := io.ReadAll(leaving); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("at the address that is taken out: %q, %v", rest, err)
 	}
-	until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), "are cut off") })
+	testkit.Until(t, "the log to say so", func() bool { return strings.Contains(s.Logs.String(), "are cut off") })
 	for _, word := range []string{"one\n", "two\n"} {
 		if _, err := io.WriteString(stays, word); err != nil {
 			t.Fatal(err)
@@ -44,20 +49,21 @@ func TestSwitchedConnectionsLeave(t *testing.T) {
 
 // TestSwitchedConnectionGoesOn: within the drain time it is not cut off.
 func TestSwitchedConnectionGoesOn(t *testing.T) {
-	up := backend(t, echo(t))
-	s := start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = time.Minute })
-	conn, r := upgraded(t, &running{url: s.urls[1]})
-	closeAtEnd(t, conn)
-	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
-	until(t, "the address to be closed", func() bool { return strings.Contains(s.logs.String(), "an address is closed") })
+	t.Parallel()
+	up := servetest.Backend(t, echo(t))
+	s := servetest.Start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *serve.Options) { o.Drain = time.Minute })
+	conn, r := upgraded(t, &servetest.Gateway{URL: s.URLs[1]})
+	servetest.CloseAtEnd(t, conn)
+	s.Change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
+	testkit.Until(t, "the address to be closed", func() bool { return strings.Contains(s.Logs.String(), "an address is closed") })
 	if _, err := io.WriteString(conn, "last\n"); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.ReadString('\n'); err != nil || got != "last\n" {
 		t.Errorf("read %q, %v", got, err)
 	}
-	s.end(t)
-	if strings.Contains(s.logs.String(), "cut off") {
-		t.Errorf("logged %s", s.logs)
+	s.End(t)
+	if strings.Contains(s.Logs.String(), "cut off") {
+		t.Errorf("logged %s", s.Logs)
 	}
 }

@@ -1,21 +1,23 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"weak"
 
-	"github.com/sluicegate/sluice/internal/server/reload"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestLiveChange: while clients press on, a limit is raised, lowered, made
@@ -23,7 +25,8 @@ import (
 // limit lets through is exact: the raised one lets the denied in at once for
 // the difference, the lowered one nobody, and a bad file changes nothing.
 func TestLiveChange(t *testing.T) {
-	up := named(t, "up")
+	t.Parallel()
+	up := servetest.Named(t, "up")
 	file := func(quota int) string {
 		return fmt.Sprintf(`
 listen: 127.0.0.1:0
@@ -32,9 +35,9 @@ upstream: %q
 rules: [{name: api, limits: %d/min sliding-log}]
 `, up, quota)
 	}
-	s := start(t, file(100), stopped)
+	s := servetest.Start(t, file(100), servetest.Stopped)
 	var allowed, denied, other atomic.Int64
-	var answers [8]atomic.Int64 // of each client
+	var answers [4]atomic.Int64 // of each client
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	for i := range answers {
@@ -45,7 +48,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 					return
 				default:
 				}
-				switch got := fetch(t, http.DefaultClient, s.url+"/x"); got.status {
+				switch got := servetest.Fetch(t, http.DefaultClient, s.URL+"/x"); got.Status {
 				case http.StatusOK:
 					allowed.Add(1)
 				case http.StatusTooManyRequests:
@@ -62,7 +65,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	settled := func() int64 {
 		for i := range answers {
 			from := answers[i].Load()
-			until(t, "answers", func() bool { return answers[i].Load() > from+12 })
+			testkit.Until(t, "answers", func() bool { return answers[i].Load() > from+5 })
 		}
 		return allowed.Load()
 	}
@@ -70,7 +73,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	if got := settled(); got != 100 {
 		t.Errorf("at 100: %d allowed", got)
 	}
-	first := s.hash(t)
+	first := s.Hash(t)
 	for _, c := range []struct {
 		name  string
 		yaml  string
@@ -82,18 +85,14 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		{"unreadable", strings.Replace(file(900), "limits", "limit", 1), `sluice.yaml:5:`, 150},
 		{"raised after that", file(170), active, 170},
 	} {
-		before := s.hash(t)
-		s.write(t, c.yaml)
-		s.change(t, c.yaml, c.ready)
-		for c.ready == active && s.hash(t) == before {
-			if t.Failed() {
-				break
-			}
-		}
+		before := s.Hash(t)
+		s.Write(t, c.yaml)
+		s.Change(t, c.yaml, c.ready)
+		testkit.Until(t, "another version", func() bool { return c.ready != active || s.Hash(t) != before })
 		if got := settled(); got != c.want {
 			t.Errorf("%s: %d allowed in all, want %d", c.name, got, c.want)
 		}
-		after, m := s.hash(t), s.metrics(t)
+		after, m := s.Hash(t), s.Metrics(t)
 		kept := c.ready != active
 		if (after == before) != kept {
 			t.Errorf("%s: version %s, then %s", c.name, before, after)
@@ -105,11 +104,11 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		if got := m["sluice_config_current"]; got != current {
 			t.Errorf("%s: sluice_config_current = %v, want %v", c.name, got, current)
 		}
-		if got := m[fmt.Sprintf("sluice_config_info{file=%q,hash=%q}", s.file, after)]; got != 1 {
+		if got := m[fmt.Sprintf("sluice_config_info{file=%q,hash=%q}", s.File, after)]; got != 1 {
 			t.Errorf("%s: no sluice_config_info of %s", c.name, after)
 		}
 	}
-	if first == s.hash(t) {
+	if first == s.Hash(t) {
 		t.Error("the version never changed")
 	}
 	close(stop)
@@ -117,111 +116,93 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	if n := other.Load(); n > 0 {
 		t.Errorf("%d answers were neither 200 nor 429", n)
 	}
-	logs := s.logs.String()
+	logs := s.Logs.String()
 	if !strings.Contains(logs, "stays active") || !strings.Contains(logs, "line=5 column=21 problem=") {
 		t.Errorf("the fault was not logged: %s", logs)
 	}
-	s.expectLog(t, "stays active")
-}
-
-// expectLog takes lines that are expected out of the log. They come to it a little
-// later than to other pages.
-func (r *running) expectLog(t *testing.T, text string) {
-	t.Helper()
-	until(t, "the log to say "+text, func() bool { return strings.Contains(r.logs.String(), text) })
-	r.logs.mu.Lock()
-	defer r.logs.mu.Unlock()
-	var kept strings.Builder
-	for line := range strings.Lines(r.logs.buf.String()) {
-		if !strings.Contains(line, text) {
-			kept.WriteString(line)
-		}
-	}
-	r.logs.buf.Reset()
-	r.logs.buf.WriteString(kept.String())
-}
-
-// TestManyFaultsAreNotLogged: a file with a thousand faults does not flood the
-// log each time it is read.
-func TestManyFaultsAreNotLogged(t *testing.T) {
-	for _, c := range []struct{ faults, lines int }{{1, 1}, {21, 21}, {22, 21}, {1001, 21}} {
-		var logs bytes.Buffer
-		s := server{Options: Options{Log: slog.New(slog.NewTextHandler(&logs, nil))}}
-		s.changed(reload.Version{}, errors.New(strings.Repeat("a fault\n", c.faults)))
-		if got, want := strings.Count(logs.String(), "\n"), c.lines; got != want {
-			t.Errorf("%d faults: %d lines, want %d", c.faults, got, want)
-		}
-		if got, want := strings.Contains(logs.String(), fmt.Sprintf("faults=%d", c.faults-20)), c.faults > 21; got != want {
-			t.Errorf("%d faults: said how many more is %v, want %v", c.faults, got, want)
-		}
-	}
+	s.ExpectLog(t, "stays active")
 }
 
 // TestFileIsWatched: a file that changes takes effect without a signal.
 func TestFileIsWatched(t *testing.T) {
+	t.Parallel()
 	file := func(quota int) string {
 		return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: api, limits: %d/min sliding-log}]\n", quota)
 	}
-	s := start(t, file(1), stopped)
-	if a, b := s.get(t, "/?userId=u"), s.get(t, "/?userId=u"); a.status != 200 || b.status != 429 {
-		t.Fatalf("got %d, %d", a.status, b.status)
+	s := servetest.Start(t, file(1), servetest.Stopped)
+	if a, b := s.Get(t, "/?userId=u"), s.Get(t, "/?userId=u"); a.Status != 200 || b.Status != 429 {
+		t.Fatalf("got %d, %d", a.Status, b.Status)
 	}
-	s.write(t, file(2))
-	for s.get(t, "/?userId=u").status != http.StatusOK && !t.Failed() {
-	}
-	if got := s.get(t, "/?userId=u"); got.status != 429 {
-		t.Errorf("after the change: got %d, want 429", got.status)
+	s.Write(t, file(2))
+	testkit.Until(t, "the change", func() bool { return s.Get(t, "/?userId=u").Status == http.StatusOK })
+	if got := s.Get(t, "/?userId=u"); got.Status != 429 {
+		t.Errorf("after the change: got %d, want 429", got.Status)
 	}
 }
 
 // TestLiveRoutes: upstreams and networks change with the file, while the states
 // stay.
 func TestLiveRoutes(t *testing.T) {
-	a, b := named(t, "a"), named(t, "b")
+	t.Parallel()
+	a, b := servetest.Named(t, "a"), servetest.Named(t, "b")
 	file := func(up, deny string) string {
 		return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstream: %q\n%srules: [{name: api, limits: 3/min sliding-log}]\n", up, deny)
 	}
-	s := start(t, file(a, ""), stopped)
-	if got := s.get(t, "/"); got.body != "a / 0" {
-		t.Fatalf("got %q", got.body)
+	s := servetest.Start(t, file(a, ""), servetest.Stopped)
+	if got := s.Get(t, "/"); got.Body != "a / 0" {
+		t.Fatalf("got %q", got.Body)
 	}
-	wait := func(yaml string) {
-		before := s.hash(t)
-		s.change(t, yaml, "active since")
-		for s.hash(t) == before && !t.Failed() {
-		}
-	}
-	wait(file(b, ""))
-	got := s.get(t, "/")
-	if got.body != "b / 0" {
-		t.Errorf("got %q, want the other upstream", got.body)
+	s.ChangeTo(t, file(b, ""))
+	got := s.Get(t, "/")
+	if got.Body != "b / 0" {
+		t.Errorf("got %q, want the other upstream", got.Body)
 	}
 	wantField(t, got, "Ratelimit", `"api";r=1;t=60`)
-	wait(file(b, "deny: 127.0.0.0/8\n"))
-	if got := s.get(t, "/"); got.status != 403 {
-		t.Errorf("got %d, want 403", got.status)
+	s.ChangeTo(t, file(b, "deny: 127.0.0.0/8\n"))
+	if got := s.Get(t, "/"); got.Status != 403 {
+		t.Errorf("got %d, want 403", got.Status)
 	}
 }
 
 // TestOverridesAndReloadsTogether: neither waits for the other for good, and
 // none is lost.
 func TestOverridesAndReloadsTogether(t *testing.T) {
-	s := start(t, "rules: [{name: api, by: query.userId, limits: 5/min sliding-log}]\n", stopped)
+	t.Parallel()
+	s := servetest.Start(t, "rules: [{name: api, by: query.userId, limits: 5/min sliding-log}]\n", servetest.Stopped)
 	const each = 20
 	var changes sync.WaitGroup
 	changes.Go(func() {
 		for range each {
-			s.again <- syscall.SIGHUP
+			s.Again <- syscall.SIGHUP
 		}
 	})
 	for i := range each {
-		s.override(t, "api", "query.userId", fmt.Sprint("u", i), "1/min sliding-log")
+		s.Override(t, "api", "query.userId", fmt.Sprint("u", i), "1/min sliding-log")
 	}
 	changes.Wait()
 	for i := range each {
 		path := fmt.Sprintf("/?userId=u%d", i)
-		if a, b := s.get(t, path), s.get(t, path); a.status != 200 || b.status != 429 {
-			t.Errorf("u%d: got %d, %d, want 200, 429", i, a.status, b.status)
+		if a, b := s.Get(t, path), s.Get(t, path); a.Status != 200 || b.Status != 429 {
+			t.Errorf("u%d: got %d, %d, want 200, 429", i, a.Status, b.Status)
 		}
 	}
+}
+
+// TestOldRulesAreCollected: the rules of a start are not in memory beside those of a
+// reload, nor are those of one reload beside those of the next.
+func TestOldRulesAreCollected(t *testing.T) {
+	t.Parallel()
+	const file = "upstream: %q\nrules: [{name: a, by: ip, limits: %d/h}]\n"
+	up := servetest.Named(t, "up")
+	var first weak.Pointer[policy.Policy]
+	s := servetest.Start(t, fmt.Sprintf(file, up, 1), func(o *serve.Options) { first = weak.Make(o.Config.Policy) })
+	s.Get(t, "/")
+	for n := range 2 {
+		s.ChangeTo(t, fmt.Sprintf(file, up, n+2))
+		s.Get(t, "/")
+	}
+	testkit.Until(t, "the first rules to be collected", func() bool {
+		goruntime.GC()
+		return first.Value() == nil
+	})
 }

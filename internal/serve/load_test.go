@@ -1,13 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const (
 	loadQuota   = 1000
 	loadClients = 32 // connections
-	loadRuns    = 20
-	throughRuns = 5
 )
 
 // loads are limits that promise exactly 1000 of 1001 requests, with the clock
@@ -47,118 +44,66 @@ var loads = []struct {
 }
 
 func ticking() func() time.Time { return (&tickingClock{step: 10 * time.Microsecond}).now }
-func fixed() func() time.Time   { return fixedClock }
+func fixed() func() time.Time   { return servetest.FixedClock }
 
-// TestLoad: of 1001 requests over many connections exactly 1000 pass and one is
-// denied, 20 times in a row (5 under the race detector), under every algorithm that
-// promises it.
+// TestLoad: of 1001 requests over many connections exactly 1000 reach the upstream and one
+// is denied, under every algorithm that promises it, again and again in make long.
 func TestLoad(t *testing.T) {
-	for _, l := range loads {
-		t.Run(l.limit, func(t *testing.T) {
-			t.Parallel()
-			r := startLoad(t, l.clock, "", l.limit)
-			t.Log("exact, as", l.why)
-			loadTimes(t, r, runs(testkit.FewerRace(loadRuns)), nil)
-		})
-	}
-}
-
-// TestLoadThroughToUpstream: the same in front of another server, which sees
-// exactly what passed, 5 times in a row (once under the race detector).
-func TestLoadThroughToUpstream(t *testing.T) {
+	t.Parallel()
 	for _, l := range loads {
 		t.Run(l.limit, func(t *testing.T) {
 			t.Parallel()
 			var seen atomic.Int64
-			up := backend(t, func(w http.ResponseWriter, _ *http.Request) {
+			up := servetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 				seen.Add(1)
 				w.WriteHeader(http.StatusNoContent)
 			})
-			r := startLoad(t, l.clock, fmt.Sprintf("upstream: %q\n", up), l.limit)
-			loadTimes(t, r, runs(testkit.FewerRace(throughRuns)), &seen)
-		})
-	}
-}
-
-// runs returns n, or 1 where little time is wanted.
-func runs(n int) int {
-	if testing.Short() {
-		return 1
-	}
-	return n
-}
-
-func startLoad(t *testing.T, clock func() func() time.Time, upstream, limit string) *running {
-	t.Helper()
-	return start(t, upstream+"rules: [{name: gateway, by: query.userId, limits: "+limit+"}]\n", func(o *Options) {
-		if clock != nil {
-			o.Now = clock()
-		}
-	})
-}
-
-// loadTimes sends 1001 requests for each of as many users: the first time with
-// the client of net/http, then with one of less weight.
-func loadTimes(t *testing.T, r *running, runs int, seen *atomic.Int64) {
-	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: loadClients}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: answerLimit}
-	lean := dial(t, strings.TrimPrefix(r.url, "http://"), loadClients)
-	for run := range runs {
-		path := fmt.Sprintf("/?userId=u%d", run)
-		counts := loadOnce(t, func(i int) (int, error) {
-			if run == 0 {
-				return statusOf(t.Context(), client, r.url+path)
+			r := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: gateway, by: query.userId, limits: %s}]\n", up, l.limit), func(o *serve.Options) {
+				if l.clock != nil {
+					o.Now = l.clock()
+				}
+			})
+			t.Log("exact, as", l.why)
+			transport := &http.Transport{MaxIdleConnsPerHost: loadClients}
+			defer transport.CloseIdleConnections()
+			runs := testkit.Steps(1, 20)
+			for run := range runs {
+				counts := loadOnce(t, &http.Client{Transport: transport}, fmt.Sprintf("%s/?userId=u%d", r.URL, run))
+				if counts[http.StatusNoContent] != loadQuota || counts[http.StatusTooManyRequests] != 1 || len(counts) != 2 {
+					t.Errorf("run %d: statuses %v, want %d passed and 1 denied", run+1, counts, loadQuota)
+				}
 			}
-			return lean[i].get(path)
+			if want := int64(runs) * loadQuota; seen.Load() != want {
+				t.Errorf("the upstream saw %d requests, want %d", seen.Load(), want)
+			}
+			counted := map[string]float64{}
+			for name, v := range r.Metrics(t) {
+				if _, verdict, ok := strings.Cut(name, `verdict="`); ok && strings.HasPrefix(name, "sluice_decisions_total") {
+					counted[strings.TrimRight(verdict, `"}`)] += v
+				}
+			}
+			if counted["allowed"] != float64(runs*loadQuota) || counted["denied"] != float64(runs) {
+				t.Errorf("metrics: %v; want %d allowed, %d denied", counted, runs*loadQuota, runs)
+			}
 		})
-		passed := counts[http.StatusOK] + counts[http.StatusNoContent]
-		if passed != loadQuota || counts[http.StatusTooManyRequests] != 1 || len(counts) != 2 {
-			t.Errorf("run %d: statuses %v, want %d passed and 1 denied", run+1, counts, loadQuota)
-		}
-	}
-	if want := int64(runs) * loadQuota; seen != nil && seen.Load() != want {
-		t.Errorf("the upstream saw %d requests, want %d", seen.Load(), want)
-	}
-	m := r.metrics(t)
-	var allowed, denied float64
-	for name, v := range m {
-		if strings.HasPrefix(name, "sluice_decisions_total") && strings.Contains(name, `"allowed"`) {
-			allowed += v
-		} else if strings.HasPrefix(name, "sluice_decisions_total") {
-			denied += v
-		}
-	}
-	if allowed != float64(runs*loadQuota) || denied != float64(runs) {
-		t.Errorf("metrics: %v allowed, %v denied; want %d, %d", allowed, denied, runs*loadQuota, runs)
 	}
 }
 
-// loadOnce has every client ask until 1001 requests have been sent, and counts
-// the statuses.
-func loadOnce(t *testing.T, ask func(client int) (status int, err error)) map[int]int {
+// loadOnce has clients ask until 1001 requests have been sent, and counts the statuses.
+func loadOnce(t *testing.T, client *http.Client, url string) map[int]int {
 	t.Helper()
 	var left atomic.Int64
 	left.Store(loadQuota + 1)
 	var mu sync.Mutex
 	counts := make(map[int]int)
 	var clients sync.WaitGroup
-	for i := range loadClients {
+	for range loadClients {
 		clients.Go(func() {
-			mine := make(map[int]int)
 			for left.Add(-1) >= 0 {
-				status, err := ask(i)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mine[status]++
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for status, n := range mine {
-				counts[status] += n
+				status := servetest.Fetch(t, client, url).Status
+				mu.Lock()
+				counts[status]++
+				mu.Unlock()
 			}
 		})
 	}
@@ -166,16 +111,12 @@ func loadOnce(t *testing.T, ask func(client int) (status int, err error)) map[in
 	return counts
 }
 
-// statusOf reads an answer to its end.
-func statusOf(ctx context.Context, client *http.Client, url string) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+// tickingClock advances by step at each look at it, from 3:04:10.
+type tickingClock struct {
+	step  time.Duration
+	ticks atomic.Int64
+}
+
+func (c *tickingClock) now() time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 10, 0, time.UTC).Add(time.Duration(c.ticks.Add(1)) * c.step)
 }

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -16,12 +16,15 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestLinesAreCounts: of many requests of all kinds, while the log is moved away and the
 // configuration read again, the lines of each verdict are as many as the metrics count,
 // for all requests and for each rule; and none is dropped that is not counted.
 func TestLinesAreCounts(t *testing.T) {
+	t.Parallel()
 	t.Run("memory", func(t *testing.T) { linesAreCounts(t, "") })
 	t.Run("redis", func(t *testing.T) {
 		linesAreCounts(t, fmt.Sprintf("store: {redis: {url: %q}}\n", redistest.Start(t, redistest.Redis(t)).URL()))
@@ -30,13 +33,10 @@ func TestLinesAreCounts(t *testing.T) {
 
 func linesAreCounts(t *testing.T, store string) {
 	t.Helper()
-	each := 500
-	if testing.Short() {
-		each = 100
-	}
+	each := testkit.Steps(1000, 1000)
 	const clients, moves = 4, 5
 	path := filepath.Join(t.TempDir(), "decisions")
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 decision_log: %q
 %srules:
   - {name: all, by: query.u, missing: skip, limits: [10/min sliding-log, 20/h]}
@@ -60,7 +60,7 @@ decision_log: %q
 				if i%2 == 0 { // others have no user
 					path = strings.Replace(path+"?", "?", fmt.Sprintf("?u=%d&", c), 1)
 				}
-				fetch(t, client, s.url+path)
+				servetest.Fetch(t, client, s.URL+path)
 			}
 		})
 	}
@@ -71,13 +71,13 @@ decision_log: %q
 			t.Fatal(err)
 		}
 		files = append(files, moved)
-		s.again <- syscall.SIGHUP
-		until(t, "a new file", func() bool { _, err := os.Stat(path); return err == nil })
+		s.Again <- syscall.SIGHUP
+		testkit.Until(t, "a new file", func() bool { _, err := os.Stat(path); return err == nil })
 	}
 	all.Wait()
 	n := float64(clients * each)
-	s.written(t, "decision", n)
-	m := s.metrics(t)
+	written(t, s, "decision", n)
+	m := s.Metrics(t)
 	lines := make(map[string]float64)
 	for _, file := range files {
 		for _, d := range decisions(t, file) {

@@ -3,11 +3,10 @@
 
 //go:build unix
 
-package serve
+package serve_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,9 +17,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // decision is what tests look at of a line of the decision log.
@@ -59,9 +60,9 @@ func decisions(t *testing.T, path string) (all []decision) {
 }
 
 // written waits until so many lines of a log are written.
-func (r *running) written(t *testing.T, log string, n float64) {
+func written(t *testing.T, r *servetest.Gateway, log string, n float64) {
 	t.Helper()
-	until(t, fmt.Sprint(n, " lines"), func() bool { return r.metrics(t)["sluice_"+log+`_log_lines_total{result="written"}`] >= n })
+	testkit.Until(t, fmt.Sprint(n, " lines"), func() bool { return r.Metrics(t)["sluice_"+log+`_log_lines_total{result="written"}`] >= n })
 }
 
 // say sends text over a connection of its own, and reads until text comes back.
@@ -71,7 +72,7 @@ func say(t *testing.T, url, text, until string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, conn)
+	servetest.CloseAtEnd(t, conn)
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +94,7 @@ func say(t *testing.T, url, text, until string) net.Conn {
 // TestRequestsAreLogged: whatever the outcome of a request, both logs have one line of it,
 // which says so.
 func TestRequestsAreLogged(t *testing.T) {
+	t.Parallel()
 	t.Run("memory", func(t *testing.T) { requestsAreLogged(t, "") })
 	t.Run("redis", func(t *testing.T) {
 		requestsAreLogged(t, fmt.Sprintf("store: {redis: {url: %q}}\n", redistest.Start(t, redistest.Redis(t)).URL()))
@@ -102,7 +104,7 @@ func TestRequestsAreLogged(t *testing.T) {
 func requestsAreLogged(t *testing.T, store string) {
 	t.Helper()
 	there, release := make(chan struct{}, 1), make(chan struct{})
-	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
+	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/switch":
 			conn, _, err := http.NewResponseController(w).Hijack()
@@ -131,7 +133,7 @@ func requestsAreLogged(t *testing.T, store string) {
 	})
 	dir := t.TempDir()
 	file, access := filepath.Join(dir, "decisions"), filepath.Join(dir, "access")
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: [{url: %q, path: /down}, %s]
 decision_log: {file: %q}
 access_log: %q
@@ -140,37 +142,37 @@ access_log: %q
   - {name: key, match: {path: /key}, by: query.u, missing: refuse, limits: 1/day}
   - {name: dry, match: {path: /dry}, mode: shadow, limits: 1/day}
   - {name: waits, match: {path: /hangup}, by: ip, limits: 9/day, when: {response: [401]}}
-`, nobody, up, file, access, store))
+`, servetest.Nobody, up, file, access, store))
 	for _, path := range []string{"/one?secret", "/one", "/key", "/dry", "/dry", "/down", "/%22%0a", "/.well-known/ratelimit"} {
-		s.get(t, path, "User-Agent", `a"gent`)
+		s.Get(t, path, "User-Agent", `a"gent`)
 	}
 	n := 7.0
 	wait := func() {
 		n++
-		s.written(t, "decision", n)
+		written(t, s, "decision", n)
 	}
-	if err := say(t, s.url, "GET /switch HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "hello").Close(); err != nil {
+	if err := say(t, s.URL, "GET /switch HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "hello").Close(); err != nil {
 		t.Error(err)
 	}
 	wait()
-	if err := say(t, s.url, "POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\npart", "403").Close(); err != nil {
+	if err := say(t, s.URL, "POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\npart", "403").Close(); err != nil {
 		t.Error(err)
 	}
 	wait()
-	left := say(t, s.url, "GET /hangup HTTP/1.1\r\nHost: x\r\n\r\n", "")
+	left := say(t, s.URL, "GET /hangup HTTP/1.1\r\nHost: x\r\n\r\n", "")
 	<-there
 	if err := left.Close(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the leave", func() bool { return s.metrics(t)["sluice_abandoned"] == 1 })
+	testkit.Until(t, "the leave", func() bool { return s.Metrics(t)["sluice_abandoned"] == 1 })
 	close(release)
 	wait()
 	h2 := &http.Transport{Protocols: new(http.Protocols)}
 	h2.Protocols.SetUnencryptedHTTP2(true)
-	fetch(t, &http.Client{Transport: h2}, s.url+"/two")
+	servetest.Fetch(t, &http.Client{Transport: h2}, s.URL+"/two")
 	wait()
 	h2.CloseIdleConnections()
-	s.end(t)
+	s.End(t)
 
 	want := []string{
 		"/one allowed 200 2 one=allowed",
@@ -201,7 +203,7 @@ access_log: %q
 		if i >= len(want) || text != want[i] {
 			t.Errorf("line %d: got %q, want %q", i, text, append(want, "none")[min(i, len(want))])
 		}
-		if d.Duration <= 0 || d.Config != s.banner[strings.Index(s.banner, "version ")+8:][:12] {
+		if d.Duration <= 0 || d.Config != s.Banner[strings.Index(s.Banner, "version ")+8:][:12] {
 			t.Errorf("line %d: %d µs, version %s", i, d.Duration, d.Config)
 		}
 	}
@@ -219,20 +221,17 @@ access_log: %q
 	}
 }
 
-// nobody is the URL of an upstream at which nobody listens. A port that was free a moment
-// ago may be another's by now.
-const nobody = "http://127.0.0.1:1"
-
 // TestLogsAreOpenedAgain: SIGHUP has the files opened that were moved away or removed,
 // also where the configuration has faults by now; and a change of the configuration
 // changes them.
 func TestLogsAreOpenedAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	yaml := fmt.Sprintf("decision_log: %q\naccess_log: %q\nrules: [{name: a, limits: 1000/min}]\n", at("decisions"), at("access"))
-	s := start(t, yaml, func(o *Options) { o.Audit = at("audit") })
-	s.get(t, "/")
-	s.written(t, "access", 1)
+	s := servetest.Start(t, yaml, func(o *serve.Options) { o.Audit = at("audit") })
+	s.Get(t, "/")
+	written(t, s, "access", 1)
 	exists := func(name string) bool { _, err := os.Stat(at(name)); return err == nil }
 	for _, name := range []string{"decisions", "audit"} {
 		if err := os.Rename(at(name), at(name+".1")); err != nil {
@@ -242,13 +241,13 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 	if err := os.Remove(at("access")); err != nil {
 		t.Fatal(err)
 	}
-	s.write(t, "rules: [{nmae: a}]\n")
-	s.again <- syscall.SIGHUP
-	until(t, "the files", func() bool { return exists("decisions") && exists("audit") && exists("access") })
-	s.expectLog(t, "stays active")
-	s.get(t, "/")
-	s.written(t, "decision", 2)
-	s.ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "a", "parts": {}, "author": "eve"}`)
+	s.Write(t, "rules: [{nmae: a}]\n")
+	s.Again <- syscall.SIGHUP
+	testkit.Until(t, "the files", func() bool { return exists("decisions") && exists("audit") && exists("access") })
+	s.ExpectLog(t, "stays active")
+	s.Get(t, "/")
+	written(t, s, "decision", 2)
+	s.Ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "a", "parts": {}, "author": "eve"}`)
 	if one, two := decisions(t, at("decisions.1")), decisions(t, at("decisions")); len(one) != 1 || len(two) != 1 {
 		t.Errorf("%d lines in the file before, %d in the new one", len(one), len(two))
 	}
@@ -256,29 +255,29 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 		t.Errorf("the audit log: %q, %v", text, err)
 	}
 	// Another file, without a restart; then none.
-	before := s.hash(t)
+	before := s.Hash(t)
 	changed := func(yaml string) {
 		t.Helper()
-		s.write(t, yaml)
-		s.again <- syscall.SIGHUP
-		until(t, "the change", func() bool { return s.hash(t) != before })
-		before = s.hash(t)
+		s.Write(t, yaml)
+		s.Again <- syscall.SIGHUP
+		testkit.Until(t, "the change", func() bool { return s.Hash(t) != before })
+		before = s.Hash(t)
 	}
 	changed(strings.ReplaceAll(yaml, "decisions", "others"))
-	s.get(t, "/")
-	s.written(t, "decision", 3)
+	s.Get(t, "/")
+	written(t, s, "decision", 3)
 	if n := len(decisions(t, at("others"))); n != 1 {
 		t.Errorf("%d lines in the other file", n)
 	}
 	changed("rules: [{name: a, limits: 1000/min}]\n")
-	s.get(t, "/")
-	if n := s.metrics(t)[`sluice_decision_log_lines_total{result="written"}`]; n != 3 {
+	s.Get(t, "/")
+	if n := s.Metrics(t)[`sluice_decision_log_lines_total{result="written"}`]; n != 3 {
 		t.Errorf("%v lines when there is no log", n)
 	}
 	// A log that cannot be opened leaves all as it was.
-	s.change(t, fmt.Sprintf("decision_log: %q\nrules: [{name: a, limits: 1/min}]\n", at("none/file")), "no such file")
-	s.expectLog(t, "stays active")
-	if got := s.get(t, "/").status; got != http.StatusBadRequest { // of the sample app
+	s.Change(t, fmt.Sprintf("decision_log: %q\nrules: [{name: a, limits: 1/min}]\n", at("none/file")), "no such file")
+	s.ExpectLog(t, "stays active")
+	if got := s.Get(t, "/").Status; got != http.StatusBadRequest { // of the sample app
 		t.Errorf("got %d", got)
 	}
 }
@@ -286,34 +285,26 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 // TestLogWithoutRoom: a disk that is full, or a pipe whose reader stops, holds no
 // request up and ends nothing; what is not written is counted.
 func TestLogWithoutRoom(t *testing.T) {
+	t.Parallel()
 	stopped := filepath.Join(t.TempDir(), "pipe")
-	pipe(t, stopped)
+	servetest.Pipe(t, stopped)
 	reader, err := os.OpenFile(stopped, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, reader)
-	s := start(t, fmt.Sprintf("decision_log: /dev/full\naccess_log: %q\nrules: [{name: a, limits: 1000000/min}]\n", stopped))
+	servetest.CloseAtEnd(t, reader)
+	s := servetest.Start(t, fmt.Sprintf("decision_log: /dev/full\naccess_log: %q\nrules: [{name: a, limits: 1000000/min}]\n", stopped))
 	const n = 500 // lines, more than a pipe takes with their agents
 	agent := strings.Repeat("x", 1000)
 	for range n {
-		if got := s.get(t, "/?userId=u", "User-Agent", agent).status; got != http.StatusOK {
+		if got := s.Get(t, "/?userId=u", "User-Agent", agent).Status; got != http.StatusOK {
 			t.Fatalf("got %d", got)
 		}
 	}
-	until(t, "the log to say so", func() bool {
-		return strings.Contains(s.logs.String(), `log="decision log" file=/dev/full error="write /dev/full: no space left on device"`)
+	testkit.Until(t, "the log to say so", func() bool {
+		return strings.Contains(s.Logs.String(), `log="decision log" file=/dev/full error="write /dev/full: no space left on device"`)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	s.stop()
-	s.stop = nil
-	select {
-	case err := <-s.ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-ctx.Done():
-		t.Fatal("it does not end")
+	if err := s.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
@@ -20,6 +21,7 @@ import (
 // the start and after a change of the file; they stay in their file, come back
 // with the rule, and can be removed.
 func TestOverridesThatNoLongerFit(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var all []admin.StoredOverride
 	for i := range 1000 {
@@ -33,16 +35,16 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := func(limits string) string {
-		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, %s}]\n", named(t, "up"), limits)
+		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, %s}]\n", servetest.Named(t, "up"), limits)
 	}
 	bytes := rules("cost: response-bytes, limits: 2MB/h sliding-histogram")
-	s := start(t, bytes, stopped, func(o *Options) { o.Overrides = file })
+	s := servetest.Start(t, bytes, servetest.Stopped, func(o *serve.Options) { o.Overrides = file })
 	for i := range 3 {
-		if got := s.get(t, "/", "X-User", "u1"); got.status != 200 {
-			t.Errorf("request %d: got %d", i+1, got.status)
+		if got := s.Get(t, "/", "X-User", "u1"); got.Status != 200 {
+			t.Errorf("request %d: got %d", i+1, got.Status)
 		}
 	}
-	logs := s.logs.String()
+	logs := s.Logs.String()
 	for _, want := range []string{
 		"rule=api", "reason=launch", "its limits do not fit the rule: counts requests but the rule's cost is in bytes",
 		"make it anew, or end it by sluice key override PART=VALUE... --rule api --remove; ", "overrides=990",
@@ -55,47 +57,45 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 		t.Errorf("%d lines, want 11", n)
 	}
 	const u1 = `{"rule": "api", "parts": {"header.X-User": "u1"}, "reason": "x", "author": "eve"`
-	one := s.ask(t, http.MethodPut, "/v1/override", u1+`, "limits": ["5/min"]}`)
-	if want := "counts requests but the rule's cost is in bytes"; one.status == http.StatusOK || !strings.Contains(one.body, want) {
-		t.Errorf("one more: got %q, want %q", one.body, want)
+	one := s.Ask(t, http.MethodPut, "/v1/override", u1+`, "limits": ["5/min"]}`)
+	if want := "counts requests but the rule's cost is in bytes"; one.Status == http.StatusOK || !strings.Contains(one.Body, want) {
+		t.Errorf("one more: got %q, want %q", one.Body, want)
 	}
-	s.ask(t, http.MethodDelete, "/v1/override", u1+"}")
+	s.Ask(t, http.MethodDelete, "/v1/override", u1+"}")
 	change := func(yaml string) {
 		t.Helper()
-		before := s.hash(t)
-		s.write(t, yaml)
-		s.again <- syscall.SIGHUP
-		until(t, "the change", func() bool { return s.hash(t) != before })
+		s.ChangeTo(t, yaml)
 	}
 	change(rules("limits: 50/min sliding-log"))
 	for user, want := range map[string]int{"u1": 200, "u2": 429} {
-		s.get(t, "/", "X-User", user)
-		if got := s.get(t, "/", "X-User", user); got.status != want {
-			t.Errorf("%s after the rule is back: got %d, want %d", user, got.status, want)
+		s.Get(t, "/", "X-User", user)
+		if got := s.Get(t, "/", "X-User", user); got.Status != want {
+			t.Errorf("%s after the rule is back: got %d, want %d", user, got.Status, want)
 		}
 	}
 	change(bytes)
-	if got := s.get(t, "/", "X-User", "u2"); got.status != 200 {
-		t.Errorf("after the second change: got %d", got.status)
+	if got := s.Get(t, "/", "X-User", "u2"); got.Status != 200 {
+		t.Errorf("after the second change: got %d", got.Status)
 	}
 }
 
 // TestOverrideOutlivesItsRule: an override stays what it was made as when the
 // limits of its rule change.
 func TestOverrideOutlivesItsRule(t *testing.T) {
+	t.Parallel()
 	const rules = "rules: [{name: a, by: ip, limits: %s}]\n"
-	upstream := fmt.Sprintf("upstream: %q\n", named(t, "up"))
-	s := start(t, upstream+fmt.Sprintf(rules, "50/h sliding-log"), stopped)
-	s.override(t, "a", "ip", "127.0.0.1", "2/h")
+	upstream := fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))
+	s := servetest.Start(t, upstream+fmt.Sprintf(rules, "50/h sliding-log"), servetest.Stopped)
+	s.Override(t, "a", "ip", "127.0.0.1", "2/h")
 	for range 2 {
-		if got := s.get(t, "/"); got.status != http.StatusOK {
-			t.Errorf("got %d", got.status)
+		if got := s.Get(t, "/"); got.Status != http.StatusOK {
+			t.Errorf("got %d", got.Status)
 		}
 	}
 	for _, limits := range []string{"[50/h sliding-log, 600/min, 3000/h token-bucket]", "50/h", "60/h sliding-counter"} {
-		s.changeTo(t, upstream+fmt.Sprintf(rules, limits))
-		if got := s.get(t, "/"); got.status != http.StatusTooManyRequests {
-			t.Errorf("under %s: got %d, want the override of 2/h to be spent", limits, got.status)
+		s.ChangeTo(t, upstream+fmt.Sprintf(rules, limits))
+		if got := s.Get(t, "/"); got.Status != http.StatusTooManyRequests {
+			t.Errorf("under %s: got %d, want the override of 2/h to be spent", limits, got.Status)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // everything is a gateway that has one of all that it can, but for a shared store. The
@@ -37,10 +39,10 @@ rules:
 `
 
 // families returns what a page of metrics has, by name.
-func families(t *testing.T, r *running) map[string]*dto.MetricFamily {
+func families(t *testing.T, r *servetest.Gateway) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	all, err := parser.TextToMetricFamilies(strings.NewReader(fetch(t, http.DefaultClient, r.admin+"/metrics").body))
+	all, err := parser.TextToMetricFamilies(strings.NewReader(servetest.Fetch(t, http.DefaultClient, r.Admin+"/metrics").Body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +90,9 @@ func documented(t *testing.T) (kinds, alerts map[string]string) {
 // TestMetricsAreDocumented: docs/metrics.md has what gateways export, all of it and
 // nothing more, with its type and its labels.
 func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
 	exported := make(map[string]string)
-	for _, s := range []*running{busy(t), busyShared(t)} {
+	for _, s := range []*servetest.Gateway{busy(t), busyShared(t)} {
 		for name, f := range families(t, s) {
 			switch {
 			case strings.HasPrefix(name, "sluice_"):
@@ -113,46 +116,47 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 // busy returns a gateway of everything to which all has happened once.
-func busy(t *testing.T) *running {
+func busy(t *testing.T) *servetest.Gateway {
 	t.Helper()
-	up := backend(t, func(http.ResponseWriter, *http.Request) {})
-	cert, key, _ := certificateFiles(t)
-	s := start(t, fmt.Sprintf(everything, cert, key, greeter(t, "hello"), nobody, up))
+	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {})
+	cert, key, _ := testkit.CertificateFiles(t)
+	s := servetest.Start(t, fmt.Sprintf(everything, cert, key, greeter(t, "hello"), servetest.Nobody, up))
 	for range 6 {
-		s.get(t, "/")
+		s.Get(t, "/")
 	}
-	s.get(t, "/", "X-User", "vip", "X-Plan", "vip")
-	s.get(t, "/gone", "X-User", "u")
-	s.get(t, "/slow", "X-User", "v")
-	s.get(t, "/slow", "X-User", "v")
-	if _, ok := call(t, s.urls[2], "127.0.0.1", "hello"); !ok {
+	s.Get(t, "/", "X-User", "vip", "X-Plan", "vip")
+	s.Get(t, "/gone", "X-User", "u")
+	s.Get(t, "/slow", "X-User", "v")
+	s.Get(t, "/slow", "X-User", "v")
+	if _, ok := call(t, s.URLs[2], "127.0.0.1", "hello"); !ok {
 		t.Error("not greeted")
 	}
 	return s
 }
 
 // busyShared returns a gateway with a shared store that has been asked.
-func busyShared(t *testing.T) *running {
+func busyShared(t *testing.T) *servetest.Gateway {
 	t.Helper()
-	s := start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, limits: 1/h}]\n", redistest.Start(t, redistest.Redis(t)).URL()))
-	s.get(t, "/")
+	s := servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, limits: 1/h}]\n", redistest.Start(t, redistest.Redis(t)).URL()))
+	s.Get(t, "/")
 	return s
 }
 
 // TestUpstreamFailures: requests that the upstream failed are distinguished from those that it
 // answered, by route, and denials from both; what a client sends names nothing.
 func TestUpstreamFailures(t *testing.T) {
-	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
+	t.Parallel()
+	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/fails" {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	s := start(t, fmt.Sprintf("upstream:\n  - {path: /api, url: %q}\n  - {path: /gone, url: %q}\nrules: [{name: a, by: query.u, limits: 3/h}]\n", up, nobody))
+	s := servetest.Start(t, fmt.Sprintf("upstream:\n  - {path: /api, url: %q}\n  - {path: /gone, url: %q}\nrules: [{name: a, by: query.u, limits: 3/h}]\n", up, servetest.Nobody))
 	for _, path := range []string{
 		"/api?u=1", "/api/x?u=1", "/api/fails?u=1", "/api/y?u=1", // the fourth is denied
 		"/gone?u=2", "/gone/a?u=2", "/gone?u=2", "/gone?u=2", "/elsewhere?u=3",
 	} {
-		s.get(t, path)
+		s.Get(t, path)
 	}
 	const took = "sluice_http_request_duration_seconds_count"
 	want := map[string]float64{
@@ -173,14 +177,14 @@ func TestUpstreamFailures(t *testing.T) {
 		`sluice_upstream_errors_total{reason="connect",route="/gone"}`: 3,
 	}
 	got := func() map[string]float64 {
-		all := s.metrics(t)
+		all := s.Metrics(t)
 		maps.DeleteFunc(all, func(name string, _ float64) bool {
 			return !regexp.MustCompile(`^sluice_(http_re|upstream_(dur|res|err))`).MatchString(name) ||
 				strings.Contains(name, "_bucket") || strings.Contains(name, "_sum") || strings.Contains(name, "in_flight")
 		})
 		return all
 	}
-	until(t, "the last request to be over", func() bool { return len(got()) >= len(want) })
+	testkit.Until(t, "the last request to be over", func() bool { return len(got()) >= len(want) })
 	if got := got(); !maps.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
@@ -188,23 +192,24 @@ func TestUpstreamFailures(t *testing.T) {
 
 // TestSlotsHeld: what is in flight shows while it is.
 func TestSlotsHeld(t *testing.T) {
+	t.Parallel()
 	there, release := make(chan struct{}), make(chan struct{})
-	up := backend(t, func(http.ResponseWriter, *http.Request) {
+	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {
 		there <- struct{}{}
 		<-release
 	})
-	s := start(t, fmt.Sprintf("listen: [{address: \"127.0.0.1:0\", name: front}]\nupstream: %q\nrules: [{name: a, in_flight: 3, limits: 9/h}]\n", up))
+	s := servetest.Start(t, fmt.Sprintf("listen: [{address: \"127.0.0.1:0\", name: front}]\nupstream: %q\nrules: [{name: a, in_flight: 3, limits: 9/h}]\n", up))
 	shown := func(n float64) {
 		t.Helper()
-		until(t, fmt.Sprint(n, " in flight"), func() bool {
-			m := s.metrics(t)
+		testkit.Until(t, fmt.Sprint(n, " in flight"), func() bool {
+			m := s.Metrics(t)
 			return m["sluice_slots_held"] == n && m[`sluice_http_requests_in_flight{listener="front"}`] == n
 		})
 	}
 	shown(0)
-	done := make(chan answer)
+	done := make(chan servetest.Answer)
 	for range 2 {
-		go func() { done <- s.get(t, "/") }()
+		go func() { done <- s.Get(t, "/") }()
 		<-there
 	}
 	shown(2)
@@ -213,21 +218,22 @@ func TestSlotsHeld(t *testing.T) {
 		<-done
 	}
 	shown(0)
-	if m := s.metrics(t); m[`sluice_slot_decisions_total{limit="slots",scope="a",verdict="allowed"}`] != 2 {
+	if m := s.Metrics(t); m[`sluice_slot_decisions_total{limit="slots",scope="a",verdict="allowed"}`] != 2 {
 		t.Errorf("%v", m)
 	}
 }
 
 // TestBuildInfo: what runs, and by which configuration, is one look away.
 func TestBuildInfo(t *testing.T) {
-	s := start(t, "rules: [{name: a, limits: 1/h}]\n")
-	m := s.metrics(t)
+	t.Parallel()
+	s := servetest.Start(t, "rules: [{name: a, limits: 1/h}]\n")
+	m := s.Metrics(t)
 	for name := range m {
 		if strings.HasPrefix(name, "sluice_build_info{") && !strings.Contains(name, `goversion="go1`) {
 			t.Error(name)
 		}
 	}
-	if m[fmt.Sprintf("sluice_config_info{file=%q,hash=%q}", s.file, s.hash(t))] != 1 {
+	if m[fmt.Sprintf("sluice_config_info{file=%q,hash=%q}", s.File, s.Hash(t))] != 1 {
 		t.Errorf("%v", m)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"net"
@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestNotifySystemd: systemd is informed that the program is ready once clients are
@@ -22,7 +25,7 @@ func TestNotifySystemd(t *testing.T) {
 	}
 	defer func() { _ = socket.Close() }() // an error means that it was closed
 	reported := func() string {
-		if err := socket.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := socket.SetReadDeadline(time.Now().Add(testkit.Ceiling)); err != nil {
 			t.Fatal(err)
 		}
 		b := make([]byte, 1000)
@@ -33,14 +36,14 @@ func TestNotifySystemd(t *testing.T) {
 		return string(b[:n])
 	}
 	t.Setenv("NOTIFY_SOCKET", name)
-	r := start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
-	if got, want := reported(), "READY=1\nSTATUS=configuration "+r.hash(t); got != want {
+	r := servetest.Start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
+	if got, want := reported(), "READY=1\nSTATUS=configuration "+r.Hash(t); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := fetch(t, http.DefaultClient, r.admin+"/readyz"); got.status != http.StatusOK {
-		t.Errorf("reported to be ready, and is not: %d", got.status)
+	if got := servetest.Ready(t, r); got.Status != http.StatusOK {
+		t.Errorf("reported to be ready, and is not: %d", got.Status)
 	}
-	r.stop()
+	r.Stop()
 	if got := reported(); got != "STOPPING=1" {
 		t.Errorf("got %q", got)
 	}
@@ -49,6 +52,6 @@ func TestNotifySystemd(t *testing.T) {
 // TestNotifySystemdGone: a socket that does not answer is logged, and stops nothing.
 func TestNotifySystemdGone(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
-	r := start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
-	until(t, "a warning", func() bool { return strings.Contains(r.logs.String(), "systemd was not notified") })
+	r := servetest.Start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
+	testkit.Until(t, "a warning", func() bool { return strings.Contains(r.Logs.String(), "systemd was not notified") })
 }

@@ -1,21 +1,25 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // warning returns the first line of the log that says a text, once it is there.
-func (r *running) warning(t *testing.T, text string) (found string) {
+func warning(t *testing.T, r *servetest.Gateway, text string) (found string) {
 	t.Helper()
-	until(t, "the log to say "+text, func() bool {
-		for line := range strings.Lines(r.logs.String()) {
+	testkit.Until(t, "the log to say "+text, func() bool {
+		for line := range strings.Lines(r.Logs.String()) {
 			if strings.Contains(line, text) {
 				found = line
 				return true
@@ -27,27 +31,28 @@ func (r *running) warning(t *testing.T, text string) (found string) {
 }
 
 // giveUp asks until the store is marked down, which requests find out.
-func (r *running) giveUp(t *testing.T) {
+func giveUp(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
-	until(t, "the store to be marked down", func() bool {
-		r.get(t, "/?userId=u")
-		return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0
+	testkit.Until(t, "the store to be marked down", func() bool {
+		r.Get(t, "/?userId=u")
+		return r.Metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})
 }
 
 // What the log says of requests in an outage is what the rules say, at the start
 // and later.
 func TestOutageLog(t *testing.T) {
+	t.Parallel()
 	const want = `meanwhile="requests are refused"`
 	server := redistest.Start(t, redistest.Redis(t))
 	yaml := fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, limits: 1000/min, failure: closed}]\n", server.URL())
-	s := start(t, yaml)
+	s := servetest.Start(t, yaml)
 	server.Kill(t)
-	s.giveUp(t)
-	if got := s.warning(t, "the store is unavailable"); !strings.Contains(got, want) {
+	giveUp(t, s)
+	if got := warning(t, s, "the store is unavailable"); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := start(t, yaml).warning(t, "the store is unavailable at the start"); !strings.Contains(got, want) {
+	if got := warning(t, servetest.Start(t, yaml), "the store is unavailable at the start"); !strings.Contains(got, want) {
 		t.Errorf("at the start: got %q, want %q", got, want)
 	}
 }
@@ -55,6 +60,7 @@ func TestOutageLog(t *testing.T) {
 // While the store is unavailable a gateway is not ready where nothing passes, and only
 // there.
 func TestReadyInAnOutage(t *testing.T) {
+	t.Parallel()
 	const (
 		web  = "listen: 127.0.0.1:0\n"
 		tcp  = "listen: [{address: \"tcp://127.0.0.1:0\", upstream: \"127.0.0.1:1\", open: 1, failure: %s}]\n"
@@ -95,9 +101,9 @@ func TestReadyInAnOutage(t *testing.T) {
 		{"TCP beside HTTP, which is open", fmt.Sprintf(both, ", open: 1, failure: closed"), open, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:1\"}}\n%srules:\n%s", c.listen, c.rules))
-			got := ready(t, s)
-			if c.want == 503 && c.listen == web && s.get(t, "/a/").status != 503 {
+			s := servetest.Start(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:1\"}}\n%srules:\n%s", c.listen, c.rules))
+			got := servetest.Ready(t, s)
+			if c.want == 503 && c.listen == web && s.Get(t, "/a/").Status != 503 {
 				t.Error("not ready, and yet a request is let in")
 			}
 			meanwhile := "each rule goes on as its failure says"
@@ -109,9 +115,88 @@ func TestReadyInAnOutage(t *testing.T) {
 			case c.name == "local":
 				meanwhile = "each node decides with its share of the limit"
 			}
-			if got.status != c.want || !strings.Contains(got.body, "store: down; "+meanwhile) {
-				t.Errorf("got %d %q, want %d and %q", got.status, got.body, c.want, meanwhile)
+			if got.Status != c.want || !strings.Contains(got.Body, "store: down; "+meanwhile) {
+				t.Errorf("got %d %q, want %d and %q", got.Status, got.Body, c.want, meanwhile)
 			}
 		})
+	}
+}
+
+// Why the store is unavailable is reported in its own words, by the log and by /readyz, and
+// no more when it is back.
+func TestStoreCause(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, want     string
+		breaks, mended [][]string
+	}{
+		{
+			"no permission", "NOPERM",
+			[][]string{{"ACL", "SETUSER", "default", "-@scripting"}},
+			[][]string{{"ACL", "SETUSER", "default", "+@all"}},
+		},
+		{
+			"no memory", "OOM",
+			[][]string{{"CONFIG", "SET", "maxmemory", "1"}},
+			[][]string{{"CONFIG", "SET", "maxmemory", "0"}},
+		},
+		{
+			"a replica", "READONLY",
+			[][]string{{"REPLICAOF", "127.0.0.1", "1"}},
+			[][]string{{"REPLICAOF", "NO", "ONE"}},
+		},
+		{
+			"a rotated password", "NOAUTH",
+			[][]string{{"CONFIG", "SET", "requirepass", "one"}, {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}},
+			[][]string{{"CONFIG", "SET", "requirepass", ""}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Redis(t))
+			r := servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, by: query.userId, limits: 5/h sliding-log}]\n", server.URL()))
+			if a := r.Get(t, "/?userId=u"); a.Status != http.StatusOK {
+				t.Fatalf("status %d: %s", a.Status, a.Body)
+			}
+			operator := server.Client(t)
+			do := func(commands [][]string) {
+				t.Helper()
+				for _, command := range commands {
+					if err := operator.Do(t.Context(), operator.B().Arbitrary(command...).Build()).Error(); err != nil {
+						t.Fatal(command, err)
+					}
+				}
+			}
+			do(c.breaks)
+			giveUp(t, r)
+			// "the store failed" may say it, too: of a call that was on its way.
+			testkit.Until(t, "the log to say why the store is unavailable", func() bool {
+				return slices.ContainsFunc(strings.Split(r.Logs.String(), "\n"), func(line string) bool {
+					return strings.Contains(line, "the store is unavailable") && strings.Contains(line, c.want)
+				})
+			})
+			testkit.Until(t, "/readyz to say "+c.want, func() bool { return strings.Contains(servetest.Ready(t, r).Body, c.want) })
+			// A second line if all that the first knew is that connections were cut.
+			if n := strings.Count(r.Logs.String(), "the store is unavailable"); n > 2 || strings.Contains(r.Logs.String(), "default") {
+				t.Errorf("%d lines were logged:\n%s", n, r.Logs)
+			}
+			do(c.mended)
+			testkit.Until(t, "the store to be back", func() bool { return strings.HasPrefix(servetest.Ready(t, r).Body, "ready\nstore: up\n") })
+		})
+	}
+}
+
+// TestSecretThatIsNone: what another program wrote in the place of the secret is reported,
+// and keys are counted all the same.
+func TestSecretThatIsNone(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Redis(t))
+	client := redis.Client(t)
+	if err := client.Do(t.Context(), client.B().Set().Key("site{1}!secret").Value("mine").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	s := servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q, prefix: site}}\n", redis.URL())+"rules: [{name: a, by: header.X-A, limits: 1000/min}]\n")
+	if got := warning(t, s, "the store failed"); !strings.Contains(got, "site{1}!secret") || !strings.Contains(got, "delete it") || strings.Contains(got, "mine") {
+		t.Errorf("got %q", got)
 	}
 }

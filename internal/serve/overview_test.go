@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -15,41 +15,44 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // overviewOf returns the overview that an admin address shows.
-func overviewOf(t *testing.T, r *running, query string, header ...string) (o admin.Overview, text string) {
+func overviewOf(t *testing.T, r *servetest.Gateway, query string, header ...string) (o admin.Overview, text string) {
 	t.Helper()
-	got := fetch(t, http.DefaultClient, r.admin+"/v1/overview"+query, header...)
-	if got.status != http.StatusOK {
-		t.Fatalf("overview: %d %s", got.status, got.body)
+	got := servetest.Fetch(t, http.DefaultClient, r.Admin+"/v1/overview"+query, header...)
+	if got.Status != http.StatusOK {
+		t.Fatalf("overview: %d %s", got.Status, got.Body)
 	}
-	if err := json.Unmarshal([]byte(got.body), &o); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &o); err != nil {
 		t.Fatal(err)
 	}
-	return o, got.body
+	return o, got.Body
 }
 
 // TestOverview: the outcomes of requests, and the state of the program, can be read in
 // one document, which has keys in clear for callers with the token only.
 func TestOverview(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 admin: {address: 127.0.0.1:0, token_file: %q}
 rules:
   - {name: api, by: header.X-User, limits: 3/min sliding-log, candidates: {one: 1/min sliding-log}}
   - {name: dry, by: ip, limits: 2/min sliding-log, mode: shadow}
   - {name: idle, match: {path: /never}, by: ip, limits: 2/min}
-`, named(t, "up"), tokens), stopped)
+`, servetest.Named(t, "up"), tokens), servetest.Stopped)
 	for range 5 {
-		s.get(t, "/", "X-User", "ada")
+		s.Get(t, "/", "X-User", "ada")
 	}
-	until(t, "a tick", func() bool {
+	testkit.Until(t, "a tick", func() bool {
 		o, _ := overviewOf(t, s, "")
 		return o.Requests.Recent != nil && o.Requests.Recent.Sum().Denied == 2
 	})
@@ -75,7 +78,7 @@ rules:
 	if !o.Store.Up || o.Store.Kind != "memory" || o.Store.Keys != 3 || o.Store.Asked == 0 || o.Store.P99 < o.Store.P50 || o.Store.P50 <= 0 {
 		t.Errorf("store: %+v", o.Store)
 	}
-	if o.Config.Version != s.hash(t) || o.Config.Rules != 3 || len(o.Config.Listeners) != 1 || o.Build.Go == "" || o.Memory.Total == 0 || o.Started.IsZero() {
+	if o.Config.Version != s.Hash(t) || o.Config.Rules != 3 || len(o.Config.Listeners) != 1 || o.Build.Go == "" || o.Memory.Total == 0 || o.Started.IsZero() {
 		t.Errorf("system: %+v", o.System)
 	}
 	with, _ := overviewOf(t, s, "?rule=api", "Authorization", "Bearer 0123456789abcdef0123456789abcdef")
@@ -95,18 +98,18 @@ rules:
 		if head == "" {
 			head = "Host: 127.0.0.1\n"
 		}
-		if got := asked(t, s.admin, "GET "+c.path+" HTTP/1.1\n"+head); got.status != c.want {
-			t.Errorf("%s %s: got %d, want %d: %s", c.path, c.head, got.status, c.want, got.body)
+		if got := asked(t, s.Admin, "GET "+c.path+" HTTP/1.1\n"+head); got.Status != c.want {
+			t.Errorf("%s %s: got %d, want %d: %s", c.path, c.head, got.Status, c.want, got.Body)
 		}
 	}
 }
 
 // events reads the events of a live page until it ends.
-func events(t *testing.T, r *running) <-chan string {
+func events(t *testing.T, r *servetest.Gateway) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.admin+"/v1/live", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Admin+"/v1/live", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +136,7 @@ func events(t *testing.T, r *running) <-chan string {
 // await returns the next line that begins so.
 func await(t *testing.T, lines <-chan string, prefix string) string {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(testkit.Ceiling)
 	for {
 		select {
 		case line, open := <-lines:
@@ -152,7 +155,7 @@ func await(t *testing.T, lines <-chan string, prefix string) string {
 // ends waits until there are no more lines.
 func ends(t *testing.T, lines <-chan string) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(testkit.Ceiling)
 	for {
 		select {
 		case _, open := <-lines:
@@ -168,15 +171,16 @@ func ends(t *testing.T, lines <-chan string) {
 // TestLive: a page is given what has changed, without keys, and anew after a change
 // of the configuration; it does not keep the program from ending.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	file := func(quota int) string {
-		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: %d/min sliding-log}, {name: idle, match: {path: /never}, limits: 1/s}]\n", named(t, "up"), quota)
+		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: %d/min sliding-log}, {name: idle, match: {path: /never}, limits: 1/s}]\n", servetest.Named(t, "up"), quota)
 	}
-	s := start(t, file(2), stopped)
+	s := servetest.Start(t, file(2), servetest.Stopped)
 	lines := events(t, s)
 	for range 3 {
-		s.get(t, "/", "X-User", "ada")
+		s.Get(t, "/", "X-User", "ada")
 	}
-	until(t, "the counts", func() bool {
+	testkit.Until(t, "the counts", func() bool {
 		line := strings.TrimPrefix(await(t, lines, "data: "), "data: ")
 		var e admin.Live
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -187,42 +191,43 @@ func TestLive(t *testing.T) {
 		}
 		return e.Rules["api"].Denied == 1 && e.Rules["api"].Allowed == 2 && e.Total.Denied == 1
 	})
-	s.change(t, file(3), "active since")
+	s.Change(t, file(3), "active since")
 	ends(t, lines)
 	lines = events(t, s)
 	await(t, lines, "retry:")
-	s.end(t)
+	s.End(t)
 	ends(t, lines)
 }
 
 // TestOverviewDelayed: requests that had to wait, that went over a soft limit, and that
 // were decided without the store are counted as such.
 func TestOverviewDelayed(t *testing.T) {
-	s := start(t, fmt.Sprintf(`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 rules:
   - {name: slow, match: {path: /slow}, by: header.X-User, limits: 20/s leaky-bucket burst 5}
   - {name: lax, match: {path: /lax}, limits: {soft: 1/h sliding-log, grace: 5/h sliding-log}}
-`, named(t, "up")), stopped)
+`, servetest.Named(t, "up")), servetest.Stopped)
 	for range 2 {
-		s.get(t, "/slow", "X-User", "ada")
-		s.get(t, "/lax")
+		s.Get(t, "/slow", "X-User", "ada")
+		s.Get(t, "/lax")
 	}
 	o, _ := overviewOf(t, s, "")
 	slow, lax, total := o.Rules[0], o.Rules[1], o.Requests.Total
 	if slow.Allowed != 2 || slow.Delayed != 1 || lax.Allowed != 2 || lax.Warned != 1 || lax.Delayed != 0 || total.Delayed != 1 || total.Warned != 1 || total.Allowed != 4 {
 		t.Errorf("got %+v, %+v, %+v", slow.Counts, lax.Counts, total)
 	}
-	away := start(t, fmt.Sprintf(`
+	away := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 store: {redis: {url: "redis://127.0.0.1:1"}}
 rules:
   - {name: open, match: {path: /open}, limits: 5/h}
   - {name: closed, match: {path: /closed}, limits: 5/h, failure: closed}
-`, named(t, "up")))
+`, servetest.Named(t, "up")))
 	for path, want := range map[string]int{"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable} {
-		if got := away.get(t, path); got.status != want {
-			t.Errorf("%s: got %d, want %d", path, got.status, want)
+		if got := away.Get(t, path); got.Status != want {
+			t.Errorf("%s: got %d, want %d", path, got.Status, want)
 		}
 	}
 	o, text := overviewOf(t, away, "")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -11,11 +11,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/report"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -27,23 +31,23 @@ const viewRules = `
 `
 
 // nodesOf starts gateways of a fleet, which has a file.
-func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes []*running) {
+func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes []*servetest.Gateway) {
 	t.Helper()
-	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", named(t, "up"), server.URL(), rules)
+	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", servetest.Named(t, "up"), server.URL(), rules)
 	for range n {
-		nodes = append(nodes, start(t, file))
+		nodes = append(nodes, servetest.Start(t, file))
 	}
 	return nodes
 }
 
 // fleetOf returns what a node shows of the fleet.
-func fleetOf(t *testing.T, r *running, query string) (f admin.Fleet) {
+func fleetOf(t *testing.T, r *servetest.Gateway, query string) (f admin.Fleet) {
 	t.Helper()
-	got := fetch(t, http.DefaultClient, r.admin+"/v1/fleet"+query)
-	if got.status != http.StatusOK {
-		t.Fatalf("fleet: %d %s", got.status, got.body)
+	got := servetest.Fetch(t, http.DefaultClient, r.Admin+"/v1/fleet"+query)
+	if got.Status != http.StatusOK {
+		t.Fatalf("fleet: %d %s", got.Status, got.Body)
 	}
-	if err := json.Unmarshal([]byte(got.body), &f); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &f); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -57,24 +61,25 @@ func fleetSays(f *admin.Fleet, kind, text string) bool {
 // TestFleet: any of three gateways shows what all have counted: each request once, and
 // each key once.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	nodes := nodesOf(t, 3, server, viewRules)
 	asked, users := 0, map[string]bool{"ada": true}
 	for i, r := range nodes {
 		for j := range 40 + 10*i { // of which many are those of the node before, too
 			user := strconv.Itoa(30*i + j)
-			r.get(t, "/", "X-User", user)
+			r.Get(t, "/", "X-User", user)
 			users[user] = true
 			asked++
 		}
 		for range 4 { // of 5 for all
-			r.get(t, "/login", "X-User", "ada")
+			r.Get(t, "/login", "X-User", "ada")
 			asked++
 		}
 	}
 	for _, r := range nodes {
 		var f admin.Fleet
-		until(t, "all nodes to report", func() bool {
+		testkit.Until(t, "all nodes to report", func() bool {
 			f = fleetOf(t, r, "")
 			return f.Summed == 3 && f.Requests.Total.Allowed+f.Requests.Total.Denied == uint64(asked) && f.Rules[0].KeysHour != nil
 		})
@@ -91,11 +96,11 @@ func TestFleet(t *testing.T) {
 			t.Errorf("each node: %+v", each.Rules[0])
 		}
 	}
-	if got := fetch(t, http.DefaultClient, nodes[0].admin+"/v1/fleet?rule=nope"); got.status != http.StatusNotFound {
-		t.Errorf("an unknown rule: %d", got.status)
+	if got := servetest.Fetch(t, http.DefaultClient, nodes[0].Admin+"/v1/fleet?rule=nope"); got.Status != http.StatusNotFound {
+		t.Errorf("an unknown rule: %d", got.Status)
 	}
-	nodes[2].end(t)
-	until(t, "a node that has ended to be gone at once", func() bool {
+	nodes[2].End(t)
+	testkit.Until(t, "a node that has ended to be gone at once", func() bool {
 		f := fleetOf(t, nodes[0], "")
 		return len(f.Nodes) == 2 && f.Summed == 2
 	})
@@ -136,9 +141,10 @@ func checkFleet(t *testing.T, f *admin.Fleet, asked, users int) {
 
 // TestFleetAlone: without a shared store the fleet is one node.
 func TestFleetAlone(t *testing.T) {
-	s := start(t, fmt.Sprintf("upstream: %q\nrules:%s", named(t, "up"), viewRules))
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules:%s", servetest.Named(t, "up"), viewRules))
 	for range 7 {
-		s.get(t, "/login", "X-User", "ada")
+		s.Get(t, "/login", "X-User", "ada")
 	}
 	f := fleetOf(t, s, "")
 	if f.Shared || len(f.Nodes) != 1 || !f.Nodes[0].This || len(f.Notes) != 0 || f.Rules[1].Denied != 2 || f.Rules[1].Top[0].Keys[0].Least != 2 {
@@ -149,18 +155,19 @@ func TestFleetAlone(t *testing.T) {
 // TestFleetDiffers: it is said, and at which nodes, that configurations differ; a rule
 // that another node alone has is shown.
 func TestFleetDiffers(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	a := nodesOf(t, 1, server, viewRules)[0]
 	b := nodesOf(t, 1, server, viewRules+"  - {name: more, match: {path: /more}, by: ip, limits: 1/h sliding-log}\n")[0]
 	for range 3 {
-		b.get(t, "/more", "X-User", "ada")
+		b.Get(t, "/more", "X-User", "ada")
 	}
 	var f admin.Fleet
-	until(t, "both to report", func() bool {
+	testkit.Until(t, "both to report", func() bool {
 		f = fleetOf(t, a, "")
 		return f.Summed == 2 && len(f.Rules) == 4
 	})
-	if !fleetSays(&f, "warn", "nodes run different configurations: ") || !fleetSays(&f, "warn", b.hash(t)+" at ") {
+	if !fleetSays(&f, "warn", "nodes run different configurations: ") || !fleetSays(&f, "warn", b.Hash(t)+" at ") {
 		t.Errorf("notes %+v", f.Notes)
 	}
 	if fleetSays(&f, "note", "nodes run different") {
@@ -173,10 +180,11 @@ func TestFleetDiffers(t *testing.T) {
 
 // TestFleetFiles: files that differ, and have the same rules, are no reason to warn.
 func TestFleetFiles(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	a := nodesOf(t, 1, server, viewRules)[0]
 	nodesOf(t, 1, server, viewRules+"# at another address\n")
-	until(t, "both to report", func() bool {
+	testkit.Until(t, "both to report", func() bool {
 		f := fleetOf(t, a, "")
 		return f.Summed == 2 && len(f.Notes) == 1 && fleetSays(&f, "note", "nodes run different files of the same rules: ")
 	})
@@ -185,15 +193,16 @@ func TestFleetFiles(t *testing.T) {
 // TestFleetWithoutStore: while the store is unavailable a node shows what it has itself,
 // and says so, and how old the rest is.
 func TestFleetWithoutStore(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	nodes := nodesOf(t, 2, server, viewRules)
 	a, b := nodes[0], nodes[1]
-	a.get(t, "/", "X-User", "ada")
-	b.get(t, "/", "X-User", "ada")
-	until(t, "both to report", func() bool { return fleetOf(t, a, "").Requests.Total.Allowed == 2 })
+	a.Get(t, "/", "X-User", "ada")
+	b.Get(t, "/", "X-User", "ada")
+	testkit.Until(t, "both to report", func() bool { return fleetOf(t, a, "").Requests.Total.Allowed == 2 })
 	server.Kill(t)
 	var f admin.Fleet
-	until(t, "the outage to be noticed", func() bool {
+	testkit.Until(t, "the outage to be noticed", func() bool {
 		f = fleetOf(t, a, "")
 		return f.Summed == 1
 	})
@@ -201,7 +210,7 @@ func TestFleetWithoutStore(t *testing.T) {
 		t.Errorf("got %+v, notes %+v", f.Requests.Total, f.Notes)
 	}
 	server.Run(t)
-	until(t, "both to report again", func() bool {
+	testkit.Until(t, "both to report again", func() bool {
 		f = fleetOf(t, b, "")
 		return f.Summed == 2 && f.Requests.Total.Allowed == 2 && len(f.Notes) == 0
 	})
@@ -209,12 +218,13 @@ func TestFleetWithoutStore(t *testing.T) {
 
 // TestFleetHostile: what a stranger has written is skipped, and said.
 func TestFleetHostile(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	nodes := nodesOf(t, 2, server, viewRules)
 	a, b := nodes[0], nodes[1]
-	a.get(t, "/", "X-User", "ada")
-	b.get(t, "/", "X-User", "ada")
-	until(t, "both to report", func() bool { return fleetOf(t, a, "").Summed == 2 })
+	a.Get(t, "/", "X-User", "ada")
+	b.Get(t, "/", "X-User", "ada")
+	testkit.Until(t, "both to report", func() bool { return fleetOf(t, a, "").Summed == 2 })
 	client := server.Client(t)
 	write := func(key, id, text string) {
 		t.Helper()
@@ -229,7 +239,7 @@ func TestFleetHostile(t *testing.T) {
 	write("nodes", "mine", `{"v":1,"id":"mine","name":"<script>","config":"x","store_up":true}`)
 	write("reports", "mine", strings.Repeat("x", report.MostReportBytes))
 	var f admin.Fleet
-	until(t, "the stranger to be skipped", func() bool {
+	testkit.Until(t, "the stranger to be skipped", func() bool {
 		f = fleetOf(t, a, "")
 		return fleetSays(&f, "warn", "<script>: not in the sum: its report is not usable: ")
 	})
@@ -241,12 +251,13 @@ func TestFleetHostile(t *testing.T) {
 // TestFleetUnreported: nodes that share the store and report nothing, as those without the
 // rights do, are said to be there.
 func TestFleetUnreported(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	a := nodesOf(t, 1, server, viewRules)[0]
 	heartbeatOf(t, server, "c", "d")
 	b := nodesOf(t, 1, server, viewRules)[0] // counts them with its first heartbeat
-	a.get(t, "/", "X-User", "ada")
-	until(t, "both to report, and the others to be missing", func() bool {
+	a.Get(t, "/", "X-User", "ada")
+	testkit.Until(t, "both to report, and the others to be missing", func() bool {
 		f := fleetOf(t, b, "")
 		return f.Summed == 2 && f.Unreported == 2 && fleetSays(&f, "warn", "2 nodes do not report: ")
 	})
@@ -259,8 +270,8 @@ func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, s)
-	slots, err := sluice.NewSlots(s, "sluice.nodes", heartbeatLimit)
+	servetest.CloseAtEnd(t, s)
+	slots, err := sluice.NewSlots(s, "sluice.nodes", sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,13 @@
 
 //go:build unix
 
-package serve
+package serve_test
 
 import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,23 +20,15 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// pipe puts a pipe, whose opening waits for somebody to write, in the place of a
-// file.
-func pipe(t *testing.T, name string) {
-	t.Helper()
-	if err := os.RemoveAll(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A pipe in the place of a configuration, or of a file that it names, is said to
 // be one, and holds up neither the next configuration nor the stop.
 func TestPipe(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
 	secret := filepath.Join(dir, "secret")
@@ -50,15 +43,15 @@ admin: {address: 127.0.0.1:0, token_file: %q}
 tokens: {hmac_file: %q}
 rules: [{name: a, limits: 1000/min}]
 `, filepath.Join(dir, "state"), token, secret)
-	s := start(t, yaml)
-	s.get(t, "/")
-	for _, name := range []string{token, secret, s.file} {
-		pipe(t, name)
-		until(t, "the fault to be reported", func() bool {
-			return strings.Contains(fetch(t, http.DefaultClient, s.admin+"/readyz").body, name+" is a pipe") &&
-				strings.Contains(s.logs.String(), name+" is a pipe") // a moment later
+	s := servetest.Start(t, yaml)
+	s.Get(t, "/")
+	for _, name := range []string{token, secret, s.File} {
+		servetest.Pipe(t, name)
+		testkit.Until(t, "the fault to be reported", func() bool {
+			return strings.Contains(servetest.Ready(t, s).Body, name+" is a pipe") &&
+				strings.Contains(s.Logs.String(), name+" is a pipe") // a moment later
 		})
-		if name != s.file {
+		if name != s.File {
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)
 			}
@@ -67,9 +60,9 @@ rules: [{name: a, limits: 1000/min}]
 			}
 		}
 	}
-	s.again <- syscall.SIGHUP
-	s.expectLog(t, "is a pipe")
-	s.end(t)
+	s.Again <- syscall.SIGHUP
+	s.ExpectLog(t, "is a pipe")
+	s.End(t)
 	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
 		t.Error(err)
 	}
@@ -78,26 +71,27 @@ rules: [{name: a, limits: 1000/min}]
 // A configuration that takes for ever to activate holds up the stop by a
 // second at most, and the state is saved all the same.
 func TestStopsBesideAReload(t *testing.T) {
+	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	var stuck atomic.Bool
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
-	s := start(t, fmt.Sprintf("admin: off\nstore: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *Options) {
+	s := servetest.Start(t, fmt.Sprintf("admin: off\nstore: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *serve.Options) {
 		o.Now = func() time.Time {
 			if stuck.CompareAndSwap(true, false) { // no request comes: it is the reload that asks
 				close(asked)
 				<-goOn
 			}
-			return fixedClock()
+			return servetest.FixedClock()
 		}
 	})
-	s.get(t, "/")
+	s.Get(t, "/")
 	stuck.Store(true)
-	s.write(t, "admin: off\nrules: [{name: a, limits: 2000/min}]\n")
-	s.again <- syscall.SIGHUP
+	s.Write(t, "admin: off\nrules: [{name: a, limits: 2000/min}]\n")
+	s.Again <- syscall.SIGHUP
 	<-asked
-	s.end(t)
-	if !strings.Contains(s.logs.String(), "is not waited for") {
+	s.End(t)
+	if !strings.Contains(s.Logs.String(), "is not waited for") {
 		t.Error("the reload was waited for")
 	}
 	if _, err := os.Stat(state); err != nil {
@@ -108,9 +102,10 @@ func TestStopsBesideAReload(t *testing.T) {
 // A pipe that nobody writes to, in the place of a file that is read at the
 // start, is reported at once.
 func TestPipeAtTheStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
-	pipe(t, fifo)
+	servetest.Pipe(t, fifo)
 	file := filepath.Join(dir, "sluice.yaml")
 	const want = " is a pipe; use the path of a regular file"
 	for _, c := range []struct{ name, yaml string }{
@@ -130,10 +125,10 @@ func TestPipeAtTheStart(t *testing.T) {
 			}
 			conf, err := config.Load(file)
 			if err == nil {
-				err = CheckFiles(conf)
+				err = serve.CheckFiles(conf)
 			}
 			if err == nil {
-				err = Run(t.Context(), Options{Config: conf, Out: io.Discard, Log: discard()})
+				err = serve.Run(t.Context(), serve.Options{Config: conf, Out: io.Discard, Log: slog.New(slog.DiscardHandler)})
 			}
 			if err == nil || !strings.Contains(err.Error(), fifo+want) {
 				t.Errorf("got %v, want %q", err, want)
@@ -145,11 +140,12 @@ func TestPipeAtTheStart(t *testing.T) {
 // A configuration that came through a pipe is read once: nothing is looked for in
 // the pipe later, on SIGHUP either.
 func TestConfigurationThatIsReadOnce(t *testing.T) {
+	t.Parallel()
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, out)
+	servetest.CloseAtEnd(t, out)
 	yaml := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
 	if _, err := in.WriteString(yaml); err != nil {
 		t.Fatal(err)
@@ -157,29 +153,30 @@ func TestConfigurationThatIsReadOnce(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := (&running{logs: &syncBuffer{}, ended: make(chan error, 1), again: make(chan os.Signal, 1)}).serve(t, fmt.Sprintf("/dev/fd/%d", out.Fd()))
-	if !strings.Contains(s.banner, "; a change needs a restart\n") || strings.Contains(s.banner, "within a second") {
-		t.Errorf("got %s", s.banner)
+	s := servetest.StartFile(t, fmt.Sprintf("/dev/fd/%d", out.Fd()))
+	if !strings.Contains(s.Banner, "; a change needs a restart\n") || strings.Contains(s.Banner, "within a second") {
+		t.Errorf("got %s", s.Banner)
 	}
-	s.again <- syscall.SIGHUP
-	until(t, "the log of SIGHUP", func() bool { return strings.Contains(s.logs.String(), "SIGHUP") })
-	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || strings.Contains(got.body, "stays active") {
-		t.Errorf("got %d %s", got.status, got.body)
+	s.Again <- syscall.SIGHUP
+	testkit.Until(t, "the log of SIGHUP", func() bool { return strings.Contains(s.Logs.String(), "SIGHUP") })
+	if got := servetest.Ready(t, s); got.Status != http.StatusOK || strings.Contains(got.Body, "stays active") {
+		t.Errorf("got %d %s", got.Status, got.Body)
 	}
 }
 
 // What the program was given open takes the audit log, whatever it is.
 func TestAuditOnStandardOutput(t *testing.T) {
+	t.Parallel()
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, out)
-	closeAtEnd(t, in)
+	servetest.CloseAtEnd(t, out)
+	servetest.CloseAtEnd(t, in)
 	file := fmt.Sprintf("/dev/fd/%d", in.Fd())
-	s := start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, audit_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", file),
-		func(o *Options) { o.Audit = "" })
-	s.ask(t, http.MethodPost, "/v1/key/reset", `{"parts": {"ip": "127.0.0.1"}, "reason": "x", "author": "eve"}`)
+	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, audit_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", file),
+		func(o *serve.Options) { o.Audit = "" })
+	s.Ask(t, http.MethodPost, "/v1/key/reset", `{"parts": {"ip": "127.0.0.1"}, "reason": "x", "author": "eve"}`)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"action":"reset"`) {
 		t.Errorf("got %q, %v", line, err)
 	}

@@ -1,25 +1,21 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestUntrustedProxy: a proxy that nobody trusts is reported once, with what happens and
 // what to write, whatever comes.
 func TestUntrustedProxy(t *testing.T) {
+	t.Parallel()
 	const byIP = "rules: [{name: api, by: ip, limits: 1000/min}]\n"
 	for _, c := range []struct {
 		name, yaml, field string
@@ -37,13 +33,13 @@ func TestUntrustedProxy(t *testing.T) {
 		{"a level by networks", "rules: [{name: tree, levels: [{name: all, limits: 9000/min}, {name: one, by: [ip/24/48, host], limits: 1000/min}]}]\n", "X-Forwarded-For", "rule=tree"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := start(t, c.yaml)
+			s := servetest.Start(t, c.yaml)
 			for i := range 20 {
-				if a := s.get(t, "/?userId=u1", c.field, fmt.Sprintf("for=192.0.2.%d", i)); a.status != http.StatusOK {
-					t.Fatalf("got %d", a.status)
+				if a := s.Get(t, "/?userId=u1", c.field, fmt.Sprintf("for=192.0.2.%d", i)); a.Status != http.StatusOK {
+					t.Fatalf("got %d", a.Status)
 				}
 			}
-			logs := s.logs.String()
+			logs := s.Logs.String()
 			lines := strings.Count(logs, "all clients behind a peer share one budget: it sends the field of a proxy, and is not trusted\" peer=127.0.0.1 field="+c.field+" ")
 			if c.want == "" && lines != 0 || c.want != "" && (lines != 1 || !strings.Contains(logs, c.want)) {
 				t.Errorf("got %d lines, want %q in one, of\n%s", lines, c.want, logs)
@@ -58,63 +54,21 @@ func TestUntrustedProxy(t *testing.T) {
 // TestUntrustedProxyReload: a reload that does not name trusted proxies does not report
 // again, and one that says wrongly does.
 func TestUntrustedProxyReload(t *testing.T) {
+	t.Parallel()
 	const rules = "rules: [{name: api, by: ip, limits: %d/min}]\n"
-	s := start(t, fmt.Sprintf(rules, 1000))
+	s := servetest.Start(t, fmt.Sprintf(rules, 1000))
 	ask := func(want int) {
 		t.Helper()
-		s.get(t, "/?userId=u1", "X-Forwarded-For", "192.0.2.1")
-		if got := strings.Count(s.logs.String(), "is not trusted"); got != want {
-			t.Errorf("got %d lines, want %d, of\n%s", got, want, s.logs)
+		s.Get(t, "/?userId=u1", "X-Forwarded-For", "192.0.2.1")
+		if got := strings.Count(s.Logs.String(), "is not trusted"); got != want {
+			t.Errorf("got %d lines, want %d, of\n%s", got, want, s.Logs)
 		}
 	}
 	ask(1)
-	before := s.hash(t)
-	s.write(t, fmt.Sprintf(rules, 1001))
-	until(t, "the new limits", func() bool { return s.hash(t) != before })
+	s.ChangeTo(t, fmt.Sprintf(rules, 1001))
 	ask(1)
-	s.override(t, "api", "ip", "192.0.2.1", "5/min")
+	s.Override(t, "api", "ip", "192.0.2.1", "5/min")
 	ask(1)
-	before = s.hash(t)
-	s.write(t, "client_ip: {trusted: 10.0.0.0/8}\n"+fmt.Sprintf(rules, 1001))
-	until(t, "the new proxies", func() bool { return s.hash(t) != before })
+	s.ChangeTo(t, "client_ip: {trusted: 10.0.0.0/8}\n"+fmt.Sprintf(rules, 1001))
 	ask(2)
-}
-
-// TestUntrustedProxyFlood: a flood from many addresses makes one line an hour.
-func TestUntrustedProxyFlood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, err := config.Parse("sluice.yaml", []byte("rules: [{name: api, by: ip, limits: 1/min}]"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		p, err := newProxies(c, slog.New(slog.NewTextHandler(&out, nil)), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		flood := func() {
-			for i := range 1000 {
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
-				r.RemoteAddr = fmt.Sprintf("[2001:db8::%x]:1", i)
-				r.Header.Set("X-Forwarded-For", "192.0.2.1")
-				p.look(r)
-			}
-		}
-		for range 10 {
-			flood()
-			time.Sleep(6 * time.Minute)
-		}
-		flood()
-		if got := strings.Count(out.String(), "\n"); got != 2 {
-			t.Errorf("got %d lines within an hour and at its end, want 2:\n%s", got, &out)
-		}
-		if !strings.Contains(out.String(), "trusted: ['2001:db8::/128']") {
-			t.Errorf("what to write is no YAML:\n%s", &out)
-		}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
-		r.Header.Set("X-Forwarded-For", "192.0.2.1")
-		if n := testing.AllocsPerRun(100, func() { p.look(r) }); n > 0 {
-			t.Errorf("a request that is not reported allocates %v times", n)
-		}
-	})
 }

@@ -32,7 +32,7 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 			named(s.keys(next))
 			return s.apply(ctx, next)
 		},
-		Hurried: s.reopen, Around: s.load, Changed: s.changed,
+		Hurried: s.reopen, Around: s.load, Changed: s.changed, Every: s.Intervals.File,
 	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
 }
 
@@ -127,9 +127,11 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 // load calls f, which reads a file and activates it, so that requests feel
 // little of it.
 func (s *server) load(f func() error) error {
-	s.memory.Stop()
-	defer s.memory.Reset(returnAfter)
-	return collectAfter(func() error {
+	around := s.Around
+	if around == nil {
+		around = func(f func() error) error { return f() }
+	}
+	return around(func() error {
 		failed, equal := inBackground(f)
 		if equal != nil {
 			s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))

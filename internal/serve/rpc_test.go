@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -17,6 +16,9 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 type rpcService struct {
@@ -30,6 +32,7 @@ func (rpcService) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, 
 // TestRPC: calls of gRPC without TLS pass a gateway that a file describes, by rules
 // for their methods and metadata, and a denial is a status of gRPC.
 func TestRPC(t *testing.T) {
+	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -38,18 +41,18 @@ func TestRPC(t *testing.T) {
 	testgrpc.RegisterTestServiceServer(server, rpcService{})
 	go func() { _ = server.Serve(l) }() // Stop ends it
 	t.Cleanup(server.Stop)
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: h2c://%s
 rules:
   - {name: calls, match: {path: /grpc.testing.TestService/EmptyCall}, by: header.X-Api-Key, limits: 1/h}
-`, l.Addr()), stopped)
-	conn, err := grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+`, l.Addr()), servetest.Stopped)
+	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, conn)
+	servetest.CloseAtEnd(t, conn)
 	client := testgrpc.NewTestServiceClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 	defer cancel()
 	for _, c := range []struct {
 		key  string
@@ -64,7 +67,7 @@ rules:
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("got %v, want the upstream's own", err)
 	}
-	if !strings.Contains(s.banner, "-> h2c://") {
-		t.Errorf("the banner does not say how the upstream is spoken to:\n%s", s.banner)
+	if !strings.Contains(s.Banner, "-> h2c://") {
+		t.Errorf("the banner does not say how the upstream is spoken to:\n%s", s.Banner)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -9,34 +9,20 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
-
-// named returns an upstream that answers with its name and the path it got.
-func named(t *testing.T, name string) string {
-	t.Helper()
-	return backend(t, func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.Copy(io.Discard, r.Body)
-		if err != nil {
-			return // the gateway answers
-		}
-		if _, err := fmt.Fprintf(w, "%s %s %d", name, r.URL.Path, n); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func stopped(o *Options) { o.Now = fixedClock }
 
 // TestRoutes: upstreams are chosen by host and path, in their order.
 func TestRoutes(t *testing.T) {
-	s := start(t, fmt.Sprintf(`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream:
   - {url: %q, host: api.example.com, path: /v1, max_body: 10}
   - {url: %q, path: /static/}
   - {url: %q, host: api.example.com}
 rules: [{name: all, by: ip, limits: 1000/min}]
-`, named(t, "v1"), named(t, "static"), named(t, "rest")))
+`, servetest.Named(t, "v1"), servetest.Named(t, "static"), servetest.Named(t, "rest")))
 	for _, c := range []struct {
 		name, host, method, path, body string
 		status                         int
@@ -53,9 +39,9 @@ rules: [{name: all, by: ip, limits: 1000/min}]
 		{"a body of any size elsewhere", "api.example.com", "POST", "/x", "0123456789a", 200, "rest /x 11"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := send(t, c.method, s.url+c.path, c.host, c.body)
-			if got.status != c.status || !strings.Contains(got.body, c.want) {
-				t.Errorf("got %d %q, want %d %q", got.status, got.body, c.status, c.want)
+			got := send(t, c.method, s.URL+c.path, c.host, c.body)
+			if got.Status != c.status || !strings.Contains(got.Body, c.want) {
+				t.Errorf("got %d %q, want %d %q", got.Status, got.Body, c.status, c.want)
 			}
 		})
 	}
@@ -63,7 +49,7 @@ rules: [{name: all, by: ip, limits: 1000/min}]
 
 // send sends a request whose body, if there is one, is chunked: of a size that
 // is not known beforehand.
-func send(t *testing.T, method, url, host, body string) answer {
+func send(t *testing.T, method, url, host, body string) servetest.Answer {
 	t.Helper()
 	var from io.Reader
 	if body != "" {
@@ -76,74 +62,68 @@ func send(t *testing.T, method, url, host, body string) answer {
 	if host != "" {
 		req.Host = host
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	a, err := servetest.Send(http.DefaultClient, req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(data)}
+	return a
 }
 
 // TestAnswers: a verdict becomes a status, fields and a document.
 func TestAnswers(t *testing.T) {
-	s := start(t, fmt.Sprintf(`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 fields: both
 rules:
   - {name: api, match: {path: /api/}, by: header.X-User, limits: [2/min sliding-log, 100/h sliding-log]}
   - {name: soft, match: {path: /soft}, by: header.X-User, limits: {soft: 1/min sliding-log, grace: 1/day sliding-log}}
   - {name: one, match: {path: /one}, limits: 1/min sliding-log, status: 503}
-`, named(t, "up")), stopped)
-	ask := func(path string, header ...string) answer { return s.get(t, path, header...) }
+`, servetest.Named(t, "up")), servetest.Stopped)
+	ask := func(path string, header ...string) servetest.Answer { return s.Get(t, path, header...) }
 
 	got := ask("/api/x", "X-User", "ada")
-	if got.status != 200 || got.body != "up /api/x 0" {
-		t.Fatalf("got %d %q", got.status, got.body)
+	if got.Status != 200 || got.Body != "up /api/x 0" {
+		t.Fatalf("got %d %q", got.Status, got.Body)
 	}
 	wantField(t, got, "Ratelimit", `"api/sliding-log.min";r=1;t=60`)
 	wantField(t, got, "Ratelimit-Policy", `"api/sliding-log.min";q=2;w=60, "api/sliding-log.hour";q=100;w=3600`)
 	wantField(t, got, "X-Ratelimit-Limit", "2")
 	wantField(t, got, "Ratelimit-Warning", "")
-	if got = ask("/api/x", "X-User", "ada"); got.status != 200 {
-		t.Fatalf("got %d %q", got.status, got.body)
+	if got = ask("/api/x", "X-User", "ada"); got.Status != 200 {
+		t.Fatalf("got %d %q", got.Status, got.Body)
 	}
 	wantField(t, got, "Ratelimit-Warning", `"api/sliding-log.min";r=0;t=60;why="near"`)
 
 	got = ask("/api/x", "X-User", "ada")
-	if got.status != 429 || !strings.Contains(got.body, `"violated-policies":["api/sliding-log.min"]`) {
-		t.Errorf("got %d %q, want 429 that names the limit", got.status, got.body)
+	if got.Status != 429 || !strings.Contains(got.Body, `"violated-policies":["api/sliding-log.min"]`) {
+		t.Errorf("got %d %q, want 429 that names the limit", got.Status, got.Body)
 	}
 	wantField(t, got, "Retry-After", "60")
 	wantField(t, got, "Content-Type", "application/problem+json")
-	if got = ask("/api/x", "X-User", "bob"); got.status != 200 {
-		t.Errorf("another key: got %d", got.status)
+	if got = ask("/api/x", "X-User", "bob"); got.Status != 200 {
+		t.Errorf("another key: got %d", got.Status)
 	}
-	if got = ask("/api/x"); got.status != 400 || !strings.Contains(got.body, "X-User is missing") {
-		t.Errorf("no key: got %d %q, want 400", got.status, got.body)
+	if got = ask("/api/x"); got.Status != 400 || !strings.Contains(got.Body, "X-User is missing") {
+		t.Errorf("no key: got %d %q, want 400", got.Status, got.Body)
 	}
 
 	ask("/soft", "X-User", "ada")
 	got = ask("/soft", "X-User", "ada")
 	wantField(t, got, "Ratelimit-Warning", `"soft";r=0;t=86400;why="soft"`)
-	if got.status != 200 {
-		t.Errorf("on grace: got %d, want 200", got.status)
+	if got.Status != 200 {
+		t.Errorf("on grace: got %d, want 200", got.Status)
 	}
-	if got = ask("/soft", "X-User", "ada"); got.status != 429 {
-		t.Errorf("grace spent: got %d, want 429", got.status)
+	if got = ask("/soft", "X-User", "ada"); got.Status != 429 {
+		t.Errorf("grace spent: got %d, want 429", got.Status)
 	}
 
 	ask("/one")
-	if got = ask("/one"); got.status != 503 {
-		t.Errorf("a rule's own status: got %d, want 503", got.status)
+	if got = ask("/one"); got.Status != 503 {
+		t.Errorf("a rule's own status: got %d, want 503", got.Status)
 	}
 
-	m := s.metrics(t)
+	m := s.Metrics(t)
 	for series, want := range map[string]float64{
 		`sluice_rule_requests_total{rule="api",verdict="allowed"}`: 3,
 		`sluice_rule_requests_total{rule="api",verdict="denied"}`:  1,
@@ -158,22 +138,23 @@ rules:
 	}
 }
 
-func wantField(t *testing.T, a answer, name, want string) {
+func wantField(t *testing.T, a servetest.Answer, name, want string) {
 	t.Helper()
-	if got := strings.Join(a.header.Values(name), ", "); got != want {
+	if got := strings.Join(a.Header.Values(name), ", "); got != want {
 		t.Errorf("%s: got %q, want %q", name, got, want)
 	}
 }
 
 // TestNetworks: deny beats allow, and clients are checked first.
 func TestNetworks(t *testing.T) {
-	s := start(t, fmt.Sprintf(`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 client_ip: {trusted: [127.0.0.1], header: X-Forwarded-For}
 allow: [10.0.0.0/8, "2001:db8::/32"]
 deny: 10.6.6.0/24
 rules: [{name: all, by: ip, limits: 2/min sliding-log}]
-`, named(t, "up")), stopped)
+`, servetest.Named(t, "up")), servetest.Stopped)
 	for _, c := range []struct {
 		client string
 		want   int
@@ -191,15 +172,16 @@ rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 		if c.client != "" {
 			header = []string{"X-Forwarded-For", c.client}
 		}
-		if got := s.get(t, "/", header...); got.status != c.want {
-			t.Errorf("%q: got %d, want %d", c.client, got.status, c.want)
+		if got := s.Get(t, "/", header...); got.Status != c.want {
+			t.Errorf("%q: got %d, want %d", c.client, got.Status, c.want)
 		}
 	}
 }
 
 // TestSettles: what a response cost is charged when it is known.
 func TestSettles(t *testing.T) {
-	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
+	t.Parallel()
+	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/login":
 			w.WriteHeader(http.StatusUnauthorized)
@@ -211,13 +193,13 @@ func TestSettles(t *testing.T) {
 			}
 		}
 	})
-	s := start(t, fmt.Sprintf(`
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 rules:
   - {name: login, match: {path: /login}, limits: 2/min sliding-log, when: {response: 401}}
   - {name: report, match: {path: /report}, limits: 10/min sliding-log debt 10, cost: {response_header: X-Cost, most: 50}}
   - {name: file, match: {path: /file}, limits: 1000B/min sliding-log debt 1000B, cost: response-bytes}
-`, up), stopped)
+`, up), servetest.Stopped)
 	for _, c := range []struct {
 		path string
 		want []int
@@ -227,8 +209,8 @@ rules:
 		{"/file", []int{200, 200, 429}},   // 700, and one more, which makes 1400
 	} {
 		for i, want := range c.want {
-			if got := s.get(t, c.path); got.status != want {
-				t.Errorf("%s, request %d: got %d, want %d", c.path, i+1, got.status, want)
+			if got := s.Get(t, c.path); got.Status != want {
+				t.Errorf("%s, request %d: got %d, want %d", c.path, i+1, got.Status, want)
 			}
 		}
 	}
@@ -237,87 +219,58 @@ rules:
 // TestOwnLimits: a client may ask what it has left, and is charged for
 // asking alone.
 func TestOwnLimits(t *testing.T) {
-	s := start(t, fmt.Sprintf(`
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 rules:
   - {name: api, match: {method: POST, path: /api/}, by: header.X-User, limits: 5/min sliding-log}
   - {name: address, by: ip, limits: 100/min sliding-log}
   - {name: hidden, by: ip, limits: 7/min, mode: shadow}
   - {name: path, match: {path: "/u/{id}"}, by: path.id, limits: 7/min}
-`, named(t, "up")), stopped)
+`, servetest.Named(t, "up")), servetest.Stopped)
 	for range 2 {
-		if got := send(t, http.MethodPost, s.url+"/api/x", "", ""); got.status != 400 {
-			t.Fatalf("got %d", got.status)
+		if got := send(t, http.MethodPost, s.URL+"/api/x", "", ""); got.Status != 400 {
+			t.Fatalf("got %d", got.Status)
 		}
 	}
-	req := func(user string) answer { return s.get(t, "/.well-known/ratelimit", "X-User", user) }
-	s.post(t, "/api/x", "X-User", "ada")
-	s.post(t, "/api/x", "X-User", "ada")
+	req := func(user string) servetest.Answer { return s.Get(t, "/.well-known/ratelimit", "X-User", user) }
+	post(t, s, "/api/x", "X-User", "ada")
+	post(t, s, "/api/x", "X-User", "ada")
 	for range 2 { // the second is as the first: looking is free
 		got := req("ada")
 		want := `{"limits":[{"name":"api","quota":5,"unit":"requests","window":60,"remaining":3,"reset_after":60,"retry_after":0},` +
 			`{"name":"address","quota":100,"unit":"requests","window":60,"remaining":98,"reset_after":60,"retry_after":0}]}` + "\n"
-		if got.status != 200 || got.body != want {
-			t.Errorf("got %d %s, want %s", got.status, got.body, want)
+		if got.Status != 200 || got.Body != want {
+			t.Errorf("got %d %s, want %s", got.Status, got.Body, want)
 		}
 	}
-	if got := req("bob"); !strings.Contains(got.body, `"name":"api","quota":5,"unit":"requests","window":60,"remaining":5`) {
-		t.Errorf("another's state: got %s", got.body)
+	if got := req("bob"); !strings.Contains(got.Body, `"name":"api","quota":5,"unit":"requests","window":60,"remaining":5`) {
+		t.Errorf("another's state: got %s", got.Body)
 	}
 	denied := 0
 	for range 20 {
-		if got := req("ada"); got.status == http.StatusTooManyRequests {
+		if got := req("ada"); got.Status == http.StatusTooManyRequests {
 			denied++
 		}
 	}
 	if want := 20 - 7; denied != want { // ten at once, three of which were asked above
 		t.Errorf("asking was denied %d times, want %d", denied, want)
 	}
-	if got := send(t, http.MethodPost, s.url+"/.well-known/ratelimit", "", ""); got.status != http.StatusMethodNotAllowed {
-		t.Errorf("post: got %d, want 405", got.status)
+	if got := send(t, http.MethodPost, s.URL+"/.well-known/ratelimit", "", ""); got.Status != http.StatusMethodNotAllowed {
+		t.Errorf("post: got %d, want 405", got.Status)
 	}
 }
 
-func (r *running) post(t *testing.T, path string, header ...string) {
+func post(t *testing.T, r *servetest.Gateway, path string, header ...string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("got %d", resp.StatusCode)
-	}
-}
-
-// TestHTTP2: clients that speak HTTP/2 are limited as others are, without
-// TLS as well.
-func TestHTTP2(t *testing.T) {
-	s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: all, by: ip, limits: 2/min sliding-log}]\n", named(t, "up")), stopped)
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: &protocols}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	for i, want := range []int{200, 200, 429} {
-		resp, err := client.Get(s.url + "/x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
-		if resp.ProtoMajor != 2 || resp.StatusCode != want {
-			t.Errorf("request %d: got %s %d, want HTTP/2 %d", i+1, resp.Proto, resp.StatusCode, want)
-		}
+	if a, err := servetest.Send(http.DefaultClient, req); err != nil || a.Status != http.StatusOK {
+		t.Errorf("got %d, %v", a.Status, err)
 	}
 }

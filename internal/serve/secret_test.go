@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -38,7 +38,7 @@ func wired(t *testing.T, store string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{Options: Options{Config: c, Log: discard()}}
+	s := &server{Options: Options{Config: c, Log: discard(), Intervals: Intervals{Store: 20 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}}
 	t.Cleanup(func() {
 		if err := s.close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -89,6 +89,7 @@ func estimates(s *server, verdicts []policy.Verdict) (reported [4]int64) {
 // a prefix, also those that come up while it is unavailable, once it is there. Others, and
 // until then, do not.
 func TestNodesShareASecret(t *testing.T) {
+	t.Parallel()
 	redis, keys := redistest.Start(t, redistest.Redis(t)), counted(t, 2000)
 	line := func(prefix string) string { return fmt.Sprintf(`{url: %q, prefix: %s}`, redis.URL(), prefix) }
 	memory, memory2 := wired(t, ""), wired(t, "")
@@ -100,7 +101,7 @@ func TestNodesShareASecret(t *testing.T) {
 	}
 	redis.Run(t)
 	var shared [4]int64
-	until(t, "a secret of both", func() bool {
+	testkit.Until(t, "a secret of both", func() bool {
 		shared = estimates(away2, keys)
 		return estimates(away, keys) == shared
 	})
@@ -108,9 +109,9 @@ func TestNodesShareASecret(t *testing.T) {
 		t.Error("the node that came up while the store was unavailable still counts under its own secret")
 	}
 	late, other := wired(t, line("site")), wired(t, line("other"))
-	until(t, "the secret of one that comes up now", func() bool { return estimates(late, keys) == shared })
+	testkit.Until(t, "the secret of one that comes up now", func() bool { return estimates(late, keys) == shared })
 	client := redis.Client(t)
-	until(t, "a secret of another prefix", func() bool {
+	testkit.Until(t, "a secret of another prefix", func() bool {
 		n, err := client.Do(t.Context(), client.B().Exists().Key("other{1}!secret").Build()).AsInt64()
 		return err == nil && n == 1
 	})
@@ -127,6 +128,7 @@ func TestNodesShareASecret(t *testing.T) {
 // TestSecretInAnOutage: that the secret cannot be asked for in an outage is not reported
 // beside the outage, whichever is noticed first.
 func TestSecretInAnOutage(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	shared := wired(t, fmt.Sprintf("{url: %q}", redis.URL())).store.shared
 	shared.cancel() // it asks no more by itself
@@ -145,19 +147,5 @@ func TestSecretInAnOutage(t *testing.T) {
 	case err := <-shared.errors:
 		t.Errorf("reported: %v", err)
 	default:
-	}
-}
-
-// TestSecretThatIsNone: what another program wrote in the place of the secret is reported,
-// and keys are counted all the same.
-func TestSecretThatIsNone(t *testing.T) {
-	redis := redistest.Start(t, redistest.Redis(t))
-	client := redis.Client(t)
-	if err := client.Do(t.Context(), client.B().Set().Key("site{1}!secret").Value("mine").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, fmt.Sprintf("store: {redis: {url: %q, prefix: site}}\n", redis.URL())+countingRules)
-	if got := s.warning(t, "the store failed"); !strings.Contains(got, "site{1}!secret") || !strings.Contains(got, "delete it") || strings.Contains(got, "mine") {
-		t.Errorf("got %q", got)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +52,10 @@ type Options struct {
 	Out   io.Writer // is given what is limited, and where
 	Log   *slog.Logger
 	Now   func() time.Time // of the store; nil is the system's clock
+	// Around, if not nil, is called with what reads a new configuration and activates it,
+	// and calls it: that takes much memory for a moment.
+	Around    func(func() error) error
+	Intervals Intervals
 }
 
 // server is a gateway that runs.
@@ -72,14 +75,11 @@ type server struct {
 	records   *fleet.Records // nil: the store is in this process
 	active    string         // the version that was last reported
 	listeners *listeners
-	memory    *time.Timer // until unused memory is returned to the system
 	started   time.Time
 }
 
 // Run serves until ctx ends and all requests have been answered.
 func Run(ctx context.Context, o Options) error {
-	room := newHeapRoom()
-	defer goruntime.KeepAlive(room)
 	s := &server{Options: o, active: o.Config.Version, started: time.Now()}
 	if err := s.wire(ctx); err != nil {
 		return errors.Join(err, s.close(ctx))
@@ -92,8 +92,6 @@ func Run(ctx context.Context, o Options) error {
 	// The rules that it starts with would stay in memory beside those of a reload, as
 	// long as a caller has them on its stack.
 	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
-	s.memory = newReturn() // of what reading them took
-	defer s.memory.Stop()
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -121,6 +119,7 @@ func Run(ctx context.Context, o Options) error {
 // wire makes everything but the listeners' sockets.
 func (s *server) wire(ctx context.Context) error {
 	c := new(*s.Config) // a copy: Run empties the other one
+	s.Intervals = s.Intervals.withDefaults()
 	s.metrics = metrics.New()
 	var err error
 	if s.counts, err = limitmetrics.New(limitmetrics.Options{
@@ -145,7 +144,7 @@ func (s *server) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	s.store, err = openStore(c.Store, s.runtime, s.Now) //nolint:contextcheck // the store has a timeout of its own
+	s.store, err = openStore(c.Store, s.runtime, s.Now, s.Intervals) //nolint:contextcheck // the store has a timeout of its own
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"context"
@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // broken sends a text, reads what comes until the server has said that it will
@@ -42,18 +45,19 @@ var unreported = regexp.MustCompile(`unreported=(\d+)`)
 // TestFloodOfFailures: a client that makes connections fail, as often as they like,
 // fills no disk: of each kind there is a line a second, and none goes uncounted.
 func TestFloodOfFailures(t *testing.T) {
+	t.Parallel()
 	const flood, senders = 400, 40
-	cert, key, _ := certificateFiles(t)
-	s := start(t, fmt.Sprintf(`listen: [127.0.0.1:0, {address: "localhost:0", tls: {cert: %q, key: %q}}]`+"\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
+	cert, key, _ := testkit.CertificateFiles(t)
+	s := servetest.Start(t, fmt.Sprintf(`listen: [127.0.0.1:0, {address: "localhost:0", tls: {cert: %q, key: %q}}]`+"\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
 	for _, c := range []struct{ name, url, text, end, kind string }{
 		{
-			"HTTP/2", s.urls[0],
+			"HTTP/2", s.URLs[0],
 			// The preface, empty SETTINGS, and a PING on a stream, which is
 			// an error of the connection. A GOAWAY (type 7) answers it.
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x08\x06\x00\x00\x00\x00\x0112345678",
 			"\x00\x00\x08\x07\x00\x00\x00\x00\x00", "http2: server connection error",
 		},
-		{"TLS", s.urls[1], "not a handshake at all\r\n\r\n", "", "TLS handshake"},
+		{"TLS", s.URLs[1], "not a handshake at all\r\n\r\n", "", "TLS handshake"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, address, _ := strings.Cut(c.url, "://")
@@ -70,10 +74,10 @@ func TestFloodOfFailures(t *testing.T) {
 			}
 			wait.Wait()
 			lines := 0
-			until(t, "the log to report all", func() bool {
+			testkit.Until(t, "the log to report all", func() bool {
 				lines = 0
 				reported := 0
-				for line := range strings.Lines(s.logs.String()) {
+				for line := range strings.Lines(s.Logs.String()) {
 					if !strings.Contains(line, c.kind) {
 						continue
 					}
@@ -91,6 +95,44 @@ func TestFloodOfFailures(t *testing.T) {
 			})
 			if most := 2 + int(time.Since(start)/time.Second); lines > most {
 				t.Errorf("%d lines of %d failures, want %d at most", lines, flood, most)
+			}
+		})
+	}
+}
+
+// sendText sends a text to a listener, and reads until it hangs up.
+func sendText(t *testing.T, url, text string) {
+	t.Helper()
+	_, address, _ := strings.Cut(url, "://")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servetest.CloseAtEnd(t, conn)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, conn) // it may be reset
+}
+
+// TestRefusedHeaders: a proxy that sends no header is reported once, whatever
+// lies over it.
+func TestRefusedHeaders(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := testkit.CertificateFiles(t)
+	for _, c := range []struct{ name, listen string }{
+		{"HTTP", `{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8}`},
+		{"TLS", fmt.Sprintf("{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8, tls: {cert: %q, key: %q}}", cert, key)},
+		{"TCP", fmt.Sprintf(`{address: "tcp://127.0.0.1:0", proxy_protocol: 127.0.0.0/8, upstream: %q}`, strings.TrimPrefix(servetest.Named(t, "up"), "http://"))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := servetest.Start(t, "listen: "+c.listen+"\nrules: [{name: all, by: ip, limits: 2/min}]\n")
+			sendText(t, s.URL, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			const want = "let the proxy send one, or take it off the list"
+			testkit.Until(t, "the log to say so", func() bool { return strings.Contains(s.Logs.String(), want) })
+			s.End(t)
+			if got := strings.Count(s.Logs.String(), want); got != 1 {
+				t.Errorf("reported %d times, want once: %s", got, s.Logs)
 			}
 		})
 	}

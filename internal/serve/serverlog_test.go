@@ -5,10 +5,7 @@ package serve
 
 import (
 	"bytes"
-	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,54 +54,5 @@ func TestServerLog(t *testing.T) {
 	}
 	if len(lines) != 9 {
 		t.Errorf("got %d lines, want 9", len(lines))
-	}
-}
-
-// sendText sends a text to a listener, and reads until it hangs up.
-func sendText(t *testing.T, url, text string) {
-	t.Helper()
-	_, address, _ := strings.Cut(url, "://")
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, conn)
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, conn) // it may be reset
-}
-
-// TestFailedHandshakes: they are warned of, and no errors of the program.
-func TestFailedHandshakes(t *testing.T) {
-	cert, key, _ := certificateFiles(t)
-	s := start(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
-	for range 3 {
-		sendText(t, s.url, "not a handshake at all\r\n\r\n")
-	}
-	until(t, "the log to say so", func() bool {
-		return strings.Contains(s.logs.String(), `level=WARN msg="TLS handshake" part=listener`)
-	})
-}
-
-// TestRefusedHeaders: a proxy that sends no header is reported once, whatever
-// lies over it.
-func TestRefusedHeaders(t *testing.T) {
-	cert, key, _ := certificateFiles(t)
-	for _, c := range []struct{ name, listen string }{
-		{"HTTP", `{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8}`},
-		{"TLS", fmt.Sprintf("{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8, tls: {cert: %q, key: %q}}", cert, key)},
-		{"TCP", fmt.Sprintf(`{address: "tcp://127.0.0.1:0", proxy_protocol: 127.0.0.0/8, upstream: %q}`, strings.TrimPrefix(named(t, "up"), "http://"))},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := start(t, "listen: "+c.listen+"\nrules: [{name: all, by: ip, limits: 2/min}]\n")
-			sendText(t, s.url, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			const want = "let the proxy send one, or take it off the list"
-			until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), want) })
-			s.end(t)
-			if got := strings.Count(s.logs.String(), want); got != 1 {
-				t.Errorf("reported %d times, want once: %s", got, s.logs)
-			}
-		})
 	}
 }

@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const (
@@ -24,12 +24,6 @@ const (
 	own       = "Sec-Fetch-Site: same-origin" // what a browser says of a page's own requests
 )
 
-// setClock is a clock that a test sets.
-type setClock struct{ after atomic.Int64 }
-
-func (c *setClock) now() time.Time               { return fixedClock().Add(time.Duration(c.after.Load())) }
-func (c *setClock) advance(by time.Duration)     { c.after.Add(int64(by)) }
-func (c *setClock) of(o *Options)                { o.Now = c.now }
 func tokenFile(t *testing.T, text string) string { return fileOf(t, "token", text) }
 
 func fileOf(t *testing.T, name, text string) string {
@@ -43,9 +37,9 @@ func fileOf(t *testing.T, name, text string) string {
 
 // browse asks the admin address as a browser does: with fields, and a cookie if it
 // is not nil.
-func (r *running) browse(t *testing.T, cookie *http.Cookie, method, path, document string, fields ...string) (answer, *http.Cookie) {
+func browse(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, method, path, document string, fields ...string) (servetest.Answer, *http.Cookie) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, r.admin+path, strings.NewReader(document))
+	req, err := http.NewRequestWithContext(t.Context(), method, r.Admin+path, strings.NewReader(document))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,59 +52,56 @@ func (r *running) browse(t *testing.T, cookie *http.Cookie, method, path, docume
 	if cookie != nil {
 		req.AddCookie(cookie)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	got, err := servetest.Send(http.DefaultClient, req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
+	for _, c := range (&http.Response{Header: got.Header}).Cookies() {
+		return got, c
 	}
-	for _, c := range resp.Cookies() {
-		return answer{resp.StatusCode, resp.Header, string(body)}, c
-	}
-	return answer{resp.StatusCode, resp.Header, string(body)}, nil
+	return got, nil
 }
 
 // login returns the cookie of a new session.
-func (r *running) login(t *testing.T, token string, fields ...string) *http.Cookie {
+func login(t *testing.T, r *servetest.Gateway, token string, fields ...string) *http.Cookie {
 	t.Helper()
-	got, cookie := r.browse(t, nil, http.MethodPost, "/v1/session", fmt.Sprintf(`{"token": %q}`, token), fields...)
-	if got.status != http.StatusOK || cookie == nil {
-		t.Fatalf("log in: %d %s", got.status, got.body)
+	got, cookie := browse(t, r, nil, http.MethodPost, "/v1/session", fmt.Sprintf(`{"token": %q}`, token), fields...)
+	if got.Status != http.StatusOK || cookie == nil {
+		t.Fatalf("log in: %d %s", got.Status, got.Body)
 	}
 	return cookie
 }
 
 // clear reports whether a cookie shows keys in clear.
-func (r *running) clear(t *testing.T, cookie *http.Cookie, fields ...string) bool {
+func showsKeys(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, fields ...string) bool {
 	t.Helper()
-	got, _ := r.browse(t, cookie, http.MethodGet, "/v1/overview", "", append([]string{own}, fields...)...)
+	got, _ := browse(t, r, cookie, http.MethodGet, "/v1/overview", "", append([]string{own}, fields...)...)
 	var o admin.Overview
-	if err := json.Unmarshal([]byte(got.body), &o); err != nil || got.status != http.StatusOK {
-		t.Fatalf("overview: %d %v", got.status, err)
+	if err := json.Unmarshal([]byte(got.Body), &o); err != nil || got.Status != http.StatusOK {
+		t.Fatalf("overview: %d %v", got.Status, err)
 	}
 	return !o.Hidden
 }
 
-func sessionServer(t *testing.T, clock *setClock, token string) *running {
+func sessionServer(t *testing.T, clock *testkit.Clock, token string) *servetest.Gateway {
 	t.Helper()
-	return start(t, fmt.Sprintf("upstream: %q\nadmin: {address: 127.0.0.1:0, token_file: %q}\nrules: [{name: api, by: header.X-User, limits: 3/min sliding-log}]\n", named(t, "up"), token), clock.of)
+	return servetest.Start(t, fmt.Sprintf("upstream: %q\nadmin: {address: 127.0.0.1:0, token_file: %q}\nrules: [{name: api, by: header.X-User, limits: 3/min sliding-log}]\n", servetest.Named(t, "up"), token), func(o *serve.Options) { o.Now = clock.Now })
 }
 
 // TestSession: who shows the token once may see and change keys by a cookie, from
 // the page and from no other, until they log out, the session is over, or the token is
 // another one.
 func TestSession(t *testing.T) {
-	clock, token := &setClock{}, tokenFile(t, goodToken+"\n")
+	t.Parallel()
+	clock, token := testkit.ClockAt(servetest.FixedClock()), tokenFile(t, goodToken+"\n")
 	s := sessionServer(t, clock, token)
-	if got, _ := s.browse(t, nil, http.MethodGet, "/v1/session", ""); !strings.Contains(got.body, `"needed": true`) || strings.Contains(got.body, "until") {
-		t.Errorf("before: %s", got.body)
+	if got, _ := browse(t, s, nil, http.MethodGet, "/v1/session", ""); !strings.Contains(got.Body, `"needed": true`) || strings.Contains(got.Body, "until") {
+		t.Errorf("before: %s", got.Body)
 	}
-	if got, cookie := s.browse(t, nil, http.MethodPost, "/v1/session", `{"token": "0123456789abcdef"}`, own); got.status != http.StatusUnauthorized || cookie != nil {
-		t.Errorf("another token: %d, %v", got.status, cookie)
+	if got, cookie := browse(t, s, nil, http.MethodPost, "/v1/session", `{"token": "0123456789abcdef"}`, own); got.Status != http.StatusUnauthorized || cookie != nil {
+		t.Errorf("another token: %d, %v", got.Status, cookie)
 	}
-	cookie := s.login(t, goodToken, own)
+	cookie := login(t, s, goodToken, own)
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure || cookie.MaxAge != 8*3600 || len(cookie.Value) < 26 || cookie.Value == goodToken || cookie.Domain+cookie.Path != "" {
 		t.Errorf("cookie %v", cookie)
 	}
@@ -128,121 +119,125 @@ func TestSession(t *testing.T) {
 		{"the page of another port changes", "POST", "/v1/key/reset", reset, []string{"Sec-Fetch-Site: same-site"}, http.StatusForbidden},
 		{"another page changes", "POST", "/v1/key/reset", reset, []string{"Sec-Fetch-Site: cross-site", "Origin: https://evil.example"}, http.StatusForbidden},
 		{"an old browser on another page changes", "POST", "/v1/key/reset", reset, []string{"Origin: https://evil.example"}, http.StatusForbidden},
-		{"an old browser on the page changes", "POST", "/v1/key/reset", reset, []string{"Origin: " + s.admin}, http.StatusOK},
+		{"an old browser on the page changes", "POST", "/v1/key/reset", reset, []string{"Origin: " + s.Admin}, http.StatusOK},
 		{"who does not say where from changes", "POST", "/v1/key/reset", reset, nil, http.StatusUnauthorized},
 		{"another page logs in", "POST", "/v1/session", `{"token": "` + goodToken + `"}`, []string{"Sec-Fetch-Site: cross-site"}, http.StatusForbidden},
 		{"by another name", "GET", "/v1/session", "", []string{own, "Host: evil.example"}, http.StatusMisdirectedRequest},
 	} {
-		if got, _ := s.browse(t, cookie, c.method, c.path, c.document, c.fields...); got.status != c.want {
-			t.Errorf("%s: got %d, want %d: %s", c.name, got.status, c.want, got.body)
+		if got, _ := browse(t, s, cookie, c.method, c.path, c.document, c.fields...); got.Status != c.want {
+			t.Errorf("%s: got %d, want %d: %s", c.name, got.Status, c.want, got.Body)
 		}
 	}
-	if s.clear(t, &http.Cookie{Name: cookie.Name, Value: strings.ToLower(cookie.Value)}) || s.clear(t, nil) || !s.clear(t, cookie) {
+	if showsKeys(t, s, &http.Cookie{Name: cookie.Name, Value: strings.ToLower(cookie.Value)}) || showsKeys(t, s, nil) || !showsKeys(t, s, cookie) {
 		t.Error("keys are shown to others, or not to who has logged in")
 	}
 
 	lines := events(t, s)
-	if _, gone := s.browse(t, cookie, http.MethodDelete, "/v1/session", "", own); gone == nil || gone.MaxAge >= 0 {
+	if _, gone := browse(t, s, cookie, http.MethodDelete, "/v1/session", "", own); gone == nil || gone.MaxAge >= 0 {
 		t.Errorf("log out: %v", gone)
 	}
 	ends(t, lines)
-	if s.clear(t, cookie) {
+	if showsKeys(t, s, cookie) {
 		t.Error("a session goes on after its end")
 	}
 
-	cookie = s.login(t, goodToken, own)
-	clock.advance(8*time.Hour - 1)
-	if !s.clear(t, cookie) {
+	cookie = login(t, s, goodToken, own)
+	clock.Advance(8*time.Hour - 1)
+	if !showsKeys(t, s, cookie) {
 		t.Error("a session is over too early")
 	}
-	clock.advance(1)
-	if s.clear(t, cookie) {
+	clock.Advance(1)
+	if showsKeys(t, s, cookie) {
 		t.Error("a session lasts for ever")
 	}
 
-	cookie = s.login(t, goodToken, own)
+	cookie = login(t, s, goodToken, own)
 	if err := os.WriteFile(token, []byte(strings.Repeat("x", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the other token", func() bool { return !s.clear(t, cookie) })
-	s.login(t, strings.Repeat("x", 32), own)
+	testkit.Until(t, "the other token", func() bool { return !showsKeys(t, s, cookie) })
+	login(t, s, strings.Repeat("x", 32), own)
 }
 
 // TestSessionNetwork: off this machine a token is taken over TLS only.
 func TestSessionNetwork(t *testing.T) {
-	clock := &setClock{}
+	t.Parallel()
+	clock := testkit.ClockAt(servetest.FixedClock())
 	s := sessionServer(t, clock, tokenFile(t, goodToken))
 	const host = "Host: 192.0.2.1"
 	document := fmt.Sprintf(`{"token": %q}`, goodToken)
 	for _, origin := range []string{"X: y", "Origin: http://192.0.2.1"} {
-		if got, cookie := s.browse(t, nil, http.MethodPost, "/v1/session", document, host, origin); got.status != http.StatusForbidden || cookie != nil || !strings.Contains(got.body, "in clear") {
-			t.Errorf("%s: %d %s", origin, got.status, got.body)
+		if got, cookie := browse(t, s, nil, http.MethodPost, "/v1/session", document, host, origin); got.Status != http.StatusForbidden || cookie != nil || !strings.Contains(got.Body, "in clear") {
+			t.Errorf("%s: %d %s", origin, got.Status, got.Body)
 		}
 	}
-	if got, _ := s.browse(t, nil, http.MethodGet, "/v1/overview", "", host, own); got.status != http.StatusUnauthorized {
-		t.Errorf("without a session: %d", got.status)
+	if got, _ := browse(t, s, nil, http.MethodGet, "/v1/overview", "", host, own); got.Status != http.StatusUnauthorized {
+		t.Errorf("without a session: %d", got.Status)
 	}
-	cookie := s.login(t, goodToken, host, "Origin: https://192.0.2.1", own)
-	if !cookie.Secure || !s.clear(t, cookie, host) {
+	cookie := login(t, s, goodToken, host, "Origin: https://192.0.2.1", own)
+	if !cookie.Secure || !showsKeys(t, s, cookie, host) {
 		t.Errorf("by https: %v", cookie)
 	}
 }
 
 // TestSessionBounds: attempts to log in, and sessions, are bounded.
 func TestSessionBounds(t *testing.T) {
-	clock := &setClock{}
+	t.Parallel()
+	clock := testkit.ClockAt(servetest.FixedClock())
 	s := sessionServer(t, clock, tokenFile(t, goodToken))
-	first := s.login(t, goodToken, own)
+	first := login(t, s, goodToken, own)
 	for range 9 {
-		s.browse(t, nil, http.MethodPost, "/v1/session", `{"token": "nope"}`, own)
+		browse(t, s, nil, http.MethodPost, "/v1/session", `{"token": "nope"}`, own)
 	}
-	got, _ := s.browse(t, nil, http.MethodPost, "/v1/session", fmt.Sprintf(`{"token": %q}`, goodToken), own)
-	if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "6" {
-		t.Errorf("the eleventh attempt: %d %v", got.status, got.header)
+	got, _ := browse(t, s, nil, http.MethodPost, "/v1/session", fmt.Sprintf(`{"token": %q}`, goodToken), own)
+	if got.Status != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "6" {
+		t.Errorf("the eleventh attempt: %d %v", got.Status, got.Header)
 	}
 	for range 63 {
-		clock.advance(6 * time.Second)
-		s.login(t, goodToken, own)
+		clock.Advance(6 * time.Second)
+		login(t, s, goodToken, own)
 	}
-	if !s.clear(t, first) {
+	if !showsKeys(t, s, first) {
 		t.Error("of 64 sessions one was ended")
 	}
-	clock.advance(6 * time.Second)
-	s.login(t, goodToken, own)
-	if s.clear(t, first) {
+	clock.Advance(6 * time.Second)
+	login(t, s, goodToken, own)
+	if showsKeys(t, s, first) {
 		t.Error("there are 65 sessions")
 	}
 	lines := events(t, s)
-	clock.advance(6 * time.Second)
-	s.login(t, goodToken, own)
+	clock.Advance(6 * time.Second)
+	login(t, s, goodToken, own)
 	ends(t, lines) // they may be those of the session that is ended for this one
 }
 
 // TestSessionOverlaid: a cookie of the same name, which what serves at another port has set
 // and the browser sends first, neither hides a session nor keeps it from being ended.
 func TestSessionOverlaid(t *testing.T) {
-	s := sessionServer(t, &setClock{}, tokenFile(t, goodToken))
-	cookie := s.login(t, goodToken, own)
+	t.Parallel()
+	s := sessionServer(t, testkit.ClockAt(servetest.FixedClock()), tokenFile(t, goodToken))
+	cookie := login(t, s, goodToken, own)
 	other := "Cookie: " + cookie.Name + "=other"
-	if !s.clear(t, cookie, other) {
+	if !showsKeys(t, s, cookie, other) {
 		t.Error("another cookie hides the session")
 	}
-	if got, _ := s.browse(t, cookie, http.MethodGet, "/v1/session", "", own, other); !strings.Contains(got.body, "until") {
-		t.Errorf("session: %s", got.body)
+	if got, _ := browse(t, s, cookie, http.MethodGet, "/v1/session", "", own, other); !strings.Contains(got.Body, "until") {
+		t.Errorf("session: %s", got.Body)
 	}
-	s.browse(t, cookie, http.MethodDelete, "/v1/session", "", own, other)
-	if s.clear(t, cookie) {
+	browse(t, s, cookie, http.MethodDelete, "/v1/session", "", own, other)
+	if showsKeys(t, s, cookie) {
 		t.Error("the session goes on after its end")
 	}
 }
 
 // TestSessionNeedless: without a token there is nothing to log in with.
 func TestSessionNeedless(t *testing.T) {
-	s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, limits: 1/s}]\n", named(t, "up")), stopped)
-	if got, cookie := s.browse(t, nil, http.MethodPost, "/v1/session", `{"token": ""}`, own); got.status != http.StatusConflict || cookie != nil {
-		t.Errorf("log in: %d %v", got.status, cookie)
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, limits: 1/s}]\n", servetest.Named(t, "up")), servetest.Stopped)
+	if got, cookie := browse(t, s, nil, http.MethodPost, "/v1/session", `{"token": ""}`, own); got.Status != http.StatusConflict || cookie != nil {
+		t.Errorf("log in: %d %v", got.Status, cookie)
 	}
-	if got, _ := s.browse(t, nil, http.MethodGet, "/v1/session", "", own); !strings.Contains(got.body, `"needed": false`) {
-		t.Error(got.body)
+	if got, _ := browse(t, s, nil, http.MethodGet, "/v1/session", "", own); !strings.Contains(got.Body, `"needed": false`) {
+		t.Error(got.Body)
 	}
 }

@@ -25,9 +25,7 @@ import (
 )
 
 const (
-	lookEvery        = time.Second        // at how the store is
-	heartbeatEvery   = 10 * time.Second   // between two signs of life of a node
-	heartbeatTTL     = 3 * heartbeatEvery // after which a silent node is no longer counted
+	heartbeatTTL     = 30 * time.Second // after which a silent node is no longer counted
 	heartbeatTimeout = time.Second
 	lastTimeout      = time.Second      // to give back what is on lease, at the end
 	logEvery         = 10 * time.Second // between two lines about the store
@@ -41,6 +39,7 @@ type sharedStore struct {
 	target *redisurl.Target
 	of     *runtime // whose rules say what is leased, and what happens in an outage
 	log    *slog.Logger
+	every  Intervals
 	redis  *redisstore.Store
 	store  *remote.Store // what decides
 
@@ -64,9 +63,9 @@ type sharedStore struct {
 // again in the background: a node must come up in an outage too. What cannot pass by
 // itself, such as a refused password, is an error. Prefix begins the names of keys;
 // empty: the target's, or the default.
-func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedStore, error) {
+func openShared(target *redisurl.Target, prefix string, of *runtime, every Intervals) (*sharedStore, error) {
 	s := &sharedStore{
-		target: target, of: of, log: of.log, id: rand.Text()[:16],
+		target: target, of: of, log: of.log, every: every, id: rand.Text()[:16],
 		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
 	}
 	s.nodes.Store(1)
@@ -79,7 +78,7 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 	}
 	err = s.wrap()
 	if err == nil {
-		s.fleet, err = fleet.New(fleet.Options{Target: target, Prefix: prefix, Node: fleet.Node{ID: s.id, Name: hostName()}, Log: s.log})
+		s.fleet, err = fleet.New(fleet.Options{Target: target, Prefix: prefix, Node: fleet.Node{ID: s.id, Name: hostName()}, Log: s.log, Every: every.Fleet})
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.redis.Close())

@@ -3,11 +3,12 @@
 
 //go:build unix
 
-package serve
+package serve_test
 
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // stateful returns a configuration that keeps its state in a file.
@@ -25,6 +28,7 @@ func stateful(file, limit string) string {
 // TestStateOutlivesAStop: what was used before a clean stop is used after it,
 // under a changed quota too.
 func TestStateOutlivesAStop(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.state")
 	for i, c := range []struct {
 		limit string
@@ -35,13 +39,13 @@ func TestStateOutlivesAStop(t *testing.T) {
 		{"2/min sliding-log", []int{http.StatusTooManyRequests}},
 		{"4/min sliding-log", []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}},
 	} {
-		r := start(t, stateful(file, c.limit), stopped)
+		r := servetest.Start(t, stateful(file, c.limit), servetest.Stopped)
 		for j, want := range c.want {
-			if a := r.get(t, "/?userId=u1"); a.status != want {
-				t.Errorf("run %d, request %d: %d, want %d", i+1, j+1, a.status, want)
+			if a := r.Get(t, "/?userId=u1"); a.Status != want {
+				t.Errorf("run %d, request %d: %d, want %d", i+1, j+1, a.Status, want)
 			}
 		}
-		r.end(t)
+		r.End(t)
 		info, err := os.Stat(file)
 		if err != nil {
 			t.Fatal(err)
@@ -57,6 +61,7 @@ func TestStateOutlivesAStop(t *testing.T) {
 }
 
 func TestStateThatCannotBe(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
@@ -66,9 +71,9 @@ func TestStateThatCannotBe(t *testing.T) {
 		return path
 	}
 	whole := filepath.Join(dir, "whole")
-	r := start(t, stateful(whole, "10/min sliding-log"))
-	r.get(t, "/?userId=u1")
-	r.end(t)
+	r := servetest.Start(t, stateful(whole, "10/min sliding-log"))
+	r.Get(t, "/?userId=u1")
+	r.End(t)
 	good, err := os.ReadFile(whole)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +81,7 @@ func TestStateThatCannotBe(t *testing.T) {
 	flipped := append([]byte(nil), good...)
 	flipped[len(flipped)/2] ^= 1
 	fifo := filepath.Join(dir, "fifo")
-	pipe(t, fifo)
+	servetest.Pipe(t, fifo)
 	for _, c := range []struct{ name, path, want string }{
 		{"not a snapshot", write("text", []byte("hello\n")), "move the file away"},
 		{"empty", write("empty", nil), "move the file away"},
@@ -99,7 +104,7 @@ func TestStateThatCannotBe(t *testing.T) {
 				return text
 			}
 			before := content()
-			err = Run(t.Context(), Options{Config: conf, Out: io.Discard, Log: discard()})
+			err = serve.Run(t.Context(), serve.Options{Config: conf, Out: io.Discard, Log: slog.New(slog.DiscardHandler)})
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -113,15 +118,14 @@ func TestStateThatCannotBe(t *testing.T) {
 // TestStateThatCannotBeSaved: a stop that could not save its state says so and
 // leaves nothing behind.
 func TestStateThatCannotBeSaved(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.state")
-	r := start(t, stateful(file, "10/min sliding-log"))
+	r := servetest.Start(t, stateful(file, "10/min sliding-log"))
 	if err := os.Mkdir(file, 0o700); err != nil { // in its way
 		t.Fatal(err)
 	}
-	r.stop()
-	r.stop = nil
-	if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "cannot be written") {
+	if err := r.Wait(); err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("error %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -132,18 +136,19 @@ func TestStateThatCannotBeSaved(t *testing.T) {
 // TestLeftovers: what processes that were killed have left of the files that
 // they were writing goes at the next start.
 func TestLeftovers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"state.123.tmp", "overrides.json.4567.tmp", "mine.1.tmp"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("half of"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", filepath.Join(dir, "state")), func(o *Options) {
+	s := servetest.Start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", filepath.Join(dir, "state")), func(o *serve.Options) {
 		o.Overrides = filepath.Join(dir, "overrides.json")
 	})
 	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "mine.1.tmp" {
 		t.Errorf("left %v, %v", left, err)
 	}
-	s.end(t)
+	s.End(t)
 }

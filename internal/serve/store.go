@@ -31,13 +31,13 @@ type store struct {
 }
 
 // openStore opens the store and restores the state of one in this process.
-func openStore(c config.Store, of *runtime, now func() time.Time) (*store, error) {
+func openStore(c config.Store, of *runtime, now func() time.Time, every Intervals) (*store, error) {
 	if c.Redis != "" {
 		target, err := redisurl.Parse(c.Redis, os.Getenv)
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
-		sh, err := openShared(target, c.Prefix, of)
+		sh, err := openShared(target, c.Prefix, of, every)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func openStore(c config.Store, of *runtime, now func() time.Time) (*store, error
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.ended.Go(func() { logFull(ctx, memory.Stats, c.MaxKeys, of.log) })
+	s.ended.Go(func() { logFull(ctx, memory.Stats, c.MaxKeys, every.Memory, of.log) })
 	return s, nil
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -27,7 +29,7 @@ func greeter(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, l)
+	servetest.CloseAtEnd(t, l)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -55,7 +57,7 @@ func call(t *testing.T, url, from, greeting string) (net.Conn, bool) {
 	if err != nil { // reset before it was fully made, or nobody listens
 		return nil, false
 	}
-	closeAtEnd(t, c)
+	servetest.CloseAtEnd(t, c)
 	got := make([]byte, len(greeting))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != greeting {
 		return c, false
@@ -76,20 +78,12 @@ rules: [{name: a, by: ip, limits: 1000/min}]
 `, upstream, limits)
 }
 
-// changeTo activates another configuration.
-func (r *running) changeTo(t *testing.T, yaml string) {
-	t.Helper()
-	before := r.hash(t)
-	r.change(t, yaml, "active since")
-	for r.hash(t) == before && !t.Failed() && t.Context().Err() == nil {
-	}
-}
-
 // TestTCPRate: connections opened per time are limited for each network, as the
 // metrics say; the limit changes while the port stays open.
 func TestTCPRate(t *testing.T) {
+	t.Parallel()
 	up := greeter(t, "hello")
-	s := start(t, tcpFile(up, `, by: ip/24/48, connections: "few: 2/min"`), stopped)
+	s := servetest.Start(t, tcpFile(up, `, by: ip/24/48, connections: "few: 2/min"`), servetest.Stopped)
 	for i, c := range []struct {
 		from string
 		want bool
@@ -97,11 +91,11 @@ func TestTCPRate(t *testing.T) {
 		{"127.0.0.1", true}, {"127.0.0.5", true}, {"127.0.0.1", false}, {"127.0.1.1", true}, // another /24
 		{"127.0.0.9", true}, {"127.0.0.9", true}, {"127.0.0.66", false},
 	} {
-		if _, got := call(t, s.urls[1], c.from, "hello"); got != c.want {
+		if _, got := call(t, s.URLs[1], c.from, "hello"); got != c.want {
 			t.Errorf("connection %d from %s: greeted %v, want %v", i, c.from, got, c.want)
 		}
 	}
-	m := s.metrics(t)
+	m := s.Metrics(t)
 	for verdict, want := range map[string]float64{"allowed": 5, "denied-rate": 1, "denied-client": 1} {
 		if got := m[fmt.Sprintf("sluice_tcp_connections_total{listener=%q,verdict=%q}", "db", verdict)]; got != want {
 			t.Errorf("%s: %v in metrics, want %v", verdict, got, want)
@@ -110,15 +104,15 @@ func TestTCPRate(t *testing.T) {
 	if got := m[`sluice_decisions_total{limit="few",scope="tcp:db/connections",verdict="denied"}`]; got != 1 {
 		t.Errorf("decisions denied: %v, want 1", got)
 	}
-	s.changeTo(t, tcpFile(up, `, by: ip/24/48, connections: "few: 3/min"`))
+	s.ChangeTo(t, tcpFile(up, `, by: ip/24/48, connections: "few: 3/min"`))
 	for _, want := range []bool{true, false} { // two of three are spent
-		if _, got := call(t, s.urls[1], "127.0.0.1", "hello"); got != want {
+		if _, got := call(t, s.URLs[1], "127.0.0.1", "hello"); got != want {
 			t.Errorf("at 3 a minute: greeted %v, want %v", got, want)
 		}
 	}
 	other := greeter(t, "howdy")
-	s.changeTo(t, tcpFile(other, ""))
-	if _, got := call(t, s.urls[1], "127.0.0.1", "howdy"); !got {
+	s.ChangeTo(t, tcpFile(other, ""))
+	if _, got := call(t, s.URLs[1], "127.0.0.1", "howdy"); !got {
 		t.Error("not greeted by the new upstream, without limits")
 	}
 }
@@ -126,20 +120,20 @@ func TestTCPRate(t *testing.T) {
 // TestTCPOpen: a network holds as many connections as it may, and those that are
 // there stay when that changes.
 func TestTCPOpen(t *testing.T) {
+	t.Parallel()
 	up := greeter(t, "hello")
-	s := start(t, tcpFile(up, ", open: 2"), stopped)
-	first, ok1 := call(t, s.urls[1], "127.0.0.1", "hello")
-	second, ok2 := call(t, s.urls[1], "127.0.0.1", "hello")
+	s := servetest.Start(t, tcpFile(up, ", open: 2"), servetest.Stopped)
+	first, ok1 := call(t, s.URLs[1], "127.0.0.1", "hello")
+	second, ok2 := call(t, s.URLs[1], "127.0.0.1", "hello")
 	if !ok1 || !ok2 {
 		t.Fatal("two may be open")
 	}
-	if _, ok := call(t, s.urls[1], "127.0.0.1", "hello"); ok {
+	if _, ok := call(t, s.URLs[1], "127.0.0.1", "hello"); ok {
 		t.Error("a third is open")
 	}
 	// What was reset counts for a moment longer.
-	for s.metrics(t)[`sluice_tcp_open_connections{listener="db"}`] != 2 && t.Context().Err() == nil {
-	}
-	s.changeTo(t, tcpFile(up, ", open: {cap: 1, ttl: 10s}"))
+	awaitOpen(t, s, "db", 2)
+	s.ChangeTo(t, tcpFile(up, ", open: {cap: 1, ttl: 10s}"))
 	for _, c := range []net.Conn{first, second} {
 		if _, err := c.Write([]byte("x")); err != nil {
 			t.Error(err)
@@ -151,12 +145,11 @@ func TestTCPOpen(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
-	for s.metrics(t)[`sluice_tcp_open_connections{listener="db"}`] != 1 && !t.Failed() {
-	}
-	if _, ok := call(t, s.urls[1], "127.0.0.1", "hello"); ok {
+	awaitOpen(t, s, "db", 1)
+	if _, ok := call(t, s.URLs[1], "127.0.0.1", "hello"); ok {
 		t.Error("a second is open, though one may be")
 	}
-	if got := s.metrics(t)[`sluice_tcp_connections_total{listener="db",verdict="denied-open"}`]; got != 2 {
+	if got := s.Metrics(t)[`sluice_tcp_connections_total{listener="db",verdict="denied-open"}`]; got != 2 {
 		t.Errorf("%v denied in metrics, want 2", got)
 	}
 }
@@ -164,64 +157,66 @@ func TestTCPOpen(t *testing.T) {
 // TestTCPBytes: bytes wait until they fit, none is lost, and a limit that is
 // taken away delays nothing.
 func TestTCPBytes(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("0123456789", 400)
 	up := greeter(t, text)
-	s := start(t, tcpFile(up, ", bytes: 2000B/s burst 1000"), stopped)
-	c, ok := call(t, s.urls[1], "127.0.0.1", text[:1000]) // what the burst has
+	s := servetest.Start(t, tcpFile(up, ", bytes: 2000B/s burst 1000"), servetest.Stopped)
+	c, ok := call(t, s.URLs[1], "127.0.0.1", text[:1000]) // what the burst has
 	if !ok {
 		t.Fatal("no greeting")
 	}
-	s.changeTo(t, tcpFile(up, ""))
+	s.ChangeTo(t, tcpFile(up, ""))
 	rest := make([]byte, len(text)-1000)
 	if _, err := io.ReadFull(c, rest); err != nil || string(rest) != text[1000:] {
 		t.Errorf("read %v; the text is another", err)
 	}
-	m := s.metrics(t)
+	m := s.Metrics(t)
 	if got := m[`sluice_decisions_total{limit="token-bucket.s.bytes",scope="tcp:db/bytes",verdict="allowed"}`]; got < 1 {
 		t.Error("no byte was charged")
 	}
 	// What has been sent counts a moment after it has come.
-	for s.metrics(t)[`sluice_tcp_bytes_total{direction="sent",listener="db"}`] != float64(len(text)) && !t.Failed() && t.Context().Err() == nil {
-	}
+	testkit.Until(t, "all bytes to be counted", func() bool {
+		return s.Metrics(t)[`sluice_tcp_bytes_total{direction="sent",listener="db"}`] == float64(len(text))
+	})
 }
 
 // TestListenChanges: addresses are opened and closed while the program runs,
 // requests in progress may end, and one that cannot be opened changes nothing.
 func TestListenChanges(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, taken)
-	cert, key, trust := certificateFiles(t)
+	servetest.CloseAtEnd(t, taken)
+	cert, key, trust := testkit.CertificateFiles(t)
 	first, second, up := testkit.FreeAddress(t), testkit.FreeAddress(t), greeter(t, "hello")
 	file := func(quota int, listen ...string) string {
 		return fmt.Sprintf("listen: [%s]\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: %d/min}]\n", strings.Join(listen, ", "), quota)
 	}
 	web, db := fmt.Sprintf("%q", first), fmt.Sprintf(`{address: "tcp://%s", upstream: %q}`, second, up)
-	s := start(t, file(100, web), stopped)
-	if got := s.get(t, "/?userId=u"); got.status != http.StatusOK {
-		t.Fatalf("got %d", got.status)
+	s := servetest.Start(t, file(100, web), servetest.Stopped)
+	if got := s.Get(t, "/?userId=u"); got.Status != http.StatusOK {
+		t.Fatalf("got %d", got.Status)
 	}
 
-	s.change(t, file(1, web, fmt.Sprintf("%q", taken.Addr())), "address already in use")
-	if got := s.get(t, "/?userId=u"); got.status != http.StatusOK || got.header.Get("RateLimit") == "" {
-		t.Errorf("got %d after a file whose address is taken, want 200", got.status)
+	s.Change(t, file(1, web, fmt.Sprintf("%q", taken.Addr())), "address already in use")
+	if got := s.Get(t, "/?userId=u"); got.Status != http.StatusOK || got.Header.Get("RateLimit") == "" {
+		t.Errorf("got %d after a file whose address is taken, want 200", got.Status)
 	}
-	s.expectLog(t, "stays active")
+	s.ExpectLog(t, "stays active")
 
-	s.changeTo(t, file(100, web, db))
+	s.ChangeTo(t, file(100, web, db))
 	conn, ok := call(t, "tcp://"+second, "127.0.0.1", "hello")
 	if !ok {
 		t.Fatal("the new address is not served")
 	}
 
-	s.changeTo(t, file(100, web))
-	for {
-		if _, ok := call(t, "tcp://"+second, "127.0.0.1", "hello"); !ok || t.Context().Err() != nil {
-			break
-		}
-	}
+	s.ChangeTo(t, file(100, web))
+	testkit.Until(t, "the address to be closed", func() bool {
+		_, ok := call(t, "tcp://"+second, "127.0.0.1", "hello")
+		return !ok
+	})
 	if _, err := conn.Write([]byte("x")); err != nil {
 		t.Error(err)
 	}
@@ -233,33 +228,21 @@ func TestListenChanges(t *testing.T) {
 	}
 
 	// The same port, with TLS from now on.
-	s.changeTo(t, file(100, fmt.Sprintf("{address: %q, tls: {cert: %q, key: %q}}", first, cert, key)))
+	s.ChangeTo(t, file(100, fmt.Sprintf("{address: %q, tls: {cert: %q, key: %q}}", first, cert, key)))
 	transport := clientTransport(trust)
 	defer transport.CloseIdleConnections()
-	if got := fetch(t, &http.Client{Transport: transport}, "https://"+first+"/?userId=u"); got.status != http.StatusOK {
-		t.Errorf("over TLS: got %d", got.status)
-	}
-}
-
-// TestTCPStoreAway: without the shared store a listener does as it says.
-func TestTCPStoreAway(t *testing.T) {
-	up := greeter(t, "hello")
-	for word, want := range map[string]bool{"open": true, "closed": false} {
-		t.Run(word, func(t *testing.T) {
-			s := start(t, tcpFile(up, ", connections: 5/min, open: 5, failure: "+word)+"store: {redis: {url: \"redis://127.0.0.1:1\"}}\n")
-			if _, got := call(t, s.urls[1], "127.0.0.1", "hello"); got != want {
-				t.Errorf("greeted %v, want %v", got, want)
-			}
-		})
+	if got := servetest.Fetch(t, &http.Client{Transport: transport}, "https://"+first+"/?userId=u"); got.Status != http.StatusOK {
+		t.Errorf("over TLS: got %d", got.Status)
 	}
 }
 
 // TestAdminFiles: overrides and audit go where the file says.
 func TestAdminFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q, audit_file: %q}\nrules: [{name: api, by: query.userId, limits: 5/min}]\n", dir+"/o.json", dir+"/a.jsonl")
-	s := start(t, yaml, stopped, func(o *Options) { o.Audit = "" })
-	s.override(t, "api", "query.userId", "u", "1/min")
+	s := servetest.Start(t, yaml, servetest.Stopped, func(o *serve.Options) { o.Audit = "" })
+	s.Override(t, "api", "query.userId", "u", "1/min")
 	for _, name := range []string{"o.json", "a.jsonl"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !bytes.Contains(data, []byte("eve")) {
@@ -270,16 +253,17 @@ func TestAdminFiles(t *testing.T) {
 
 // TestUpstreamHost: an upstream gets the client's Host, or its own.
 func TestUpstreamHost(t *testing.T) {
-	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
+	t.Parallel()
+	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.WriteString(w, r.Host); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})
-	s := start(t, fmt.Sprintf("upstream: [{url: %q, path: /own, upstream_host: true}, %q]\nrules: [{name: a, by: ip, limits: 9/min}]\n", up, up), stopped)
-	own, client := strings.TrimPrefix(up, "http://"), strings.TrimPrefix(s.url, "http://")
+	s := servetest.Start(t, fmt.Sprintf("upstream: [{url: %q, path: /own, upstream_host: true}, %q]\nrules: [{name: a, by: ip, limits: 9/min}]\n", up, up), servetest.Stopped)
+	own, client := strings.TrimPrefix(up, "http://"), strings.TrimPrefix(s.URL, "http://")
 	for path, want := range map[string]string{"/own": own, "/": client} {
-		if got := s.get(t, path); got.body != want {
-			t.Errorf("%s: Host %q, want %q", path, got.body, want)
+		if got := s.Get(t, path); got.Body != want {
+			t.Errorf("%s: Host %q, want %q", path, got.Body, want)
 		}
 	}
 }
@@ -287,6 +271,7 @@ func TestUpstreamHost(t *testing.T) {
 // TestTCPOutage: how many connections a network is let open while the store is
 // away is what lint says of the listener's failure.
 func TestTCPOutage(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		failure, lint string
 		passed        int // of 5; 3 may be open
@@ -296,18 +281,18 @@ func TestTCPOutage(t *testing.T) {
 		{"closed", "connections are reset", 0},
 	} {
 		t.Run(c.failure, func(t *testing.T) {
-			s := start(t, "store: {redis: {url: \"redis://127.0.0.1:1\"}}"+
+			s := servetest.Start(t, "store: {redis: {url: \"redis://127.0.0.1:1\"}}"+
 				tcpFile(greeter(t, "hello"), ", open: 3, failure: "+c.failure))
 			passed := 0
 			for range 5 {
-				if _, ok := call(t, s.urls[1], "127.0.0.1", "hello"); ok {
+				if _, ok := call(t, s.URLs[1], "127.0.0.1", "hello"); ok {
 					passed++
 				}
 			}
 			if passed != c.passed {
 				t.Errorf("%d passed, want %d", passed, c.passed)
 			}
-			conf, err := config.Load(s.file)
+			conf, err := config.Load(s.File)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestSpans: where the environment asks for it, decisions of a gateway are in the trace
@@ -23,7 +26,7 @@ import (
 func TestSpans(t *testing.T) {
 	const traceID, parentID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	var decides, takes atomic.Int64
-	to := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+	to := servetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -52,19 +55,19 @@ func TestSpans(t *testing.T) {
 		}
 	})
 	var passed atomic.Int64
-	up := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+	up := servetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
 		passed.Add(1)
 		if got := r.Header.Get("Traceparent"); !strings.HasPrefix(got, "00-"+traceID+"-"+parentID) {
 			t.Errorf("the upstream got %q", got)
 		}
 	})
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to)
-	s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, limits: 2/h}]\n", up))
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, limits: 2/h}]\n", up))
 	for range 3 {
-		s.get(t, "/", "Traceparent", "00-"+traceID+"-"+parentID+"-01")
+		s.Get(t, "/", "Traceparent", "00-"+traceID+"-"+parentID+"-01")
 	}
-	s.get(t, "/", "Traceparent", "00-"+traceID+"-"+parentID+"-00")
-	s.end(t)
+	s.Get(t, "/", "Traceparent", "00-"+traceID+"-"+parentID+"-00")
+	s.End(t)
 	if decides.Load() != 3 || takes.Load() != 3 || passed.Load() != 2 {
 		t.Errorf("%d spans of decisions, %d of takes, want 3; %d passed, want 2", decides.Load(), takes.Load(), passed.Load())
 	}
@@ -73,13 +76,13 @@ func TestSpans(t *testing.T) {
 // TestSpansAskedForWrongly: a gateway does not start without the spans that it is asked for.
 func TestSpansAskedForWrongly(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
-	r := &running{file: t.TempDir() + "/sluice.yaml"}
-	r.write(t, "rules: [{name: a, limits: 2/h}]\n")
-	c, err := config.Load(r.file)
+	r := &servetest.Gateway{File: t.TempDir() + "/sluice.yaml"}
+	r.Write(t, "rules: [{name: a, limits: 2/h}]\n")
+	c, err := config.Load(r.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), Options{Config: c, Out: io.Discard, Log: discard()}); err == nil || !strings.Contains(err.Error(), "OTEL_TRACES_EXPORTER") {
+	if err := serve.Run(t.Context(), serve.Options{Config: c, Out: io.Discard, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "OTEL_TRACES_EXPORTER") {
 		t.Errorf("run: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestPlanWithoutLimits: its requests pass, also while the store is unavailable, are
 // counted and shown; those of others are denied as before.
 func TestPlanWithoutLimits(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	rules := "  - {name: api, by: claim.sub, limits: 1/day fixed-window, failure: closed, tiers: {by: claim.plan, limits: {pro: 2/day, vip: none}}}\n"
 	store := "store: {redis: {url: " + redis.URL() + "}}\n"
@@ -26,9 +29,9 @@ func TestPlanWithoutLimits(t *testing.T) {
 	ask := func(header []string, want ...int) {
 		t.Helper()
 		for i, want := range want {
-			got := s.get(t, "/", header...)
-			if fields := got.header["Ratelimit"]; got.status != want || got.status == 200 && (fields == nil) != (&header[0] == &vip[0]) {
-				t.Errorf("%s, request %d: got %d with %q, want %d", header[1], i+1, got.status, fields, want)
+			got := s.Get(t, "/", header...)
+			if fields := got.Header["Ratelimit"]; got.Status != want || got.Status == 200 && (fields == nil) != (&header[0] == &vip[0]) {
+				t.Errorf("%s, request %d: got %d with %q, want %d", header[1], i+1, got.Status, fields, want)
 			}
 		}
 	}
@@ -37,17 +40,17 @@ func TestPlanWithoutLimits(t *testing.T) {
 	ask(ada, 200, 429)
 
 	var status admin.Status
-	if page := fetch(t, http.DefaultClient, s.admin+"/policy").body; json.Unmarshal([]byte(page), &status) != nil || len(status.Rules) != 1 {
+	if page := servetest.Fetch(t, http.DefaultClient, s.Admin+"/policy").Body; json.Unmarshal([]byte(page), &status) != nil || len(status.Rules) != 1 {
 		t.Fatalf("status %s", page)
 	}
 	if r := status.Rules[0]; r.Unlimited != 4 || r.Allowed != 7 || r.Denied != 2 {
 		t.Errorf("status %+v, want 4 unlimited of 7 allowed, 2 denied", r)
 	}
-	if n := s.metrics(t)[`sluice_unlimited_requests_total{scope="api"}`]; n != 4 {
+	if n := s.Metrics(t)[`sluice_unlimited_requests_total{scope="api"}`]; n != 4 {
 		t.Errorf("the metric is %v, want 4", n)
 	}
 	var states admin.KeyStates
-	page := fetch(t, http.DefaultClient, s.admin+"/v1/key?claim.sub=bob").body
+	page := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?claim.sub=bob").Body
 	if err := json.Unmarshal([]byte(page), &states); err != nil || len(states.Keys) != 1 || len(states.Keys[0].Tiers) != 2 {
 		t.Fatalf("key: %v, %s", err, page)
 	}
@@ -55,33 +58,33 @@ func TestPlanWithoutLimits(t *testing.T) {
 	if k.Unlimited || len(k.Limits) != 1 || k.Tiers[0].Tier != "pro" || len(k.Tiers[0].Limits) != 1 || k.Tiers[0].Limits[0].Remaining != 0 || !k.Tiers[1].Unlimited || k.Tiers[1].Tier != "vip" {
 		t.Errorf("key: %s", page)
 	}
-	page = fetch(t, http.DefaultClient, s.admin+"/v1/key?claim.sub=vip&claim.plan=vip").body
+	page = servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?claim.sub=vip&claim.plan=vip").Body
 	if err := json.Unmarshal([]byte(page), &states); err != nil || !states.Keys[0].Unlimited || states.Keys[0].Limits != nil {
 		t.Errorf("key: %v, %s", err, page)
 	}
 	for _, query := range []string{`{"claim.sub":"vip","claim.plan":"vip"}`, `{"claim.sub":"bob"}`} {
-		if got := s.ask(t, http.MethodPost, "/v1/key/reset", `{"parts":`+query+`,"author":"eve"}`); got.status != http.StatusOK {
-			t.Errorf("reset of %s: %d %s", query, got.status, got.body)
+		if got := s.Ask(t, http.MethodPost, "/v1/key/reset", `{"parts":`+query+`,"author":"eve"}`); got.Status != http.StatusOK {
+			t.Errorf("reset of %s: %d %s", query, got.Status, got.Body)
 		}
 	}
 	ask(pro, 200, 200, 429)
-	s.override(t, "api", "claim.sub", "vip", "6/day")
-	if got := s.get(t, "/", vip...); got.status != 200 || got.header["Ratelimit"] == nil {
-		t.Errorf("a vip with an override: %d %v", got.status, got.header)
+	s.Override(t, "api", "claim.sub", "vip", "6/day")
+	if got := s.Get(t, "/", vip...); got.Status != 200 || got.Header["Ratelimit"] == nil {
+		t.Errorf("a vip with an override: %d %v", got.Status, got.Header)
 	}
 
 	redis.Kill(t)
 	other := as(`{"sub":"other","plan":"vip"}`)
-	until(t, "the store to be marked down", func() bool {
-		if got := s.get(t, "/", as(`{"sub":"cid"}`)...); got.status != http.StatusServiceUnavailable {
-			t.Errorf("another while the store is unavailable: %d", got.status)
+	testkit.Until(t, "the store to be marked down", func() bool {
+		if got := s.Get(t, "/", as(`{"sub":"cid"}`)...); got.Status != http.StatusServiceUnavailable {
+			t.Errorf("another while the store is unavailable: %d", got.Status)
 		}
-		return s.metrics(t)[`sluice_store_up{store="redis"}`] == 0
+		return s.Metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})
-	if got := s.get(t, "/", other...); got.status != http.StatusOK {
-		t.Errorf("one of the plan while the store is unavailable: %d", got.status)
+	if got := s.Get(t, "/", other...); got.Status != http.StatusOK {
+		t.Errorf("one of the plan while the store is unavailable: %d", got.Status)
 	}
-	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK {
-		t.Errorf("not ready, though some pass: %s", got.body)
+	if got := servetest.Ready(t, s); got.Status != http.StatusOK {
+		t.Errorf("not ready, though some pass: %s", got.Body)
 	}
 }

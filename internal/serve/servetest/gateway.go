@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package servetest starts gateways on real sockets for tests, upstreams behind them, and
+// speaks to both.
+package servetest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/testkit"
+)
+
+// Quick are intervals in which a test need not wait.
+var Quick = serve.Intervals{
+	File: 50 * time.Millisecond, Store: 50 * time.Millisecond, Memory: 50 * time.Millisecond, Heartbeat: 200 * time.Millisecond,
+	Fleet: 100 * time.Millisecond, Report: 200 * time.Millisecond, Tick: 100 * time.Millisecond,
+}
+
+// Gateway is a gateway that serves on real sockets.
+type Gateway struct {
+	URL, Admin string
+	URLs       []string // of all listeners
+	Banner     string
+	File       string         // of its configuration; empty: it has none
+	Again      chan os.Signal // has the file read anew
+	Logs       *testkit.Buffer
+	Ended      chan error // what [serve.Run] returned
+
+	stop     context.CancelFunc // nil once its end was waited for
+	expected []string           // texts of lines that may be errors
+}
+
+// Start serves a configuration, at free ports where it names none, with the intervals of
+// [Quick]. What stands in more changes how.
+func Start(t testing.TB, yaml string, more ...func(*serve.Options)) *Gateway {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	(&Gateway{File: file}).Write(t, yaml)
+	return StartFile(t, file, more...)
+}
+
+// StartFile serves a file.
+func StartFile(t testing.TB, file string, more ...func(*serve.Options)) *Gateway {
+	t.Helper()
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := func(o *serve.Options) { o.Watch = true }
+	g := Serve(t, c, append([]func(*serve.Options){watch}, more...)...)
+	g.File = file
+	return g
+}
+
+// Serve serves a configuration that is not read again.
+func Serve(t testing.TB, c *config.Config, more ...func(*serve.Options)) *Gateway {
+	t.Helper()
+	g := &Gateway{Logs: new(testkit.Buffer), Ended: make(chan error, 1), Again: make(chan os.Signal, 1)}
+	out, in := io.Pipe()
+	o := serve.Options{
+		Config: c, Again: g.Again, Audit: filepath.Join(t.TempDir(), "audit.jsonl"), Drain: time.Minute,
+		Out: in, Log: slog.New(slog.NewTextHandler(g.Logs, nil)), Intervals: Quick,
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	var ctx context.Context
+	ctx, g.stop = context.WithCancel(t.Context())
+	go func() {
+		err := serve.Run(ctx, o)
+		g.Ended <- err
+		// The reader of the banner must learn of an early end.
+		_ = in.CloseWithError(io.ErrUnexpectedEOF)
+	}()
+	lines := bufio.NewReader(out)
+	for !announced(g.Banner) {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%v after %q; run: %v", err, g.Banner, <-g.Ended)
+		}
+		g.Banner += line
+		if after, ok := strings.CutPrefix(line, "sluice: "); ok {
+			url, _, _ := strings.Cut(after, " ")
+			g.URLs = append(g.URLs, url)
+		}
+		if after, ok := strings.CutPrefix(line, "  admin  "); ok {
+			g.Admin, _, _ = strings.Cut(after, "/metrics")
+		}
+	}
+	g.URL = g.URLs[0]
+	t.Cleanup(func() { g.End(t) })
+	return g
+}
+
+// announced reports whether a banner is there in whole: where there is a page, it ends
+// with that.
+func announced(banner string) bool {
+	return strings.Contains(banner, "  config ") && strings.Contains(banner, "/policy;") == strings.Contains(banner, "  page ")
+}
+
+// Stop tells the gateway to end. [Gateway.End] waits for it.
+func (g *Gateway) Stop() { g.stop() }
+
+// Wait stops the gateway and returns what it ended with. End then does nothing.
+func (g *Gateway) Wait() error {
+	g.stop()
+	g.stop = nil
+	return <-g.Ended
+}
+
+// End stops the gateway, once, and fails t if it does not end well, or has logged errors
+// that are not expected.
+func (g *Gateway) End(t testing.TB) {
+	t.Helper()
+	if g.stop == nil {
+		return
+	}
+	if err := g.Wait(); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	for line := range strings.Lines(g.Logs.String()) {
+		if strings.Contains(line, "level=ERROR") && !slices.ContainsFunc(g.expected, func(text string) bool { return strings.Contains(line, text) }) {
+			t.Errorf("logged: %s", line)
+		}
+	}
+}
+
+// ExpectLog waits until the log says a text. Errors that say it are none for End.
+func (g *Gateway) ExpectLog(t testing.TB, text string) {
+	t.Helper()
+	testkit.Until(t, "the log to say "+text, func() bool { return strings.Contains(g.Logs.String(), text) })
+	g.expected = append(g.expected, text)
+}
+
+// Write puts another file in the place of the configuration, whole. Addresses that it
+// does not name are free ones.
+func (g *Gateway) Write(t testing.TB, yaml string) {
+	t.Helper()
+	for _, part := range []string{"listen", "admin"} {
+		if !strings.Contains(yaml, part+":") {
+			yaml = part + ": 127.0.0.1:0\n" + yaml
+		}
+	}
+	next := g.File + ".next"
+	if err := os.WriteFile(next, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, g.File); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Change writes another configuration and waits until the admin's page of what is ready
+// has a text.
+func (g *Gateway) Change(t testing.TB, yaml, ready string) {
+	t.Helper()
+	g.Write(t, yaml)
+	g.Again <- syscall.SIGHUP
+	testkit.Until(t, "readyz to say "+ready, func() bool { return strings.Contains(Ready(t, g).Body, ready) })
+}
+
+// ChangeTo activates another configuration.
+func (g *Gateway) ChangeTo(t testing.TB, yaml string) {
+	t.Helper()
+	before := g.Hash(t)
+	g.Write(t, yaml)
+	g.Again <- syscall.SIGHUP
+	testkit.Until(t, "the configuration to be active", func() bool { return g.Hash(t) != before })
+}
+
+// Hash returns the active version.
+func (g *Gateway) Hash(t testing.TB) string {
+	t.Helper()
+	_, after, _ := strings.Cut(Ready(t, g).Body, "version ")
+	hash, _, _ := strings.Cut(after, ",")
+	return hash
+}
+
+// UntilRefused dials until nobody listens any more.
+func UntilRefused(t testing.TB, addr string) {
+	t.Helper()
+	testkit.Until(t, addr+" to be closed", func() bool {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return true
+		}
+		if err == nil {
+			err = conn.Close()
+		}
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) { // closed between its two ends' handshake
+			t.Fatal(err)
+		}
+		return false
+	})
+}
+
+// FixedClock stands still, in the middle of a minute.
+func FixedClock() time.Time { return time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC) }
+
+// Stopped has a gateway's store go by [FixedClock].
+func Stopped(o *serve.Options) { o.Now = FixedClock }
+
+// CloseAtEnd closes c when the test is over.
+func CloseAtEnd(t testing.TB, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
