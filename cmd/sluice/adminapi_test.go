@@ -176,9 +176,7 @@ func TestOverridesLast(t *testing.T) {
 	entry := func(expires time.Time) {
 		doc := fmt.Sprintf(`{"version":1,"overrides":[{"rule":"address","key":["127.0.0.1"],"limits":["1/min sliding-log"],"expires":%q,"reason":"x","author":"y","added":"2026-01-01T00:00:00Z"}]}`,
 			expires.Format(time.RFC3339))
-		if err := os.WriteFile(file, []byte(doc), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servetest.WriteFile(t, file, doc)
 	}
 	for _, c := range []struct {
 		name    string
@@ -203,10 +201,7 @@ func TestOverridesLast(t *testing.T) {
 // nothing.
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
-	tokens := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tokens := servetest.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
 	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, servetest.Named(t, "up"))+keyRules, servetest.Stopped)
 	for range 4 {
 		s.Get(t, "/", "X-User", "ada")

@@ -62,10 +62,10 @@ func TestJSON(t *testing.T) {
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
-	write(t, conf, "http { limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; server { location /a { limit_req zone=one; } location /b { limit_req zone=two; } } }\n")
+	servetest.WriteFile(t, conf, "http { limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; server { location /a { limit_req zone=one; } location /b { limit_req zone=two; } } }\n")
 	bad, good := filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "good.yaml")
-	write(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
-	write(t, good, "rules:\n  - {name: a, by: ip, limits: 5/min fixed-window}\n")
+	servetest.WriteFile(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
+	servetest.WriteFile(t, good, "rules:\n  - {name: a, by: ip, limits: 5/min fixed-window}\n")
 	for _, c := range []struct {
 		code int
 		args []string
@@ -101,21 +101,14 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestLintForms: annotations of a workflow, warnings that fail, standard input.
 func TestLintForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bad, odd, fails := filepath.Join(dir, "bad,1%.yaml"), filepath.Join(dir, "odd.yaml"), filepath.Join(dir, "cases.yaml")
-	write(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
-	write(t, odd, "rules:\n  - {name: a, by: ip, match: {path: /api/**}, limits: 5/min}\n")
-	write(t, fails, "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1}, expect: denied}]\n")
+	servetest.WriteFile(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
+	servetest.WriteFile(t, odd, "rules:\n  - {name: a, by: ip, match: {path: /api/**}, limits: 5/min}\n")
+	servetest.WriteFile(t, fails, "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1}, expect: denied}]\n")
 
 	out, stderr := command(t, cli.Failed, "lint", "--format=github", bad)
 	if want := "::error file=" + dir + "/bad%2C1%25.yaml,line=2,col="; !strings.HasPrefix(out, want) || strings.Count(out, "\n") != strings.Count(out, "::error") || stderr != "" {
@@ -167,7 +160,7 @@ func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
 	for _, shell := range cli.Shells {
 		script, _ := command(t, cli.OK, "completion", shell)
-		write(t, filepath.Join(dir, shell), script)
+		servetest.WriteFile(t, filepath.Join(dir, shell), script)
 	}
 	for line, want := range map[string][]string{
 		"sluice ser":                    {"serve"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -43,9 +42,7 @@ func TestFewDescriptors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	admin := &servetest.Gateway{Admin: "http://" + testkit.FreeAddress(t)}
 	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: %q\nupstream: [{url: %q, path: /one}, {url: %q}]\nrules: [{name: api, limits: 1000000/min}]\n", strings.TrimPrefix(admin.Admin, "http://"), one.URL, other.URL)
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, file, yaml)
 	p := startProgramBy(t, withDescriptors(fewDescriptors), "--config", file)
 	client := oneConnection(t)
 	servetest.Fetch(t, client, p.url+"/.well-known/ratelimit") // by which the connection is there, and none to an upstream

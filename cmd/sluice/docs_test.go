@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestConfigurationDocument: the YAML of docs/configuration.md is one file,
@@ -38,9 +39,7 @@ func TestConfigurationDocument(t *testing.T) {
 	dir := t.TempDir()
 	name, casesName := filepath.Join(dir, "sluice.yaml"), filepath.Join(dir, "cases.yaml")
 	for path, text := range map[string]string{name: file, casesName: cases} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servetest.WriteFile(t, path, text)
 	}
 	out, _ := command(t, cli.OK, "lint", "--without-files", name, "--test", casesName)
 	if strings.Contains(out, "warning:") || !strings.Contains(out, "\nok ") {

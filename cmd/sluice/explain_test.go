@@ -100,9 +100,7 @@ func TestExplainFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, key, strings.Repeat("k", 32))
 	file := filepath.Join(dir, "sluice.yaml")
 	err := os.WriteFile(file, fmt.Appendf(nil, `
 tokens: {hmac_file: %q}
@@ -171,9 +169,7 @@ func TestExplainIsForOperators(t *testing.T) {
 	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "token")
 	const secret = "0123456789abcdef0123456789abcdef"
-	if err := os.WriteFile(tokens, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, tokens, secret)
 	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, servetest.Named(t, "up"))+explainRules, servetest.Stopped)
 	at := "--admin=" + s.Admin
 	if _, stderr := command(t, cli.Failed, "explain", "/", at); !strings.Contains(stderr, "this needs the token") {

@@ -86,9 +86,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 			if err := os.Truncate(file, 0); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(file, []byte("no line\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			servetest.WriteFile(t, file, "no line\n")
 			s.Get(t, "/anew", "X-User", user)
 			testkit.Until(t, "the line behind a truncation", func() bool { return len(lastOf(t, s, ask).Decisions) == 1 })
 			if l := lastOf(t, s, ask); l.Decisions[0].Path != "/anew" || l.Unreadable != 1 {

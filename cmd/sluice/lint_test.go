@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
 // TestLintExamples: the examples have neither fault nor warning, and their
@@ -48,9 +49,7 @@ func TestLintFaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servetest.WriteFile(t, path, text)
 		return path
 	}
 	bad := write("bad.yaml", "rules:\n  - {name: a, by: nobody, limits: 5/min}\n  - {name: b, by: ip, limts: 5/min}\n")
@@ -99,17 +98,13 @@ func TestConvert(t *testing.T) {
   }
 }
 `
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, conf, text)
 	yaml, notes := command(t, cli.OK, "convert", "nginx", conf)
 	if !strings.Contains(notes, conf+":5: ") {
 		t.Errorf("notes %q, want line 5", notes)
 	}
 	file := filepath.Join(dir, "sluice.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, file, yaml)
 	out, _ := command(t, cli.OK, "lint", file)
 	if !strings.Contains(out, "/login") || !strings.Contains(out, "leaky-bucket") {
 		t.Errorf("got\n%s\nof\n%s", out, yaml)

@@ -26,12 +26,7 @@ func TestLintFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, text string) { servetest.WriteFile(t, at(name), text) }
 	servetest.Pipe(t, at("pipe"))
 	write("short", "too short\n")
 	write("secret", strings.Repeat("s", 64))
@@ -171,9 +166,7 @@ func TestLintRelativeFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"etc/sluice.yaml": "tokens: {hmac_file: secret}\nrules: [{name: a, by: ip, limits: 5/min}]\n", "etc/secret": strings.Repeat("s", 64),
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servetest.WriteFile(t, name, text)
 	}
 	_, stderr := command(t, cli.Failed, "lint", "etc/sluice.yaml")
 	if want := fmt.Sprintf("no such file or directory; relative paths begin where sluice is started, which is %s here", dir); !strings.Contains(stderr, want) {

@@ -59,10 +59,7 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 // configuration included, and leaves out what is below its level.
 func TestLogFormat(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte("rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := servetest.TempFile(t, "sluice.yaml", "rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n")
 	_, stderr := command(t, cli.Failed, "serve", "--config", file, "--log-format", "json")
 	n := 0
 	for line := range strings.Lines(stderr) {

@@ -140,9 +140,7 @@ func TestHangUpSignal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	write := func(limit string) {
 		yaml := "listen: 127.0.0.1:0\nadmin: off\nrules: [{name: api, limits: " + limit + "}]\n"
-		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servetest.WriteFile(t, file, yaml)
 	}
 	write("1/day sliding-log")
 	p := startProgramWith(t, "--config", file)
@@ -189,9 +187,7 @@ func TestFilesInTwoPlaces(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
 	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q, audit_file: %q}\nrules: [{name: api, limits: 5/min}]\n", dir+"/o.json", dir+"/a.jsonl")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, file, yaml)
 	_, stderr := command(t, cli.Failed, "serve", "--config", file, "--overrides", dir+"/other.json", "--audit", dir+"/a.jsonl")
 	if !strings.Contains(stderr, "--overrides "+dir+"/other.json") || strings.Contains(stderr, "--audit") {
 		t.Errorf("got %q", stderr)
@@ -205,9 +201,7 @@ func TestPipeInPlaceOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "sluice.yaml")
 	servetest.Pipe(t, fifo)
-	if err := os.WriteFile(file, []byte("rules: [{name: a, by: ip, limits: 5/min}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, file, "rules: [{name: a, by: ip, limits: 5/min}]\n")
 	for _, args := range [][]string{{"serve", "--config", fifo}, {"lint", fifo}, {"lint", "--test", fifo, file}} {
 		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, fifo+" is a pipe; use the path of a regular file") {
 			t.Errorf("%v: got %q", args, stderr)

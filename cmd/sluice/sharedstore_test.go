@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,10 +104,7 @@ func TestStoreAwayAtStart(t *testing.T) {
 // Over TLS with a user and a password, which nothing reports: no answer, no log
 // line, no metric, no error.
 func TestStoreSecrets(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte(redistest.Password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := servetest.TempFile(t, "password", redistest.Password+"\n")
 	for _, c := range []struct{ name, before, after, user, password string }{
 		{"environment", "", "", redistest.User, redistest.Password},
 		{"file", redistest.User + "@", "&password_file=" + file, "", ""},

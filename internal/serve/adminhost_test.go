@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,10 +43,7 @@ func asked(t *testing.T, url, head string) servetest.Answer {
 // address or by a name that the operator has listed.
 func TestAdminHost(t *testing.T) {
 	t.Parallel()
-	tokens := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tokens := servetest.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
 	const rules = "\nrules: [{name: a, by: ip, limits: 5/min}]\n"
 	servers := map[string]*servetest.Gateway{
 		"no name":         servetest.Start(t, fmt.Sprintf("upstream: %q", servetest.Named(t, "up"))+rules),

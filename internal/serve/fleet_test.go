@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -83,14 +82,12 @@ func full(t *testing.T, r *servetest.Gateway) int64 {
 	return states.Keys[0].Limits[0].Full
 }
 
-// allFull waits until ada has n units on all nodes, and logs how long that took.
+// allFull waits until ada has n units on all nodes.
 func allFull(t *testing.T, n int64, all ...*servetest.Gateway) {
 	t.Helper()
-	begin := time.Now()
 	for i, r := range all {
 		testkit.Until(t, fmt.Sprintf("%d units on node %d", n, i+1), func() bool { return full(t, r) == n })
 	}
-	t.Logf("%d units on all nodes after %v", n, time.Since(begin))
 }
 
 // TestFleetOverride: what one node is told holds on all, and after a restart of all; an

@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,10 +35,7 @@ func overviewOf(t *testing.T, r *servetest.Gateway, query string, header ...stri
 // one document, which has keys in clear for callers with the token only.
 func TestOverview(t *testing.T) {
 	t.Parallel()
-	tokens := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tokens := servetest.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
 	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 admin: {address: 127.0.0.1:0, token_file: %q}

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,16 +22,7 @@ const (
 	own       = "Sec-Fetch-Site: same-origin" // what a browser says of a page's own requests
 )
 
-func tokenFile(t *testing.T, text string) string { return fileOf(t, "token", text) }
-
-func fileOf(t *testing.T, name, text string) string {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
+func tokenFile(t *testing.T, text string) string { return servetest.TempFile(t, "token", text) }
 
 // browse asks the admin address as a browser does: with fields, and a cookie if it
 // is not nil.
@@ -152,9 +141,7 @@ func TestSession(t *testing.T) {
 	}
 
 	cookie = login(t, s, goodToken, own)
-	if err := os.WriteFile(token, []byte(strings.Repeat("x", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servetest.WriteFile(t, token, strings.Repeat("x", 32))
 	testkit.Until(t, "the other token", func() bool { return !showsKeys(t, s, cookie) })
 	login(t, s, strings.Repeat("x", 32), own)
 }

@@ -139,9 +139,7 @@ func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"state.123.tmp", "overrides.json.4567.tmp", "mine.1.tmp"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("half of"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servetest.WriteFile(t, filepath.Join(dir, name), "half of")
 	}
 	s := servetest.Start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", filepath.Join(dir, "state")), func(o *serve.Options) {
 		o.Overrides = filepath.Join(dir, "overrides.json")

@@ -8,7 +8,6 @@ package serve_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -176,12 +175,7 @@ func TestStores(t *testing.T) {
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, text string) { servetest.WriteFile(t, filepath.Join(dir, name), text) }
 	const first, second = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	write("secret", first)
 	write("admin", "the-first-token-of-all")

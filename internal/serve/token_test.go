@@ -9,8 +9,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,10 +29,7 @@ func tokenOf(secret, claims string) string {
 // startWithTokens serves rules under tokens of tokenSecret.
 func startWithTokens(t *testing.T, more, rules string) *servetest.Gateway {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(tokenSecret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := servetest.TempFile(t, "secret", tokenSecret)
 	return servetest.Start(t, fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q%s}\nrules:\n%s", servetest.Named(t, "up"), file, more, rules), servetest.Stopped)
 }
 

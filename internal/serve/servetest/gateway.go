@@ -157,9 +157,7 @@ func (g *Gateway) Write(t testing.TB, yaml string) {
 		}
 	}
 	next := g.File + ".next"
-	if err := os.WriteFile(next, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	WriteFile(t, next, yaml)
 	if err := os.Rename(next, g.File); err != nil {
 		t.Fatal(err)
 	}
@@ -223,4 +221,20 @@ func CloseAtEnd(t testing.TB, c io.Closer) {
 			t.Error(err)
 		}
 	})
+}
+
+// WriteFile writes a text into a file.
+func WriteFile(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TempFile returns a file of a folder of its own that holds a text.
+func TempFile(t testing.TB, name, text string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	WriteFile(t, name, text)
+	return name
 }
