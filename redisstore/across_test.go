@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -25,7 +24,7 @@ func contents(t *testing.T, c *redistest.Cluster) []string {
 	var all []string
 	for _, s := range c.Masters {
 		client := s.Client(t)
-		for _, key := range keys(t, client) {
+		for _, key := range redistest.Keys(t, client) {
 			value, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
 			if err != nil && !rueidis.IsRedisNil(err) {
 				t.Fatal(err)
@@ -40,17 +39,10 @@ func contents(t *testing.T, c *redistest.Cluster) []string {
 // TestDenialAcrossSlotsLeavesNothing: a request over several slots of a Cluster
 // that is denied changes nothing anywhere, whichever key denies.
 func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
-	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
-	s := open(t, c.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	c := redistest.SharedCluster(t, redistest.Redis(t))
+	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	wide := testkit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log", "1000/day sliding-histogram", "1000/day leaky-bucket burst 1000", "1000/day sliding-counter sub-windows 4")
-	limit, err := sluice.ParseLimit("10/day sliding-log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	narrow, err := sluice.New(s, "narrow", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	narrow := testkit.Limiter(t, s, "narrow", "10/day sliding-log")
 	for i := range 20 {
 		if _, err := narrow.Take(t.Context(), fmt.Sprint(i), 10); err != nil {
 			t.Fatal(err)
@@ -83,23 +75,16 @@ func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
 // other's way admit no more than there is on any key, and what they undo is
 // there for others.
 func TestAcrossSlotsNeverOver(t *testing.T) {
-	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
-	s := open(t, c.Option(), redisstore.Options{Timeout: 20 * time.Second})
-	for _, text := range []string{"300/366day fixed-window anchor first", "300/366day sliding-log", "300/366day", "300/366day sliding-histogram precision 1024", "300/366day sliding-counter"} {
+	c := redistest.SharedCluster(t, redistest.Redis(t))
+	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	for _, text := range []string{"100/366day fixed-window anchor first", "100/366day sliding-log", "100/366day", "100/366day sliding-histogram precision 1024", "100/366day sliding-counter"} {
 		t.Run(text, func(t *testing.T) {
-			limit, err := sluice.ParseLimit(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := sluice.New(s, text, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testkit.Limiter(t, s, text, text)
 			const keys = 4
 			var spent [keys]atomic.Int64
 			line(16, func(i int) {
 				rnd := rand.New(rand.NewPCG(uint64(i), 1))
-				for range 60 {
+				for range 20 {
 					k := rnd.Perm(keys)
 					req := sluice.Request{Charge: l.Of(fmt.Sprint(k[0]), 1), More: []sluice.Charge{l.Of(fmt.Sprint(k[1]), 2)}}
 					d, err := s.Take(t.Context(), req)
@@ -114,12 +99,12 @@ func TestAcrossSlotsNeverOver(t *testing.T) {
 				}
 			})()
 			for k := range spent {
-				d, err := l.TakeUpTo(t.Context(), fmt.Sprint(k), 300)
+				d, err := l.TakeUpTo(t.Context(), fmt.Sprint(k), 100)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := spent[k].Load() + d.Spent; got != 300 {
-					t.Errorf("key %d: got %d units admitted and %d left, want 300 together", k, spent[k].Load(), d.Spent)
+				if got := spent[k].Load() + d.Spent; got != 100 {
+					t.Errorf("key %d: got %d units admitted and %d left, want 100 together", k, spent[k].Load(), d.Spent)
 				}
 			}
 		})

@@ -62,7 +62,7 @@ func TestServerOfOneSlot(t *testing.T) {
 // TestBatchOnServerThatRefuses: the takes of a batch that were not run are sent again
 // together, not one after the other.
 func TestBatchOnServerThatRefuses(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	s, p := bare(client), testkit.Plan(t, "scope", "1000/day")
 	reqs := takesOfKeys(p, keysTo(5*mostKeys)...)
@@ -100,7 +100,7 @@ func TestBatchOnServerThatRefuses(t *testing.T) {
 // TestChangedLimitsShareCalls: takes of keys that another limit has written share the
 // call that says so.
 func TestChangedLimitsShareCalls(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	for _, text := range shared {
 		t.Run(text, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 func TestCountsBeyondTwoTo53(t *testing.T) {
 	const quota, first, more, hour = 8_775_241_772_656_025, 33_247_074_134_204, 456_169_315_468_346, 3_600_000_000
 	var now int64 = 500_000 * hour
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	s := bare(server.Client(t))
 	s.inject = func() int64 { return now }
 	mem := memstore.New(memstore.Options{MaxKeys: 16, Now: func() time.Time { return time.UnixMicro(now) }})

@@ -30,7 +30,7 @@ func TestCases(t *testing.T) {
 	files = append(files, both...)
 	files = append(files, "../internal/config/testdata/cases/cases.yaml")
 	for _, b := range redistest.Binaries(t) {
-		t.Run(b.Name, func(t *testing.T) { playCases(t, redistest.Start(t, b), files) })
+		t.Run(b.Name, func(t *testing.T) { playCases(t, redistest.Shared(t, b), files) })
 	}
 }
 

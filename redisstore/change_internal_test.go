@@ -19,7 +19,7 @@ const epoch = 1_790_000_000_123_456
 // TestLimitPutBackGivesNothing: a limit that is lowered and put back, in turn and
 // at one instant, gives no more than the larger one.
 func TestLimitPutBackGivesNothing(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
 		texts [2]string
 		most  int64
@@ -55,7 +55,7 @@ func TestLimitPutBackGivesNothing(t *testing.T) {
 // TestNodesOfTwoVersionsStarveNobody: while half of the nodes have a changed
 // limit, a key gets as much as the lesser of the two gives.
 func TestNodesOfTwoVersionsStarveNobody(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
 		texts [2]string
 		every time.Duration
@@ -87,7 +87,7 @@ func TestNodesOfTwoVersionsStarveNobody(t *testing.T) {
 // TestReceiptOfAnotherLimitGivesNothing: units of a limit that has been replaced
 // are not given back in what others have spent since.
 func TestReceiptOfAnotherLimitGivesNothing(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
 		name  string
 		under int // which limit the refund names
@@ -116,7 +116,7 @@ func TestReceiptOfAnotherLimitGivesNothing(t *testing.T) {
 // TestManyVersionsForgetNothing: what a key has spent counts under every version
 // of a limit, however many there are.
 func TestManyVersionsForgetNothing(t *testing.T) {
-	s := clocked(t, redistest.Start(t, redistest.Redis(t)), "")
+	s := clocked(t, redistest.Shared(t, redistest.Redis(t)), "")
 	s.Set(epoch)
 	const versions = 100
 	var last *sluice.Plan
@@ -140,7 +140,7 @@ func TestManyVersionsForgetNothing(t *testing.T) {
 // TestSeldomClientsAreServed: what a rule withholds it withholds at its start,
 // not from every key that returns, and not again in every process.
 func TestSeldomClientsAreServed(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
 		limit string
 		every time.Duration
@@ -173,7 +173,7 @@ func TestSeldomClientsAreServed(t *testing.T) {
 // TestStartIsShared: a process that comes later knows since when the rule is, and
 // one whose server's clock has stepped back behind that starts it anew.
 func TestStartIsShared(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	p := testkit.Plan(t, "s", "60/min initial 0")
 	a, b := clocked(t, server, t.Name()), clocked(t, server, t.Name())
 	a.Set(epoch)
@@ -201,7 +201,7 @@ func TestStartIsShared(t *testing.T) {
 // TestStartLivesOn: the start of a rule lives for more than a year from its last
 // use, of which a process that uses it all the time reports once a day.
 func TestStartLivesOn(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	s := clocked(t, server, "")
 	p := testkit.Plan(t, "s", "60/min initial 0")
@@ -237,7 +237,7 @@ func TestStartLivesOn(t *testing.T) {
 // short windows is not charged in the year in which the other's balance came to
 // be, once the server's clock has stepped back behind that.
 func TestChargeAfterTheClockSteppedBack(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, texts := range [][2]string{
 		{"x: 50/366day interval-refill", "x: 54/366day interval-refill"},
 		{"x: 50/366day", "x: 54/366day"},

@@ -12,57 +12,15 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// TestClockOfThisMachineHasNoSay: a store whose machine's clock is far off
-// decides as any other, calendar windows included.
-func TestClockOfThisMachineHasNoSay(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	for _, off := range []time.Duration{0, time.Hour, -time.Hour, 40 * 24 * time.Hour, -400 * 24 * time.Hour} {
-		t.Run(off.String(), func(t *testing.T) {
-			s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.clock = func() time.Time { return time.Now().Add(off) }
-			for _, text := range []string{"3/day", "3/day sliding-log", "3/day sliding-counter", "3/year calendar Asia/Seoul", "3/month calendar America/New_York"} {
-				limit, err := sluice.ParseLimit(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l, err := sluice.New(s, text, limit)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range 4 {
-					before := time.Now().Add(-time.Millisecond)
-					d, err := l.Take(t.Context(), "k", 1)
-					if err != nil || d.Allowed != (i < 3) {
-						t.Fatalf("%s: take %d: got %+v, %v", text, i+1, d, err)
-					}
-					if at := d.At.Time(); at.Before(before) || at.After(time.Now().Add(time.Millisecond)) {
-						t.Errorf("%s: decided at %v, want now", text, at)
-					}
-					if term := l.Plan().Term(0); term.Calendar != sluice.NoCalendar {
-						if _, end := algo.CalendarWindow(term, int64(d.At)); d.ResetAfter != time.Duration(end-int64(d.At))*time.Microsecond {
-							t.Errorf("%s: resets after %v, want the end of the window", text, d.ResetAfter)
-						}
-					}
-				}
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
 
 // TestSlotScriptEqualsAlgo compares the script that keeps slots with package
 // algo, over random requests and instants.
 func TestSlotScriptEqualsAlgo(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	now := int64(1_763_700_000_000_000)
-	s, err := Over(server.Client(t), Options{Timeout: 10 * time.Second})
+	s, err := Over(server.Client(t), Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +29,7 @@ func TestSlotScriptEqualsAlgo(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	model := make(map[string]*algo.State)
-	for range 20_000 {
+	for range testkit.Steps(20_000, 20_000) {
 		switch rnd.IntN(6) {
 		case 0, 1, 2:
 			now += rnd.Int64N(2000)

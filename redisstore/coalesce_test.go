@@ -6,32 +6,15 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
-
-// holdUp makes the server wait with writes until release is called.
-func holdUp(t *testing.T, client rueidis.Client) (release func()) {
-	t.Helper()
-	if err := client.Do(t.Context(), client.B().ClientPause().Timeout(60_000).Write().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := client.Do(t.Context(), client.B().ClientUnpause().Build()).Error(); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // line starts n callers, one after the other, and returns how to wait for them.
 func line(n int, take func(i int)) (wait func()) {
@@ -52,15 +35,15 @@ func line(n int, take func(i int)) (wait func()) {
 func TestWaitingTakesShareACall(t *testing.T) {
 	for _, text := range []string{"1000/h", "1000/h sliding-log", "1000/h sliding-counter", "1000/h fixed-window", "1000/day sliding-histogram precision 3"} {
 		t.Run(text, func(t *testing.T) {
-			server := redistest.Start(t, redistest.Redis(t))
-			s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
+			server := redistest.Shared(t, redistest.Redis(t))
+			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 			client := server.Client(t)
 			l := testkit.Limiter(t, s, "scope", text)
 			if _, err := l.Take(t.Context(), "k", 1); err != nil { // so that the server knows the script
 				t.Fatal(err)
 			}
 			redistest.ScriptCalls(t, client)
-			release := holdUp(t, client)
+			release := redistest.HoldUp(t, server)
 			const takes = 100
 			var mu sync.Mutex
 			left := make(map[int64]int)
@@ -89,10 +72,10 @@ func TestWaitingTakesShareACall(t *testing.T) {
 
 // TestWaitingRequestsOfEveryKindShareACall: a call may hold any operations.
 func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "100/h", "50/h sliding-log")
-	release := holdUp(t, server.Client(t))
+	release := redistest.HoldUp(t, server)
 	var spent atomic.Int64
 	wait := line(60, func(i int) {
 		req := sluice.Request{Charge: l.Of("k", 3), Outcomes: new(make(sluice.Outcomes, 2))}
@@ -121,26 +104,19 @@ func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 // TestWhoLeavesTheLineIsNotCharged: a caller that is gone before its request is
 // sent spends nothing.
 func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	client := server.Client(t)
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/h sliding-log")
 	if _, err := l.Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}
-	release := holdUp(t, client)
+	release := redistest.HoldUp(t, server)
 	first := line(1, func(int) { // it is on its way, and the others wait for it
 		if d, err := l.Take(t.Context(), "k", 10); err != nil || !d.Allowed {
 			t.Errorf("got %+v, %v, want allowed", d, err)
 		}
 	})
-	for blocked := 0; blocked == 0; { // until the server has it
-		info, err := client.Do(t.Context(), client.B().ClientList().Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocked = strings.Count(info, "cmd=evalsha") * strings.Count(info, "flags=b")
-	}
+	redistest.AwaitBlocked(t, server, "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	left := line(50, func(int) {
 		if _, err := l.Take(ctx, "k", 1); !errors.Is(err, context.Canceled) {
@@ -159,11 +135,11 @@ func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 
 // TestHotKeyIsExact: many callers of one key get exactly what is due.
 func TestHotKeyIsExact(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, text := range []string{"500/day", "500/day sliding-log", "500/year fixed-window calendar UTC", "500/day sliding-histogram", "500/366day sliding-counter conservative"} {
 		t.Run(text, func(t *testing.T) {
-			s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second})
-			other := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second, NoCoalescing: true})
+			s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+			other := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: true})
 			var allowed atomic.Int64
 			line(64, func(i int) {
 				store := s

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -19,21 +20,11 @@ import (
 func open(t *testing.T, option rueidis.ClientOption, options redisstore.Options) *redisstore.Store {
 	t.Helper()
 	option.DisableCache, option.DisableRetry = true, true
-	client, err := rueidis.NewClient(option)
+	s, err := redisstore.Over(redistest.Connect(t, option), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.Close)
-	s, err := redisstore.Over(client, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return testkit.Closed(t, s)
 }
 
 // conform runs the suite on an empty store under a prefix of its own for each
@@ -42,31 +33,17 @@ func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Optio
 	t.Helper()
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		options.Prefix = t.Name()
-		options.Timeout = 10 * time.Second // other tests keep the machine busy
+		options.Timeout = testkit.Ceiling // other tests keep the machine busy
 		s := open(t, option, options)
-		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000, Stall: func(t *testing.T) func() {
+		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(2000, 3000), Stall: func(t *testing.T) func() {
 			t.Helper()
-			return holdUpAll(t, servers)
+			return redistest.HoldUp(t, servers...)
 		}}
 		if len(servers) > 1 {
 			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
 		}
 		return h
 	})
-}
-
-// holdUpAll makes all servers wait with writes until resume is called.
-func holdUpAll(t *testing.T, servers []*redistest.Server) (resume func()) {
-	t.Helper()
-	var releases []func()
-	for _, s := range servers {
-		releases = append(releases, holdUp(t, s.Client(t)))
-	}
-	return func() {
-		for _, release := range releases {
-			release()
-		}
-	}
 }
 
 func TestConformance(t *testing.T) {
@@ -78,6 +55,7 @@ func TestConformance(t *testing.T) {
 				conform(t, server.Option(), redisstore.Options{}, server)
 			})
 			t.Run("cluster", func(t *testing.T) {
+				testkit.Long(t)
 				t.Parallel()
 				cluster := redistest.StartCluster(t, b, 3, false)
 				conform(t, cluster.Option(), redisstore.Options{Secret: []byte("a secret of sixteen")}, cluster.Masters...)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -21,7 +20,7 @@ import (
 // once. Every request is decided, and together they admit what the larger one
 // gives, or both do where they count in different ways.
 func TestVersionsPressOneKey(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
 		texts [2]string
 		least int64
@@ -36,7 +35,7 @@ func TestVersionsPressOneKey(t *testing.T) {
 			const nodes, callers, takes = 8, 4, 40
 			limiters := make([]*sluice.Limiter, nodes)
 			for i := range limiters {
-				s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second, NoCoalescing: i%4 > 1})
+				s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: i%4 > 1})
 				limiters[i] = testkit.Limiter(t, s, "scope", c.texts[i%2])
 			}
 			var admitted atomic.Int64
@@ -71,8 +70,8 @@ func (p pressed) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 // TestPressedKeyIsDecided: a request whose key others change between every look
 // and what it would write is decided in the time that it has.
 func TestPressedKeyIsDecided(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	other := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second}), "scope", "x: 400/366day fixed-window")
+	server := redistest.Shared(t, redistest.Redis(t))
+	other := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}), "scope", "x: 400/366day fixed-window")
 	var left atomic.Int64
 	client := pressed{server.Client(t), func() {
 		if left.Add(-1) < 0 {
@@ -82,7 +81,7 @@ func TestPressedKeyIsDecided(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	s, err := redisstore.Over(client, redisstore.Options{Timeout: 30 * time.Second})
+	s, err := redisstore.Over(client, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}

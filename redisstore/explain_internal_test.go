@@ -57,14 +57,10 @@ func (s *Store) kept(t testing.TB, client rueidis.Client) string {
 // TestExplainEqualsDecisions: whatever keys have been through, an explanation is the
 // next decision of the scripts, and the server keeps what it kept, byte by byte.
 func TestExplainEqualsDecisions(t *testing.T) {
-	testkit.SkipRace(t)
-	steps := 8_000
-	if testing.Short() {
-		steps = 2_000
-	}
+	steps := testkit.Steps(8_000, 8_000)
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
-			server := redistest.Start(t, b)
+			server := redistest.Shared(t, b)
 			client := server.Client(t)
 			count := 0
 			var all []*spec.Explained
@@ -87,12 +83,8 @@ func TestExplainEqualsDecisions(t *testing.T) {
 
 // TestExplainRules: the same under whatever rules.
 func TestExplainRules(t *testing.T) {
-	testkit.SkipRace(t)
-	requests := 10_000
-	if testing.Short() {
-		requests = 2_000
-	}
-	server := redistest.Start(t, redistest.Redis(t))
+	requests := testkit.Steps(6_000, 10_000)
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	rulekit.Explain(t, func() rulekit.Store {
 		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
@@ -108,7 +100,7 @@ func TestExplainRules(t *testing.T) {
 // TestExplainSlotEqualsDecisions: a slot is explained as it would be acquired, also
 // where leases have ended, and nothing is renewed or dropped by it.
 func TestExplainSlotEqualsDecisions(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "slots")
 	client := server.Client(t)
 	now := int64(1_790_000_000_000_000)
@@ -139,7 +131,7 @@ func TestExplainSlotEqualsDecisions(t *testing.T) {
 
 // TestExplainRefuses: what changes states is not explained.
 func TestExplainRefuses(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "refused")
 	s.Set(1_790_000_000_000_000)
 	req := testkit.Request(testkit.Plan(t, "s", "10/s"), "k", 1)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -18,8 +17,8 @@ import (
 // TestExplainAcrossSlots: keys in several slots of a Cluster are explained together,
 // with the start of a rule that is known or not, and nothing is written on any node.
 func TestExplainAcrossSlots(t *testing.T) {
-	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
-	s := open(t, c.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	c := redistest.SharedCluster(t, redistest.Redis(t))
+	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	plans := []*sluice.Plan{
 		testkit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), testkit.Plan(t, "new", "9/day fixed-window initial 4"), testkit.Plan(t, "narrow", "5/day sliding-counter"),
 	}

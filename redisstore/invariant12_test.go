@@ -35,20 +35,16 @@ func newSteps(t *testing.T) *steps {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	w := &steps{rnd: rand.New(rand.NewPCG(seed, 12))}
 	for i := range w.nodes {
-		s, err := Over(server.Client(t), Options{Timeout: 10 * time.Second})
+		s, err := Over(server.Client(t), Options{Timeout: testkit.Ceiling})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.inject = w.now.Load
 		w.nodes[i] = s
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		testkit.Closed(t, s)
 	}
 	return w
 }
@@ -77,7 +73,7 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 			if limit.Calendar != sluice.NoCalendar {
 				window = 24 * time.Hour.Microseconds()
 			}
-			for n := range 40 {
+			for n := range testkit.Steps(80, 40) {
 				key := fmt.Sprint(n)
 				start := int64(1_790_000_000_000_000) + w.rnd.Int64N(window)
 				w.now.Store(start)
@@ -123,21 +119,17 @@ func (w *steps) step(window int64) int64 {
 // share one budget by the server's time: together they admit what the limit
 // grants, on a key that both press at once.
 func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	for _, text := range []string{"300/day", "300/day sliding-log", "300/day fixed-window anchor first", "300/day sliding-counter", "300/year calendar Asia/Seoul"} {
 		t.Run(text, func(t *testing.T) {
 			var admitted atomic.Int64
 			var group sync.WaitGroup
 			for _, off := range []time.Duration{0, time.Hour, -time.Hour, 400 * 24 * time.Hour} {
-				s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: 10 * time.Second})
+				s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer func() {
-					if err := s.Close(); err != nil {
-						t.Error(err)
-					}
-				}()
+				testkit.Closed(t, s)
 				s.clock = func() time.Time { return time.Now().Add(off) }
 				plan := testkit.Plan(t, text, text)
 				for range 4 {

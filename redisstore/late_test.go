@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -51,8 +50,8 @@ func impatient(t *testing.T) context.Context {
 // TestLateOperationsAreUndone: whatever a request does, and in whatever way it is
 // decided, it has done nothing once its caller has left and had it undone.
 func TestLateOperationsAreUndone(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	server := redistest.Shared(t, redistest.Redis(t))
+	cluster := redistest.SharedCluster(t, redistest.Redis(t))
 	for name, c := range map[string]struct {
 		option  rueidis.ClientOption
 		servers []*redistest.Server
@@ -74,13 +73,13 @@ func TestLateOperationsAreUndone(t *testing.T) {
 			"start of a rule": one(deficit, sluice.OpTake, 3), "changed limit": one(changed, sluice.OpTake, 3),
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				s := open(t, c.option, redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
+				s := open(t, c.option, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
 				before := int64(0)
 				if what == "changed limit" {
 					testkit.Take(t, s, one(log, sluice.OpTake, 1))
 					before = 1
 				}
-				resume := holdUpAll(t, c.servers)
+				resume := redistest.HoldUp(t, c.servers...)
 				_, err := s.Take(impatient(t), req)
 				heard := make(chan sluice.Late, 1)
 				wantMaybe(t, err).Undo(func(l sluice.Late) { heard <- l })
@@ -102,9 +101,9 @@ func TestLateOperationsAreUndone(t *testing.T) {
 // TestLateCallersAreUndone: of those who share a call each has what he says, and
 // who left before it was made has spent nothing.
 func TestLateCallersAreUndone(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second})
-	l, client := testkit.Limiter(t, s, "scope", "1000/h sliding-log"), server.Client(t)
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	l := testkit.Limiter(t, s, "scope", "1000/h sliding-log")
 	if _, err := l.Take(t.Context(), "k", 0); err != nil { // so that the server knows the script
 		t.Fatal(err)
 	}
@@ -124,9 +123,9 @@ func TestLateCallersAreUndone(t *testing.T) {
 	}
 	for pause := 20 * time.Millisecond; ; pause *= 4 { // in which the others get as far as they can
 		key := pause.String()
-		release := holdUp(t, client)
+		release := redistest.HoldUp(t, server)
 		first := leave(key, 1)
-		blocked(t, client, "1")
+		redistest.AwaitBlocked(t, server, "1")
 		gone, undone, kept := leave(key, 100), leave(key, 10), leave(key, 40)
 		stays := line(1, func(int) {
 			if _, err := l.Take(context.Background(), key, 20); err != nil {
@@ -164,7 +163,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 				t.Errorf("got %d units spent, want those of the first, of who stays, and of who keeps his: 61", got)
 			}
 			return
-		case pause > 10*time.Second:
+		case pause > testkit.Ceiling:
 			t.Fatalf("they were not sent together: %v", errs)
 		}
 	}
@@ -173,7 +172,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 // TestUnsent: what was never sent says so.
 func TestUnsent(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: 10 * time.Second})
+	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +210,7 @@ func TestUnsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Until every connection is known to be gone, of which there may be several.
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(testkit.Ceiling)
 	for inRow := 0; inRow < 50; {
 		for name, ask := range ways {
 			err := ask(t.Context())
@@ -237,13 +236,13 @@ func TestUnsent(t *testing.T) {
 // TestWordsToAClosedStore: who says what to do when the store is closed hears that
 // it has not been done.
 func TestWordsToAClosedStore(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := testkit.Limiter(t, s, "scope", "5/h")
-	release := holdUp(t, server.Client(t))
+	release := redistest.HoldUp(t, server)
 	_, err = l.Take(impatient(t), "k", 1)
 	maybe := wantMaybe(t, err)
 	release()
@@ -254,60 +253,6 @@ func TestWordsToAClosedStore(t *testing.T) {
 	maybe.Undo(func(l sluice.Late) { heard <- l })
 	if l := <-heard; l.Err != nil || !l.Decision.Allowed || l.Undone {
 		t.Errorf("heard %+v, want that it was allowed and is not undone", l)
-	}
-}
-
-// TestOutagesLeaveNothing: after a thousand outages there is no goroutine and no
-// connection more than after two.
-func TestOutagesLeaveNothing(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	proxy := redistest.StartProxy(t, server.Addr)
-	option := server.Option()
-	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr}, true, -1
-	s := open(t, option, redisstore.Options{Timeout: 20 * time.Millisecond})
-	l := testkit.Limiter(t, s, "scope", "1000000/h")
-	outage := func(n int) {
-		proxy.Set([]redistest.Manner{redistest.Swallowing, redistest.Cutting}[n%2])
-		line(4, func(i int) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			_, err := l.Take(ctx, []string{"a", "b"}[i%2], 1)
-			if maybe, ok := errors.AsType[*sluice.MaybeSentError](err); ok && i > 0 {
-				maybe.Undo(nil)
-			}
-		})()
-		proxy.Set(redistest.Cutting)
-		proxy.Set(redistest.Faithful)
-		for end := time.Now().Add(10 * time.Second); ; {
-			if _, err := l.Take(t.Context(), "a", 1); err == nil {
-				return
-			} else if time.Now().After(end) {
-				t.Fatal(err)
-			}
-		}
-	}
-	held := func() (goroutines, files int) {
-		list, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Skip(err)
-		}
-		return runtime.NumGoroutine(), len(list)
-	}
-	outage(0)
-	outage(1)
-	<-time.After(3 * time.Second) // workers that are idle end
-	goroutines, files := held()
-	for n := range 1000 {
-		outage(n)
-	}
-	for end := time.Now().Add(20 * time.Second); ; <-time.After(20 * time.Millisecond) {
-		g, f := held()
-		if g <= goroutines && f <= files {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines and %d files, after two outages there were %d and %d", g, f, goroutines, files)
-		}
 	}
 }
 
@@ -323,21 +268,21 @@ func started(t *testing.T) uint64 {
 
 // TestNoGoroutinePerCall: calls that may be left share few goroutines.
 func TestNoGoroutinePerCall(t *testing.T) {
-	const callers, calls = 32, 10_000
-	server := redistest.Start(t, redistest.Redis(t))
+	const callers, calls = 32, 3200
+	server := redistest.Shared(t, redistest.Redis(t))
 	for name, key := range map[string]func(int) string{
 		"one key":    func(int) string { return "k" },
 		"a key each": func(i int) string { return string(rune('a' + i)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
+			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
 			l := testkit.Limiter(t, s, "scope", "1000000/h")
 			before, now := started(t), runtime.NumGoroutine()
 			var mu sync.Mutex
 			highest := 0
 			line(callers, func(i int) {
 				for range calls / callers {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 					_, err := l.Take(ctx, key(i), 1)
 					cancel()
 					if err != nil {

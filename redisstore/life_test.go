@@ -17,16 +17,6 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// keys returns all keys of a server.
-func keys(t *testing.T, client rueidis.Client) []string {
-	t.Helper()
-	list, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
 func flush(t *testing.T, client rueidis.Client) {
 	t.Helper()
 	if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
@@ -37,8 +27,8 @@ func flush(t *testing.T, client rueidis.Client) {
 // TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is
 // idle. The cases include those in which others forget early.
 func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	for _, c := range []struct {
 		limit string
@@ -73,7 +63,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list := keys(t, client)
+			list := redistest.Keys(t, client)
 			if d.ResetAfter >= time.Second && len(list) != 1 {
 				t.Fatalf("got keys %q, want one", list)
 			}
@@ -102,8 +92,8 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 // TestKeysThatAreTakenFromLiveOn: the life of a log that is taken from again and
 // again is not sent to the server each time, and yet never too short.
 func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	l := testkit.Limiter(t, s, "scope", "10000/2s sliding-log")
 	reported := make(map[int64]bool)
@@ -119,7 +109,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 			break
 		}
 		var ends int64
-		if list := keys(t, client); len(list) > 0 {
+		if list := redistest.Keys(t, client); len(list) > 0 {
 			if ends, err = client.Do(t.Context(), client.B().Pexpiretime().Key(list[0]).Build()).AsInt64(); err != nil {
 				t.Fatal(err)
 			}
@@ -143,8 +133,8 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 // TestKeysOfWindowsEndWithTheirWindow: a take within the window of the one before
 // leaves the key's end as it is, and one behind it sets it.
 func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	for _, limit := range []string{"100000/200ms fixed-window", "100000/200ms fixed-window anchor first", "100000/200ms sliding-counter"} {
 		t.Run(limit, func(t *testing.T) {
@@ -155,7 +145,7 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				list, idle := keys(t, client), d.At.Time().Add(d.ResetAfter)
+				list, idle := redistest.Keys(t, client), d.At.Time().Add(d.ResetAfter)
 				if len(list) == 0 {
 					continue // gone meanwhile, as it may
 				}
@@ -179,7 +169,7 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 
 // TestNothingIsKeptOfAFullKey: what is idle is deleted at once.
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	for _, text := range []string{
 		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/h fixed-window", "5/h fixed-window anchor first", "5/day calendar UTC",
@@ -188,7 +178,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			flush(t, client)
 			// A store that has met other limits of the name keeps whose receipts count.
-			s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 			l := testkit.Limiter(t, s, "scope", text)
 			for _, end := range []struct {
 				name string
@@ -207,20 +197,20 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 				if err != nil || !d.Allowed {
 					t.Fatal(d, err)
 				}
-				if got := len(keys(t, client)); got != 1 {
+				if got := len(redistest.Keys(t, client)); got != 1 {
 					t.Fatalf("got %d keys, want 1", got)
 				}
 				if err := end.do(d); err != nil {
 					t.Fatal(err)
 				}
-				if got := keys(t, client); len(got) != 0 {
+				if got := redistest.Keys(t, client); len(got) != 0 {
 					t.Errorf("%s: got keys %q, want none", end.name, got)
 				}
 			}
 			if _, err := l.Peek(t.Context(), "k", 1); err != nil {
 				t.Fatal(err)
 			}
-			if got := keys(t, client); len(got) != 0 {
+			if got := redistest.Keys(t, client); len(got) != 0 {
 				t.Errorf("peek: got keys %q, want none", got)
 			}
 		})
@@ -229,8 +219,8 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 
 // TestMemoryOfKeys: what MEMORY USAGE reports keys of 16 bytes.
 func TestMemoryOfKeys(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	for _, c := range []struct {
 		limit string
@@ -261,7 +251,7 @@ func TestMemoryOfKeys(t *testing.T) {
 					t.Fatalf("take %d: %+v", i, r)
 				}
 			}
-			for _, key := range keys(t, client) {
+			for _, key := range redistest.Keys(t, client) {
 				got, err := client.Do(t.Context(), client.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()
 				if err != nil {
 					t.Fatal(err)

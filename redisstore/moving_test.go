@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -32,7 +31,7 @@ func command(t *testing.T, client rueidis.Client, words ...string) string {
 // in which one key is here and one is there.
 func TestSlotMovesToAnotherNode(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
-	s := open(t, c.Option(), redisstore.Options{Timeout: 20 * time.Second})
+	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log")
 	take := func() sluice.Decision {
 		t.Helper()
@@ -47,7 +46,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 	var from, to *redistest.Server
 	var list []string
 	for _, m := range c.Masters {
-		if k := keys(t, m.Client(t)); len(k) > 0 {
+		if k := redistest.Keys(t, m.Client(t)); len(k) > 0 {
 			from, list = m, k
 		} else {
 			to = m

@@ -57,7 +57,7 @@ func keysTo(n int) []string {
 // also one of a key that comes twice, and where the server does not know the scripts.
 func TestTakesOfManyKeysShareCalls(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
-		server := redistest.Start(t, b)
+		server := redistest.Shared(t, b)
 		client := server.Client(t)
 		for _, text := range shared {
 			t.Run(b.Name+"/"+text, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 
 // TestWhatSharesACall: takes that differ in the key only.
 func TestWhatSharesACall(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	s := bare(server.Client(t))
 	p, like, other := testkit.Plan(t, "scope", "x: 1000/day"), testkit.Plan(t, "like", "x: 1000/day"), testkit.Plan(t, "scope", "x: 1001/day")
 	two := testkit.Plan(t, "two", "x: 1000/day", "y: 10/s")
@@ -147,7 +147,7 @@ func TestWhatSharesACall(t *testing.T) {
 // TestBatchesShareCalls: requests of one batch, and of several, share calls and
 // have the decisions of their own keys. Those of one key stay in their order.
 func TestBatchesShareCalls(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	s, p, other, second := bare(client), testkit.Plan(t, "scope", "x: 1000/day"), testkit.Plan(t, "other", "x: 1000/day"), testkit.Plan(t, "scope", "y: 1000/day")
 	reqs := takesOfKeys(p, keysTo(10)...)
@@ -192,7 +192,7 @@ func TestBatchesShareCalls(t *testing.T) {
 // TestOnesFaultIsNotTheOthers: a key on which no take can be decided fails its own
 // take, with the error that it has by itself, and those beside it are charged once.
 func TestOnesFaultIsNotTheOthers(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	for _, text := range shared {
 		t.Run(text, func(t *testing.T) {

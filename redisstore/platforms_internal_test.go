@@ -20,7 +20,7 @@ import (
 // on real servers, by a clock that is set.
 func TestConformanceWithPlatforms(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
-		server := redistest.Start(t, b)
+		server := redistest.Shared(t, b)
 		for _, p := range profile.All() {
 			for _, v := range p.Vectors {
 				t.Run(b.Name+"/"+p.Name+"/"+v.Name, func(t *testing.T) {
@@ -37,9 +37,8 @@ func TestConformanceWithPlatforms(t *testing.T) {
 // TestDifferentialRateLimitJ compares the profile, on the scripts, with the script of
 // RateLimitJ itself on the same server, over random calls.
 func TestDifferentialRateLimitJ(t *testing.T) {
-	testkit.SkipRace(t)
 	p, _ := profile.Get("ratelimitj")
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	script, err := os.ReadFile("testdata/ratelimitj/sliding-window-ratelimit.lua")
 	if err != nil {
@@ -66,7 +65,7 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 				t.Fatal(err)
 			}
 			now, allowed := profile.Start.UnixMicro(), 0
-			const calls = 10_000
+			calls := testkit.Steps(10_000, 10_000)
 			for i := range calls {
 				now += rnd.Int64N(rnd.Int64N(2*c.precision*1_000_000) + 1)
 				cost := 1 + rnd.Int64N(1+rnd.Int64N(c.quota))

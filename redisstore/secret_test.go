@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -39,7 +40,7 @@ func shareSecret(t *testing.T, option rueidis.ClientOption) {
 	var race sync.WaitGroup
 	secrets := make([][32]byte, racers)
 	for i := range secrets {
-		s := open(t, option, redisstore.Options{Timeout: 10 * time.Second})
+		s := open(t, option, redisstore.Options{Timeout: testkit.Ceiling})
 		race.Go(func() {
 			var err error
 			if secrets[i], err = s.HashSecret(t.Context()); err != nil {
@@ -72,22 +73,17 @@ func shareSecret(t *testing.T, option rueidis.ClientOption) {
 
 func TestHashSecret(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
-		for name, option := range map[string]func(*testing.T) rueidis.ClientOption{
-			"single":   func(t *testing.T) rueidis.ClientOption { return redistest.Start(t, b).Option() },
-			"sentinel": func(t *testing.T) rueidis.ClientOption { return redistest.StartSentinel(t, b).Option() },
-			"cluster":  func(t *testing.T) rueidis.ClientOption { return redistest.StartCluster(t, b, 3, false).Option() },
-		} {
-			t.Run(b.Name+" "+name, func(t *testing.T) { shareSecret(t, option(t)) })
-		}
+		t.Run(b.Name, func(t *testing.T) { shareSecret(t, redistest.Shared(t, b).Option()) })
+		t.Run(b.Name+" cluster", func(t *testing.T) { shareSecret(t, redistest.SharedCluster(t, b).Option()) })
 	}
 }
 
 // TestHashSecretIsKept: what a server keeps lives 400 days from each use, and is put
 // back where it was lost.
 func TestHashSecretIsKept(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	life := func() time.Duration {
 		t.Helper()
 		ms, err := client.Do(t.Context(), client.B().Pttl().Key(secretKey).Build()).AsInt64()
@@ -114,11 +110,11 @@ func TestHashSecretIsKept(t *testing.T) {
 	if again := hashSecret(t, s); again != secret {
 		t.Error("it is another after the server has lost it")
 	}
-	if got := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})); got != secret {
+	if got := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})); got != secret {
 		t.Error("a new store has another after the server has lost it")
 	}
 	flush(t, client)
-	other := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second}))
+	other := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}))
 	if got := hashSecret(t, s); got != other || got == secret {
 		t.Error("a store does not take what another has put there first")
 	}
@@ -127,10 +123,10 @@ func TestHashSecretIsKept(t *testing.T) {
 // TestHashSecretFails: what is wrong is reported with the key, and nothing of what
 // it holds.
 func TestHashSecretFails(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	var log bytes.Buffer
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, value := range []string{"", "short", strings.Repeat("0", 63), strings.Repeat("g", 64), strings.Repeat("0", 66)} {
 		if err := client.Do(t.Context(), client.B().Set().Key(secretKey).Value(value).Build()).Error(); err != nil {
 			t.Fatal(err)
@@ -168,17 +164,16 @@ func TestHashSecretFails(t *testing.T) {
 
 // TestHashSecretOfAHangingServer: a caller waits no longer than his context.
 func TestHashSecretOfAHangingServer(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	client := server.Client(t)
-	release := holdUp(t, client)
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	release := redistest.HoldUp(t, server)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
 		_, err := s.HashSecret(ctx)
 		left <- err
 	}()
-	blocked(t, client, "1")
+	redistest.AwaitBlocked(t, server, "1")
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)

@@ -29,8 +29,7 @@ func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 // that leases and windows end in it, and what depends on the time that passes
 // between requests comes about in every run, however busy the machine is.
 func TestConformanceAtSetInstants(t *testing.T) {
-	testkit.SkipRace(t) // TestConformance has what runs at the same time
-	t.Parallel()        // it waits for nothing but its own server
+	t.Parallel() // it waits for nothing but its own server
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := redistest.Start(t, b)
@@ -43,13 +42,13 @@ func TestConformanceAtSetInstants(t *testing.T) {
 			t.Run("one call", func(t *testing.T) {
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					s := open(t, now)
-					return storetest.Harness{Store: s, Slots: s, Steps: 3000}
+					return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(1000, 3000)}
 				})
 			})
 			t.Run("two calls", func(t *testing.T) {
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					s := open(t, now)
-					return storetest.Harness{Store: parting{s}, Slots: s, Steps: 500}
+					return storetest.Harness{Store: parting{s}, Slots: s, Steps: testkit.Steps(300, 500)}
 				})
 			})
 		})
@@ -61,7 +60,7 @@ func TestConformanceAtSetInstants(t *testing.T) {
 func TestDeniedUnitsRenewNoSlot(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
-			s := clocked(t, redistest.Start(t, b), "")
+			s := clocked(t, redistest.Shared(t, b), "")
 			p := testkit.Plan(t, "s", "1/day")
 			slot := func(op sluice.SlotOp, owner string, ttl time.Duration) sluice.SlotRequest {
 				return sluice.SlotRequest{Op: op, Scope: "s", Key: "k", Owner: owner, Cost: 1, Limit: sluice.SlotLimit{Name: "n", Cap: 2, TTL: ttl}}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 	_ "time/tzdata" // zones of calendar windows
 
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -29,17 +28,13 @@ func (s onServer) Set(micros int64) { s.micros.Store(micros) }
 // clocked returns a store on a server, under a prefix, whose clock is set.
 func clocked(t testing.TB, server *redistest.Server, prefix string) onServer {
 	t.Helper()
-	s, err := Over(server.Client(t), Options{Prefix: prefix, Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	s, err := Over(server.Client(t), Options{Prefix: prefix, Timeout: testkit.Ceiling, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	micros := new(atomic.Int64)
 	s.inject = micros.Load
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Closed(t, s)
 	return onServer{s, micros}
 }
 
@@ -61,11 +56,8 @@ func numberOf(t *testing.T, name string, other int) int {
 // decisions against the executable specification. SLUICE_SPEC_STEPS in the
 // environment asks for another number of steps, SLUICE_SPEC_SEED for others.
 func TestSpecification(t *testing.T) {
-	steps := 30_000
-	if testkit.Race() {
-		steps = 10_000
-	}
-	server := redistest.Start(t, redistest.Redis(t))
+	steps := testkit.Steps(40_000, 40_000)
+	server := redistest.Shared(t, redistest.Redis(t))
 	var opened atomic.Int64
 	open := func(t testing.TB) spec.Store { return clocked(t, server, fmt.Sprint("spec", opened.Add(1))) }
 	spec.Random(t, open, numberOf(t, "SLUICE_SPEC_STEPS", steps), uint64(numberOf(t, "SLUICE_SPEC_SEED", 1)))

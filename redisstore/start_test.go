@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,106 +31,82 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 		dials <- struct{}{}
 		return conn, err
 	}
-	l = testkit.Limiter(t, open(t, option, redisstore.Options{Timeout: 30 * time.Second}), "scope", "1000/h")
+	l = testkit.Limiter(t, open(t, option, redisstore.Options{Timeout: testkit.Ceiling}), "scope", "1000/h")
 	client := server.Client(t)
-	for n := 0; ; n++ {
+	testkit.Until(t, "a lost connection", func() bool {
 		if err := client.Do(t.Context(), client.B().ClientKill().TypeNormal().SkipmeYes().Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Take(context.Background(), "k", 1); err != nil {
-			break
-		}
-		if n == 10 {
-			t.Fatal("the connection is never lost")
-		}
-	}
-	send := func(sig syscall.Signal) {
-		if err := server.Process().Signal(sig); err != nil {
-			t.Error(err)
-		}
-	}
-	send(syscall.SIGSTOP)
+		_, err := l.Take(context.Background(), "k", 1)
+		return err != nil
+	})
+	server.Stop(t)
 	for len(dials) > 0 {
 		<-dials
 	}
-	return l, dials, func() { send(syscall.SIGCONT) }
+	return l, dials, func() { server.Continue(t) }
 }
 
-// TestImpatientCallersStartConnections: a caller whose deadline ends, or who goes
-// away, while the connection is made leaves by itself. Those who wait for the
-// same connection get it.
-func TestImpatientCallersStartConnections(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		want error
-		end  func(context.Context) (context.Context, context.CancelFunc)
-	}{
-		{"deadline", context.DeadlineExceeded, func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 200*time.Millisecond)
-		}},
-		{"cancellation", context.Canceled, func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(200*time.Millisecond, cancel)
-			return ctx, cancel
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+// TestImpatientCallersWaitForNoConnection: a caller whose deadline ends, or who goes away,
+// while a connection is made leaves by itself, whether he has started it or another. Who
+// waits for the same connection gets it.
+func TestImpatientCallersWaitForNoConnection(t *testing.T) {
+	for _, first := range []string{"deadline", "cancellation", "patient"} {
+		t.Run(first, func(t *testing.T) {
 			l, started, release := disconnected(t)
-			ctx, cancel := c.end(t.Context())
-			defer cancel()
-			impatient, patient := make(chan error, 1), make(chan error, 1)
-			go func() {
-				_, err := l.Take(ctx, "a", 1)
-				impatient <- err
-			}()
+			take := func(ctx context.Context, key string) <-chan error {
+				result := make(chan error, 1)
+				go func() {
+					_, err := l.Take(ctx, key, 1)
+					result <- err
+				}()
+				return result
+			}
+			cancelled, cancel := context.WithCancel(t.Context())
+			within := 50 * time.Millisecond
+			calls := map[string]func() <-chan error{
+				"deadline": func() <-chan error {
+					ctx, end := context.WithTimeout(t.Context(), within)
+					t.Cleanup(end)
+					return take(ctx, "a")
+				},
+				"cancellation": func() <-chan error { return take(cancelled, "b") },
+				"patient":      func() <-chan error { return take(context.Background(), "c") },
+			}
+			results := make(map[string]<-chan error)
+			for results[first] == nil {
+				results[first] = calls[first]()
+				select {
+				case <-started:
+				case err := <-results[first]:
+					if within *= 4; first != "deadline" || within > testkit.Ceiling {
+						t.Fatalf("no connection was started: %v", err)
+					}
+					results[first] = nil
+				}
+			}
+			for name, call := range calls {
+				if name != first {
+					results[name] = call()
+				}
+			}
+			if err := <-results["deadline"]; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a caller in a hurry: got %v, want %v", err, context.DeadlineExceeded)
+			}
+			cancel()
+			if err := <-results["cancellation"]; !errors.Is(err, context.Canceled) {
+				t.Errorf("a caller who goes away: got %v, want %v", err, context.Canceled)
+			}
 			select {
-			case <-started:
-			case err := <-impatient:
-				t.Fatalf("no connection was started: %v", err)
-			}
-			go func() {
-				_, err := l.Take(context.Background(), "b", 1)
-				patient <- err
-			}()
-			if err := <-impatient; !errors.Is(err, c.want) {
-				t.Errorf("a caller in a hurry: got %v, want %v", err, c.want)
-			}
-			release()
-			if err := <-patient; err != nil {
-				t.Errorf("another caller: got %v", err)
+			case err := <-results["patient"]:
+				t.Errorf("the connection was not there yet, but a call ended: %v", err)
+			default:
+				release()
+				if err := <-results["patient"]; err != nil {
+					t.Errorf("who waits: got %v", err)
+				}
 			}
 		})
-	}
-}
-
-// TestImpatientCallersLeaveConnectionsToOthers: nobody waits longer than his
-// context for a connection that another makes, or for an answer.
-func TestImpatientCallersLeaveConnectionsToOthers(t *testing.T) {
-	l, started, release := disconnected(t)
-	patient := make(chan error)
-	go func() {
-		_, err := l.Take(context.Background(), "a", 1)
-		patient <- err
-	}()
-	<-started
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	gone, leave := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, leave)
-	if _, err := l.Take(ctx, "b", 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a caller in a hurry: got %v, want %v", err, context.DeadlineExceeded)
-	}
-	if _, err := l.Take(gone, "c", 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who goes away: got %v, want %v", err, context.Canceled)
-	}
-	select {
-	case err := <-patient:
-		t.Errorf("the others' connection was not there yet, but a call ended: %v", err)
-	default:
-		release()
-		if err := <-patient; err != nil {
-			t.Errorf("who waits: got %v", err)
-		}
 	}
 }
 
@@ -139,8 +114,8 @@ func TestImpatientCallersLeaveConnectionsToOthers(t *testing.T) {
 // a connection, leaves at once.
 func TestCallersWhoGoAwayAreLet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	l, client := testkit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	l := testkit.Limiter(t, s, "scope", "1000/h")
 	takes := []struct {
 		name string
 		do   func(context.Context) error
@@ -159,19 +134,19 @@ func TestCallersWhoGoAwayAreLet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	release := holdUp(t, client)
+	release := redistest.HoldUp(t, server)
 	for _, take := range takes {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error)
 		go func() { left <- take.do(ctx) }()
-		blocked(t, client, "1")
+		redistest.AwaitBlocked(t, server, "1")
 		cancel()
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v, want %v", take.name, err, context.Canceled)
 		}
 		release()
-		blocked(t, client, "0")
-		release = holdUp(t, client)
+		redistest.AwaitBlocked(t, server, "0")
+		release = redistest.HoldUp(t, server)
 	}
 	release()
 }

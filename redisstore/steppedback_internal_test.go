@@ -17,7 +17,7 @@ import (
 func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 	const burst, later = 13, 38_943
 	var now int64 = 1_029_640_284_028_359
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	s := bare(server.Client(t))
 	s.inject = func() int64 { return now }
 	l := testkit.Limiter(t, s, "scope", "82/s burst 13 leaky-bucket delay-after 3")
@@ -60,7 +60,7 @@ func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 func TestDenialBehindAClockStep(t *testing.T) {
 	const hour = 3_600_000_000
 	var now int64 = 500_100 * hour
-	server := redistest.Start(t, redistest.Redis(t))
+	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	do := func(s *Store, limit string, op sluice.Op, cost int64) sluice.Decision {
 		t.Helper()

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ import (
 )
 
 func TestOptionsAreChecked(t *testing.T) {
-	client := redistest.Start(t, redistest.Redis(t)).Client(t)
+	client := redistest.Shared(t, redistest.Redis(t)).Client(t)
 	for _, c := range []struct {
 		name    string
 		options redisstore.Options
@@ -46,9 +45,11 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // TestWarnsOfEviction: a server that may evict any key is warned of.
 func TestWarnsOfEviction(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
 	for policy, want := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-ttl": false, "noeviction": false} {
 		t.Run(policy, func(t *testing.T) {
-			server := redistest.Start(t, redistest.Redis(t), "--maxmemory-policy", policy)
+			command(t, client, "CONFIG", "SET", "maxmemory-policy", policy)
 			var log bytes.Buffer
 			open(t, server.Option(), redisstore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if got := strings.Contains(log.String(), policy); got != want {
@@ -59,7 +60,7 @@ func TestWarnsOfEviction(t *testing.T) {
 }
 
 func TestClosedStoreAnswersNothing(t *testing.T) {
-	s, err := redisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{})
+	s, err := redisstore.Open(t.Context(), "redis://"+redistest.Shared(t, redistest.Redis(t)).Addr, redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +94,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := testkit.Limiter(t, s, "scope", "5/min")
-	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	server.Stop(t)
 	line(20, func(i int) {
 		if i%2 == 0 {
 			if _, err := l.Take(context.Background(), "k", 1); !errors.Is(err, context.DeadlineExceeded) {
@@ -112,16 +111,14 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	server.Continue(t)
 }
 
 // TestBatchKeepsItsOrderWithoutScripts: the first requests of a batch are not
 // overtaken by those on the same key whose script the server still knows.
 func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "5/day")
 	both := sluice.Request{Charge: l.Of("k", 2), More: []sluice.Charge{l.Of("other", 1)}}
 	out := make([]sluice.Result, 1)
@@ -140,8 +137,8 @@ func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
 // TestScriptsAreLoadedAgain: a server that has forgotten the scripts, as after a
 // restart, is given them again.
 func TestScriptsAreLoadedAgain(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	server := redistest.Shared(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	l := testkit.Limiter(t, s, "scope", "5/min")
 	reqs := []sluice.Request{{Charge: l.Of("k", 1)}, {Charge: l.Of("k", 1), Op: sluice.OpTakeUpTo}, {Charge: l.Of("other", 1)}}
@@ -168,11 +165,11 @@ func TestScriptsAreLoadedAgain(t *testing.T) {
 // decided, so it is not sent again.
 func TestNothingIsSentTwice(t *testing.T) {
 	for _, retry := range []bool{false, true} {
-		server := redistest.Start(t, redistest.Redis(t))
-		proxy := redistest.StartCutter(t, server.Addr)
+		server := redistest.Shared(t, redistest.Redis(t))
+		proxy := redistest.StartProxy(t, server.Addr)
 		o := server.Option()
 		o.InitAddress, o.DisableRetry = []string{proxy.Addr}, !retry
-		s, err := redisstore.Over(redistest.Connect(t, o), redisstore.Options{Timeout: 10 * time.Second})
+		s, err := redisstore.Over(redistest.Connect(t, o), redisstore.Options{Timeout: testkit.Ceiling})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,11 +179,11 @@ func TestNothingIsSentTwice(t *testing.T) {
 			if _, err := l.Take(t.Context(), "k", 1); err != nil {
 				t.Fatal(err)
 			}
-			proxy.Cut()
+			proxy.CutNext()
 			if _, err := l.Take(t.Context(), "k", 10); err == nil {
 				t.Errorf("%s: got no error though the reply was lost", text)
 			}
-			if proxy.Waits() {
+			if proxy.CutWaits() {
 				t.Fatal("no script was sent")
 			}
 			if d, err := look.Peek(t.Context(), "k", 1); err != nil || d.Remaining != 1000-1-10 {
@@ -207,7 +204,7 @@ func TestSentinelAndTLS(t *testing.T) {
 			"TLS":      func() rueidis.ClientOption { return redistest.StartTLS(t, b).Option() },
 		} {
 			t.Run(b.Name+" "+name, func(t *testing.T) {
-				s := open(t, option(), redisstore.Options{Timeout: 10 * time.Second})
+				s := open(t, option(), redisstore.Options{Timeout: testkit.Ceiling})
 				for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram", "2/year calendar UTC"} {
 					l := testkit.Limiter(t, s, "scope", text)
 					for i, want := range []bool{true, true, false} {

@@ -59,8 +59,9 @@ func (g *smoothWarmingUp) storedTime(permits float64) (micros int64) {
 // TestWarmUpIsGuavas: who reserves units on a real server waits as long as Guava has
 // callers wait, but for what that rounds away in each call.
 func TestWarmUpIsGuavas(t *testing.T) {
-	const calls, tolerance = 20_000, 4
-	server := redistest.Start(t, redistest.Redis(t))
+	const tolerance = 4
+	calls := testkit.Steps(20_000, 20_000)
+	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "guava")
 	rnd := rand.New(rand.NewPCG(33, 4))
 	for i, c := range []struct {

@@ -4,6 +4,7 @@
 package redistest
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"net"
@@ -38,7 +39,15 @@ type Proxy struct {
 	conns   map[net.Conn]struct{}
 
 	held atomic.Int64 // pieces
+	cut  atomic.Bool  // the connection of the next script
 }
+
+// CutNext has the proxy cut the connection on which the next script goes, in place of
+// the reply.
+func (p *Proxy) CutNext() { p.cut.Store(true) }
+
+// CutWaits reports whether no script has gone since [Proxy.CutNext].
+func (p *Proxy) CutWaits() bool { return p.cut.Load() }
 
 // Held returns how many pieces wait to be passed on.
 func (p *Proxy) Held() int { return int(p.held.Load()) }
@@ -122,18 +131,30 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 		return
 	}
 	var group sync.WaitGroup
-	group.Go(func() { p.pass(ctx, server, client) })
-	p.pass(ctx, client, server)
+	var cut atomic.Bool
+	group.Go(func() {
+		p.pass(ctx, server, client, func(request []byte) bool {
+			if bytes.Contains(bytes.ToUpper(request), []byte("\nEVAL")) && p.cut.CompareAndSwap(true, false) {
+				cut.Store(true)
+			}
+			return true
+		})
+	})
+	p.pass(ctx, client, server, func([]byte) bool { return !cut.Load() })
 	group.Wait()
 }
 
-// pass copies from one side to the other until either ends.
-func (p *Proxy) pass(ctx context.Context, to, from net.Conn) {
+// pass copies from one side to the other until either ends, or until goes does not
+// let a piece go.
+func (p *Proxy) pass(ctx context.Context, to, from net.Conn, goes func([]byte) bool) {
 	defer p.drop(to)
 	defer p.drop(from)
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
+		if !goes(buf[:n]) {
+			return
+		}
 		for rest := buf[:n]; len(rest) > 0; {
 			size, ok := p.hold(ctx, len(rest))
 			if !ok {

@@ -4,7 +4,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,8 +48,8 @@ func Binaries(t testing.TB) []Binary {
 	return list
 }
 
-// startTimeout is how long a server may take to answer.
-const startTimeout = 20 * time.Second
+// startTimeout bounds how long a server takes to answer.
+const startTimeout = testkit.Ceiling
 
 // Server is one running process.
 type Server struct {
@@ -64,7 +63,7 @@ type Server struct {
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
-	out *bytes.Buffer
+	out *testkit.Buffer
 
 	ended chan struct{} // closed when the process started last is gone
 }
@@ -131,11 +130,10 @@ func (s *Server) start(t testing.TB, args []string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out = new(bytes.Buffer)
+	s.out = new(testkit.Buffer)
 	s.cmd = exec.Command(s.binary.Path, args...)
-	w := &lockedWriter{mu: &s.mu, to: s.out}
 	dieWithParent(s.cmd)
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = w, w, s.Dir
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = s.out, s.out, s.Dir
 	cmd, started, ended := s.cmd, make(chan error), make(chan struct{})
 	s.ended = ended
 	go func() {
@@ -159,17 +157,6 @@ func (s *Server) start(t testing.TB, args []string) {
 		}
 		<-ended
 	})
-}
-
-type lockedWriter struct {
-	mu *sync.Mutex
-	to *bytes.Buffer
-}
-
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
 }
 
 // Output returns what the process has written.
@@ -212,10 +199,16 @@ func (s *Server) Option() rueidis.ClientOption {
 	return o
 }
 
-// Client returns a client of the server, closed when the test ends. It waits
-// until the server accepts connections.
+// Client returns a client of the server, closed when the test ends, or the one that
+// all share with a [Shared] server. It waits until the server accepts connections.
 func (s *Server) Client(t testing.TB) rueidis.Client {
 	t.Helper()
+	shared.mu.Lock()
+	client := shared.admins[s]
+	shared.mu.Unlock()
+	if client != nil {
+		return client
+	}
 	return Connect(t, s.Option())
 }
 
@@ -250,7 +243,7 @@ func waitFor(t testing.TB, what string, is func(context.Context) error) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("wait for %s: %v", what, err)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -19,12 +20,12 @@ import (
 // part.
 func conform(t *testing.T, client redis.UniversalClient, servers ...*redistest.Server) {
 	t.Helper()
-	until(t, client)
+	testkit.Closed(t, client)
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
-		s := until(t, newStore(t, client, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second}))
+		s := testkit.Closed(t, newStore(t, client, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling}))
 		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 100, Stall: func(t *testing.T) func() {
 			t.Helper()
-			return holdUp(t, servers...)
+			return redistest.HoldUp(t, servers...)
 		}}
 		if len(servers) > 1 {
 			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
@@ -42,11 +43,13 @@ func TestConformance(t *testing.T) {
 		conform(t, newSingle(s.Addr), s)
 	})
 	t.Run("sentinel", func(t *testing.T) {
+		testkit.Long(t)
 		t.Parallel()
 		s := redistest.StartSentinel(t, binary)
 		conform(t, newSentinel(s), s.Master)
 	})
 	t.Run("cluster", func(t *testing.T) {
+		testkit.Long(t)
 		t.Parallel()
 		c := redistest.StartCluster(t, binary, 3, false)
 		conform(t, redis.NewClusterClient(clusterOptions(c)), c.Masters...)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,9 +43,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStore(t, c.client, redisstore.Options{Timeout: 50 * time.Millisecond})
 			l := testkit.Limiter(t, s, "scope", "5/min")
-			if err := c.server.Process().Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			c.server.Stop(t)
 			var group sync.WaitGroup
 			for i := range 20 {
 				group.Go(func() {
@@ -69,9 +66,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := c.server.Process().Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			c.server.Continue(t)
 			if err := c.client.Close(); err != nil {
 				t.Error(err)
 			}
@@ -84,22 +79,22 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 func TestNothingLeavesLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	client := until(t, redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: -1}))
+	client := testkit.Closed(t, redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: -1}))
 	const timeout = 300 * time.Millisecond
-	s := until(t, newStore(t, client, redisstore.Options{Timeout: timeout, NoCoalescing: true}))
-	patient := until(t, newStore(t, client, redisstore.Options{Timeout: 20 * time.Second, NoCoalescing: true}))
+	s := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: timeout, NoCoalescing: true}))
+	patient := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: testkit.Ceiling, NoCoalescing: true}))
 	l := testkit.Limiter(t, s, "scope", "100/h")
 	sure := testkit.Limiter(t, patient, "scope", "100/h")
 	if _, err := sure.Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}
-	resume := holdUp(t, server)
+	resume := redistest.HoldUp(t, server)
 	sent := make(chan error, 1)
 	go func() {
 		_, err := l.Take(context.Background(), "k", 10)
 		sent <- err
 	}()
-	blocked(t, server, "1")
+	redistest.AwaitBlocked(t, server, "1")
 	for range 3 {
 		_, err := l.Take(context.Background(), "k", 20)
 		if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent {
@@ -111,7 +106,7 @@ func TestNothingLeavesLater(t *testing.T) {
 		t.Errorf("without an answer: got %v, want an error that does not say that nothing was sent", err)
 	}
 	resume()
-	await(t, "the connection to be free", func() bool { // of which there is one: all that waited for it is over
+	testkit.Until(t, "the connection to be free", func() bool { // of which there is one: all that waited for it is over
 		_, err := sure.Take(t.Context(), "other", 1)
 		return err == nil
 	})
@@ -148,21 +143,21 @@ func TestUnsentIsSaid(t *testing.T) {
 	}
 	t.Run("server gone", func(t *testing.T) {
 		server := redistest.Start(t, binary)
-		client := until(t, newSingle(server.Addr))
-		s := until(t, newStore(t, client, redisstore.Options{}))
+		client := testkit.Closed(t, newSingle(server.Addr))
+		s := testkit.Closed(t, newStore(t, client, redisstore.Options{}))
 		server.Kill(t)
 		isUnsent(t, s)
 	})
 	t.Run("server of a Cluster gone", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, binary, 1, false)
-		client := until(t, redis.NewClusterClient(clusterOptions(cluster)))
-		s := until(t, newStore(t, client, redisstore.Options{}))
+		client := testkit.Closed(t, redis.NewClusterClient(clusterOptions(cluster)))
+		s := testkit.Closed(t, newStore(t, client, redisstore.Options{}))
 		cluster.Masters[0].Kill(t)
 		isUnsent(t, s)
 	})
 	t.Run("client closed", func(t *testing.T) {
 		client := newSingle(redistest.Start(t, binary).Addr)
-		s := until(t, newStore(t, client, redisstore.Options{}))
+		s := testkit.Closed(t, newStore(t, client, redisstore.Options{}))
 		if err := client.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -175,16 +170,14 @@ func TestUnsentIsSaid(t *testing.T) {
 func TestNothingLeavesOnceConnected(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	client := until(t, newSingle(server.Addr))
-	s := until(t, newStore(t, client, redisstore.Options{Timeout: 200 * time.Millisecond, NoCoalescing: true}))
-	patient := until(t, newStore(t, client, redisstore.Options{Timeout: 20 * time.Second, NoCoalescing: true}))
+	client := testkit.Closed(t, newSingle(server.Addr))
+	s := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: 200 * time.Millisecond, NoCoalescing: true}))
+	patient := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: testkit.Ceiling, NoCoalescing: true}))
 	l := testkit.Limiter(t, s, "scope", "1000/h")
 	if _, err := testkit.Limiter(t, patient, "scope", "1000/h").Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	server.Stop(t)
 	var group sync.WaitGroup
 	var unsent, unknown atomic.Int64
 	for range 20 { // there is one connection; others are made, and the server says nothing on them
@@ -198,10 +191,8 @@ func TestNothingLeavesOnceConnected(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the client to be idle", func() bool {
+	server.Continue(t)
+	testkit.Until(t, "the client to be idle", func() bool {
 		all := client.PoolStats()
 		return all.TotalConns == all.IdleConns && all.PipelineStats.TotalConns == all.PipelineStats.IdleConns
 	})

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,7 +22,7 @@ import (
 func TestRefusedClients(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	ring := until(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr}}))
+	ring := testkit.Closed(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr}}))
 	for _, c := range []struct {
 		name   string
 		client redis.UniversalClient
@@ -45,10 +44,10 @@ func TestRefusedClients(t *testing.T) {
 			}
 		})
 	}
-	if _, err := goredis.New(until(t, newSingle("127.0.0.1:1")), redisstore.Options{}); err == nil {
+	if _, err := goredis.New(testkit.Closed(t, newSingle("127.0.0.1:1")), redisstore.Options{}); err == nil {
 		t.Error("got a store of no server")
 	}
-	if _, err := goredis.New(until(t, newSingle(server.Addr)), redisstore.Options{Timeout: -1}); err == nil || !strings.Contains(err.Error(), "Timeout") {
+	if _, err := goredis.New(testkit.Closed(t, newSingle(server.Addr)), redisstore.Options{Timeout: -1}); err == nil || !strings.Contains(err.Error(), "Timeout") {
 		t.Errorf("got %v, want the option that is wrong", err)
 	}
 }
@@ -76,7 +75,7 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 		"FailoverClusterClient": redis.NewFailoverClusterClient(failover),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := until(t, open(t, client, redisstore.Options{Prefix: name, Timeout: 10 * time.Second}))
+			s := testkit.Closed(t, open(t, client, redisstore.Options{Prefix: name, Timeout: testkit.Ceiling}))
 			l := testkit.Limiter(t, s, "scope", "20/day")
 			for n := range 20 {
 				for _, key := range []string{"a", "b", "c"} {
@@ -96,8 +95,8 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 // the store, and may keep them, which are known not to be sent then.
 func TestHooksSeeScripts(t *testing.T) {
 	t.Parallel()
-	client := until(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))
-	s := until(t, newStore(t, client, redisstore.Options{}))
+	client := testkit.Closed(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))
+	s := testkit.Closed(t, newStore(t, client, redisstore.Options{}))
 	h := &hook{}
 	client.AddHook(h)
 	l := testkit.Limiter(t, s, "scope", "20/day")

@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,19 +22,19 @@ import (
 // the defaults, with which go-redis sends again.
 var throughCutter = []struct {
 	name string
-	open func(t *testing.T) (*redistest.Cutter, redis.UniversalClient)
+	open func(t *testing.T) (*redistest.Proxy, redis.UniversalClient)
 }{
-	{"single", func(t *testing.T) (*redistest.Cutter, redis.UniversalClient) {
+	{"single", func(t *testing.T) (*redistest.Proxy, redis.UniversalClient) {
 		t.Helper()
 		s := redistest.Start(t, redistest.Redis(t))
-		c := redistest.StartCutter(t, s.Addr)
+		c := redistest.StartProxy(t, s.Addr)
 		return c, newSingle(c.Addr)
 	}},
-	{"cluster", func(t *testing.T) (*redistest.Cutter, redis.UniversalClient) {
+	{"cluster", func(t *testing.T) (*redistest.Proxy, redis.UniversalClient) {
 		t.Helper()
 		cluster := redistest.StartCluster(t, redistest.Redis(t), 1, false)
 		s := cluster.Masters[0]
-		c := redistest.StartCutter(t, s.Addr)
+		c := redistest.StartProxy(t, s.Addr)
 		o := clusterOptions(cluster)
 		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -53,7 +52,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	for _, c := range throughCutter {
 		t.Run(c.name, func(t *testing.T) {
 			cutter, client := c.open(t)
-			s := until(t, open(t, client, redisstore.Options{Timeout: 10 * time.Second}))
+			s := testkit.Closed(t, open(t, client, redisstore.Options{Timeout: testkit.Ceiling}))
 			for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/day sliding-counter"} {
 				l := testkit.Limiter(t, s, "scope", text)
 				take := func(cost int64) error {
@@ -74,11 +73,11 @@ func TestNothingIsSentTwice(t *testing.T) {
 					if err := do(1); err != nil { // and now the server knows the script
 						t.Fatal(err)
 					}
-					cutter.Cut()
+					cutter.CutNext()
 					if err := do(10); err == nil {
 						t.Errorf("%s: got no error though the reply was lost", text)
 					}
-					if cutter.Waits() {
+					if cutter.CutWaits() {
 						t.Fatal("no script was sent")
 					}
 				}
@@ -97,9 +96,9 @@ func TestNothingIsSentTwice(t *testing.T) {
 func TestRefusedFirstOfSeveral(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 2, false)
-	s := until(t, open(t, redis.NewClusterClient(clusterOptions(cluster)), redisstore.Options{Timeout: 10 * time.Second}))
+	s := testkit.Closed(t, open(t, redis.NewClusterClient(clusterOptions(cluster)), redisstore.Options{Timeout: testkit.Ceiling}))
 	two, one := testkit.Limiter(t, s, "two", "1000/day", "1000/day sliding-log"), testkit.Limiter(t, s, "one", "1000/day")
-	nodes := [2]*redis.Client{until(t, newSingle(cluster.Masters[0].Addr)), until(t, newSingle(cluster.Masters[1].Addr))}
+	nodes := [2]*redis.Client{testkit.Closed(t, newSingle(cluster.Masters[0].Addr)), testkit.Closed(t, newSingle(cluster.Masters[1].Addr))}
 	here := func(c *redis.Client, pattern string) []string {
 		t.Helper()
 		list, err := c.Keys(t.Context(), pattern).Result()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -21,7 +20,7 @@ func TestTogether(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	client := newSingle(server.Addr)
-	s := until(t, open(t, client, redisstore.Options{Timeout: 10 * time.Second}))
+	s := testkit.Closed(t, open(t, client, redisstore.Options{Timeout: testkit.Ceiling}))
 	for _, text := range []string{"1000/day", "1000/day fixed-window", "1000/day sliding-counter"} {
 		lim := testkit.Limiter(t, s, "together", text)
 		var wg sync.WaitGroup

@@ -9,11 +9,12 @@
 package faults
 
 import (
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -24,13 +25,9 @@ type Client struct {
 	Open func(t *testing.T, at Target, options redisstore.Options) Store
 	// Answer returns the answer of a server that an error of a store is about.
 	Answer func(err error) (answer string, ok bool)
-	// Only are the names of the faults that strike where SLUICE_FAULTS is not set.
-	// Nil means all.
-	Only []string
-}
-
-func (c *Client) strikes(f *fault) bool {
-	return c.Only == nil || os.Getenv("SLUICE_FAULTS") != "" || slices.Contains(c.Only, f.name)
+	// Check are the names of the cases that make check runs. Nil means those on a
+	// single server and the moves of a Cluster's slots. Make long runs all.
+	Check []string
 }
 
 // Target is where a store's servers are, and how they are reached.
@@ -47,4 +44,39 @@ type Store interface {
 	sluice.BatchStore
 	sluice.SlotStore
 	Close() error
+}
+
+// Test runs the cases.
+func (c *Client) Test(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts servers")
+	}
+	run := func(name string, long bool, test func(*testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			if c.Check != nil && !slices.Contains(c.Check, name) || c.Check == nil && long {
+				testkit.Long(t)
+			}
+			test(t)
+		})
+	}
+	run("linearizable", false, func(t *testing.T) { c.linearizable(t, "redis://"+redistest.Start(t, redistest.Redis(t)).Addr) })
+	run("linearizable on a Cluster", true, func(t *testing.T) {
+		c.linearizable(t, clusterURL(redistest.StartCluster(t, redistest.Redis(t), 3, false)))
+	})
+	run("deny cache", false, c.denyCache)
+	run("leases", false, c.leases)
+	run("late answers are given back", false, c.lateAnswers)
+	run("spent is reported", false, c.spentIsReported)
+	run("conformance", true, c.conformance)
+	for _, f := range outages {
+		run(f.name, false, func(t *testing.T) { f.play(t, c) })
+	}
+	for _, f := range failovers {
+		run(f.name, !f.calm, func(t *testing.T) { f.play(t, c) })
+	}
+	for _, f := range outages {
+		if f.grows {
+			run("nothing grows by "+f.name, f.hangs, func(t *testing.T) { c.nothingGrows(t, &f) })
+		}
+	}
 }

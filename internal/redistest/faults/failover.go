@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // pair is a master and its replica, which take turns.
@@ -34,19 +34,19 @@ func (p *pair) fail(t *testing.T, rigs []*rig) sluice.Instant {
 	t.Helper()
 	if p.fallen {
 		p.replica.Run(t)
-		waitFor(t, "the old master to be a replica", func() bool {
+		testkit.Until(t, "the old master to be a replica", func() bool {
 			return strings.Contains(command(t, p.replica, "INFO", "replication"), "role:slave") &&
 				info(t, p.replica, "replication", "master_link_status") == "up"
 		})
 	}
 	since := sluice.InstantOf(time.Now())
 	sent := offset(t, p.master, "master_repl_offset")
-	waitFor(t, "the replica to follow", func() bool { return offset(t, p.replica, "slave_repl_offset") >= sent })
-	signal(t, p.replica, syscall.SIGSTOP)
+	testkit.Until(t, "the replica to follow", func() bool { return offset(t, p.replica, "slave_repl_offset") >= sent })
+	p.replica.Stop(t)
 	fill(t, p.master) // all that comes now waits behind it
 	admitMore(t, rigs)
 	p.master.Kill(t)
-	signal(t, p.replica, syscall.SIGCONT)
+	p.replica.Continue(t)
 	return since
 }
 
@@ -99,7 +99,7 @@ func offset(t *testing.T, s *redistest.Server, name string) int64 {
 
 func waitMaster(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	waitFor(t, "a replica to be master", func() bool { return info(t, s, "replication", "role") == "master" })
+	testkit.Until(t, "a replica to be master", func() bool { return info(t, s, "replication", "role") == "master" })
 }
 
 // sentinelFailover kills the master. What returns is its replica, when the
@@ -121,7 +121,7 @@ func sentinelFailover(t *testing.T) *stage {
 	g.heal = func() {
 		waitMaster(t, p.replica)
 		began := time.Now()
-		waitFor(t, "the sentinels to name the new master", func() bool {
+		testkit.Until(t, "the sentinels to name the new master", func() bool {
 			named := 0
 			for _, n := range s.Sentinels {
 				at := list(t, n, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redistest.MasterSet)
@@ -152,7 +152,7 @@ func clusterFailover(t *testing.T) *stage {
 	g.heal = func() {
 		waitMaster(t, p.replica)
 		began := time.Now()
-		waitFor(t, "the Cluster to be whole", func() bool {
+		testkit.Until(t, "the Cluster to be whole", func() bool {
 			return !slices.ContainsFunc(g.servers, func(s *redistest.Server) bool {
 				return !strings.Contains(command(t, s, "CLUSTER", "INFO"), "cluster_state:ok")
 			})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // held is what a process may forget to give back.
@@ -80,48 +81,36 @@ func awaitNoMore(t *testing.T, servers []*redistest.Server, before held, room in
 	t.Helper()
 	var now held
 	defer func() { t.Logf("held before %+v, now %+v", before, now) }()
-	waitFor(t, "everything to be given back", func() bool {
+	testkit.Until(t, "everything to be given back", func() bool {
 		now = holding(t, servers)
 		return now.goroutines <= before.goroutines && now.files <= before.files &&
 			now.connections <= before.connections && now.heap <= before.heap+room
 	})
 }
 
-// TestNothingGrows shows that a process that has lived through many outages holds what it
+// nothingGrows shows that a process that has lived through many outages holds what it
 // held after the first ones, while it goes on working.
-func (c *Client) TestNothingGrows(t *testing.T) {
-	for _, f := range []fault{
-		{name: "SIGKILL", setUp: killed},
-		{name: "SIGSTOP", setUp: stopped},
-		{name: "network cuts", setUp: proxied(redistest.Cutting)},
-		{name: "network swallows", setUp: proxied(redistest.Swallowing)},
-	} {
-		if !c.strikes(&f) {
-			continue
+func (c *Client) nothingGrows(t *testing.T, f *fault) {
+	const first, more = 2, 4
+	g := f.setUp(t)
+	g.steady = true
+	r := c.rig(t, g, sluice.FailLocal, f.patience())
+	var before held
+	for n := range first + more*times(t) {
+		r.start()
+		was := r.outages()
+		g.strike([]*rig{r})
+		testkit.Until(t, "an outage", func() bool { return r.outages() > was })
+		g.heal()
+		testkit.Until(t, "the store to be healthy", r.store.Healthy)
+		r.halt() // what is in flight is no leak
+		r.settle(t)
+		r.forget()
+		if n+1 == first {
+			before = holding(t, g.servers)
 		}
-		t.Run(f.name, func(t *testing.T) {
-			const first, more = 2, 6
-			g := f.setUp(t)
-			g.steady = true
-			r := c.rig(t, g, sluice.FailLocal, f.patience())
-			var before held
-			for n := range first + more*times(t) {
-				r.start()
-				was := r.outages()
-				g.strike([]*rig{r})
-				waitFor(t, "an outage", func() bool { return r.outages() > was })
-				g.heal()
-				waitFor(t, "the store to be healthy", r.store.Healthy)
-				r.halt() // what is in flight is no leak
-				r.settle(t)
-				r.forget()
-				if n+1 == first {
-					before = holding(t, g.servers)
-				}
-			}
-			awaitNoMore(t, g.servers, before, 1<<18)
-			r.close(t)
-			waitFor(t, "connections to be closed", func() bool { return holding(t, g.servers).connections == 0 })
-		})
 	}
+	awaitNoMore(t, g.servers, before, 1<<18)
+	r.close(t)
+	testkit.Until(t, "connections to be closed", func() bool { return holding(t, g.servers).connections == 0 })
 }

@@ -17,69 +17,18 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
-
-// fleets are servers that nodes share.
-var fleets = []struct {
-	name string
-	url  func(t *testing.T) string
-}{
-	{"single", func(t *testing.T) string { return "redis://" + redistest.Start(t, redistest.Redis(t)).Addr }},
-	{"cluster", func(t *testing.T) string {
-		return clusterURL(redistest.StartCluster(t, redistest.Redis(t), 3, false))
-	}},
-}
 
 // nodes returns stores with connections of their own, closed with the test.
 func (c *Client) nodes(t *testing.T, url string, n int) []sluice.Store {
 	t.Helper()
 	nodes := make([]sluice.Store, n)
 	for i := range nodes {
-		s := c.Open(t, Target{URL: url}, redisstore.Options{Timeout: 10 * time.Second})
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		nodes[i] = s
+		nodes[i] = testkit.Closed(t, c.Open(t, Target{URL: url}, redisstore.Options{Timeout: testkit.Ceiling}))
 	}
 	return nodes
-}
-
-// TestSumOverNodes (invariant 17): what many goroutines of several nodes are
-// admitted at once is the quota, neither more nor less.
-func (c *Client) TestSumOverNodes(t *testing.T) {
-	const nodes, goroutines, each, units = 4, 16, 25, 300 // 1600 takes
-	for _, f := range fleets {
-		t.Run(f.name, func(t *testing.T) {
-			var admitted, denied atomic.Int64
-			var group sync.WaitGroup
-			for _, node := range c.nodes(t, f.url(t), nodes) {
-				lim := testkit.Limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
-				for range goroutines {
-					group.Go(func() {
-						for range each {
-							switch d, err := lim.Take(t.Context(), "k", 1); {
-							case err != nil:
-								t.Error(err)
-							case d.Allowed:
-								admitted.Add(1)
-							default:
-								denied.Add(1)
-							}
-						}
-					})
-				}
-			}
-			group.Wait()
-			if a, d := admitted.Load(), denied.Load(); a != units || a+d != nodes*goroutines*each {
-				t.Errorf("%d admitted, %d denied; want %d and the others", a, d, units)
-			}
-		})
-	}
 }
 
 const linearQuota = 6
@@ -108,23 +57,18 @@ var sequential = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 }
 
-// TestLinearizableOverNodes (invariant 17) records what many goroutines of several
-// nodes ask of one key, and when, and has porcupine look for a serial order with
-// the same answers.
-func (c *Client) TestLinearizableOverNodes(t *testing.T) {
+// linearizable (invariant 17) records what many goroutines of several nodes ask of one
+// key, and when, and has porcupine look for a serial order with the same answers.
+func (c *Client) linearizable(t *testing.T, url string) {
 	const count, goroutines, requests, rounds = 3, 3, 12, 8
-	for _, f := range fleets {
-		t.Run(f.name, func(t *testing.T) {
-			nodes := c.nodes(t, f.url(t), count)
-			for _, text := range []string{"6/h", "6/h sliding-log", "6/h fixed-window anchor first", "6/h sliding-counter"} {
-				for round := range rounds {
-					history := record(t, nodes, text, uint64(round), goroutines, requests)
-					if got := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); got != porcupine.Ok {
-						t.Fatalf("%s, round %d: got %v for %d requests, want %v", text, round, got, len(history), porcupine.Ok)
-					}
-				}
+	nodes := c.nodes(t, url, count)
+	for _, text := range []string{"6/h", "6/h sliding-log", "6/h fixed-window anchor first", "6/h sliding-counter"} {
+		for round := range rounds {
+			history := record(t, nodes, text, uint64(round), goroutines, requests)
+			if got := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); got != porcupine.Ok {
+				t.Fatalf("%s, round %d: got %v for %d requests, want %v", text, round, got, len(history), porcupine.Ok)
 			}
-		})
+		}
 	}
 }
 

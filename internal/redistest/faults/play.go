@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -41,25 +42,29 @@ func (f *fault) play(t *testing.T, c *Client) {
 			settled[i] = r.decided.Load()
 		}
 		for i, r := range rigs {
-			waitFor(t, "load on the store", func() bool { return r.decided.Load() > settled[i]+100 })
+			testkit.Until(t, "load on the store", func() bool { return r.decided.Load() > settled[i]+100 })
 		}
+		was := rigs[0].outages()
 		b := blow{since: g.strike(rigs)}
 		b.until = sluice.InstantOf(time.Now())
 		spend(rigs)
 		blows = append(blows, b)
-		pause(lasting)
+		if !f.calm {
+			testkit.Until(t, "an outage", func() bool { return rigs[0].outages() > was })
+		}
+		pause(f.lasts())
 		g.heal()
 		awaitStore(t, rigs)
 	}
 	for _, r := range rigs {
 		was := r.denied.Load()
-		waitFor(t, "the hot key to be spent", func() bool { return r.denied.Load() > was })
+		testkit.Until(t, "the hot key to be spent", func() bool { return r.denied.Load() > was })
 	}
 	lost := 0
 	for _, r := range rigs {
 		r.halt()
 		r.settle(t)
-		r.patient = c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: time.Minute})
+		r.patient = c.Open(t, Target{URL: g.url, Patient: true}, redisstore.Options{Timeout: testkit.Ceiling})
 		r.check(t, f)
 		lost += r.account(t, blows)
 		r.close(t)
@@ -88,7 +93,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	if all, reported := calls+r.asked.Load(), r.decided.Load()+r.unasked.Load(); all != reported {
 		t.Errorf("%v: %d calls, but %d decisions and refusals", r.policy, all, reported)
 	}
-	if longest, late := time.Duration(r.longest.Load()), time.Duration(r.late.Load()); longest > tolerance*f.patience()+late {
+	if longest, late := time.Duration(r.longest.Load()), time.Duration(r.late.Load()); longest > tolerance*(f.patience()+late) {
 		t.Errorf("%v: a call took %v, with a deadline of %v, and timers were late by %v at most", r.policy, longest, f.patience(), late)
 	}
 	switch most, nodes := int64(0), 1; r.policy {

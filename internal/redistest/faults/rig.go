@@ -70,7 +70,7 @@ type rig struct {
 func (c *Client) rig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duration) *rig {
 	t.Helper()
 	r := &rig{policy: policy, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, bounds.DefaultRedisTimeout)})}
-	r.witness = &witness{Store: r.redis, client: c}
+	r.witness = c.witness(r.redis)
 	r.store = wrap(t, r.witness, remote.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})})
 	r.hot = testkit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
 	r.meter = testkit.Limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
@@ -91,13 +91,7 @@ func wrap(t *testing.T, store sluice.Store, opts remote.Options) *remote.Store {
 // wrapped is wrap of a store that ends with the test.
 func wrapped(t *testing.T, store sluice.Store, opts remote.Options) *remote.Store {
 	t.Helper()
-	s := wrap(t, store, opts)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return testkit.Closed(t, wrap(t, store, opts))
 }
 
 // place returns a key of lim that is where the fault strikes.
@@ -164,7 +158,7 @@ func (r *rig) halt() {
 // settle waits until nothing is under way.
 func (r *rig) settle(t *testing.T) {
 	t.Helper()
-	waitFor(t, "late answers and owed units", func() bool { s := r.store.Stats(); return s.InFlight == 0 && s.Owed == 0 })
+	testkit.Until(t, "late answers and owed units", func() bool { s := r.store.Stats(); return s.InFlight == 0 && s.Owed == 0 })
 }
 
 func (r *rig) press() {
@@ -243,7 +237,7 @@ func awaitStore(t *testing.T, rigs []*rig) {
 	began := time.Now()
 	before := make([]int64, len(rigs)) // decisions when it was healthy, 1 more; 0: not yet
 	took := make([]time.Duration, len(rigs))
-	waitFor(t, "the store to be healthy", func() bool {
+	testkit.Until(t, "the store to be healthy", func() bool {
 		all := true
 		for i, r := range rigs {
 			switch {
@@ -284,16 +278,4 @@ func (r *rig) spent(t *testing.T, lim *sluice.Limiter) int64 {
 		key = r.meterKey
 	}
 	return testkit.Spent(t, r.patient, lim.Plan(), key)
-}
-
-// waitFor asks until is says that it is so.
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); !is(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("wait for %s: in vain", what)
-		}
-	}
 }

@@ -7,14 +7,13 @@ package faults_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/redistest/faults"
 	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
@@ -38,11 +37,10 @@ func open(t *testing.T, at faults.Target, options redisstore.Options) faults.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at.Patient {
-		server := redistest.Server{Addr: strings.TrimPrefix(at.URL, "redis://")}
-		option = server.Option()
-	}
 	option.AlwaysPipelining = at.Steady
+	if at.Patient {
+		option.ConnWriteTimeout, option.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling
+	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		t.Fatal(err)
@@ -73,13 +71,4 @@ func answer(err error) (string, bool) {
 	return reply.Error(), true
 }
 
-func TestInvariant17SumOverNodes(t *testing.T)          { client.TestSumOverNodes(t) }
-func TestInvariant17LinearizableOverNodes(t *testing.T) { client.TestLinearizableOverNodes(t) }
-func TestInvariant19DenyCache(t *testing.T)             { client.TestDenyCache(t) }
-func TestInvariant20Leases(t *testing.T)                { client.TestLeases(t) }
-func TestInvariant22StoreDown(t *testing.T)             { client.TestStoreDown(t) }
-func TestInvariant23Failover(t *testing.T)              { client.TestFailover(t) }
-func TestLateAnswersAreGivenBack(t *testing.T)          { client.TestLateAnswersAreGivenBack(t) }
-func TestNothingGrows(t *testing.T)                     { client.TestNothingGrows(t) }
-func TestSpentIsReported(t *testing.T)                  { client.TestSpentIsReported(t) }
-func TestWrappedConformance(t *testing.T)               { client.TestWrappedConformance(t) }
+func TestFaults(t *testing.T) { client.Test(t) }

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/testkit"
+)
+
+// HoldUp makes servers wait with writes until resume is called.
+func HoldUp(t testing.TB, servers ...*Server) (resume func()) {
+	t.Helper()
+	var clients []rueidis.Client
+	for _, s := range servers {
+		client := s.Client(t)
+		do(t, client, "CLIENT", "PAUSE", "600000", "WRITE")
+		clients = append(clients, client)
+	}
+	return func() {
+		for _, client := range clients {
+			do(t, client, "CLIENT", "UNPAUSE")
+		}
+	}
+}
+
+// AwaitBlocked waits until so many clients, as text, wait for the server to go on.
+func AwaitBlocked(t testing.TB, s *Server, n string) {
+	t.Helper()
+	client := s.Client(t)
+	testkit.Until(t, n+" clients that wait for the server", func() bool {
+		return strings.Contains(do(t, client, "INFO", "clients"), "blocked_clients:"+n+"\r\n")
+	})
+}
+
+// Keys returns the names of all that a server keeps.
+func Keys(t testing.TB, client rueidis.Client) []string {
+	t.Helper()
+	list, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// Main runs the tests of a package and then stops what [Shared] has started. It is
+// called by TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	for i := len(shared.ends) - 1; i >= 0; i-- {
+		shared.ends[i]()
+	}
+	os.Exit(code)
+}
+
+// shared is the servers that last longer than a test.
+var shared struct {
+	servers  map[Binary]*Server
+	clusters map[Binary]*Cluster
+	ends     []func()
+	mu       sync.Mutex // of admins: other servers' tests may run at the same time
+	admins   map[*Server]rueidis.Client
+}
+
+func init() {
+	shared.servers, shared.clusters, shared.admins = make(map[Binary]*Server), make(map[Binary]*Cluster), make(map[*Server]rueidis.Client)
+}
+
+// Shared returns the server that the tests of this process share, without keys,
+// scripts and statistics. A test that stops or configures a server starts its own,
+// and so does one that runs beside others. The package has a TestMain: see [Main].
+func Shared(t testing.TB, b Binary) *Server {
+	t.Helper()
+	s := shared.servers[b]
+	if s == nil {
+		s = Start(lasting{t}, b)
+		shared.servers[b] = s
+	}
+	s.reset(t)
+	return s
+}
+
+// SharedCluster is [Shared] of three masters.
+func SharedCluster(t testing.TB, b Binary) *Cluster {
+	t.Helper()
+	c := shared.clusters[b]
+	if c == nil {
+		c = StartCluster(lasting{t}, b, 3, false)
+		shared.clusters[b] = c
+	}
+	for _, s := range c.Masters {
+		s.reset(t)
+	}
+	return c
+}
+
+// reset leaves nothing of the tests before.
+func (s *Server) reset(t testing.TB) {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	admin := shared.admins[s]
+	if admin == nil {
+		admin = Connect(lasting{t}, s.Option())
+		shared.admins[s] = admin
+	}
+	for _, command := range [][]string{{"CLIENT", "UNPAUSE"}, {"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
+		do(t, admin, command...)
+	}
+}
+
+// lasting is a test that starts what lasts longer.
+type lasting struct{ testing.TB }
+
+func (lasting) Cleanup(f func()) { shared.ends = append(shared.ends, f) }
+
+func (l lasting) TempDir() string {
+	l.Helper()
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

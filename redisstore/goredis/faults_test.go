@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package goredis_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluicegate/sluice/internal/redistest/faults"
+	"github.com/sluicegate/sluice/internal/storeurl"
+	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+var client = faults.Client{Open: openAt, Answer: answer, Check: []string{
+	"late answers are given back", "SIGKILL and restart with empty memory", "SIGSTOP and SIGCONT", "network cuts", "Cluster moves slots",
+}}
+
+// openAt returns a store over a client with the options that the package's
+// documentation recommends.
+func openAt(t *testing.T, at faults.Target, options redisstore.Options) faults.Store {
+	t.Helper()
+	u, err := storeurl.Parse(at.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &redis.UniversalOptions{
+		Addrs: u.Addresses, MasterName: u.Master, IsClusterMode: u.Kind == storeurl.Cluster,
+		ClientName: "sluice", DialTimeout: time.Second, ContextTimeoutEnabled: true,
+	}
+	if at.Steady {
+		o.PoolSize, o.PipelinePoolSize = 1, -1 // a pool only for pipelines would grow with the load
+	}
+	if at.Patient {
+		o.ReadTimeout = testkit.Ceiling
+	}
+	return open(t, redis.NewUniversalClient(o), options)
+}
+
+func answer(err error) (string, bool) {
+	refused, ok := errors.AsType[redis.Error](err)
+	if !ok {
+		return "", false
+	}
+	return refused.Error(), true
+}
+
+func TestFaults(t *testing.T) { client.Test(t) }
