@@ -56,29 +56,30 @@ func TestLimitPutBackGivesNothing(t *testing.T) {
 // limit, a key gets as much as the lesser of the two gives.
 func TestNodesOfTwoVersionsStarveNobody(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
+	minutes := testkit.Steps(60, 60)
 	for _, c := range []struct {
 		texts [2]string
 		every time.Duration
-		least int
+		least int // in a minute
 	}{
-		{[2]string{"x: 60/min", "x: 72/min"}, 500 * time.Millisecond, 3600},
-		{[2]string{"x: 60/min", "x: 120/min"}, 300 * time.Millisecond, 3600},
-		{[2]string{"x: 10/min", "x: 12/min"}, 500 * time.Millisecond, 600},
-		{[2]string{"x: 5/min sliding-log", "x: 6/min sliding-log"}, 500 * time.Millisecond, 300},
-		{[2]string{"x: 10/min sliding-histogram", "x: 12/min sliding-histogram"}, 500 * time.Millisecond, 600},
+		{[2]string{"x: 60/min", "x: 72/min"}, 500 * time.Millisecond, 60},
+		{[2]string{"x: 60/min", "x: 120/min"}, 300 * time.Millisecond, 60},
+		{[2]string{"x: 10/min", "x: 12/min"}, 500 * time.Millisecond, 10},
+		{[2]string{"x: 5/min sliding-log", "x: 6/min sliding-log"}, 500 * time.Millisecond, 5},
+		{[2]string{"x: 10/min sliding-histogram", "x: 12/min sliding-histogram"}, 500 * time.Millisecond, 10},
 	} {
 		t.Run(fmt.Sprint(c.texts), func(t *testing.T) {
 			nodes := [2]onServer{clocked(t, server, t.Name()), clocked(t, server, t.Name())}
 			plans := [2]*sluice.Plan{testkit.Plan(t, "s", c.texts[0]), testkit.Plan(t, "s", c.texts[1])}
 			admitted := 0
-			for at, turn := time.Duration(0), 0; at < time.Hour; at, turn = at+c.every, 1-turn {
+			for at, turn := time.Duration(0), 0; at < time.Duration(minutes)*time.Minute; at, turn = at+c.every, 1-turn {
 				nodes[turn].Set(epoch + at.Microseconds())
 				if testkit.Take(t, nodes[turn].Store, testkit.Request(plans[turn], "k", 1)).Allowed {
 					admitted++
 				}
 			}
-			if admitted < c.least {
-				t.Errorf("got %d admitted in an hour, want at least %d", admitted, c.least)
+			if admitted < minutes*c.least {
+				t.Errorf("got %d admitted in %d minutes, want at least %d", admitted, minutes, minutes*c.least)
 			}
 		})
 	}

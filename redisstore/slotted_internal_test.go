@@ -46,9 +46,10 @@ func TestConformanceAtSetInstants(t *testing.T) {
 				})
 			})
 			t.Run("two calls", func(t *testing.T) {
+				testkit.Long(t)
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					s := open(t, now)
-					return storetest.Harness{Store: parting{s}, Slots: s, Steps: testkit.Steps(300, 500)}
+					return storetest.Harness{Store: parting{s}, Slots: s, Steps: 500}
 				})
 			})
 		})

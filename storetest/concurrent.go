@@ -82,17 +82,18 @@ func testConcurrentKeys(t *testing.T, b *bench) {
 	h, _ := b.store(t)
 	plan := testkit.Plan(t, "pairs", "1000/365d sliding-log", "3000/365d")
 	const keys = 8
+	passes := min(max(h.Steps/100, 8), 40)
 	var spent [keys]atomic.Int64
 	together(t, func(caller uint64) {
 		rnd := rand.New(rand.NewPCG(caller, 2))
-		for denied := 0; denied < 40*keys; {
+		for denied := 0; denied < passes*keys; {
 			k := rnd.Perm(keys)
 			n := 1 + rnd.IntN(3)
 			req := sluice.Request{Charge: sluice.Charge{Plan: plan, Key: strconv.Itoa(k[0]), Cost: 1 + rnd.Int64N(3)}}
 			for _, more := range k[1:n] {
 				req.More = append(req.More, sluice.Charge{Plan: plan, Key: strconv.Itoa(more), Cost: 1 + rnd.Int64N(3)})
 			}
-			if denied > 20*keys { // the last units go one by one
+			if denied > passes/2*keys { // the last units go one by one
 				req.Cost, req.More, n = 1, nil, 1
 			}
 			d, err := h.Store.Take(t.Context(), req)
@@ -131,7 +132,7 @@ func testConcurrentRefunds(t *testing.T, b *bench) {
 			var held, most atomic.Int64
 			together(t, func(caller uint64) {
 				rnd := rand.New(rand.NewPCG(caller, 3))
-				for range 200 {
+				for range min(max(h.Steps/10, 20), 200) {
 					cost := 1 + rnd.Int64N(5)
 					req := sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: cost}}
 					d, err := h.Store.Take(t.Context(), req)
