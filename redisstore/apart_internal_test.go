@@ -76,12 +76,8 @@ func TestBatchOnServerThatRefuses(t *testing.T) {
 	s.decideAll(t.Context(), reqs[:1], out) // so that the server knows the script
 	take()
 	items, _ := s.appendItems(nil, &reqs[0].Charge, 0)
-	if err := client.Do(t.Context(), client.B().Arbitrary("DEL").Keys(items[0].key).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Do(t.Context(), client.B().Lpush().Key(items[0].key).Element("x").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, "DEL", items[0].key)
+	redistest.Do(t, client, "LPUSH", items[0].key, "x")
 	c := count(s)
 	take()
 	for i, r := range out {

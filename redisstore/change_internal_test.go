@@ -214,10 +214,7 @@ func TestStartLivesOn(t *testing.T) {
 		if _, err := s.Take(t.Context(), testkit.Request(p, "k", 1)); err != nil {
 			t.Fatal(err)
 		}
-		left, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := redistest.Number(t, client, "PTTL", key)
 		if err := client.Do(t.Context(), client.B().Pexpire().Key(key).Milliseconds(3600_000).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}

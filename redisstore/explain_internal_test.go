@@ -33,15 +33,8 @@ return redis.sha1hex(table.concat(all))`
 // process knows of its limits.
 func (s *Store) kept(t testing.TB, client rueidis.Client) string {
 	t.Helper()
-	ctx := context.Background()
-	sum, err := client.Do(ctx, client.B().Eval().Script(dump).Numkeys(0).Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := client.Do(ctx, client.B().Info().Section("persistence").Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := redistest.Do(t, client, "EVAL", dump, "0")
+	info := redistest.Do(t, client, "INFO", "persistence")
 	_, changes, _ := strings.Cut(info, "rdb_changes_since_last_save:")
 	changes, _, _ = strings.Cut(changes, "\r")
 	s.series.mu.Lock()
@@ -87,9 +80,7 @@ func TestExplainRules(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	rulekit.Explain(t, func() rulekit.Store {
-		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "FLUSHALL")
 		var micros atomic.Int64
 		s := bare(client)
 		s.inject = micros.Load

@@ -89,18 +89,15 @@ func TestKeysShareSlot(t *testing.T) {
 		"--cluster-port", strconv.Itoa(testkit.FreePort(t))).Client(t)
 	k := keyer{prefix: "sluice"}
 	seen := make(map[uint16]bool)
-	rapid.Check(t, func(t *rapid.T) {
-		id := identities().Draw(t, "identity")
+	rapid.Check(t, func(r *rapid.T) {
+		id := identities().Draw(r, "identity")
 		other := id
 		other.name = "another"
 		tag := k.tag(id.scope, id.key)
 		for _, key := range []string{id.in(&k), other.in(&k)} {
-			want, err := client.Do(t.Context(), client.B().ClusterKeyslot().Key(key).Build()).AsInt64()
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := redistest.Number(t, client, "CLUSTER", "KEYSLOT", key)
 			if got := slot(tag); int64(got) != want {
-				t.Fatalf("slot of %q: got %d, want %d", key, got, want)
+				r.Fatalf("slot of %q: got %d, want %d", key, got, want)
 			}
 		}
 		seen[slot(tag)] = true

@@ -9,20 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
-
-func flush(t *testing.T, client rueidis.Client) {
-	t.Helper()
-	if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is
 // idle. The cases include those in which others forget early.
@@ -57,7 +48,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 		{"300/min sliding-histogram", 100},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			flush(t, client)
+			redistest.Do(t, client, "FLUSHALL")
 			l := testkit.Limiter(t, s, "scope", c.limit)
 			d, err := l.Take(t.Context(), "k", c.cost)
 			if err != nil {
@@ -71,10 +62,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 				if strings.Contains(key, "!start.") {
 					continue // of the rule
 				}
-				ends, err := client.Do(t.Context(), client.B().Pexpiretime().Key(key).Build()).AsInt64()
-				if err != nil {
-					t.Fatal(err)
-				}
+				ends := redistest.Number(t, client, "PEXPIRETIME", key)
 				if ends == -2 {
 					continue // gone meanwhile, as it may
 				}
@@ -138,7 +126,7 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 	client := server.Client(t)
 	for _, limit := range []string{"100000/200ms fixed-window", "100000/200ms fixed-window anchor first", "100000/200ms sliding-counter"} {
 		t.Run(limit, func(t *testing.T) {
-			flush(t, client)
+			redistest.Do(t, client, "FLUSHALL")
 			l := testkit.Limiter(t, s, "scope", limit)
 			for ends := map[time.Time]int64{}; len(ends) < 3; {
 				d, err := l.Take(t.Context(), "k", 1)
@@ -176,7 +164,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 		"5/h sliding-counter", "6/h sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
 	} {
 		t.Run(text, func(t *testing.T) {
-			flush(t, client)
+			redistest.Do(t, client, "FLUSHALL")
 			// A store that has met other limits of the name keeps whose receipts count.
 			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 			l := testkit.Limiter(t, s, "scope", text)
@@ -236,7 +224,7 @@ func TestMemoryOfKeys(t *testing.T) {
 		{"1000000/h sliding-histogram", 5000, 5000},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			flush(t, client)
+			redistest.Do(t, client, "FLUSHALL")
 			l := testkit.Limiter(t, s, "scope", c.limit)
 			reqs := make([]sluice.Request, c.takes)
 			for i := range reqs {
@@ -252,10 +240,7 @@ func TestMemoryOfKeys(t *testing.T) {
 				}
 			}
 			for _, key := range redistest.Keys(t, client) {
-				got, err := client.Do(t.Context(), client.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := redistest.Number(t, client, "MEMORY", "USAGE", key, "SAMPLES", "0")
 				t.Logf("%s: %d bytes", fmt.Sprintf("%.60s", key), got)
 				if got > c.most {
 					t.Errorf("got %d bytes, want at most %d", got, c.most)

@@ -16,16 +16,6 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// command runs a command and returns its reply as text.
-func command(t *testing.T, client rueidis.Client, words ...string) string {
-	t.Helper()
-	text, err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).ToString()
-	if err != nil {
-		t.Fatalf("%q: %v", words, err)
-	}
-	return text
-}
-
 // TestSlotMovesToAnotherNode: a plan of two limits is charged once for each take
 // while the slot of its keys goes from one node to another, also in the moment
 // in which one key is here and one is there.
@@ -56,17 +46,14 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 		t.Fatalf("got keys %q, want the two limits' in one slot", list)
 	}
 	source, target := from.Client(t), to.Client(t)
-	slot, err := source.Do(t.Context(), source.B().ClusterKeyslot().Key(list[0]).Build()).AsInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := redistest.Number(t, source, "CLUSTER", "KEYSLOT", list[0])
 	number := strconv.FormatInt(slot, 10)
-	sourceID, targetID := command(t, source, "CLUSTER", "MYID"), command(t, target, "CLUSTER", "MYID")
+	sourceID, targetID := redistest.Do(t, source, "CLUSTER", "MYID"), redistest.Do(t, target, "CLUSTER", "MYID")
 	move := func(key string) {
-		command(t, source, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
+		redistest.Do(t, source, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
 	}
-	command(t, target, "CLUSTER", "SETSLOT", number, "IMPORTING", sourceID)
-	command(t, source, "CLUSTER", "SETSLOT", number, "MIGRATING", targetID)
+	redistest.Do(t, target, "CLUSTER", "SETSLOT", number, "IMPORTING", sourceID)
+	redistest.Do(t, source, "CLUSTER", "SETSLOT", number, "MIGRATING", targetID)
 	take() // all keys are here still
 	move(list[0])
 
@@ -84,10 +71,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 		default:
 		}
 		for _, client := range []rueidis.Client{source, target} {
-			info, err := client.Do(t.Context(), client.B().Info().Section("errorstats").Build()).ToString()
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := redistest.Do(t, client, "INFO", "errorstats")
 			refused = refused || strings.Contains(info, "errorstat_TRYAGAIN")
 		}
 	}
@@ -95,7 +79,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 	wait()
 	take() // by ASK
 	for _, client := range []rueidis.Client{target, source} {
-		command(t, client, "CLUSTER", "SETSLOT", number, "NODE", targetID)
+		redistest.Do(t, client, "CLUSTER", "SETSLOT", number, "NODE", targetID)
 	}
 	if got := take().Remaining; got != 1000-5 {
 		t.Errorf("got %d remaining, want 995", got)

@@ -214,9 +214,7 @@ func TestRefusedLater(t *testing.T) {
 	admin := server.Client(t) // stays connected, and so authenticated
 	password := func(to string) {
 		t.Helper()
-		if err := admin.Do(t.Context(), admin.B().Arbitrary("CONFIG", "SET", "requirepass", to).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, admin, "CONFIG", "SET", "requirepass", to)
 	}
 	password("another")
 	server.Stop(t)
@@ -328,7 +326,7 @@ func TestOptionsOfTheURL(t *testing.T) {
 		{"?prefix=url", redisstore.Options{Prefix: "mine"}, "mine{", false},
 		{"?prefix=hashed&secret_file=" + secret, redisstore.Options{}, "hashed{", true},
 	} {
-		flush(t, client)
+		redistest.Do(t, client, "FLUSHALL")
 		c.options.Timeout = testkit.Ceiling
 		s := openURL(t, t.Context(), "redis://"+server.Addr+c.parameters, c.options)
 		if _, err := testkit.Limiter(t, s, "scope", "5/h").Take(t.Context(), "a-user", 1); err != nil {

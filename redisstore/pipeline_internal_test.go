@@ -62,9 +62,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 		for _, text := range shared {
 			t.Run(b.Name+"/"+text, func(t *testing.T) {
 				s, p := bare(client), testkit.Plan(t, t.Name(), text)
-				if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
-					t.Fatal(err)
-				}
+				redistest.Do(t, client, "SCRIPT", "FLUSH")
 				redistest.ScriptCalls(t, client)
 				reqs := takesOfKeys(p, append(keysTo(2*mostKeys+5), "k3", "k3")...)
 				for round := range int64(2) {
@@ -241,9 +239,7 @@ func TestServerThatRefusesWrites(t *testing.T) {
 	takeTogether(s, reqs...)
 	set := func(name, value string) {
 		t.Helper()
-		if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue(name, value).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "CONFIG", "SET", name, value)
 	}
 	set("maxmemory", "1")
 	redistest.ScriptCalls(t, client)

@@ -86,10 +86,7 @@ func TestHashSecretIsKept(t *testing.T) {
 	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
 	life := func() time.Duration {
 		t.Helper()
-		ms, err := client.Do(t.Context(), client.B().Pttl().Key(secretKey).Build()).AsInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ms := redistest.Number(t, client, "PTTL", secretKey)
 		return time.Duration(ms) * time.Millisecond
 	}
 	const want = 400 * 24 * time.Hour
@@ -106,14 +103,14 @@ func TestHashSecretIsKept(t *testing.T) {
 	if got := life(); got > want || got < want-time.Hour {
 		t.Errorf("used again, it lives %v, want %v", got, want)
 	}
-	flush(t, client)
+	redistest.Do(t, client, "FLUSHALL")
 	if again := hashSecret(t, s); again != secret {
 		t.Error("it is another after the server has lost it")
 	}
 	if got := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})); got != secret {
 		t.Error("a new store has another after the server has lost it")
 	}
-	flush(t, client)
+	redistest.Do(t, client, "FLUSHALL")
 	other := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}))
 	if got := hashSecret(t, s); got != other || got == secret {
 		t.Error("a store does not take what another has put there first")
@@ -128,22 +125,18 @@ func TestHashSecretFails(t *testing.T) {
 	var log bytes.Buffer
 	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, value := range []string{"", "short", strings.Repeat("0", 63), strings.Repeat("g", 64), strings.Repeat("0", 66)} {
-		if err := client.Do(t.Context(), client.B().Set().Key(secretKey).Value(value).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "SET", secretKey, value)
 		_, err := s.HashSecret(t.Context())
 		if err == nil || !strings.Contains(err.Error(), secretKey) || !strings.Contains(err.Error(), "delete it") || value != "" && strings.Contains(err.Error(), value) {
 			t.Errorf("value %q: got %v", value, err)
 		}
 	}
-	flush(t, client)
-	if err := client.Do(t.Context(), client.B().Rpush().Key(secretKey).Element("a").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, "FLUSHALL")
+	redistest.Do(t, client, "RPUSH", secretKey, "a")
 	if _, err := s.HashSecret(t.Context()); err == nil || !strings.Contains(err.Error(), secretKey) {
 		t.Errorf("a list: got %v", err)
 	}
-	flush(t, client)
+	redistest.Do(t, client, "FLUSHALL")
 	hashSecret(t, s)
 	if log.Len() > 0 {
 		t.Errorf("logged %q", log.String())

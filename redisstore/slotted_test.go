@@ -4,12 +4,8 @@
 package redisstore_test
 
 import (
-	"maps"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -26,25 +22,6 @@ func withSlot(p *sluice.Plan, key, owner string, most int64) sluice.Request {
 	return req
 }
 
-// scriptCalls returns how often the server has run scripts since it was asked.
-func scriptCalls(t *testing.T, c rueidis.Client) map[string]string {
-	t.Helper()
-	text, err := c.Do(t.Context(), c.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Do(t.Context(), c.B().ConfigResetstat().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	calls := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls="); ok && strings.HasPrefix(name, "eval") {
-			calls[name], _, _ = strings.Cut(rest, ",")
-		}
-	}
-	return calls
-}
-
 // TestSlotAndUnitsAreOneCall wants one script to decide both, whatever comes of
 // them.
 func TestSlotAndUnitsAreOneCall(t *testing.T) {
@@ -55,7 +32,7 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 			for _, limit := range []string{"3/day", "3/day sliding-log", "3/day calendar UTC", "3/day sliding-counter"} {
 				p := testkit.Plan(t, limit, limit)
 				testkit.Take(t, s, withSlot(p, "other", "a", 2)) // the server learns the script
-				scriptCalls(t, client)
+				redistest.ScriptCalls(t, client)
 				for _, step := range []struct {
 					name, owner string
 					allowed     bool
@@ -72,8 +49,8 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 					if d.Allowed != step.allowed || req.Slot.Decision.Held != step.held {
 						t.Errorf("%s: %s: got %+v with %+v", limit, step.name, d, req.Slot.Decision)
 					}
-					if got, want := scriptCalls(t, client), map[string]string{"evalsha": "1"}; !maps.Equal(got, want) {
-						t.Errorf("%s: %s: the server has run %v, want %v", limit, step.name, got, want)
+					if got := redistest.ScriptCalls(t, client); got != 1 {
+						t.Errorf("%s: %s: the server has run %d scripts, want 1", limit, step.name, got)
 					}
 				}
 			}

@@ -34,9 +34,7 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 	l = testkit.Limiter(t, open(t, option, redisstore.Options{Timeout: testkit.Ceiling}), "scope", "1000/h")
 	client := server.Client(t)
 	testkit.Until(t, "a lost connection", func() bool {
-		if err := client.Do(t.Context(), client.B().ClientKill().TypeNormal().SkipmeYes().Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		_, err := l.Take(context.Background(), "k", 1)
 		return err != nil
 	})

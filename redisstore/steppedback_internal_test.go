@@ -79,10 +79,7 @@ func TestDenialBehindAClockStep(t *testing.T) {
 		if err != nil || len(keys) != 1 {
 			t.Fatalf("keys %q, %v; want one", keys, err)
 		}
-		text, err := client.Do(t.Context(), client.B().Get().Key(keys[0]).Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := redistest.Do(t, client, "GET", keys[0])
 		return text
 	}
 	const limit = "24/day burst 2"

@@ -49,7 +49,7 @@ func TestWarnsOfEviction(t *testing.T) {
 	client := server.Client(t)
 	for policy, want := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-ttl": false, "noeviction": false} {
 		t.Run(policy, func(t *testing.T) {
-			command(t, client, "CONFIG", "SET", "maxmemory-policy", policy)
+			redistest.Do(t, client, "CONFIG", "SET", "maxmemory-policy", policy)
 			var log bytes.Buffer
 			open(t, server.Option(), redisstore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if got := strings.Contains(log.String(), policy); got != want {
@@ -131,33 +131,6 @@ func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
 	}
 	if first, second := out[0].Decision.Remaining, out[1].Decision.Remaining; first != 2 || second != 1 {
 		t.Errorf("remaining %d, then %d; want 2, then 1", first, second)
-	}
-}
-
-// TestScriptsAreLoadedAgain: a server that has forgotten the scripts, as after a
-// restart, is given them again.
-func TestScriptsAreLoadedAgain(t *testing.T) {
-	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
-	client := server.Client(t)
-	l := testkit.Limiter(t, s, "scope", "5/min")
-	reqs := []sluice.Request{{Charge: l.Of("k", 1)}, {Charge: l.Of("k", 1), Op: sluice.OpTakeUpTo}, {Charge: l.Of("other", 1)}}
-	for want := int64(3); want > 0; want -= 2 {
-		if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-		out := make([]sluice.Result, len(reqs))
-		if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range out {
-			if r.Err != nil || !r.Decision.Allowed {
-				t.Errorf("request %d: got %+v, want allowed", i, r)
-			}
-		}
-		if got := out[1].Decision.Remaining; got != want {
-			t.Errorf("got %d remaining, want %d", got, want)
-		}
 	}
 }
 

@@ -45,7 +45,7 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 	meet(t, c.nodes())
 	share(t, c.Masters)
 	for i, s := range c.Replicas {
-		id := do(t, c.Masters[i].Client(t), "CLUSTER", "MYID")
+		id := Do(t, c.Masters[i].Client(t), "CLUSTER", "MYID")
 		client := s.Client(t)
 		waitFor(t, "a node to know its master", func(ctx context.Context) error {
 			return client.Do(ctx, client.B().Arbitrary("CLUSTER", "REPLICATE", id).Build()).Error()
@@ -70,7 +70,7 @@ func (c *Cluster) Hasten(t testing.TB) {
 func (c *Cluster) timeout(t testing.TB, d time.Duration) {
 	t.Helper()
 	for _, s := range c.nodes() {
-		do(t, s.Client(t), "CONFIG", "SET", "cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10))
+		Do(t, s.Client(t), "CONFIG", "SET", "cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10))
 	}
 }
 
@@ -79,7 +79,7 @@ func meet(t testing.TB, nodes []*Server) {
 	t.Helper()
 	first := nodes[0].Client(t)
 	for _, s := range nodes[1:] {
-		do(t, first, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.Port), s.busPort())
+		Do(t, first, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.Port), s.busPort())
 	}
 	for _, s := range nodes {
 		waitInfo(t, s, "cluster", "cluster_known_nodes:"+strconv.Itoa(len(nodes)))
@@ -91,7 +91,7 @@ func share(t testing.TB, masters []*Server) {
 	t.Helper()
 	for i, s := range masters {
 		from, to := i*slots/len(masters), (i+1)*slots/len(masters)-1
-		do(t, s.Client(t), "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to))
+		Do(t, s.Client(t), "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to))
 	}
 }
 
@@ -131,18 +131,6 @@ func (s *Server) busPort() string {
 		}
 	}
 	return strconv.Itoa(s.Port + 10000)
-}
-
-// do runs a command and returns its reply as text.
-func do(t testing.TB, client rueidis.Client, command ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
-	text, err := client.Do(ctx, client.B().Arbitrary(command...).Build()).ToString()
-	if err != nil {
-		t.Fatalf("%s: %v", strings.Join(command, " "), err)
-	}
-	return text
 }
 
 // waitInfo waits until the server says all of lines about itself.

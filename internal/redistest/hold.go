@@ -18,12 +18,12 @@ func HoldUp(t testing.TB, servers ...*Server) (resume func()) {
 	var clients []rueidis.Client
 	for _, s := range servers {
 		client := s.Client(t)
-		do(t, client, "CLIENT", "PAUSE", "600000", "WRITE")
+		Do(t, client, "CLIENT", "PAUSE", "600000", "WRITE")
 		clients = append(clients, client)
 	}
 	return func() {
 		for _, client := range clients {
-			do(t, client, "CLIENT", "UNPAUSE")
+			Do(t, client, "CLIENT", "UNPAUSE")
 		}
 	}
 }
@@ -33,7 +33,7 @@ func AwaitBlocked(t testing.TB, s *Server, n string) {
 	t.Helper()
 	client := s.Client(t)
 	testkit.Until(t, n+" clients that wait for the server", func() bool {
-		return strings.Contains(do(t, client, "INFO", "clients"), "blocked_clients:"+n+"\r\n")
+		return strings.Contains(Do(t, client, "INFO", "clients"), "blocked_clients:"+n+"\r\n")
 	})
 }
 

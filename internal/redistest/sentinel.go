@@ -50,7 +50,7 @@ func StartSentinel(t testing.TB, b Binary) *Sentinel {
 func (s *Sentinel) Hasten(t testing.TB) {
 	t.Helper()
 	for _, n := range s.Sentinels {
-		do(t, n.Client(t), "SENTINEL", "SET", MasterSet, "down-after-milliseconds", "1000")
+		Do(t, n.Client(t), "SENTINEL", "SET", MasterSet, "down-after-milliseconds", "1000")
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Server) reset(t testing.TB) {
 		shared.admins[s] = admin
 	}
 	for _, command := range [][]string{{"CLIENT", "UNPAUSE"}, {"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
-		do(t, admin, command...)
+		Do(t, admin, command...)
 	}
 }
 

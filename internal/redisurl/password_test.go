@@ -6,10 +6,9 @@ package redisurl_test
 import (
 	"os"
 	"testing"
-	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -18,41 +17,22 @@ import (
 func TestPasswordIsReadAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	admin := server.Client(t) // stays connected, and so authenticated
-	do := func(command ...string) {
-		t.Helper()
-		if err := admin.Do(t.Context(), admin.B().Arbitrary(command...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	do := func(command ...string) { redistest.Do(t, admin, command...) }
 	do("CONFIG", "SET", "requirepass", "one")
 	file := write(t, "one\n")
-	store, err := redisstore.Open(t.Context(), "redis://"+server.Addr+"?password_file="+file, redisstore.Options{Timeout: 10 * time.Second})
+	store, err := redisstore.Open(t.Context(), "redis://"+server.Addr+"?password_file="+file, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	lim, err := sluice.New(store, "scope", sluice.PerMinute(1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Closed(t, store)
+	lim := testkit.Limiter(t, store, "scope", "1000/min")
 	// works takes until one is decided: connections that were cut fail first.
 	works := func(when string) {
 		t.Helper()
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		testkit.Until(t, "a decision "+when, func() bool {
 			_, err := lim.Take(t.Context(), "k", 1)
-			if err == nil {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: %v", when, err)
-			}
-		}
+			return err == nil
+		})
 	}
 	works("at first")
 	if err := os.WriteFile(file, []byte("two\n"), 0o600); err != nil {

@@ -80,7 +80,7 @@ func TestNothingLeavesLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	client := testkit.Closed(t, redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: -1}))
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	s := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: timeout, NoCoalescing: true}))
 	patient := testkit.Closed(t, newStore(t, client, redisstore.Options{Timeout: testkit.Ceiling, NoCoalescing: true}))
 	l := testkit.Limiter(t, s, "scope", "100/h")

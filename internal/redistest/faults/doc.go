@@ -25,8 +25,8 @@ type Client struct {
 	Open func(t *testing.T, at Target, options redisstore.Options) Store
 	// Answer returns the answer of a server that an error of a store is about.
 	Answer func(err error) (answer string, ok bool)
-	// Check are the names of the cases that make check runs. Nil means those on a
-	// single server and the moves of a Cluster's slots. Make long runs all.
+	// Check are the names of the cases that make check runs. Nil means all but the
+	// long ones. Make long runs all.
 	Check []string
 }
 
@@ -72,7 +72,7 @@ func (c *Client) Test(t *testing.T) {
 		run(f.name, false, func(t *testing.T) { f.play(t, c) })
 	}
 	for _, f := range failovers {
-		run(f.name, !f.calm, func(t *testing.T) { f.play(t, c) })
+		run(f.name, f.long, func(t *testing.T) { f.play(t, c) })
 	}
 	for _, f := range outages {
 		if f.grows {

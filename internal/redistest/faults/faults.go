@@ -39,6 +39,8 @@ type fault struct {
 	hangs bool
 	// grows says that many in a row are tried for what they leave behind.
 	grows bool
+	// long says that make long strikes with it.
+	long  bool
 	setUp func(t *testing.T) *stage
 }
 
@@ -114,7 +116,7 @@ var outages = []fault{
 // suffix, and nothing is charged twice.
 var failovers = []fault{
 	{name: "Sentinel failover", tight: true, setUp: sentinelFailover},
-	{name: "Cluster failover", tight: true, setUp: clusterFailover},
+	{name: "Cluster failover", tight: true, long: true, setUp: clusterFailover},
 	{name: "Cluster moves slots", calm: true, setUp: slotMoves},
 }
 
