@@ -106,7 +106,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			"\x01\x00":                 errHead.Error(),
 			"\x01\x01\x01\x02\x04\x00": "the value has the flags 0x4, ",
 			"\x01\x01":                 errState.Error(),
-			"\x01\x03\x01":             errState.Error(),
+			"\x01\x03\x00":             errState.Error(),
 			"\x01\x01\x01\x02\x01\x00": errState.Error(), // several within several
 		} {
 			if err := client.Do(t.Context(), client.B().Set().Key(it.key).Value(value).Build()).Error(); err != nil {

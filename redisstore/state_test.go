@@ -9,13 +9,14 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestHeadsDistinguishLimits: a head reads as the limit that it was written for,
 // so heads are equal if and only if limits are.
 func TestHeadsDistinguishLimits(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 7))}
-	for range 20_000 {
+	for range testkit.Steps(20_000, 200_000) {
 		l := d.limit()
 		if d.rand.IntN(4) == 0 && l.Algorithm != sluice.Block {
 			l.Unit = sluice.Bytes
