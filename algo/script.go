@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/logentry"
 )
 
 // What follows is for a store that decides in a script, and for one that must
@@ -63,22 +62,4 @@ func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
 func Binds(o *sluice.Outcome, cost int64, p *sluice.Outcome, other int64) bool {
 	d := sluice.Decision{TooLarge: p.TooLarge, Remaining: p.Remaining, RetryAfter: p.RetryAfter}
 	return binds(o, cost, &d, other)
-}
-
-// Repack rewrites the histogram s of t, which a release has written in whose
-// entries instants took 52 bits, and leaves a log as it is. The next units that are
-// spent merge its entries.
-func Repack(t *sluice.Term, s *State) {
-	f := formatOf(t)
-	if f == logentry.Whole {
-		return
-	}
-	r := ring{s, logentry.Whole, s.Idle - t.Micros}
-	words := make([]uint64, 0, s.Len)
-	for i := 0; i < s.Len; {
-		e := r.entry(i)
-		i += e.words
-		words = f.Append(words, e.at, e.units, e.denied)
-	}
-	s.Ring, s.Head, s.Len, s.B = words, 0, len(words), min(s.B, int64(len(words)))
 }
