@@ -39,7 +39,6 @@ func TestCookies(t *testing.T) {
 		{"named by Connection", "sid={s}\nConnection: Cookie", []int{refused}},
 		{"none", "a=b", []int{refused}},
 	}
-	names(t, rows, func(r *row) string { return r.name })
 	g, _ := behind(t, `rules: [{name: session, by: cookie.sid, limits: 3/h sliding-log}]`)
 	for i, r := range rows {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2"} {

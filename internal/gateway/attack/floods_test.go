@@ -218,7 +218,6 @@ func (h *http2) drop(t *testing.T) {
 // memory is bounded.
 func TestFloods(t *testing.T) {
 	t.Parallel()
-	names(t, floods, func(f *flood) string { return f.name })
 	const quota = 300
 	g, u := behind(t, `rules: [{name: all, match: {path: /, except_path: /other}, by: ip, limits: %d/h sliding-log}]`, quota)
 	for i, f := range floods {

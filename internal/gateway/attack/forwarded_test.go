@@ -64,7 +64,6 @@ func TestForwarded(t *testing.T) {
 		{"IPv6 with a zone", "proxy", "X-Forwarded-For: {c6}%eth0", "{c6}"},
 		{"IPv6, the same network", "proxy", "X-Forwarded-For: {c6}:abcd:1", "{c6}"},
 	}
-	names(t, rows, func(r *row) string { return r.name })
 	g, u := behind(t, `
 client_ip: {trusted: 10.0.0.0/8}
 rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]

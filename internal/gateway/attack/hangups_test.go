@@ -42,7 +42,6 @@ func TestHangUps(t *testing.T) {
 			rows = append(rows, row{r, r.name + " by " + v, v, fmt.Sprintf("/r%d", i)})
 		}
 	}
-	names(t, rows, func(r *row) string { return r.name })
 	g, u := behind(t, `rules:
 %s`, yaml)
 	var all sync.WaitGroup

@@ -23,18 +23,6 @@ import (
 // patience is how long a test waits for what must come at all.
 const patience = testkit.Ceiling
 
-// names fails the test for a row that stands in a table twice.
-func names[T any](t *testing.T, rows []T, name func(*T) string) {
-	t.Helper()
-	seen := make(map[string]bool)
-	for i := range rows {
-		if seen[name(&rows[i])] {
-			t.Errorf("two rows are named %q", name(&rows[i]))
-		}
-		seen[name(&rows[i])] = true
-	}
-}
-
 // addresses counts those that were given to clients.
 var addresses atomic.Uint32
 

@@ -67,7 +67,6 @@ func TestHosts(t *testing.T) {
 		{"HTTP/2: an address with a zone", "[2001:db8::1%x]", true, refused},
 		{"HTTP/2: a zone", "app.example%eth0", true, refused},
 	}
-	names(t, rows, func(r *row) string { return r.name })
 	g, u := behind(t, `
 rules:
   - {name: app, match: {host: app.example}, by: ip, limits: 1/h sliding-log}

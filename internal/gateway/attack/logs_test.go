@@ -5,15 +5,9 @@ package attack_test
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -113,7 +107,6 @@ func TestLogs(t *testing.T) {
 		{"PROXY and TCP: none", tcp, "x\r\n"},
 		{"PROXY and TCP: an upstream that is down", tcp, "PROXY TCP4 203.0.113.1 192.0.2.1 1 2\r\nx\r\n"},
 	}
-	names(t, rows, func(r *row) string { return r.name })
 	const down = "127.0.0.1:1"
 	odd := speaker(t, "220 mail ESMTP\r\n")
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -214,30 +207,10 @@ func speaker(t *testing.T, text string) string {
 // certificate writes one that is signed by itself.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"x"}}
-	der, err := x509.CreateCertificate(rand.Reader, of, of, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certPEM, keyPEM := testkit.Certificate(t, "x", time.Now().Add(time.Hour))
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for _, f := range []struct {
-		name, kind string
-		data       []byte
-	}{{cert, "CERTIFICATE", der}, {key, "PRIVATE KEY", pkcs8}} {
-		if err := os.WriteFile(f.name, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.data}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+	if err := errors.Join(os.WriteFile(cert, certPEM, 0o600), os.WriteFile(key, keyPEM, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return cert, key

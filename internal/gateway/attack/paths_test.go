@@ -150,7 +150,6 @@ var spellings = []spelling{
 // without being charged, but for what is left to the rules.
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	names(t, spellings, func(s *spelling) string { return s.target })
 	g, u := behind(t, `
 rules:
   - {name: login, match: {path: /login}, by: ip, limits: 1/h sliding-log}

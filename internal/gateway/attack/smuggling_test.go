@@ -140,7 +140,6 @@ var smuggling = []smuggled{
 // and written so that no server reads others.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
-	names(t, smuggling, func(s *smuggled) string { return s.name })
 	g, u := behind(t, `rules: [{name: all, by: ip, limits: 1000/h sliding-log}]`)
 	t.Run("rows", func(t *testing.T) {
 		for i, s := range smuggling {

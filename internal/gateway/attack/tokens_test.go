@@ -136,7 +136,6 @@ func TestTokens(t *testing.T) {
 		{"dots", strings.Repeat(".", 2000), false},
 		{"empty", "", false},
 	}
-	names(t, rows, func(r *row) string { return r.name })
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "keys.json"), ours.keySet(t), 0o600); err != nil {
 		t.Fatal(err)

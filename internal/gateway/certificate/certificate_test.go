@@ -4,17 +4,11 @@
 package certificate_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"io/fs"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -26,31 +20,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// issue returns a certificate for name and its key, as PEM.
-func issue(t *testing.T, name string, notAfter time.Time) (cert, key []byte) {
-	t.Helper()
-	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: notAfter.Add(-365 * 24 * time.Hour), NotAfter: notAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &priv.PublicKey, priv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs, err := x509.MarshalPKCS8PrivateKey(priv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs})
-}
 
 type files struct {
 	t         *testing.T
@@ -97,9 +68,9 @@ func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t)
 		valid := time.Now().Add(24 * time.Hour)
-		oldCert, oldKey := issue(t, "old", valid)
-		newCert, newKey := issue(t, "new", valid)
-		lateCert, lateKey := issue(t, "late", time.Now().Add(-time.Hour))
+		oldCert, oldKey := testkit.Certificate(t, "old", valid)
+		newCert, newKey := testkit.Certificate(t, "new", valid)
+		lateCert, lateKey := testkit.Certificate(t, "late", time.Now().Add(-time.Hour))
 		f.put(oldCert, oldKey)
 		var changes []error
 		p, err := certificate.Load(f.cert, f.key, certificate.Options{OnChange: func(err error) { changes = append(changes, err) }})
@@ -178,8 +149,8 @@ func TestLoadRefuses(t *testing.T) {
 func TestServer(t *testing.T) {
 	f := newFiles(t)
 	valid := time.Now().Add(time.Hour)
-	oldCert, oldKey := issue(t, "old.test", valid)
-	newCert, newKey := issue(t, "new.test", valid)
+	oldCert, oldKey := testkit.Certificate(t, "old.test", valid)
+	newCert, newKey := testkit.Certificate(t, "new.test", valid)
 	f.put(oldCert, oldKey)
 	p, err := certificate.Load(f.cert, f.key, certificate.Options{Every: time.Nanosecond})
 	if err != nil {
@@ -240,7 +211,7 @@ func TestServer(t *testing.T) {
 // TestConcurrentHandshakes is for the race detector.
 func TestConcurrentHandshakes(t *testing.T) {
 	f := newFiles(t)
-	cert, key := issue(t, "a", time.Now().Add(time.Hour))
+	cert, key := testkit.Certificate(t, "a", time.Now().Add(time.Hour))
 	f.put(cert, key)
 	p, err := certificate.Load(f.cert, f.key, certificate.Options{Every: time.Nanosecond})
 	if err != nil {

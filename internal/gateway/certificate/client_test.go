@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // authority issues certificates for clients.
@@ -84,7 +85,7 @@ type asking struct {
 func newAsking(t *testing.T, ca []byte, optional bool) *asking {
 	t.Helper()
 	a := &asking{files: newFiles(t), ca: filepath.Join(t.TempDir(), "clients.pem"), trust: x509.NewCertPool()}
-	cert, key := issue(t, "server.test", time.Now().Add(time.Hour))
+	cert, key := testkit.Certificate(t, "server.test", time.Now().Add(time.Hour))
 	a.trust.AppendCertsFromPEM(cert)
 	a.put(cert, key)
 	a.write(a.ca, ca)
@@ -197,7 +198,7 @@ func TestClientCAChanges(t *testing.T) {
 // TestCheckClientCA: each block of the file must be a certificate.
 func TestCheckClientCA(t *testing.T) {
 	good := string(newAuthority(t, "good").pem)
-	_, key := issue(t, "x", time.Now())
+	_, key := testkit.Certificate(t, "x", time.Now())
 	for _, c := range []struct{ name, content, want string }{
 		{"good", "our clients\n" + good + good + "\n# the end\n", ""},
 		{"empty", "", "holds no certificate in PEM"},

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestPipe: a pipe in the place of a file, whose opening waits for somebody to
 // write, holds up neither the start nor a handshake.
 func TestPipe(t *testing.T) {
 	f := newFiles(t)
-	f.put(issue(t, "a", time.Now().Add(time.Hour)))
+	f.put(testkit.Certificate(t, "a", time.Now().Add(time.Hour)))
 	p, err := certificate.Load(f.cert, f.key, certificate.Options{Every: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
