@@ -46,7 +46,11 @@ func join(t testing.TB, url, id string, live int64, reports func(rules []string)
 
 func joinPatient(t testing.TB, url, id string, live int64, reports func(rules []string) *report.Report, patience time.Duration) *member {
 	t.Helper()
-	m := &member{conn: connect(t, url, id, time.Duration(live)*10*time.Millisecond)}
+	every := time.Duration(live) * 10 * time.Millisecond
+	if _, is := t.(*testing.B); is {
+		every = fleet.Every // as it is measured
+	}
+	m := &member{conn: connect(t, url, id, every)}
 	m.Peers = peers.New(peers.Options{
 		Conn: m.conn, Live: func() int64 { return live }, Patience: patience,
 		Self: func() report.Node {
@@ -91,11 +95,13 @@ func run(t testing.TB, conn *fleet.Conn) (kill context.CancelFunc) {
 // lookUntil looks until what is read is as wanted.
 func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
 	t.Helper()
-	var f report.Fleet
-	testkit.Until(t, what, func() bool {
-		f = m.Look(t.Context(), rules)
-		return is(&f)
-	})
+	for end := time.Now().Add(5 * testkit.Ceiling); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if f := m.Look(t.Context(), rules); is(&f) {
+			return f
+		}
+	}
+	f := m.Look(t.Context(), rules)
+	t.Fatalf("look until %s: in vain: %d nodes, %v", what, len(f.Nodes), f.Err)
 	return f
 }
 
@@ -349,10 +355,10 @@ func wrote(n int, since time.Time) func(*report.Fleet) bool {
 	}
 }
 
-// TestMany: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
+// TestFifty: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
 // looks, and a read of all reports brings all: of a node that is late, too, long before
 // those of the others may be read again.
-func TestMany(t *testing.T) {
+func TestFifty(t *testing.T) {
 	t.Parallel()
 	n := max(4, testkit.Steps(4, 50))
 	var busy sync.Mutex
@@ -391,4 +397,64 @@ func TestMany(t *testing.T) {
 	if most := int64(n) * 20 << 20 / 50; sum > most {
 		t.Errorf("%d bytes in the store, want at most %d", sum, most)
 	}
+}
+
+// BenchmarkFleet is what 50 nodes with a thousand rules send and receive in 30 s, and the
+// CPU of a Redis for it, while nobody looks and while one does: at one node, every 5 s.
+// "idle" is a Redis that nobody asks.
+func BenchmarkFleet(b *testing.B) {
+	b.Run("idle", func(b *testing.B) {
+		measure(b, redistest.Start(b, redistest.Redis(b)), func() {})
+	})
+	b.Run("nobody-looks", func(b *testing.B) {
+		server, _ := many(b, 50, new(sync.Mutex))
+		measure(b, server, func() {})
+	})
+	b.Run("one-looks", func(b *testing.B) {
+		server, all := many(b, 50, new(sync.Mutex))
+		measure(b, server, func() { all[0].Look(b.Context(), []string{"rule-of-service-1"}) })
+	})
+}
+
+func measure(b *testing.B, server *redistest.Server, look func()) {
+	b.Helper()
+	client := server.Client(b)
+	look()
+	time.Sleep(5 * time.Second) // until all have begun
+	const span = 30 * time.Second
+	for b.Loop() {
+		before, began := info(b, client), time.Now()
+		for time.Since(began) < span {
+			look()
+			time.Sleep(5 * time.Second)
+		}
+		after, took := info(b, client), time.Since(began).Seconds()
+		rate := func(names ...string) (n float64) {
+			for _, name := range names {
+				n += after[name] - before[name]
+			}
+			return n / took
+		}
+		b.ReportMetric(rate("total_net_input_bytes")/50/1000, "kB/s-written/node")
+		b.ReportMetric(rate("total_net_output_bytes")/1000, "kB/s-read/all")
+		b.ReportMetric(100*rate("used_cpu_user", "used_cpu_sys"), "%-of-a-core")
+		b.ReportMetric(rate("total_commands_processed"), "calls/s")
+	}
+}
+
+// info returns what a server says of itself.
+func info(t testing.TB, client rueidis.Client) map[string]float64 {
+	t.Helper()
+	text, err := do(t, client, "INFO").ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			all[name] = n
+		}
+	}
+	return all
 }
