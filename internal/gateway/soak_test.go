@@ -61,10 +61,7 @@ func soak(t *testing.T, opts gateway.Options) {
 						body = ""
 					}
 					cl := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Id: %s\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body)
-					switch rand.IntN(10) {
-					case 9: // more than was asked for, so short that it comes at once
-						short := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Id: %s\r\nContent-Length: 0\r\n\r\n", id)
-						_, _ = io.WriteString(c, short+"HTTP/1.1 200 OK\r\nX-Id: poison\r\nContent-Length: 6\r\n\r\npoison")
+					switch rand.IntN(9) {
 					case 0:
 						return
 					case 1:
@@ -134,7 +131,7 @@ func soak(t *testing.T, opts gateway.Options) {
 					switch {
 					case resp.StatusCode != http.StatusOK:
 						bad.Add(1)
-					case resp.Header.Get("X-Id") != id, err == nil && len(got) > 0 && (!strings.HasPrefix(string(got), id) || !strings.HasSuffix(string(got), id)):
+					case resp.Header.Get("X-Id") != id, err == nil && method != "HEAD" && (!strings.HasPrefix(string(got), id) || !strings.HasSuffix(string(got), id)):
 						mixed.Add(1)
 					default:
 						fine.Add(1)
