@@ -89,6 +89,7 @@ func startLoad(t *testing.T, nodes []node) *load {
 		for c := range 3 {
 			clients.Go(func() {
 				for round := 0; ctx.Err() == nil; round++ {
+					time.Sleep(20 * time.Millisecond) // and leave the others some of the machine
 					for _, path := range []string{"/api", "/api/fails?u=f", "/api/paced?u=p", "/api/busy?u=c", "/gone", "/elsewhere"} {
 						if !strings.Contains(path, "?") {
 							path += fmt.Sprintf("?u=%d-%d-%d", i, c, round/30) // of 30 requests 10 are denied

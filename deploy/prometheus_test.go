@@ -24,8 +24,8 @@ import (
 // prometheus is a server that scrapes nodes.
 type prometheus struct{ url string }
 
-// startPrometheus starts a server that scrapes these addresses four times a second, and
-// waits until it is ready. It stops with the test.
+// startPrometheus starts a server that scrapes these addresses every two seconds, which
+// is how long an answer may take as well, and waits until it is ready. It stops with the test.
 func startPrometheus(t *testing.T, targets []string, features string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func startPrometheus(t *testing.T, targets []string, features string) *prometheu
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("global: {scrape_interval: 250ms, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs: [{job_name: sluice, static_configs: [{targets: %s}]}]\n", rules, quoted)
+	text := fmt.Sprintf("global: {scrape_interval: 2s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs: [{job_name: sluice, static_configs: [{targets: %s}]}]\n", rules, quoted)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
