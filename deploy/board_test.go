@@ -49,7 +49,7 @@ func TestBoard(t *testing.T) {
 	}
 	until(t, "native histograms", func() string {
 		for _, of := range []string{"sluice_http_request_duration_seconds", "sluice_upstream_duration_seconds", "sluice_operation_duration_seconds", "sluice_delay_seconds"} {
-			v := native.one(t, fmt.Sprintf("histogram_quantile(0.99, sum(rate(%s[30s])))", of))
+			v := native.one(t, fmt.Sprintf("histogram_quantile(0.99, sum(rate(%s[5m])))", of))
 			if !(v > 0 && v < 60) {
 				return fmt.Sprint(of, ": p99 is ", v)
 			}

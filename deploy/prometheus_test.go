@@ -76,7 +76,7 @@ func until(t *testing.T, what string, missing func() string) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(testkit.Ceiling); ; <-tick.C {
+	for end := time.Now().Add(3 * testkit.Ceiling); ; <-tick.C {
 		last := missing()
 		if last == "" {
 			return
@@ -149,5 +149,5 @@ func (p *prometheus) one(t *testing.T, expr string) float64 {
 
 // fill puts values in the place of a board's variables.
 func fill(expr string) string {
-	return strings.NewReplacer("$__rate_interval", "30s", "$job", "sluice", "$instance", ".*").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", "5m", "$job", "sluice", "$instance", ".*").Replace(expr)
 }
