@@ -24,7 +24,7 @@ func TestPausedStore(t *testing.T) {
 		{"a bucket", "limits: 3/h burst 3"},
 		{"several limits", "limits: [3/h sliding-log, 3/day fixed-window]"},
 		{"several levels", "levels: [{name: all, limits: 3/h sliding-log}, {name: each, by: ip, limits: 3/h sliding-counter}]"},
-		{"a lease", "limits: 3/h sliding-log, lease: {units: 2, ttl: 100ms}"},
+		{"a lease", "limits: 3/h sliding-log, lease: {units: 2, ttl: 1m}"},
 		{"held", "limits: 3/h sliding-log, when: {response: [200], hold: true}"},
 	} {
 		for _, leaves := range []bool{false, true} {
