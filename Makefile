@@ -25,7 +25,7 @@ NOVET     :=
 
 # Packages that only compute, or start programs that are built already: each runs once,
 # without the race detector. All others run once, with it.
-PLAIN := algo|docs|internal/spec
+PLAIN := algo|docs|internal/api|internal/spec
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL  := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest.*|redisstore.*|internal/serve
 
