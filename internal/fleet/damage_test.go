@@ -239,7 +239,7 @@ func TestManyRecords(t *testing.T) {
 	words := []string{"HSET", hash}
 	for i := range 10_000 {
 		name := fmt.Sprint("n", i)
-		words = append(words, idOf(name), fmt.Sprintf("%d A %s=1", 2+i, name))
+		words = append(words, idOf(name), fmt.Sprintf("%d A 1%s=1", 2+i, name))
 	}
 	do(t, client, words...)
 	a.stop()
