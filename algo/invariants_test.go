@@ -14,18 +14,15 @@ import (
 
 // somewhere plays a random trace and returns its account and an instant a
 // little later: a state like any other.
-func somewhere(t *rapid.T, l sluice.Limit, ops ...sluice.Op) (*player, int64) {
+func somewhere(t *rapid.T, l sluice.Limit) (*player, int64) {
 	p := play(open(t, l))
 	now := drawStart(t, l)
-	for _, e := range drawTrace(t, l, 25, ops...) {
+	for _, e := range drawTrace(t, l, 25) {
 		now += e.Gap
 		p.step(now, e)
 	}
 	return p, now + drawGap(t, l)
 }
-
-// plain is traffic without reservations, which block a key for a while.
-var plain = []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpRefund}
 
 func TestInvariant08PacedClientIsNeverDenied(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@
 package memstore_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -256,12 +257,12 @@ func TestReceiptsUnderConcurrency(t *testing.T) {
 		for range 200 {
 			d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 			if err != nil || !d.Allowed {
-				return fmt.Errorf("got %+v, %v", d, err)
+				return errors.Join(err, fmt.Errorf("got %+v", d))
 			}
 			back := testkit.Request(p, "k", 1)
 			back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
 			if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
-				return fmt.Errorf("a refund gave back %+v, %v", d, err)
+				return errors.Join(err, fmt.Errorf("a refund gave back %+v", d))
 			}
 		}
 		return nil

@@ -169,11 +169,11 @@ func (h *head) calendar(l *sluice.Limit, from bool) {
 	h.number(&days)
 	l.Calendar, l.WeekStart = sluice.Calendar(days>>3), time.Weekday(days&7)
 	if from {
-		minutes := l.From.Time / time.Minute
+		minutes := int64(l.From.Time / time.Minute)
 		typed(h, &l.From.Month)
 		typed(h, &l.From.Day)
-		typed(h, &minutes)
-		l.From.Time = minutes * time.Minute
+		h.number(&minutes)
+		l.From.Time = time.Duration(minutes) * time.Minute
 	}
 	h.text(&l.Zone)
 }

@@ -32,7 +32,7 @@ func TestTiers(t *testing.T) {
 			r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
 			r.Header.Set("X-Api-Key", c.key)
 			handler.ServeHTTP(w, r)
-			got := strings.Join(w.Header()["RateLimit-Policy"], ", ")
+			got := strings.Join(w.Header()["RateLimit-Policy"], ", ") //nolint:staticcheck // the draft spells it so
 			if got != c.policy || (w.Code == http.StatusOK) != (i < c.quota) {
 				t.Errorf("request %d of %s: status %d, policy %s, want %s", i+1, c.key, w.Code, got, c.policy)
 			}

@@ -204,7 +204,7 @@ func load(t *testing.T) map[string]*pkg {
 
 var list = sync.OnceValues(func() (map[string]*pkg, error) {
 	const format = `{{if not .Standard}}{{.ImportPath}};{{join .Imports ","}};{{join .Deps ","}}{{end}}`
-	cmd := exec.Command("go", "list", "-deps", "-f", format, module+"/...") //nolint:noctx // no test ends before it
+	cmd := exec.Command("go", "list", "-deps", "-f", format, module+"/...")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,8 +16,8 @@ import (
 // called by TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	for i := len(shared.ends) - 1; i >= 0; i-- {
-		shared.ends[i]()
+	for _, end := range slices.Backward(shared.ends) {
+		end()
 	}
 	os.Exit(code)
 }

@@ -42,7 +42,9 @@ func TestLogin(t *testing.T) {
 			if err := ln.Close(); err != nil {
 				t.Error(err)
 			}
-			<-served // with an error that depends on the framework
+			if err := <-served; err != nil {
+				t.Log(err) // it depends on the framework
+			}
 		})
 	}
 }

@@ -41,8 +41,8 @@ const (
 )
 
 var (
-	errBounds  = errors.New("it has what cannot be")
-	errLarge   = errors.New("it is too large")
+	errBounds = errors.New("it has what cannot be")
+	errLarge  = errors.New("it is too large")
 
 	errTogether = errors.New("the reports of all nodes are too large together")
 )
