@@ -55,7 +55,7 @@ test-race:
 
 .PHONY: test-plain
 test-plain:
-	nice -n 10 $(GO) test $(NOVET) -p 1 -shuffle=on -timeout 20m $$($(GO) list ./... | grep -E '/($(PLAIN))$$')
+	GOGC=400 nice -n 10 $(GO) test $(NOVET) -p 1 -shuffle=on -timeout 20m $$($(GO) list ./... | grep -E '/($(PLAIN))$$')
 
 .PHONY: test-parts
 test-parts:

@@ -36,11 +36,11 @@ rules: [{name: api, limits: %d/min sliding-log}]
 `, up, quota)
 	}
 	s := servetest.Start(t, file(100), servetest.Stopped)
-	var allowed, denied, other atomic.Int64
-	var answers [4]atomic.Int64 // of each client
+	var allowed, other atomic.Int64
+	var denials [4]atomic.Int64 // of each client, since it was allowed
 	stop := make(chan struct{})
 	var load sync.WaitGroup
-	for i := range answers {
+	for i := range denials {
 		load.Go(func() {
 			for {
 				select {
@@ -51,21 +51,23 @@ rules: [{name: api, limits: %d/min sliding-log}]
 				switch got := servetest.Fetch(t, http.DefaultClient, s.URL+"/x"); got.Status {
 				case http.StatusOK:
 					allowed.Add(1)
+					denials[i].Store(0)
 				case http.StatusTooManyRequests:
-					denied.Add(1)
+					denials[i].Add(1)
 				default:
 					other.Add(1)
 				}
-				answers[i].Add(1)
 			}
 		})
 	}
-	// settled waits until every client has had many answers under what is in
-	// force, and returns how many were allowed in all.
+	// settled waits until every client is denied under the limit in force, and
+	// returns the number of requests that were allowed in all.
 	settled := func() int64 {
-		for i := range answers {
-			from := answers[i].Load()
-			testkit.Until(t, "answers", func() bool { return answers[i].Load() > from+5 })
+		for i := range denials {
+			denials[i].Store(0)
+		}
+		for i := range denials {
+			testkit.Until(t, "denials", func() bool { return denials[i].Load() > 5 })
 		}
 		return allowed.Load()
 	}
