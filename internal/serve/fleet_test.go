@@ -301,9 +301,16 @@ func TestFleetReset(t *testing.T) {
 	if got.Status != http.StatusOK || !strings.Contains(got.Body, `"this_node_only": false`) || strings.Contains(got.Body, "not_told") {
 		t.Fatalf("reset: %d %s", got.Status, got.Body)
 	}
-	testkit.Until(t, "the other node to hear of it", func() bool {
-		return strings.Contains(b.Ask(t, http.MethodGet, "/v1/audit?n=1", "").Body, `"reset"`)
-	})
+	if audit := b.Ask(t, http.MethodGet, "/v1/audit?n=1", ""); !strings.Contains(audit.Body, `"reset"`) {
+		t.Errorf("the other node's audit log: %s", audit.Body)
+	}
+	// A node learns in order: one that has the second override is done with all before the first.
+	for _, key := range []string{"first", "second"} {
+		a.Override(t, "api", "header.X-User", key, "7/h")
+		testkit.Until(t, "the other node to have the override of "+key, func() bool {
+			return strings.Contains(b.Ask(t, http.MethodGet, "/policy", "").Body, key)
+		})
+	}
 	passed := 0
 	for range 110 {
 		if take(a) == http.StatusOK {
