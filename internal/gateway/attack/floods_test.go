@@ -34,11 +34,13 @@ const (
 
 // streams are how many are opened and reset, and thousands how many thousand frames are
 // sent.
-var streams, thousands = max(2000, testkit.Steps(3000, 10_000)), max(20, testkit.Steps(40, 200))
+func streams() int { return max(2000, testkit.Steps(3000, 10_000)) }
+
+func thousands() int { return max(20, testkit.Steps(40, 200)) }
 
 var floods = []flood{
 	{"rapid reset", func(t *testing.T, c client, row string) {
-		for opened := 0; opened < streams; {
+		for opened := 0; opened < streams(); {
 			h := c.http2(t)
 			for range 1000 {
 				stream := h.open(ended, get(row))
@@ -194,7 +196,7 @@ func repeated(frame []byte) func(*testing.T, client, string) {
 	return func(t *testing.T, c client, _ string) {
 		h := c.http2(t)
 		part := strings.Repeat(string(frame), 1000)
-		for range thousands {
+		for range thousands() {
 			if !h.raw(part) {
 				break
 			}

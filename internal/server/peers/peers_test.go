@@ -285,7 +285,7 @@ func readBeside(t *testing.T, size int) {
 }
 
 // ruleCount is how many rules a node has that has many.
-var ruleCount = testkit.Steps(1000, 1000)
+func ruleCount() int { return testkit.Steps(1000, 1000) }
 
 // full returns a report of a node with many rules, of which those that may be asked
 // for are in detail, with as many keys as sketches can count.
@@ -300,7 +300,7 @@ func full(seed uint64) *report.Report {
 		return s
 	}
 	r := &report.Report{Total: history.Counts{Allowed: random.Uint64N(1e9)}, Recent: fill(history.TotalFine.Empty(now)), Day: fill(history.TotalCoarse.Empty(now))}
-	for i := range ruleCount {
+	for i := range ruleCount() {
 		rule := report.Rule{Name: fmt.Sprintf("rule-of-service-%d", i), Recent: history.Counts{Allowed: random.Uint64N(1e5), Denied: random.Uint64N(1e4)}}
 		rule.Counts[0], rule.Counts[2] = random.Uint64N(1e8), random.Uint64N(1e6)
 		if i < 16 {
@@ -347,7 +347,7 @@ func wrote(n int, since time.Time) func(*report.Fleet) bool {
 	return func(f *report.Fleet) bool {
 		got := 0
 		for i := range f.Nodes {
-			if s := &f.Nodes[i]; s.Report != nil && len(s.Report.Rules) == ruleCount && s.At.After(since) {
+			if s := &f.Nodes[i]; s.Report != nil && len(s.Report.Rules) == ruleCount() && s.At.After(since) {
 				got++
 			}
 		}
