@@ -118,9 +118,9 @@ fmt: ## format all Go code
 .PHONY: cover
 cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do
 	@.ci/packages
-	@profile=$$(mktemp); trap 'rm -f "$$profile"' EXIT; \
-	$(GO) test -timeout 20m -coverpkg=./... -coverprofile="$$profile" ./... | grep -v 'no test files'; \
-	$(GO) tool cover -func="$$profile" | tail -n 1
+	@profile=$$(mktemp); trap 'rm -f "$$profile"' EXIT; failed=0; \
+	$(GO) test -timeout 20m -coverpkg=./... -coverprofile="$$profile" ./... | grep -v 'no test files' || failed=1; \
+	$(GO) tool cover -func="$$profile" | tail -n 1; exit $$failed
 
 .PHONY: lines
 lines: ## count the lines of code: product, test kits and tests of every package
