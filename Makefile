@@ -69,7 +69,7 @@ test-parts:
 # What a release needs beside make check: the tests that leave themselves, or steps, out
 # of it. Without the race detector: what is shared make check has run with it.
 .PHONY: long
-long: ## run every test in its full size, without the race detector: an hour; a release needs it beside make check
+long: ## run every test in its full size, without the race detector: half an hour; a release needs it beside make check
 	@.ci/packages
 	@failed=0; set -x; export SLUICE_LONG=1; \
 	GOGC=400 $(GO) test -shuffle=on -p $(AT_ONCE) -timeout 60m ./... || failed=1; \
