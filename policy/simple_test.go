@@ -77,7 +77,7 @@ func TestSimpleEqualsGeneral(t *testing.T) {
 			t.Fatalf("reported alone:\n%s\nbeside another rule:\n%s", a, b)
 		}
 	})
-	if denied < 20 || failed < 20 || missing < 20 {
+	if !testing.Short() && (denied < 20 || failed < 20 || missing < 20) {
 		t.Errorf("too weak: %d denied, %d failed, %d refused", denied, failed, missing)
 	}
 }
