@@ -57,7 +57,7 @@ var lockable = []string{
 func TestFloodFreesNoLockedKey(t *testing.T) {
 	t.Parallel()
 	const locked = 20
-	maxKeys := testkit.Steps(1000, 1000)
+	maxKeys := testkit.Steps(100, 1000)
 	for _, l := range lockable {
 		for name, by := range map[string]string{"same rule": "", "longer window": "3/day", "log of a day": "3/day sliding-log", "histogram": "5/15min sliding-histogram"} {
 			t.Run(l+", "+name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 		t.Run(tt.text, func(t *testing.T) {
 			t.Parallel()
 			clock := testkit.ClockAt(time.Unix(1_700_000_000, 0)) // where windows of a second begin
-			s, alone := memstore.New(memstore.Options{MaxKeys: testkit.Steps(1000, 1000), Now: clock.Now}), memstore.New(memstore.Options{Now: clock.Now})
+			s, alone := memstore.New(memstore.Options{MaxKeys: testkit.Steps(100, 1000), Now: clock.Now}), memstore.New(memstore.Options{Now: clock.Now})
 			keyless, user := testkit.Plan(t, "all", tt.text), testkit.Plan(t, "user", "10/min")
 			got, want := int64(0), int64(0)
 			for i := range testkit.Steps(tt.seconds*5000, tt.seconds*5000) {
@@ -184,7 +184,7 @@ func TestFloodBeforeDenial(t *testing.T) {
 func TestAllDenied(t *testing.T) {
 	t.Parallel()
 	for _, l := range []string{"5/15min sliding-log", "5/15min"} {
-		for _, maxKeys := range []int{1, 2, 3, 8, testkit.Steps(1000, 1000)} {
+		for _, maxKeys := range []int{1, 2, 3, 8, testkit.Steps(100, 1000)} {
 			t.Run(fmt.Sprintf("%s, %d keys", l, maxKeys), func(t *testing.T) {
 				t.Parallel()
 				clock := testkit.NewClock()

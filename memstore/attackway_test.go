@@ -19,7 +19,7 @@ import (
 func TestFloodOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	const locked = 20
-	maxKeys := testkit.Steps(1000, 1000)
+	maxKeys := testkit.Steps(100, 1000)
 	p := testkit.Plan(t, "login", "5/15min sliding-log")
 	word := testkit.Plan(t, "word", "5/15min")
 	window := testkit.Plan(t, "window", "5/15min fixed-window")
@@ -94,7 +94,7 @@ func TestFloodOfEveryOperation(t *testing.T) {
 func TestFloodOfAPlanOfTwo(t *testing.T) {
 	t.Parallel()
 	const locked = 20
-	maxKeys := testkit.Steps(1000, 1000)
+	maxKeys := testkit.Steps(100, 1000)
 	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
 		t.Run(l[0]+", "+l[1], func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 // TestSlotsSurviveAFlood: a caller that is refused a slot is not let in for new keys.
 func TestSlotsSurviveAFlood(t *testing.T) {
 	t.Parallel()
-	maxKeys := testkit.Steps(1000, 1000)
+	maxKeys := testkit.Steps(100, 1000)
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	acquire := func(key, owner string) bool {

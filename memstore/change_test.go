@@ -20,7 +20,7 @@ func TestManyVersions(t *testing.T) {
 	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
 		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
-		versions := testkit.Steps(3000, 3000)
+		versions := testkit.Steps(300, 3000)
 		plans := make([]*sluice.Plan, versions)
 		for i := range plans {
 			plans[i] = testkit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
@@ -42,7 +42,7 @@ func TestManyVersions(t *testing.T) {
 // TestStateBudget: a key takes at most 40 bytes under one algorithm and window,
 // however many versions there are and whichever wrote it.
 func TestStateBudget(t *testing.T) {
-	keys := testkit.Steps(100_000, 100_000)
+	keys := testkit.Steps(10_000, 100_000)
 	for _, suffix := range []string{"", " fixed-window", " sliding-counter", " interval-refill"} {
 		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 2 * keys})
@@ -146,7 +146,7 @@ func TestInstantsOutliveATable(t *testing.T) {
 			day := min(24*time.Hour, left)
 			clock.Advance(day)
 			left -= day
-			for i := range testkit.Steps(500, 500) { // tables grow
+			for i := range testkit.Steps(50, 500) { // tables grow
 				testkit.Take(t, s, testkit.Request(slow, fmt.Sprint(left, i), 1))
 				testkit.Take(t, s, testkit.Request(fast, fmt.Sprint(left, i), 1))
 			}

@@ -76,7 +76,7 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 // While an eighth of the slots hold keys that are not, none that is goes.
 func TestFloodOfEqualDebt(t *testing.T) {
 	t.Parallel()
-	maxKeys := testkit.Steps(4000, 4000)
+	maxKeys := testkit.Steps(400, 4000)
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	p := testkit.Plan(t, "s", "60/min")

@@ -123,7 +123,7 @@ func TestEqualsModel(t *testing.T) {
 				return c
 			}
 			past := []sluice.Instant{sluice.InstantOf(clock.Now())}
-			for step := range testkit.Steps(60_000, 60_000) {
+			for step := range testkit.Steps(6000, 60_000) {
 				req := sluice.Request{Op: ops[rnd.IntN(len(ops))], Charge: randomCharge()}
 				for rnd.IntN(4) == 0 && len(req.More) < 3 {
 					req.More = append(req.More, randomCharge())

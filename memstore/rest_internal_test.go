@@ -87,7 +87,7 @@ func TestStatesComeToLifeDuringRebuild(t *testing.T) {
 	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
-	for round := range testkit.Steps(600, 600) {
+	for round := range testkit.Steps(60, 600) {
 		for _, n := range names {
 			take(n)
 		}

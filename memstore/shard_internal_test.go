@@ -198,7 +198,7 @@ func TestShardEqualsMap(t *testing.T) {
 					}
 				}
 			}
-			for step := range testkit.Steps(30_000, 30_000) {
+			for step := range testkit.Steps(3000, 30_000) {
 				// Identities that crowd together, so that they push each other on.
 				n := name{rnd.IntN(4) == 0, 1 + rnd.Uint64N(600)<<38}
 				switch rnd.IntN(8) {

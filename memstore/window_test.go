@@ -55,7 +55,7 @@ func changedWindows(t *testing.T, texts []string, rnd *rand.Rand) {
 	var took memoryOfTakes
 	m := newModel()
 	p := plans[0]
-	for step := range testkit.Steps(15_000, 15_000) {
+	for step := range testkit.Steps(1500, 15_000) {
 		if rnd.IntN(12) == 0 {
 			p = plans[rnd.IntN(len(plans))]
 		}

@@ -56,7 +56,7 @@ func TestLimitPutBackGivesNothing(t *testing.T) {
 // limit, a key gets as much as the lesser of the two gives.
 func TestNodesOfTwoVersionsStarveNobody(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	minutes := testkit.Steps(60, 60)
+	minutes := testkit.Steps(6, 60)
 	for _, c := range []struct {
 		texts [2]string
 		every time.Duration

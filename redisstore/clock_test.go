@@ -29,7 +29,7 @@ func TestSlotScriptEqualsAlgo(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	model := make(map[string]*algo.State)
-	for range testkit.Steps(20_000, 20_000) {
+	for range testkit.Steps(2000, 20_000) {
 		switch rnd.IntN(6) {
 		case 0, 1, 2:
 			now += rnd.Int64N(2000)

@@ -28,7 +28,7 @@ import (
 // differentialSteps is how many operations the scripts and algo are compared
 // over. SLUICE_DIFFERENTIAL_STEPS in the environment asks for another number.
 func differentialSteps(t *testing.T) int {
-	steps := testkit.Steps(500_000, 1_000_000)
+	steps := testkit.Steps(50_000, 1_000_000)
 	if text := os.Getenv("SLUICE_DIFFERENTIAL_STEPS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {

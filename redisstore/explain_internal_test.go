@@ -50,7 +50,7 @@ func (s *Store) kept(t testing.TB, client rueidis.Client) string {
 // TestExplainEqualsDecisions: whatever keys have been through, an explanation is the
 // next decision of the scripts, and the server keeps what it kept, byte by byte.
 func TestExplainEqualsDecisions(t *testing.T) {
-	steps := testkit.Steps(8_000, 8_000)
+	steps := testkit.Steps(800, 8_000)
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := redistest.Shared(t, b)
@@ -76,7 +76,7 @@ func TestExplainEqualsDecisions(t *testing.T) {
 
 // TestExplainRules: the same under whatever rules.
 func TestExplainRules(t *testing.T) {
-	requests := testkit.Steps(6_000, 10_000)
+	requests := testkit.Steps(600, 10_000)
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	rulekit.Explain(t, func() rulekit.Store {

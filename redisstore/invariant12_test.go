@@ -73,7 +73,7 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 			if limit.Calendar != sluice.NoCalendar {
 				window = 24 * time.Hour.Microseconds()
 			}
-			for n := range testkit.Steps(80, 40) {
+			for n := range testkit.Steps(20, 80) {
 				key := fmt.Sprint(n)
 				start := int64(1_790_000_000_000_000) + w.rnd.Int64N(window)
 				w.now.Store(start)

@@ -65,7 +65,7 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 				t.Fatal(err)
 			}
 			now, allowed := profile.Start.UnixMicro(), 0
-			calls := testkit.Steps(10_000, 10_000)
+			calls := testkit.Steps(1000, 10_000)
 			for i := range calls {
 				now += rnd.Int64N(rnd.Int64N(2*c.precision*1_000_000) + 1)
 				cost := 1 + rnd.Int64N(1+rnd.Int64N(c.quota))

@@ -42,7 +42,7 @@ func TestConformanceAtSetInstants(t *testing.T) {
 			t.Run("one call", func(t *testing.T) {
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					s := open(t, now)
-					return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(1000, 3000)}
+					return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(100, 3000)}
 				})
 			})
 			t.Run("two calls", func(t *testing.T) {

@@ -56,7 +56,7 @@ func numberOf(t *testing.T, name string, other int) int {
 // decisions against the executable specification. SLUICE_SPEC_STEPS in the
 // environment asks for another number of steps, SLUICE_SPEC_SEED for others.
 func TestSpecification(t *testing.T) {
-	steps := testkit.Steps(100_000, 100_000)
+	steps := testkit.Steps(10_000, 100_000)
 	server := redistest.Shared(t, redistest.Redis(t))
 	var opened atomic.Int64
 	open := func(t testing.TB) spec.Store { return clocked(t, server, fmt.Sprint("spec", opened.Add(1))) }

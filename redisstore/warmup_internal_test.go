@@ -60,7 +60,7 @@ func (g *smoothWarmingUp) storedTime(permits float64) (micros int64) {
 // callers wait, but for what that rounds away in each call.
 func TestWarmUpIsGuavas(t *testing.T) {
 	const tolerance = 4
-	calls := testkit.Steps(20_000, 20_000)
+	calls := testkit.Steps(2000, 20_000)
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "guava")
 	rnd := rand.New(rand.NewPCG(33, 4))

@@ -70,7 +70,7 @@ func BenchmarkTake(b *testing.B) {
 // for no timer, channel or goroutine.
 func TestTakeAllocatesLittle(t *testing.T) {
 	for _, c := range traffic {
-		keys := min(c.keys, testkit.Steps(100_000, 100_000))
+		keys := min(c.keys, testkit.Steps(10_000, 100_000))
 		take := takes(t, c.limit, keys)
 		for range keys { // the store has room for all by then
 			take(t.Context())

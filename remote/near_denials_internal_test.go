@@ -23,7 +23,7 @@ func TestConformanceOfNear(t *testing.T) {
 		s := memstore.New(memstore.Options{Now: now})
 		w := newNearStore(s, Options{Now: now})
 		w.age = 1
-		return storetest.Harness{Store: w, Slots: w, Steps: testkit.Steps(10_000, 20_000)}
+		return storetest.Harness{Store: w, Slots: w, Steps: testkit.Steps(1000, 20_000)}
 	})
 }
 
@@ -98,7 +98,7 @@ func TestSavesTheStore(t *testing.T) {
 		t.Run(c.limit, func(t *testing.T) {
 			w, p := newCached(Options{}), testkit.Plan(t, "api", c.limit)
 			allowed := 0
-			takes := testkit.Steps(100_000, 100_000)
+			takes := testkit.Steps(10_000, 100_000)
 			for range takes { // in ten seconds, or one
 				if testkit.Take(t, w.cache, testkit.Request(p, "hot", 1)).Allowed {
 					allowed++

@@ -36,7 +36,7 @@ func TestLeasedAndNot(t *testing.T) {
 	} {
 		t.Run(texts[0]+" and "+texts[1], func(t *testing.T) {
 			answered, decided := 0, uint64(0)
-			for seed := range uint64(testkit.Steps(40, 40)) {
+			for seed := range uint64(testkit.Steps(4, 40)) {
 				rnd := rand.New(rand.NewPCG(seed, 3))
 				leased, other := testkit.Plan(t, "both", texts[0]), testkit.Plan(t, "both", texts[1])
 				w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})

@@ -21,7 +21,7 @@ func TestUsesWithinBound(t *testing.T) {
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
-			for seed := range uint64(testkit.Steps(150, 150)) {
+			for seed := range uint64(testkit.Steps(15, 150)) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				given := sluice.LeaseTerms{TTL: time.Duration(1+rng.Int64N(150_000)) * time.Microsecond}
 				w := newWorld(t, seed, 1, l, given, faults{})

@@ -137,7 +137,7 @@ func TestNothingIsLeft(t *testing.T) {
 			return errLost
 		}}
 		s := newNearStore(store, Options{})
-		calls := testkit.Steps(10_000, 10_000)
+		calls := testkit.Steps(1000, 10_000)
 		failed := make(chan error, calls)
 		for i := range calls {
 			go func() {

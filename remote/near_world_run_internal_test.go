@@ -110,7 +110,7 @@ var spans = []time.Duration{
 // what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
 // many runs there are of each limit.
 func TestInvariant20(t *testing.T) {
-	seeds := uint64(testkit.Steps(20, 30))
+	seeds := uint64(testkit.Steps(2, 30))
 	if text := os.Getenv("SLUICE_WORLDS"); text != "" {
 		var err error
 		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -160,7 +160,7 @@ func TestWorldFindsFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
 			var worst int64
-			for seed := range uint64(testkit.Steps(40, 40)) {
+			for seed := range uint64(testkit.Steps(4, 40)) {
 				w := newWorld(t, seed, 5, l, sluice.LeaseTerms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
 				w.facts.plan = testkit.Compile(t, "world", l)
 				w.shortLeases(l, 12_000_000)
@@ -188,7 +188,7 @@ func TestHeldWithinBound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := range uint64(testkit.Steps(10, 10)) {
+			for seed := range uint64(testkit.Steps(1, 10)) {
 				w := newWorld(t, seed, 6, l, given, everything)
 				w.press(l, 6_000_000, 2, 1, true)
 				w.run()

@@ -123,7 +123,7 @@ func TestBoundIsTrue(t *testing.T) {
 				span := nodes * time.Second
 				var most, within int64
 				first := 0
-				for range testkit.Steps(20_000, 20_000) {
+				for range testkit.Steps(2000, 20_000) {
 					if rnd.IntN(4) == 0 {
 						time.Sleep(time.Duration(rnd.IntN(20_000)) * time.Microsecond)
 					}

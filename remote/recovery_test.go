@@ -58,7 +58,7 @@ func TestInvariant22Recovery(t *testing.T) {
 		}{{"no requests", 0, 0}, {"requests", 3 * time.Millisecond, 0}, {"owed units", 0, 300}} {
 			t.Run(string(fault)+", "+c.name, func(t *testing.T) {
 				var worst, longest time.Duration
-				step := 2 * bounds.DefaultProbe / time.Duration(testkit.Steps(143, 143))
+				step := 2 * bounds.DefaultProbe / time.Duration(testkit.Steps(14, 143))
 				for phase := time.Duration(0); phase < 2*bounds.DefaultProbe; phase += step {
 					synctest.Test(t, func(t *testing.T) {
 						first, healthy := recovery(t, fault, phase, c.gap, c.owed)

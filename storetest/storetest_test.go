@@ -307,7 +307,7 @@ func TestSimple(t *testing.T) {
 	fault := os.Getenv(faultVar)
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := newSimple(now, fault)
-		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: testkit.Steps(4_000, 12_000), Together: time.Minute}
+		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: testkit.Steps(400, 12_000), Together: time.Minute}
 	})
 }
 
@@ -315,7 +315,7 @@ func TestSimple(t *testing.T) {
 func TestOwnClock(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, _ func() time.Time) storetest.Harness {
 		s := newSimple(time.Now, "")
-		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(3_000, 3_000)}
+		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(300, 3_000)}
 	})
 }
 

@@ -343,7 +343,7 @@ func TestSealed(t *testing.T) {
 // TestFifty: as many nodes learn of a change.
 func TestFifty(t *testing.T) {
 	url, _ := fresh(t)
-	all := make([]*member, max(8, testkit.Steps(8, 50)))
+	all := make([]*member, testkit.Steps(8, 50))
 	for i := range all {
 		all[i] = join(t, url, "N"+string(rune('A'+i/26))+string(rune('A'+i%26)), nil, 0)
 	}

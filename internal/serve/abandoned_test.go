@@ -157,7 +157,7 @@ upstream:
 rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {response: 401, hold: true}, match: {path: /login}}]
 `, up.url, quick), servetest.Stopped)
 	client := speaking(t, true)
-	resets := testkit.Steps(1000, 1000)
+	resets := testkit.Steps(100, 1000)
 	for i := range resets {
 		if got := hangUp(t, s, client, up.there, "X-User", fmt.Sprint(i/5)); got != 0 {
 			t.Fatalf("reset %d: status %d", i, got)

@@ -29,7 +29,7 @@ var algorithms = []string{
 // reloading the file, three times, passes what it passes at once.
 func TestChangedLimitGivesNothingAnew(t *testing.T) {
 	t.Parallel()
-	quota := testkit.Steps(1000, 1000)
+	quota := testkit.Steps(100, 1000)
 	up := servetest.Named(t, "up")
 	for _, algorithm := range algorithms {
 		t.Run("a day "+algorithm, func(t *testing.T) {

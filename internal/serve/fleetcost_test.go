@@ -63,7 +63,7 @@ func change(t *testing.T, r *servetest.Gateway) {
 // store, learnt by another node, and changed.
 func TestFleetOfManyOverrides(t *testing.T) {
 	t.Parallel()
-	n := testkit.Steps(5000, 10_000)
+	n := testkit.Steps(500, 10_000)
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	file := manyOverrides(t, n)

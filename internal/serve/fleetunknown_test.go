@@ -52,7 +52,7 @@ func TestFleetReload(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	store := fmt.Sprintf("store: {redis: {url: %q}}\n", redis.URL())
 	a, b := servetest.Start(t, store+fleetRules), servetest.Start(t, store+fleetRules)
-	n := testkit.Steps(300, 300)
+	n := testkit.Steps(30, 300)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

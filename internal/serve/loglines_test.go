@@ -33,7 +33,7 @@ func TestLinesAreCounts(t *testing.T) {
 
 func linesAreCounts(t *testing.T, store string) {
 	t.Helper()
-	each := testkit.Steps(1000, 1000)
+	each := testkit.Steps(100, 1000)
 	const clients, moves = 4, 5
 	path := filepath.Join(t.TempDir(), "decisions")
 	s := servetest.Start(t, fmt.Sprintf(`

@@ -19,19 +19,16 @@ func Long(t testing.TB) {
 	}
 }
 
-// Steps returns how many steps a test takes: some in make check, many in make long,
-// and a tenth of some if the race detector is built in or with -short.
-func Steps(some, many int) int {
-	switch {
-	case IsLong():
-		return many
-	case Race(), testing.Short():
-		return max(some/10, 1)
+// Steps returns how many steps a test takes: check of them in make check, where most
+// packages run with the race detector, and long of them in make long.
+func Steps(check, long int) int {
+	if IsLong() {
+		return long
 	}
-	return some
+	return check
 }
 
-// IsLong reports whether make long runs.
+// IsLong reports whether make long runs the test.
 func IsLong() bool { return os.Getenv("SLUICE_LONG") != "" }
 
 // Race reports whether the race detector is built in.
@@ -48,13 +45,4 @@ func SkipRace(t testing.TB) {
 	if Race() {
 		t.Skip("nothing runs at the same time; make long runs it without the race detector")
 	}
-}
-
-// FewerRace returns how many steps a long test takes whose races show in fewer: n, or a
-// quarter of them if the race detector is built in.
-func FewerRace(n int) int {
-	if Race() {
-		return n / 4
-	}
-	return n
 }

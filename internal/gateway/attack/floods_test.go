@@ -34,9 +34,9 @@ const (
 
 // streams are how many are opened and reset, and thousands how many thousand frames are
 // sent.
-func streams() int { return max(2000, testkit.Steps(3000, 10_000)) }
+func streams() int { return testkit.Steps(2000, 10_000) }
 
-func thousands() int { return max(20, testkit.Steps(40, 200)) }
+func thousands() int { return testkit.Steps(20, 200) }
 
 var floods = []flood{
 	{"rapid reset", func(t *testing.T, c client, row string) {
@@ -86,7 +86,7 @@ var floods = []flood{
 		h := c.http2(t)
 		stream := h.open(endStream, get(row))
 		part := frame(frameContinuation, 0, stream, block("x-a", strings.Repeat("b", 8000)))
-		for range max(5000, testkit.Steps(10_000, 50_000)) { // of 8 kB
+		for range testkit.Steps(5000, 50_000) { // of 8 kB
 			if !h.raw(string(part)) {
 				break
 			}
@@ -97,7 +97,7 @@ var floods = []flood{
 		h := c.http2(t)
 		stream := h.open(endStream, get(row))
 		part := strings.Repeat(string(frame(frameContinuation, 0, stream, nil)), 1000)
-		for range max(100, testkit.Steps(100, 500)) {
+		for range testkit.Steps(100, 500) {
 			if !h.raw(part) {
 				break
 			}
@@ -182,7 +182,7 @@ func endless(begin, repeated string) func(*testing.T, client, string) {
 		conn := c.dial(t)
 		c.write(t, conn, begin)
 		part := strings.Repeat(repeated, 1<<20/len(repeated))
-		for range max(40, testkit.Steps(40, 400)) {
+		for range testkit.Steps(40, 400) {
 			if _, err := io.WriteString(conn, part); err != nil {
 				break
 			}

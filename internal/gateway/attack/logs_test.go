@@ -23,7 +23,7 @@ import (
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	const perSecond = 3
-	tries := max(20, testkit.Steps(20, 50))
+	tries := testkit.Steps(20, 50)
 	cert, key := certificate(t)
 	// The listeners: of a proxy, plain, with TLS, with TLS behind a proxy, TCP
 	// behind a proxy.

@@ -33,7 +33,7 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 		t.Fatal(err)
 	}
 	var answered atomic.Int64 // keys whose limit was raised
-	for kill := range max(4, testkit.Steps(4, 12)) {
+	for kill := range testkit.Steps(4, 12) {
 		g := launch(t, file)
 		over, before := make(chan struct{}), answered.Load()
 		go func() {

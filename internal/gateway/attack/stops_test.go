@@ -49,7 +49,7 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 	if <-g.exited; g.failed != nil {
 		t.Fatalf("ended with %v\n%s", g.failed, g.logs)
 	}
-	for kill := range max(4, testkit.Steps(4, 12)) {
+	for kill := range testkit.Steps(4, 12) {
 		g := launch(t, file)
 		if got := spend(t, g, 0); got != 0 {
 			t.Errorf("after %d kills: %d keys were let in again", kill, got)
@@ -223,7 +223,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		logs := g.logs.String()
 		return strings.Count(logs, "the configuration has been read again") + strings.Count(logs, "a new configuration is active")
 	}
-	for i := range max(30, testkit.Steps(30, 300)) {
+	for i := range testkit.Steps(30, 300) {
 		next := g.file + ".next"
 		if err := os.WriteFile(next, []byte(yaml(100-i%2)), 0o600); err != nil {
 			t.Fatal(err)

@@ -92,7 +92,7 @@ func (c *Client) leases(t *testing.T) {
 				all = append(all, l)
 			}
 			for round := 0; ; round++ { // more than one where the machine has other work
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(testkit.Steps(20, 40))*100*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(testkit.Steps(2, 40))*100*time.Millisecond)
 				var group sync.WaitGroup
 				for _, l := range all {
 					for range each {

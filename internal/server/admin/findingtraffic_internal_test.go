@@ -121,7 +121,7 @@ func play(t *testing.T, all []arrival, limit string, step time.Duration) (found 
 	t.Helper()
 	w := newWatched(t, "  - {name: site, by: header.X-User, limits: "+limit+"}\n")
 	began, tick, look := w.now, w.now, w.now
-	second := time.Duration(testkit.Steps(100, 1)) * time.Second
+	second := time.Duration(testkit.Steps(10, 1)) * time.Second
 	for _, a := range all {
 		for at := began.Add(a.at); !tick.After(at); tick = tick.Add(second) {
 			w.now = tick
@@ -171,7 +171,7 @@ func TestFindingsOfRealTraffic(t *testing.T) {
 				t.Fatalf("%d requests, want %d", len(all), c.requests)
 			}
 			said := 0
-			step := c.step * time.Duration(min(4, testkit.Steps(40, 1)))
+			step := c.step * time.Duration(min(4, testkit.Steps(4, 1)))
 			for _, window := range c.windows[:testkit.Steps(1, len(c.windows))] {
 				most := peaks(all, map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour}[window])
 				wide := fmt.Sprintf("%d/%s", 2*most[(999*len(most)+999)/1000-1], window)

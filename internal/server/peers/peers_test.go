@@ -285,7 +285,7 @@ func readBeside(t *testing.T, size int) {
 }
 
 // ruleCount is how many rules a node has that has many.
-func ruleCount() int { return testkit.Steps(1000, 1000) }
+func ruleCount() int { return testkit.Steps(100, 1000) }
 
 // full returns a report of a node with many rules, of which those that may be asked
 // for are in detail, with as many keys as sketches can count.
@@ -306,7 +306,7 @@ func full(seed uint64) *report.Report {
 		if i < 16 {
 			k := sketch.New(sketch.Fine)
 			k.Turn(now)
-			for range testkit.Steps(20_000, 20_000) {
+			for range testkit.Steps(2000, 20_000) {
 				hash := random.Uint64()
 				k.Seen(hash)
 				k.Denied(hash)
@@ -360,7 +360,7 @@ func wrote(n int, since time.Time) func(*report.Fleet) bool {
 // those of the others may be read again.
 func TestFifty(t *testing.T) {
 	t.Parallel()
-	n := max(4, testkit.Steps(4, 50))
+	n := testkit.Steps(4, 50)
 	var busy sync.Mutex
 	server, all := many(t, n, &busy)
 	for _, rule := range []string{"rule-of-service-1", "rule-of-service-2"} {

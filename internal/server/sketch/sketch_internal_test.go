@@ -21,7 +21,7 @@ func TestEstimate(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
 		percent := New(precision).Hour().Count().Error
 		keys := []int{0, 1, 5, 20, few(precision) - 1, few(precision), 100, 170, 300, 690, 1000, 3000, 10_000, 100_000}
-		for _, n := range keys[:max(9, testkit.Steps(10, len(keys)))] {
+		for _, n := range keys[:testkit.Steps(9, len(keys))] {
 			const runs = 200
 			off, sum := 0, 0.0
 			random := rand.New(rand.NewPCG(uint64(n), uint64(precision)))
@@ -73,7 +73,7 @@ func TestMerge(t *testing.T) {
 		k := New(precision)
 		off, runs := 0, 0
 		random := rand.New(rand.NewPCG(9, uint64(precision)))
-		for range testkit.Steps(20, 10) {
+		for range testkit.Steps(2, 10) {
 			for _, a := range sizes {
 				for _, b := range sizes {
 					parts := [2]distinct{newDistinct(precision), newDistinct(precision)}
@@ -108,7 +108,7 @@ func TestMerge(t *testing.T) {
 // about what is reported.
 func TestBytes(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
-		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), testkit.Steps(10_000, 10_000)} {
+		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), testkit.Steps(1000, 10_000)} {
 			const of = 500
 			random := rand.New(rand.NewPCG(uint64(n), uint64(precision)))
 			before := heapBytes()
@@ -144,7 +144,7 @@ func TestKeys(t *testing.T) {
 		at   time.Time
 		hash uint64
 	}
-	for seed := range testkit.Steps(30, 30) {
+	for seed := range testkit.Steps(3, 30) {
 		random := rand.New(rand.NewPCG(uint64(seed), 2))
 		k := New(Fine)
 		now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.IntN(24*60)) * time.Minute)
