@@ -4,9 +4,11 @@
 package testkit
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -21,24 +23,43 @@ var nextPort atomic.Int64
 
 func init() { nextPort.Store(rand.Int64N(endPort - firstPort)) }
 
+// claims are the UDP sockets of the ports that this process has given away. They last as
+// long as the process, so that no other process of tests gives the same port away before
+// the server listens there.
+var claims struct {
+	mu      sync.Mutex
+	sockets []net.PacketConn
+}
+
 // FreePort returns a port of 127.0.0.1 at which nobody listens, for a server that the
 // test starts as a process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	var err error
-	for range 100 {
-		var l net.Listener
+	for range 1000 {
 		port := firstPort + int(nextPort.Add(1)%(endPort-firstPort))
-		if l, err = net.Listen("tcp", loopback(port)); err != nil {
-			continue // another process listens there
+		if err = claim(port); err == nil {
+			return port
 		}
-		if err = l.Close(); err != nil {
-			t.Errorf("free the port: %v", err)
-		}
-		return port
 	}
 	t.Fatalf("find a free port: %v", err)
 	return 0
+}
+
+// claim takes a port, or returns why it is not free.
+func claim(port int) error {
+	socket, err := net.ListenPacket("udp", loopback(port))
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		return errors.Join(err, socket.Close())
+	}
+	claims.mu.Lock()
+	defer claims.mu.Unlock()
+	claims.sockets = append(claims.sockets, socket)
+	return listener.Close()
 }
 
 // FreeAddress returns 127.0.0.1 with a port of [FreePort].
