@@ -35,7 +35,7 @@ func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Optio
 		options.Prefix = t.Name()
 		options.Timeout = testkit.Ceiling // other tests keep the machine busy
 		s := open(t, option, options)
-		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(200, 3000), Stall: func(t *testing.T) func() {
+		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(1000, 3000), Stall: func(t *testing.T) func() {
 			t.Helper()
 			return redistest.HoldUp(t, servers...)
 		}}

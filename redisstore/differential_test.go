@@ -28,7 +28,7 @@ import (
 // differentialSteps is how many operations the scripts and algo are compared
 // over. SLUICE_DIFFERENTIAL_STEPS in the environment asks for another number.
 func differentialSteps(t *testing.T) int {
-	steps := testkit.Steps(50_000, 1_000_000)
+	steps := testkit.Steps(60_000, 1_000_000)
 	if text := os.Getenv("SLUICE_DIFFERENTIAL_STEPS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
@@ -64,13 +64,19 @@ func TestScriptsEqualAlgo(t *testing.T) {
 			}
 			d.store.inject = func() int64 { return d.now }
 			d.load(t)
-			total, want := 0, differentialSteps(t)
+			total, extremes, want := 0, 0, differentialSteps(t)
 			for epoch := 0; total < want; epoch++ {
-				total += d.epoch(t, epoch, min(want-total, 20_000))
+				n := d.epoch(t, epoch, min(want-total, want/5+1, 20_000))
+				if total += n; d.extreme {
+					extremes += n
+				}
 			}
 			t.Logf("%d operations: %d allowed, %d denied, %d limits changed, %d decided by the store", total, d.allowed, d.denied, d.changed, d.swapped)
 			if d.allowed < total/10 || d.denied < total/10 {
 				t.Errorf("of %d operations %d were allowed and %d denied: the test is too weak", total, d.allowed, d.denied)
+			}
+			if extremes < total/10 {
+				t.Errorf("of %d operations %d were at extremes: the test is too weak", total, extremes)
 			}
 			for k := kindBucket; k < kinds; k++ {
 				if p := d.store.programs.ofTakes(k).each; p != nil && d.together[p] < total/100 {

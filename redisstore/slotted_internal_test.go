@@ -42,14 +42,13 @@ func TestConformanceAtSetInstants(t *testing.T) {
 			t.Run("one call", func(t *testing.T) {
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					s := open(t, now)
-					return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(100, 3000)}
+					return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(600, 3000)}
 				})
 			})
 			t.Run("two calls", func(t *testing.T) {
-				testkit.Long(t)
 				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 					s := open(t, now)
-					return storetest.Harness{Store: parting{s}, Slots: s, Steps: 500}
+					return storetest.Harness{Store: parting{s}, Slots: s, Steps: testkit.Steps(400, 3000)}
 				})
 			})
 		})

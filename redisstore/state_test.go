@@ -16,7 +16,7 @@ import (
 // so heads are equal if and only if limits are.
 func TestHeadsDistinguishLimits(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 7))}
-	for range testkit.Steps(2000, 200_000) {
+	for range testkit.Steps(20_000, 200_000) {
 		l := d.limit()
 		if d.rand.IntN(4) == 0 && l.Algorithm != sluice.Block {
 			l.Unit = sluice.Bytes
