@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -47,9 +46,6 @@ func Binaries(t testing.TB) []Binary {
 	}
 	return list
 }
-
-// startTimeout bounds how long a server takes to answer.
-const startTimeout = testkit.Ceiling
 
 // Server is one running process.
 type Server struct {
@@ -230,22 +226,19 @@ func dial(t testing.TB, o rueidis.ClientOption) (client rueidis.Client) {
 	return client
 }
 
-// waitFor asks until what is so, and fails the test if it takes too long.
+// waitFor is [testkit.Until] of what is so when there is no error.
 func waitFor(t testing.TB, what string, is func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
-	for {
-		err := is(ctx)
-		if err == nil {
-			return
+	var err error
+	defer func() {
+		if err != nil {
+			t.Logf("%s: %v", what, err)
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("wait for %s: %v", what, err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	}()
+	testkit.Until(t, what, func() bool {
+		err = is(t.Context())
+		return err == nil
+	})
 }
 
 func write(t testing.TB, dir, name, text string) string {

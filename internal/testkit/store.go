@@ -22,8 +22,9 @@ type Store struct {
 	// decides it. Its error is the answer to the whole call, which then is not
 	// passed on.
 	Before func(context.Context, sluice.Request) error
-	// After, if not nil, is called with every request and its outcome.
-	// Its error replaces the decision.
+	// After, if not nil, is called with every request that was passed on and its
+	// outcome, which is the error of a batch that failed. Its error replaces the
+	// decision.
 	After func(sluice.Request, sluice.Result) error
 
 	calls atomic.Int64
@@ -70,13 +71,15 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	if failed != nil {
 		return failed
 	}
-	if err := sluice.TakeBatch(ctx, s.Store, reqs, out); err != nil {
-		return err
-	}
+	err := sluice.TakeBatch(ctx, s.Store, reqs, out)
 	for i, req := range reqs {
+		if err != nil {
+			s.after(req, sluice.Result{Err: err})
+			continue
+		}
 		out[i] = s.after(req, out[i])
 	}
-	return nil
+	return err
 }
 
 func (s *Store) before(ctx context.Context, req sluice.Request) error {

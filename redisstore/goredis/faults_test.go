@@ -17,7 +17,8 @@ import (
 )
 
 var client = faults.Client{Open: openAt, Answer: answer, Check: []string{
-	"late answers are given back", "SIGKILL and restart with empty memory", "SIGSTOP and SIGCONT", "network cuts", "Cluster moves slots",
+	"linearizable", "late answers are given back", "SIGKILL and restart with empty memory", "SIGSTOP and SIGCONT", "READONLY", "LOADING",
+	"network cuts", "Sentinel failover", "Cluster moves slots",
 }}
 
 // openAt returns a store over a client with the options that the package's

@@ -4,13 +4,12 @@
 package goredis_test
 
 import (
-	"errors"
-	"io"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/faults"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
@@ -26,18 +25,10 @@ func newStore(t *testing.T, client redis.UniversalClient, options redisstore.Opt
 }
 
 // open returns a store over a client, which ends with it.
-func open(t *testing.T, client redis.UniversalClient, options redisstore.Options) owner {
+func open(t *testing.T, client redis.UniversalClient, options redisstore.Options) faults.Owner {
 	t.Helper()
-	return owner{newStore(t, client, options), client}
+	return faults.Owner{Store: newStore(t, client, options), Client: client.Close}
 }
-
-// owner is a store that closes its client, as a program does.
-type owner struct {
-	*redisstore.Store
-	client io.Closer
-}
-
-func (o owner) Close() error { return errors.Join(o.Store.Close(), o.client.Close()) }
 
 // newSingle returns a client of one server with the default options.
 func newSingle(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }

@@ -35,7 +35,7 @@ func (p *pair) fail(t *testing.T, rigs []*rig) sluice.Instant {
 	if p.fallen {
 		p.replica.Run(t)
 		testkit.Until(t, "the old master to be a replica", func() bool {
-			return strings.Contains(command(t, p.replica, "INFO", "replication"), "role:slave") &&
+			return strings.Contains(p.replica.Do(t, "INFO", "replication"), "role:slave") &&
 				info(t, p.replica, "replication", "master_link_status") == "up"
 		})
 	}
@@ -80,7 +80,7 @@ func fill(t *testing.T, s *redistest.Server) {
 // info returns what a server says of one of its properties.
 func info(t *testing.T, s *redistest.Server, section, name string) string {
 	t.Helper()
-	for line := range strings.Lines(command(t, s, "INFO", section)) {
+	for line := range strings.Lines(s.Do(t, "INFO", section)) {
 		if is, value, _ := strings.Cut(strings.TrimSpace(line), ":"); is == name {
 			return value
 		}
@@ -124,7 +124,7 @@ func sentinelFailover(t *testing.T) *stage {
 		testkit.Until(t, "the sentinels to name the new master", func() bool {
 			named := 0
 			for _, n := range s.Sentinels {
-				at := list(t, n, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redistest.MasterSet)
+				at := n.List(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redistest.MasterSet)
 				if len(at) == 2 && at[1] == strconv.Itoa(p.replica.Port) {
 					named++
 				}
@@ -154,13 +154,13 @@ func clusterFailover(t *testing.T) *stage {
 		began := time.Now()
 		testkit.Until(t, "the Cluster to be whole", func() bool {
 			return !slices.ContainsFunc(g.servers, func(s *redistest.Server) bool {
-				return !strings.Contains(command(t, s, "CLUSTER", "INFO"), "cluster_state:ok")
+				return !strings.Contains(s.Do(t, "CLUSTER", "INFO"), "cluster_state:ok")
 			})
 		})
 		t.Logf("whole to all its servers %v after the replica was master", time.Since(began).Round(time.Millisecond))
 		p.turn()
 	}
-	g.holds = func(text string) bool { return len(list(t, p.master, "KEYS", "*"+text+"*")) > 0 }
+	g.holds = func(text string) bool { return len(p.master.List(t, "KEYS", "*"+text+"*")) > 0 }
 	return g
 }
 

@@ -6,18 +6,11 @@
 package faults
 
 import (
-	"context"
-	"errors"
-	"io"
 	"math"
 	"os"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
@@ -79,7 +72,7 @@ func (f *fault) lasts() time.Duration {
 	if f.hangs {
 		return 1500 * time.Millisecond
 	}
-	return 300 * time.Millisecond
+	return time.Duration(testkit.Steps(300, 1500)) * time.Millisecond
 }
 
 // times is how often each fault strikes: more by SLUICE_FAULTS.
@@ -131,12 +124,12 @@ func ordered(strike, heal []string) func(*testing.T) *stage {
 		s := redistest.Start(t, redistest.Redis(t))
 		g := one(s)
 		g.strike = func([]*rig) sluice.Instant {
-			command(t, s, strike...)
+			s.Do(t, strike...)
 			return nothing
 		}
 		g.heal = func() {
 			if heal != nil {
-				command(t, s, heal...)
+				s.Do(t, heal...)
 			}
 		}
 		return g
@@ -174,9 +167,9 @@ func loading(t *testing.T) *stage {
 		"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
 	g := one(s)
 	g.strike = func(rigs []*rig) sluice.Instant {
-		command(t, s, "DEBUG", "POPULATE", "2500", "filler", "100")
+		s.Do(t, "DEBUG", "POPULATE", "2500", "filler", "100")
 		since := sluice.InstantOf(time.Now())
-		command(t, s, "SAVE")
+		s.Do(t, "SAVE")
 		admitMore(t, rigs)
 		s.Kill(t)
 		s.Launch(t)
@@ -218,52 +211,4 @@ func proxied(m redistest.Manner) func(*testing.T) *stage {
 		g.heal = func() { p.Set(redistest.Faithful) }
 		return g
 	}
-}
-
-// do runs a command, which may be run twice, on a server, over a connection
-// that ends with it: what stays open after a fault is the store's. A server that
-// sentinels make a replica breaks its connections once.
-func do(t *testing.T, s *redistest.Server, words ...string) (m rueidis.RedisMessage) {
-	t.Helper()
-	var err error
-	for range 3 {
-		if m, err = doOnce(t.Context(), s, words...); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			break
-		}
-	}
-	if err != nil {
-		t.Fatalf("%.60s: %v", strings.Join(words, " "), err)
-	}
-	return m
-}
-
-func doOnce(ctx context.Context, s *redistest.Server, words ...string) (rueidis.RedisMessage, error) {
-	client, err := rueidis.NewClient(s.Option())
-	if err != nil {
-		return rueidis.RedisMessage{}, err
-	}
-	defer client.Close()
-	return client.Do(ctx, client.B().Arbitrary(words...).Build()).ToMessage()
-}
-
-// command is report a command that answers in text.
-func command(t *testing.T, s *redistest.Server, words ...string) string {
-	t.Helper()
-	m := do(t, s, words...)
-	text, err := m.ToString()
-	if err != nil {
-		t.Fatalf("%.60s: %v", strings.Join(words, " "), err)
-	}
-	return text
-}
-
-// list runs a command that answers with a list, which is short.
-func list(t *testing.T, s *redistest.Server, words ...string) []string {
-	t.Helper()
-	m := do(t, s, words...)
-	names, err := m.AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
 }

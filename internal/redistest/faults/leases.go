@@ -75,6 +75,7 @@ func (l *leaser) press(ctx context.Context) {
 // or cuts, while the server hangs and nodes die.
 func (c *Client) leases(t *testing.T) {
 	const nodes, each, rounds = 4, 3, 15
+	windows := testkit.Steps(4, 8)
 	for i, text := range []string{"200/500ms sliding-log", "400/s burst 100", "200/500ms sliding-histogram precision 10", "200/500ms fixed-window"} {
 		t.Run(text, func(t *testing.T) {
 			if i >= 2 {
@@ -92,7 +93,7 @@ func (c *Client) leases(t *testing.T) {
 				all = append(all, l)
 			}
 			for round := 0; ; round++ { // more than one where the machine has other work
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(testkit.Steps(2, 40))*100*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(windows)*limit.Window)
 				var group sync.WaitGroup
 				for _, l := range all {
 					for range each {
@@ -102,7 +103,7 @@ func (c *Client) leases(t *testing.T) {
 				disturb(ctx, t, server, all)
 				group.Wait()
 				cancel()
-				if checkUses(t, limit, all) {
+				if checkUses(t, limit, all, windows) {
 					return
 				}
 				if round == rounds {
@@ -148,8 +149,8 @@ func disturb(ctx context.Context, t *testing.T, server *redistest.Server, all []
 
 // checkUses holds the uses against the limit's bound. A unit was used within a
 // span for sure if its take began and ended in it. It reports whether there was enough
-// to show that.
-func checkUses(t *testing.T, limit sluice.Limit, all []*leaser) bool {
+// to show that, in so many windows.
+func checkUses(t *testing.T, limit sluice.Limit, all []*leaser, windows int) bool {
 	t.Helper()
 	var uses []use
 	var taken, failed int
@@ -160,6 +161,10 @@ func checkUses(t *testing.T, limit sluice.Limit, all []*leaser) bool {
 		asked += l.node.Load().Stats().Leases.Asked // of the living
 	}
 	slices.SortFunc(uses, func(a, b use) int { return a.began.Compare(b.began) })
+	used := make(map[time.Duration]bool) // windows
+	for _, u := range uses {
+		used[u.began.Sub(uses[0].began)/limit.Window] = true
+	}
 	worst := int64(0)
 	for _, d := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond, limit.Window / 2, limit.Window, 2 * limit.Window} {
 		bound := algo.Bound(limit, d)
@@ -181,6 +186,7 @@ func checkUses(t *testing.T, limit sluice.Limit, all []*leaser) bool {
 			}
 		}
 	}
-	t.Logf("%d takes, %d failed, %d allowed; at most %d in a window, bound %d; the nodes alive asked %d times", taken, failed, len(uses), worst, algo.Bound(limit, limit.Window), asked)
-	return failed > 0 && worst >= limit.Quota/2 && int(asked) < taken
+	t.Logf("%d takes, %d failed, %d allowed in %d windows; at most %d in one, bound %d; the nodes alive asked %d times",
+		taken, failed, len(uses), len(used), worst, algo.Bound(limit, limit.Window), asked)
+	return failed > 0 && worst >= limit.Quota/2 && int(asked) < taken && len(used) >= windows
 }

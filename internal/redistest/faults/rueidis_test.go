@@ -49,18 +49,10 @@ func open(t *testing.T, at faults.Target, options redisstore.Options) faults.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	return owner{s, client}
-}
-
-// owner is a store that closes its client, as a program does.
-type owner struct {
-	*redisstore.Store
-	client rueidis.Client
-}
-
-func (o owner) Close() error {
-	defer o.client.Close()
-	return o.Store.Close()
+	return faults.Owner{Store: s, Client: func() error {
+		client.Close()
+		return nil
+	}}
 }
 
 func answer(err error) (string, bool) {

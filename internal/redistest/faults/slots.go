@@ -6,7 +6,6 @@
 package faults
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,29 +19,24 @@ func slotMoves(t *testing.T) *stage {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	ids := make([]string, len(c.Masters))
 	for i, m := range c.Masters {
-		ids[i] = command(t, m, "CLUSTER", "MYID")
+		ids[i] = m.Do(t, "CLUSTER", "MYID")
 	}
 	moved := make(map[string]bool)
 	g := &stage{url: clusterURL(c), servers: c.Masters, heal: func() {}}
 	g.strike = func([]*rig) sluice.Instant {
 		for from := range c.Masters {
 			to := (from + 1) % len(c.Masters)
-			for _, key := range list(t, c.Masters[from], "KEYS", "*") {
-				m := do(t, c.Masters[from], "CLUSTER", "KEYSLOT", key)
-				n, err := m.AsInt64()
-				if err != nil {
-					t.Fatal(err)
-				}
-				slot := strconv.FormatInt(n, 10)
+			for _, key := range c.Masters[from].List(t, "KEYS", "*") {
+				slot := c.Masters[from].Do(t, "CLUSTER", "KEYSLOT", key)
 				if moved[slot] {
 					continue
 				}
 				moved[slot] = true
-				command(t, c.Masters[to], "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[from])
-				command(t, c.Masters[from], "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to])
+				c.Masters[to].Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[from])
+				c.Masters[from].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to])
 				move(t, c.Masters[from], c.Masters[to], slot)
 				for i := range c.Masters {
-					command(t, c.Masters[i], "CLUSTER", "SETSLOT", slot, "NODE", ids[to])
+					c.Masters[i].Do(t, "CLUSTER", "SETSLOT", slot, "NODE", ids[to])
 				}
 			}
 		}
@@ -60,11 +54,11 @@ func move(t *testing.T, from, to *redistest.Server, slot string) {
 	t.Helper()
 	host, port, _ := strings.Cut(to.Addr, ":")
 	for range 100 {
-		keys := list(t, from, "CLUSTER", "GETKEYSINSLOT", slot, "100")
+		keys := from.List(t, "CLUSTER", "GETKEYSINSLOT", slot, "100")
 		if len(keys) == 0 {
 			return
 		}
-		command(t, from, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
+		from.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
 	}
 	t.Fatalf("slot %s does not get empty", slot)
 }
