@@ -9,16 +9,21 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
 // memory is what this process does with its memory so that requests feel little of a
 // change of the configuration: see also internal/serve/activation.go.
 type memory struct {
 	room     []byte
-	giveBack *time.Timer // until unused memory is returned to the system
+	giveBack *time.Timer // until unused memory is returned to the system; nil before the start is over
 }
 
-func newMemory() *memory { return &memory{room: newHeapRoom(), giveBack: newReturn()} }
+func newMemory() *memory { return &memory{room: newHeapRoom()} }
+
+// started has the memory returned that the start took. It comes before around.
+func (m *memory) started() { m.giveBack = newReturn() }
 
 // around calls f, which reads a configuration and activates it.
 func (m *memory) around(f func() error) error {
@@ -28,7 +33,9 @@ func (m *memory) around(f func() error) error {
 }
 
 func (m *memory) stop() {
-	m.giveBack.Stop()
+	if m.giveBack != nil {
+		m.giveBack.Stop()
+	}
 	runtime.KeepAlive(m.room)
 }
 
@@ -75,7 +82,7 @@ func collectAfter(f func() error) error {
 // takes 90 MB, and took 200 to 360 once they had been read again. But one change often
 // follows another, and to return memory and to get it again is a third of what a change
 // costs. So it is kept until the file has been looked at once more.
-const returnAfter = 1500 * time.Millisecond
+const returnAfter = reload.Every + 500*time.Millisecond
 
 // newReturn returns a timer that has unused memory returned when it ends. That collects
 // once more: only then is nothing left of rules that requests have used.

@@ -71,6 +71,8 @@ func TestMemoryIsReturned(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
+		defer m.stop() // also where it has not started
+		m.started()
 		for range 2 {
 			err := m.around(func() error {
 				for range 128 {

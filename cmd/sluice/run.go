@@ -62,7 +62,7 @@ func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	}
 	m := newMemory()
 	defer m.stop()
-	o.Around = m.around
+	o.Started, o.Around = m.started, m.around
 	return serve.Run(ctx, o)
 }
 

@@ -25,14 +25,16 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	return reload.New(reload.Options{
 		File: file, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
 		Load: func(data []byte, named func([]string)) error {
-			next, err := config.ParsePaced(file, data, newYield())
-			if err != nil {
-				return err
-			}
-			named(s.keys(next))
-			return s.apply(ctx, next)
+			return s.aside(func() error {
+				next, err := config.ParsePaced(file, data, newYield())
+				if err != nil {
+					return err
+				}
+				named(s.keys(next))
+				return s.apply(ctx, next)
+			})
 		},
-		Hurried: s.reopen, Around: s.load, Changed: s.changed, Every: s.Intervals.File,
+		Hurried: s.reopen, Around: s.Around, Changed: s.changed, Every: s.Intervals.File,
 	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
 }
 
@@ -124,20 +126,14 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// load calls f, which reads a file and activates it, so that requests feel
+// aside calls f, which reads a file and activates it, so that requests feel
 // little of it.
-func (s *server) load(f func() error) error {
-	around := s.Around
-	if around == nil {
-		around = func(f func() error) error { return f() }
+func (s *server) aside(f func() error) error {
+	failed, equal := inBackground(f)
+	if equal != nil {
+		s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
 	}
-	return around(func() error {
-		failed, equal := inBackground(f)
-		if equal != nil {
-			s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
-		}
-		return failed
-	})
+	return failed
 }
 
 // changed logs the result of a new file.

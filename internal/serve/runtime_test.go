@@ -10,8 +10,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
+
+// TestStarted: the program learns once that the gateway serves, when what its configuration
+// held is free, and before it has another one read.
+func TestStarted(t *testing.T) {
+	t.Parallel()
+	events := make(chan string, 3)
+	const file = "rules: [{name: a, limits: 1/min}]\n"
+	s := servetest.Start(t, file, func(o *serve.Options) {
+		c := o.Config
+		o.Started = func() { events <- fmt.Sprint("started with ", c.Policy) }
+		o.Around = func(f func() error) error { events <- "around"; return f() }
+	})
+	s.ChangeTo(t, "# another\n"+file)
+	s.End(t)
+	for _, want := range []string{"started with <nil>", "around"} {
+		if got := <-events; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if len(events) > 0 {
+		t.Errorf("and then %q", <-events)
+	}
+}
 
 // TestRoutes: upstreams are chosen by host and path, in their order.
 func TestRoutes(t *testing.T) {

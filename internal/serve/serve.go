@@ -52,6 +52,8 @@ type Options struct {
 	Out   io.Writer // is given what is limited, and where
 	Log   *slog.Logger
 	Now   func() time.Time // of the store; nil is the system's clock
+	// Started, if not nil, is called once, when it serves and what Config held is free.
+	Started func()
 	// Around, if not nil, is called with what reads a new configuration and activates it,
 	// and calls it: that takes much memory for a moment.
 	Around    func(func() error) error
@@ -92,6 +94,9 @@ func Run(ctx context.Context, o Options) error {
 	// The rules that it starts with would stay in memory beside those of a reload, as
 	// long as a caller has them on its stack.
 	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
+	if s.Started != nil {
+		s.Started()
+	}
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
