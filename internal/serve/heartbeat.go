@@ -13,7 +13,10 @@ import (
 	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
-// heartbeatLimit is how the nodes of a fleet count themselves: each holds a slot.
+const heartbeatScope = "sluice.nodes"
+
+// heartbeatLimit is how the nodes of a fleet count themselves: each holds a slot of
+// heartbeatScope.
 var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: heartbeatTTL}
 
 // run reports that this node lives, has keys counted as by the other nodes, and logs,
@@ -86,7 +89,7 @@ func (s *sharedStore) alive(ctx context.Context, f func(context.Context, *sluice
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
-	slots, err := sluice.NewSlots(s.redis, "sluice.nodes", heartbeatLimit)
+	slots, err := sluice.NewSlots(s.redis, heartbeatScope, heartbeatLimit)
 	if err != nil {
 		s.report(nil, err)
 		return

@@ -11,11 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/report"
@@ -271,7 +270,7 @@ func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 		t.Fatal(err)
 	}
 	servetest.CloseAtEnd(t, s)
-	slots, err := sluice.NewSlots(s, "sluice.nodes", sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: 30 * time.Second})
+	slots, err := sluice.NewSlots(s, serve.HeartbeatScope, serve.HeartbeatLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	heartbeatTTL     = 30 * time.Second // after which a silent node is no longer counted
+	heartbeatEvery   = 10 * time.Second
+	heartbeatTTL     = 3 * heartbeatEvery // after which a silent node is no longer counted, also where Intervals are shorter
 	heartbeatTimeout = time.Second
 	lastTimeout      = time.Second      // to give back what is on lease, at the end
 	logEvery         = 10 * time.Second // between two lines about the store
