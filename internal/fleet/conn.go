@@ -49,8 +49,10 @@ type Options struct {
 	Node   Node
 	Log    *slog.Logger // nil means [slog.Default]
 
-	Every   time.Duration // the longest time between two polls; 0 means [Every]
-	Timeout time.Duration // how long a call may take, at most; 0 means [Timeout]
+	Every time.Duration // the longest time between two polls; 0 means [Every]
+	// Timeout is how long a call may take, at most; 0 means [Timeout]. Tests alone set it: a
+	// longer one, for which connections and parts wait, too, as a busy machine is no outage.
+	Timeout time.Duration
 }
 
 // Conn is a node's connection for what is not a decision. Make one with [New],
@@ -105,6 +107,9 @@ func New(o Options) (*Conn, error) {
 
 // Node returns who this is.
 func (c *Conn) Node() Node { return c.node }
+
+// Every returns the longest time between two polls.
+func (c *Conn) Every() time.Duration { return c.every }
 
 // Key returns the name of a key in the store: name is of a-z, 0-9, '.' and ':'.
 func (c *Conn) Key(name string) string { return c.prefix + "{fleet}!" + name }

@@ -47,19 +47,19 @@ type looked struct{ since, told time.Time }
 func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 2*n.patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*n.Patience)
 	defer cancel()
 	err := n.Conn.Err()
 	if err == nil {
 		err = n.tell(ctx, rules)
 	}
-	for end := time.Now().Add(n.patience); err == nil; {
+	for end := time.Now().Add(n.Patience); err == nil; {
 		last := time.Now().After(end)
 		if err = n.read(ctx, last); err != nil || last || n.complete(rules) {
 			break
 		}
 		select {
-		case <-time.After(n.every() / 10):
+		case <-time.After(n.Every / 10):
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -114,7 +114,7 @@ func (n *Peers) complete(rules []string) bool {
 	l := &n.last
 	for _, rule := range append([]string{""}, rules...) {
 		since := l.looked[rule].since
-		if l.now.Sub(since) > n.patience {
+		if l.now.Sub(since) > n.Patience {
 			continue
 		}
 		for _, s := range l.nodes {
@@ -134,7 +134,7 @@ func lacks(r *report.Report, rule string) bool {
 
 // listEvery is how old the list of nodes may be that is shown, but for what comes in
 // the moment of a look.
-func (n *Peers) listEvery() time.Duration { return n.every() / 2 }
+func (n *Peers) listEvery() time.Duration { return n.Every / 2 }
 
 // since is when what is looked at changed last.
 func (l *last) since() (at time.Time) {
@@ -192,7 +192,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 		all = all && (!at.Before(since) || now.Sub(s.Last) > report.Silent)
 	}
 	l.nodes, l.unread, l.now, l.read = nodes, unread, now, time.Now()
-	if !all && !last && now.Sub(since) < n.patience {
+	if !all && !last && now.Sub(since) < n.Patience {
 		return nil
 	}
 	switch ahead := time.Until(l.taken); {
@@ -241,7 +241,7 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 		if now := time.Now(); n.last.taken.After(now) { // late ones put off the others by their bytes only
 			n.last.taken = n.last.taken.Add(pause(bytes))
 		} else {
-			n.last.taken = now.Add(max(n.every()-n.listEvery()/2, pause(bytes)))
+			n.last.taken = now.Add(max(n.Every-n.listEvery()/2, pause(bytes)))
 		}
 	}()
 	for len(ids) > 0 {

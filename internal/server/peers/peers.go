@@ -54,9 +54,8 @@ type Options struct {
 // Peers are the nodes that share a store. They are safe for concurrent use.
 type Peers struct {
 	Options
-	id       string
-	patience time.Duration
-	left     atomic.Bool
+	id   string
+	left atomic.Bool
 
 	// Of Tick, which is called by one goroutine at a time.
 	beats    int
@@ -79,7 +78,8 @@ type unsent struct {
 
 // New returns Peers. They begin when the Part is registered and runs.
 func New(o Options) *Peers {
-	return &Peers{Options: o, id: o.Conn.Node().ID, patience: cmp.Or(o.Patience, patience), last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
+	o.Every, o.Patience = cmp.Or(o.Every, sendEvery), cmp.Or(o.Patience, patience)
+	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
 }
 
 // Part returns what the Conn must run.
@@ -103,22 +103,17 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if err != nil {
 		return
 	}
-	n.nextBeat = now.Add(n.every()*5/2 - n.polls()/2)
+	n.nextBeat = now.Add(n.Every*5/2 - n.Conn.Every()/2)
 	if !send || !looked {
 		return
 	}
 	if u, err := n.publish(ctx, rules, t.Values[1]); err == nil {
 		n.nextSent = now // where it was made in a tick before, it lacks what has come since
 		if !u.made.Before(now) {
-			n.nextSent = now.Add(max(n.every()-n.polls()/2, pause(len(u.data)*max(int(n.live()), 1))/2))
+			n.nextSent = now.Add(max(n.Every-n.Conn.Every()/2, pause(len(u.data)*max(int(n.live()), 1))/2))
 		}
 	}
 }
-
-func (n *Peers) every() time.Duration { return cmp.Or(n.Every, sendEvery) }
-
-// polls returns how far apart the polls of the Conn are, at most.
-func (n *Peers) polls() time.Duration { return min(fleet.Every, n.every()*7/10) }
 
 func (n *Peers) live() int64 {
 	if n.Live == nil {
