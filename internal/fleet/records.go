@@ -262,9 +262,12 @@ func (r *Records) compareNow(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
-		return r.compare(ctx, r.now())
+		if err := r.compare(ctx, r.now()); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotSent, err)
+		}
+		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 	}
 }
 
