@@ -6,6 +6,7 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -38,16 +39,19 @@ type Proxy struct {
 	changed chan struct{} // closed when manner changes
 	conns   map[net.Conn]struct{}
 
-	held atomic.Int64 // pieces
-	cut  atomic.Bool  // the connection of the next script
+	held atomic.Int64           // pieces
+	cut  atomic.Pointer[string] // the connection of the next script that has this text
 }
 
 // CutNext has the proxy cut the connection on which the next script goes, in place of
 // the reply.
-func (p *Proxy) CutNext() { p.cut.Store(true) }
+func (p *Proxy) CutNext() { p.CutNextWith("") }
+
+// CutNextWith is CutNext of scripts in whose arguments a text stands. The server runs it.
+func (p *Proxy) CutNextWith(text string) { p.cut.Store(&text) }
 
 // CutWaits reports whether no script has gone since [Proxy.CutNext].
-func (p *Proxy) CutWaits() bool { return p.cut.Load() }
+func (p *Proxy) CutWaits() bool { return p.cut.Load() != nil }
 
 // Held returns how many pieces wait to be passed on.
 func (p *Proxy) Held() int { return int(p.held.Load()) }
@@ -134,7 +138,8 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	var cut atomic.Bool
 	group.Go(func() {
 		p.pass(ctx, server, client, func(request []byte) bool {
-			if bytes.Contains(bytes.ToUpper(request), []byte("\nEVAL")) && p.cut.CompareAndSwap(true, false) {
+			text := p.cut.Load()
+			if text != nil && bytes.Contains(bytes.ToUpper(request), []byte("\nEVAL")) && bytes.Contains(request, []byte(*text)) && p.cut.CompareAndSwap(text, nil) {
 				cut.Store(true)
 			}
 			return true
@@ -153,6 +158,8 @@ func (p *Proxy) pass(ctx context.Context, to, from net.Conn, goes func([]byte) b
 	for {
 		n, err := from.Read(buf)
 		if !goes(buf[:n]) {
+			p.drop(to)
+			_, _ = io.Copy(io.Discard, from) // whose end comes once it has what was sent to it
 			return
 		}
 		for rest := buf[:n]; len(rest) > 0; {
