@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/h1"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -144,10 +143,11 @@ func TestEndAgain(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// late is a connection whose second write waits until the other side has closed it.
+// late is a connection whose second write waits, and then finds that the other side has
+// closed it.
 type late struct {
 	net.Conn
-	closed chan struct{}
+	until  chan struct{}
 	writes atomic.Int32
 }
 
@@ -155,8 +155,12 @@ func (c *late) NetConn() net.Conn { return c.Conn }
 
 func (c *late) Write(p []byte) (int, error) {
 	if c.writes.Add(1) > 1 {
-		<-c.closed
-		time.Sleep(20 * time.Millisecond) // for the reset to arrive
+		<-c.until
+		for {
+			if n, err := c.Conn.Write(p); err != nil { // the reset has arrived
+				return n, err
+			}
+		}
 	}
 	return c.Conn.Write(p)
 }
@@ -171,7 +175,11 @@ func TestEarlyAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close() //nolint:errcheck // a test
-			closed := make(chan struct{})
+			closed, answered := make(chan struct{}), make(chan struct{})
+			until := answered // net/http reads while it writes
+			if sync {
+				until = closed
+			}
 			go func() {
 				c, err := l.Accept()
 				if err != nil {
@@ -185,7 +193,7 @@ func TestEarlyAnswer(t *testing.T) {
 			u := &url.URL{Scheme: "http", Host: l.Addr().String()}
 			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 				c, err := new(net.Dialer).DialContext(ctx, network, address)
-				return &late{Conn: c, closed: closed}, err
+				return &late{Conn: c, until: until}, err
 			}
 			var rt http.RoundTripper = &http.Transport{DialContext: dial}
 			if sync {
@@ -193,7 +201,9 @@ func TestEarlyAnswer(t *testing.T) {
 			}
 			r := request(t.Context(), t, u, http.MethodGet, "")
 			r.Header.Set("X", strings.Repeat("x", 48<<10))
-			if got := fetch(rt, r); got.status != 431 || got.body != "long" {
+			got := fetch(rt, r)
+			close(answered)
+			if got.status != 431 || got.body != "long" {
 				t.Errorf("%+v, error %v", got, got.err)
 			}
 		})

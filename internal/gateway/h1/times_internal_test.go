@@ -307,10 +307,18 @@ func TestCloseIdle(t *testing.T) {
 }
 
 // TestDials: a request takes the connection that is there first, its own is kept for
-// another, and a dial takes its time and no more.
+// another, which is sent once more if that one is closed, and a dial takes its time and
+// no more.
 func TestDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, answers(time.Second))
+		var opened atomic.Int32
+		w := newWorld(t, func(c net.Conn) {
+			if opened.Add(1) == 2 {
+				_, _ = http.ReadRequest(bufio.NewReader(c)) // and closes
+				return
+			}
+			answers(time.Second)(c)
+		})
 		w.dials = make(chan struct{}, 1)
 		w.dials <- struct{}{}
 		done := make(chan error, 2)
@@ -330,6 +338,10 @@ func TestDials(t *testing.T) {
 		synctest.Wait()
 		if len(w.pool.idle) != 2 {
 			t.Errorf("%d connections are kept", len(w.pool.idle))
+		}
+		w.dials <- struct{}{}
+		if err := w.get(t.Context()); err != nil || len(w.conns) != 3 {
+			t.Errorf("error %v, %d connections", err, len(w.conns))
 		}
 		w.closeIdle()
 		began := time.Now()
