@@ -15,6 +15,39 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
+// TestClockOfThisMachineHasNoSay: a store whose machine's clock is far off
+// decides as any other, calendar windows included.
+func TestClockOfThisMachineHasNoSay(t *testing.T) {
+	server := redistest.Shared(t, redistest.Redis(t))
+	for _, off := range []time.Duration{0, time.Hour, -time.Hour, 40 * 24 * time.Hour, -400 * 24 * time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+			if err != nil {
+				t.Fatal(err)
+			}
+			testkit.Closed(t, s).clock = func() time.Time { return time.Now().Add(off) }
+			for _, text := range []string{"3/day", "3/day sliding-log", "3/day sliding-counter", "3/year calendar Asia/Seoul", "3/month calendar America/New_York"} {
+				l := testkit.Limiter(t, s, text, text)
+				for i := range 4 {
+					before := time.Now().Add(-time.Millisecond)
+					d, err := l.Take(t.Context(), "k", 1)
+					if err != nil || d.Allowed != (i < 3) {
+						t.Fatalf("%s: take %d: got %+v, %v", text, i+1, d, err)
+					}
+					if at := d.At.Time(); at.Before(before) || at.After(time.Now().Add(time.Millisecond)) {
+						t.Errorf("%s: decided at %v, want now", text, at)
+					}
+					if term := l.Plan().Term(0); term.Calendar != sluice.NoCalendar {
+						if _, end := algo.CalendarWindow(term, int64(d.At)); d.ResetAfter != time.Duration(end-int64(d.At))*time.Microsecond {
+							t.Errorf("%s: resets after %v, want the end of the window", text, d.ResetAfter)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestSlotScriptEqualsAlgo compares the script that keeps slots with package
 // algo, over random requests and instants.
 func TestSlotScriptEqualsAlgo(t *testing.T) {

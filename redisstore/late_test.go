@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -256,6 +257,50 @@ func TestWordsToAClosedStore(t *testing.T) {
 	}
 }
 
+// TestOutagesLeaveNothing: after many outages there is no goroutine and no connection
+// more than before.
+func TestOutagesLeaveNothing(t *testing.T) {
+	server := redistest.Shared(t, redistest.Redis(t))
+	proxy := redistest.StartProxy(t, server.Addr)
+	option := server.Option()
+	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr}, true, -1
+	s := open(t, option, redisstore.Options{Timeout: 20 * time.Millisecond})
+	l := testkit.Limiter(t, s, "scope", "1000000/h")
+	decides := func() bool {
+		_, err := l.Take(context.Background(), "a", 1) // in no goroutine that lasts
+		return err == nil
+	}
+	held := func() (goroutines, files int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return runtime.NumGoroutine(), len(list)
+	}
+	testkit.Until(t, "a decision", decides)
+	goroutines, files := held()
+	for n := range testkit.Steps(50, 1000) {
+		proxy.Set([]redistest.Manner{redistest.Swallowing, redistest.Cutting}[n%2])
+		line(4, func(i int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := l.Take(ctx, []string{"a", "b"}[i%2], 1)
+			if maybe, ok := errors.AsType[*sluice.MaybeSentError](err); ok && i > 0 {
+				maybe.Undo(nil)
+			}
+		})()
+		proxy.Set(redistest.Cutting)
+		proxy.Set(redistest.Faithful)
+		testkit.Until(t, "a decision", decides)
+	}
+	var g, f int
+	defer func() { t.Logf("%d goroutines and %d files, before there were %d and %d", g, f, goroutines, files) }()
+	testkit.Until(t, "goroutines and files to be as many as before", func() bool {
+		g, f = held()
+		return g <= goroutines && f <= files
+	})
+}
+
 // started returns how many goroutines the process has started.
 func started(t *testing.T) uint64 {
 	t.Helper()
@@ -268,7 +313,8 @@ func started(t *testing.T) uint64 {
 
 // TestNoGoroutinePerCall: calls that may be left share few goroutines.
 func TestNoGoroutinePerCall(t *testing.T) {
-	const callers, calls = 32, 3200
+	const callers = 32
+	calls := testkit.Steps(3200, 10_000)
 	server := redistest.Shared(t, redistest.Redis(t))
 	for name, key := range map[string]func(int) string{
 		"one key":    func(int) string { return "k" },
@@ -296,7 +342,7 @@ func TestNoGoroutinePerCall(t *testing.T) {
 			if most := now + 4*callers + 20; highest > most {
 				t.Errorf("%d goroutines at once, want at most %d", highest, most)
 			}
-			if got := started(t) - before; got > calls/10 {
+			if got := started(t) - before; got > uint64(calls/10) {
 				t.Errorf("%d goroutines were started for %d calls", got, calls)
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -23,25 +25,29 @@ import (
 // server is back all is as before.
 func TestCallersThatLeave(t *testing.T) {
 	const most = 1024 // requests that are left, and with them those of all callers
-	server := redistest.Shared(t, redistest.Redis(t))
+	server, cluster := redistest.Shared(t, redistest.Redis(t)), redistest.SharedCluster(t, redistest.Redis(t))
+	each := testkit.Steps(30, 100)
 	for _, c := range []struct {
 		name    string
 		callers int
 		each    int // requests of a caller
 		keys    int
+		option  rueidis.ClientOption
+		servers []*redistest.Server
 	}{
-		{"of one key", 64, 30, 1},
-		{"of many keys", 64, 30, 1920},
-		{"many at once", 1500, 2, 3000},
+		{"of one key", 64, each, 1, server.Option(), []*redistest.Server{server}},
+		{"of many keys", 64, each, 64 * each, server.Option(), []*redistest.Server{server}},
+		{"many at once", testkit.Steps(1500, 3000), testkit.Steps(2, 4), 12_000, server.Option(), []*redistest.Server{server}},
+		{"of many keys, Cluster", 64, each, 64 * each, cluster.Option(), cluster.Masters}, // where each request is sent by itself
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
+			s := open(t, c.option, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
 			l := testkit.Limiter(t, s, "scope", "1000000/h")
 			if _, err := l.Take(t.Context(), "first", 1); err != nil {
 				t.Fatal(err)
 			}
 			before := runtime.NumGoroutine()
-			release := redistest.HoldUp(t, server)
+			release := redistest.HoldUp(t, c.servers...)
 			var group sync.WaitGroup
 			var mu sync.Mutex
 			overloaded, highest := 0, 0

@@ -60,7 +60,7 @@ func (g *smoothWarmingUp) storedTime(permits float64) (micros int64) {
 // callers wait, but for what that rounds away in each call.
 func TestWarmUpIsGuavas(t *testing.T) {
 	const tolerance = 4
-	calls := testkit.Steps(2000, 20_000)
+	calls := testkit.Steps(3500, 20_000)
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "guava")
 	rnd := rand.New(rand.NewPCG(33, 4))
@@ -104,7 +104,7 @@ func TestWarmUpIsGuavas(t *testing.T) {
 					now = max(now, g.next) + rnd.Int64N(c.warmUp.Microseconds())
 				}
 			}
-			if waited < calls/500 || idle < calls/500 {
+			if waited < calls/200 || idle < calls/200 {
 				t.Errorf("of %d calls %d waited and %d found a cold key: the test is too weak", calls/5, waited, idle)
 			}
 		})

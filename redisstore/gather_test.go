@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// TestTogether: takes of many keys at once, with contexts of all kinds, each get the
+// decision of their own key. Who gives up while the server is held up gets the context's
+// error, and is charged once at most.
+func TestTogether(t *testing.T) {
+	const callers, takes = 16, 100
+	server := redistest.Shared(t, redistest.Redis(t))
+	lim := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}), "together", "1000/366day")
+	cancellable, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	bounded, cancel := context.WithTimeout(t.Context(), 10*testkit.Ceiling)
+	defer cancel()
+	contexts := []context.Context{context.Background(), cancellable, bounded}
+	each := func(do func(ctx context.Context, key string, cost int64)) {
+		line(callers, func(i int) { do(contexts[i%len(contexts)], fmt.Sprint("user", i), int64(1+i%4)) })()
+	}
+	each(func(ctx context.Context, key string, cost int64) {
+		for i := range int64(takes) {
+			if d, err := lim.Take(ctx, key, cost); err != nil || !d.Allowed || d.Remaining != 1000-(i+1)*cost {
+				t.Errorf("take %d of %s: got %+v, %v; want %d remaining", i+1, key, d, err, 1000-(i+1)*cost)
+				return
+			}
+		}
+	})
+	release := redistest.HoldUp(t, server)
+	each(func(ctx context.Context, key string, cost int64) {
+		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		if _, err := lim.Take(ctx, key, cost); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("take of %s: got %v, want %v", key, err, context.DeadlineExceeded)
+		}
+	})
+	release()
+	each(func(ctx context.Context, key string, cost int64) {
+		left := 1000 - (takes+1)*cost
+		if d, err := lim.Take(ctx, key, cost); err != nil || d.Remaining != left && d.Remaining != left-cost {
+			t.Errorf("take of %s after that: got %+v, %v; want %d or %d remaining", key, d, err, left-cost, left)
+		}
+	})
+}
