@@ -6,6 +6,7 @@ package redisstore
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,14 @@ func termOf(t testing.TB, limit string) *sluice.Term {
 	return term
 }
 
+func otherFormat(n int) string {
+	return fmt.Sprintf("the value has format %d, this program knows format 1: upgrade the program, or delete the key if another one wrote it", n)
+}
+
+func otherFlags(flags byte) string {
+	return fmt.Sprintf("the value has the flags %#x, this program knows 0x3: upgrade the program", flags)
+}
+
 // TestOtherFormatsAreRefused: no operation decides on a value of another version, or with a
 // flag that is not known, and none changes it. The error says what was found and what
 // to do.
@@ -97,14 +106,12 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for value, want := range map[string]string{
-			"\x02" + was[1:]: "the value has format 2, this program knows format 1: upgrade the program, or delete the key if another one wrote it",
-			"\x02":           "the value has format 2, ",
-			"{}":             "the value has format 123, ",
-			"\x01" + string([]byte{was[1] | flagBeside}) + was[2:]: "this program knows 0x3: upgrade the program",
-			"\x01\x80":                 "the value has the flags 0x80, this program knows 0x3: upgrade the program",
+			"\x02" + was[1:]: otherFormat(2), "\x02": otherFormat(2), "{}": otherFormat(123),
+			"\x01" + string([]byte{was[1] | flagBeside}) + was[2:]: otherFlags(was[1] | flagBeside),
+			"\x01\x80":                 otherFlags(0x80),
 			"\x01":                     errState.Error(),
 			"\x01\x00":                 errHead.Error(),
-			"\x01\x01\x01\x02\x04\x00": "the value has the flags 0x4, ",
+			"\x01\x01\x01\x02\x04\x00": otherFlags(flagBeside),
 			"\x01\x01":                 errState.Error(),
 			"\x01\x03\x00":             errState.Error(),
 			"\x01\x01\x01\x02\x01\x00": errState.Error(), // several within several
@@ -156,7 +163,8 @@ func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
 	}
 }
 
-// TestOtherLeasesAreRefused: leases of another version, or cut short, are not changed.
+// TestOtherLeasesAreRefused: leases of another version, or cut short, are refused as
+// states are, and not changed.
 func TestOtherLeasesAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -167,7 +175,7 @@ func TestOtherLeasesAreRefused(t *testing.T) {
 	req.Slot = &sluice.Slot{SlotRequest: slot}
 	key := s.keyer.slots("s", "k", "slots")
 	lease := strings.Repeat("x", leaseBytes)
-	for value, want := range map[string]string{"\x02" + lease: " format 2, this program knows format 1: upgrade the program", "\x01" + lease[1:]: "cut short"} {
+	for value, want := range map[string]string{"\x02" + lease: otherFormat(2), "\x01" + lease[1:]: errState.Error(), "{}": otherFormat(123)} {
 		if err := client.Do(t.Context(), client.B().Set().Key(key).Value(value).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}

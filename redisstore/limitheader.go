@@ -12,14 +12,12 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// A state stands behind its head: the limit that wrote it, with all that it takes
-// to read the state under that limit again. So a store that charges a limit which
-// has been changed since finds out by comparing heads, and what the old limit still
-// counts can be read by a process that has never heard of it. A head holds no name:
-// that is in the state's key. No head is the beginning of another.
+// A head describes the limit that wrote the state behind it, so that every process can
+// read the state. A store compares heads to find out that a limit has been changed. A
+// head has no name: the state's key has it. No head is a prefix of another.
 //
-// It is a byte, the options if the byte says so, and numbers, all but the byte in
-// varints. The lower three bits of the byte are the algorithm.
+// A head is a byte, the options if headOptions is set, and the numbers of the limit.
+// Options and numbers are varints. The lower three bits of the byte are the algorithm.
 const (
 	headAlgorithm = 1<<3 - 1
 	headBytes     = 1 << 3 // Unit is Bytes
@@ -28,24 +26,23 @@ const (
 	headOptions   = 1 << 6 // options follow
 )
 
-// The options. Those that most limits with any have are in the lower seven bits,
-// which take one byte.
+// The options. The first seven take one byte: they are the most frequent ones.
 const (
 	optionInterval = 1 << iota
 	optionConservative
 	optionOnFirst
-	optionCalendar // in the place of a window it follows
+	optionCalendar // a calendar follows in the place of a window
 	optionCountDenied
-	optionDelayAfter // follows, if it is not the default
+	optionDelayAfter // DelayAfter follows, which is not the default
 	optionStrict
 	optionDeficit // InitialDeficit follows
 	optionPreFilled
 	optionNextWaits
 	optionAligned
-	optionWarmUp // follows
-	optionCredit // and CreditFor follow
+	optionWarmUp // WarmUp follows
+	optionCredit // Credit and CreditFor follow
 	optionWhole
-	optionFrom // follows the calendar
+	optionFrom // From follows the calendar
 )
 
 // optionsOf returns the options of l, which is valid and filled in.
@@ -62,7 +59,7 @@ func optionsOf(l *sluice.Limit) (options uint64) {
 	return options
 }
 
-// setOptions sets what is true or false of l by its options.
+// setOptions sets the fields of l for which no number follows.
 func setOptions(l *sluice.Limit, options uint64) {
 	has := func(option uint64) bool { return options&option != 0 }
 	switch {
@@ -78,7 +75,7 @@ func setOptions(l *sluice.Limit, options uint64) {
 	l.Conservative, l.Strict, l.Whole, l.PreFilled = has(optionConservative), has(optionStrict), has(optionWhole), has(optionPreFilled)
 }
 
-// head is the bytes of a head that are written so far, or are left to be read.
+// head writes a head, or reads one. The bytes are those written so far, or left to read.
 type head struct {
 	b            []byte
 	reading, bad bool
@@ -116,7 +113,7 @@ func (h *head) micros(d *time.Duration) {
 	*d = time.Duration(n) * time.Microsecond // of 2^53 µs none overflows
 }
 
-// limit writes or reads what stands behind the options of l.
+// limit writes the numbers of l, or reads them.
 func (h *head) limit(l *sluice.Limit, first byte, options uint64) {
 	h.number(&l.Quota)
 	if options&optionCalendar != 0 {
@@ -155,15 +152,15 @@ func (h *head) limit(l *sluice.Limit, first byte, options uint64) {
 	}
 }
 
-// typed is of a number of another type.
+// typed is number for other types.
 func typed[T ~int | ~int64](h *head, p *T) {
 	n := int64(*p)
 	h.number(&n)
 	*p = T(n)
 }
 
-// calendar writes or reads the windows of a calendar, the moment at which they begin and
-// their zone.
+// calendar writes the calendar of l, the moment at which its windows begin and its zone,
+// or reads them.
 func (h *head) calendar(l *sluice.Limit, from bool) {
 	days := int64(l.Calendar)<<3 | int64(l.WeekStart)
 	h.number(&days)
@@ -197,8 +194,8 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 
 var errHead = errors.New("the state does not begin with a limit: another program wrote this key")
 
-// parseHead returns the limit, without a name, in whose head state begins, and how
-// long that is.
+// parseHead returns the limit of the head with which a state begins, without a name, and
+// the length of the head.
 func parseHead(state string) (l sluice.Limit, size int, err error) {
 	if state == "" {
 		return l, 0, errHead
@@ -222,7 +219,7 @@ func parseHead(state string) (l sluice.Limit, size int, err error) {
 	return l, 1 + len(all) - len(h.b), nil
 }
 
-// compileHead returns the limit that has a head, under a name.
+// compileHead compiles the limit of a head, under a name.
 func compileHead(name, head string, l sluice.Limit) (*sluice.Term, error) {
 	t, err := sluice.CompileLimit("writer", l.WithName(name))
 	if err != nil {

@@ -14,30 +14,30 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// A value begins with its header: a byte with the version of its format, and one
-// of flags. Then come the head of the limit that wrote it and its state.
+// A value is a header, the head of the limit that wrote it, and the state. The header is
+// a byte with the version of the format and a byte of flags.
 const (
 	version     = 1
 	headerBytes = 2
 
-	// flagSeveral says that there are states of several limits, as those of one name
-	// count in different ways: how many, and each with its length before it, its
-	// flags, its head and its state.
+	// flagSeveral marks a value with the states of several limits of one name, which
+	// count in different ways. The header is followed by their number and, for each,
+	// its length, flags, head and state.
 	flagSeveral = 1 << 0
-	// flagSince says that of a bucket there are, behind the state, since when its
-	// writer has been the only one and when its last reservation is due.
+	// flagSince marks the state of a bucket that is followed by two instants: when its
+	// limit became the only writer, and when its last reservation is due.
 	flagSince = 1 << 1
-	// flagBeside is reserved: entries stand beside the state. No script decides on a
-	// flag that it does not know.
+	// flagBeside is reserved for values with entries beside the state. No script
+	// decides on a flag that it does not know.
 	flagBeside = 1 << 2
 
 	flagsKnown = flagSeveral | flagSince
 )
 
-// headOf returns what a value begins with that is a state of l alone.
+// headOf returns the header and the head of a value with a state of l alone.
 func headOf(l *sluice.Limit) string { return string(appendHead([]byte{version, 0}, l)) }
 
-// checkHeader returns why a value cannot be read.
+// checkHeader returns an error if this program cannot read a value.
 func checkHeader(raw string) error {
 	switch {
 	case raw[0] != version:
@@ -154,8 +154,8 @@ func parseBody(t *sluice.Term, flags byte, body string) (algo.State, error) {
 	return s, err
 }
 
-// readOwn returns the state of the i-th limit from a value that it wrote itself,
-// or none.
+// readOwn returns the state of the i-th limit from a value that this limit wrote. Where
+// there is no value, the state is zero.
 func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	it := &c.items[i]
 	if raw == "" {
@@ -167,9 +167,8 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	return parseBody(it.term, raw[1], raw[len(it.head):])
 }
 
-// matters returns until when a state that t wrote says anything, in µs: until it
-// is idle, and, where receipts of other limits may be about, as long as these
-// could be given back.
+// matters returns until when a state that t wrote counts, in µs: until it is idle and no
+// receipt of another limit can be given back any more.
 func matters(t *sluice.Term, s *algo.State) int64 {
 	if s.Since == 0 {
 		return s.Idle
@@ -178,8 +177,8 @@ func matters(t *sluice.Term, s *algo.State) int64 {
 }
 
 // kept returns the states that must be kept after a decision at now, each with
-// By set, and until when they matter. A balance that owes nothing may still report
-// whose receipts count.
+// By set, and until when they matter. A balance that owes nothing is among them as long
+// as its Since decides which receipts count.
 func kept(it *algo.Item, now int64) (list []algo.State, ends int64) {
 	all := it.Keep(nil)
 	if it.State.Zero() && it.State.Since > 0 {

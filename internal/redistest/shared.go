@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Main runs the tests of a package and then stops what [Shared] has started. It is
-// called by TestMain.
+// Main runs the tests of a package and stops the servers that [Shared] has started.
+// TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	for _, end := range slices.Backward(shared.ends) {

@@ -1,13 +1,12 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What balances have in common: where it matters, behind the state stand since
--- when its writer has been the only one and when its last reservation is due, and
--- the flag 2 says so. See value.go.
+-- The code that all balances share. A value with the flag 2 ends with two instants:
+-- when its limit became the only writer, and when its last reservation is due. See
+-- value.go.
 
 --<more>
--- rest makes it a state that owes nothing, which still shows whose receipts
--- count.
+-- rest clears a state but for the instant that says whose receipts count.
 local function rest(it)
 	local since = it.since
 	clear(it)
@@ -21,7 +20,7 @@ local function loadSince(it, raw)
 	end
 end
 
--- saveBalance writes what stands behind the head.
+-- saveBalance writes a state and, if they are set, the two instants.
 local function saveBalance(it, state)
 	local value = it.head .. state
 	if it.since > 0 or it.last > 0 then

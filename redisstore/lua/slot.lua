@@ -18,10 +18,10 @@ local function holders(key, me, now, life, longest)
 	local raw = redis.call('GET', key) or ''
 	local version = string.byte(raw) or 1
 	if version ~= 1 then
-		return nil, redis.error_reply('ERR sluice: the leases have format ' .. version .. ', this program knows format 1: upgrade the program, or delete the key if another one wrote it')
+		return nil, redis.error_reply('ERR sluice: the value has format ' .. version .. ', this program knows format 1: upgrade the program, or delete the key if another one wrote it')
 	end
 	if raw ~= '' and #raw % 27 ~= 1 then
-		return nil, redis.error_reply('ERR sluice: the leases are cut short: another program wrote this key')
+		return nil, redis.error_reply('ERR sluice: the state is cut short or has bytes too many: another program wrote this key')
 	end
 	local list, held = {}, 0
 	for pos = 2, #raw, 27 do

@@ -124,14 +124,14 @@ if written or spent then
 	if stepped and spent then
 		since = now -- the clock stepped back: nothing is reserved for so long
 	end
-	local extended, ends, idle = since > 0 or last > 0, ahead, now + ahead
+	local withSince, ends, idle = since > 0 or last > 0, ahead, now + ahead
 	if aheadRem > 0 then
 		ends, idle = ahead + 1, idle + 1
 	end
-	if extended then
+	if withSince then
 		local most = horizon - 3600000000
 		if spent and last <= now and since + most <= now then
-			extended = false
+			withSince = false
 		else
 			last = spent and math.max(last, now) or last
 			ends = since > 0 and math.max(ends, since + most - now) or ends
@@ -146,7 +146,7 @@ if written or spent then
 			idle = 0
 		end
 		local state = head .. struct.pack(form, idle, aheadRem)
-		if extended then
+		if withSince then
 			state = '\1\2' .. string.sub(state, 3) .. struct.pack('>I7I7', since, last)
 		end
 		-- A format is quicker than Redis' own way with numbers.
