@@ -70,8 +70,10 @@ func (c *Client) Test(t *testing.T) {
 		})
 	}
 	run("linearizable", false, func(t *testing.T) { c.linearizable(t, "redis://"+redistest.Start(t, redistest.Redis(t)).Addr) })
-	run("linearizable on a Cluster", false, func(t *testing.T) {
-		c.linearizable(t, clusterURL(redistest.StartCluster(t, redistest.Redis(t), 3, false)))
+	run("exact and linearizable on a Cluster", false, func(t *testing.T) {
+		url := clusterURL(redistest.StartCluster(t, redistest.Redis(t), 3, false))
+		c.exact(t, url)
+		c.linearizable(t, url)
 	})
 	run("deny cache", false, c.denyCache)
 	run("leases", false, c.leases)

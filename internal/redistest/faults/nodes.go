@@ -31,6 +31,35 @@ func (c *Client) nodes(t *testing.T, url string, n int) []sluice.Store {
 	return nodes
 }
 
+// exact (invariant 17): what many goroutines of several nodes are admitted at once is
+// the quota, neither more nor less.
+func (c *Client) exact(t *testing.T, url string) {
+	const nodes, goroutines, each, units = 4, 16, 25, 300 // 1600 takes
+	var admitted, denied atomic.Int64
+	var group sync.WaitGroup
+	for _, node := range c.nodes(t, url, nodes) {
+		lim := testkit.Limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
+		for range goroutines {
+			group.Go(func() {
+				for range each {
+					switch d, err := lim.Take(t.Context(), "k", 1); {
+					case err != nil:
+						t.Error(err)
+					case d.Allowed:
+						admitted.Add(1)
+					default:
+						denied.Add(1)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	if a, d := admitted.Load(), denied.Load(); a != units || a+d != nodes*goroutines*each {
+		t.Errorf("%d admitted, %d denied; want %d and the others", a, d, units)
+	}
+}
+
 const linearQuota = 6
 
 // sequential is what one key must look like from outside: units left. It knows
