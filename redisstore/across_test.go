@@ -77,14 +77,17 @@ func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
 func TestAcrossSlotsNeverOver(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
 	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
-	for _, text := range []string{"100/366day fixed-window anchor first", "100/366day sliding-log", "100/366day", "100/366day sliding-histogram precision 1024", "100/366day sliding-counter"} {
-		t.Run(text, func(t *testing.T) {
+	takes := testkit.Steps(20, 60)
+	units := int64(5 * takes)
+	for _, how := range []string{"fixed-window anchor first", "sliding-log", "token-bucket", "sliding-histogram precision 1024", "sliding-counter"} {
+		t.Run(how, func(t *testing.T) {
+			text := fmt.Sprintf("%d/366day %s", units, how)
 			l := testkit.Limiter(t, s, text, text)
 			const keys = 4
 			var spent [keys]atomic.Int64
 			line(16, func(i int) {
 				rnd := rand.New(rand.NewPCG(uint64(i), 1))
-				for range 20 {
+				for range takes {
 					k := rnd.Perm(keys)
 					req := sluice.Request{Charge: l.Of(fmt.Sprint(k[0]), 1), More: []sluice.Charge{l.Of(fmt.Sprint(k[1]), 2)}}
 					d, err := s.Take(t.Context(), req)
@@ -99,12 +102,12 @@ func TestAcrossSlotsNeverOver(t *testing.T) {
 				}
 			})()
 			for k := range spent {
-				d, err := l.TakeUpTo(t.Context(), fmt.Sprint(k), 100)
+				d, err := l.TakeUpTo(t.Context(), fmt.Sprint(k), units)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := spent[k].Load() + d.Spent; got != 100 {
-					t.Errorf("key %d: got %d units admitted and %d left, want 100 together", k, spent[k].Load(), d.Spent)
+				if got := spent[k].Load() + d.Spent; got != units {
+					t.Errorf("key %d: got %d units admitted and %d left, want %d together", k, spent[k].Load(), d.Spent, units)
 				}
 			}
 		})

@@ -39,6 +39,12 @@ func TestTogether(t *testing.T) {
 		}
 	})
 	release := redistest.HoldUp(t, server)
+	stays := line(1, func(int) { // on the connection on which others give up
+		if d, err := lim.Take(t.Context(), "patient", 1); err != nil || d.Remaining != 999 {
+			t.Errorf("who waits: got %+v, %v, want 999 remaining", d, err)
+		}
+	})
+	redistest.AwaitBlocked(t, server, "1")
 	each(func(ctx context.Context, key string, cost int64) {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
@@ -47,6 +53,7 @@ func TestTogether(t *testing.T) {
 		}
 	})
 	release()
+	stays()
 	each(func(ctx context.Context, key string, cost int64) {
 		left := 1000 - (takes+1)*cost
 		if d, err := lim.Take(ctx, key, cost); err != nil || d.Remaining != left && d.Remaining != left-cost {

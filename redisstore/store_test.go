@@ -177,7 +177,11 @@ func TestSentinelAndTLS(t *testing.T) {
 			"TLS":      func() rueidis.ClientOption { return redistest.StartTLS(t, b).Option() },
 		} {
 			t.Run(b.Name+" "+name, func(t *testing.T) {
-				s := open(t, option(), redisstore.Options{Timeout: testkit.Ceiling})
+				at := option()
+				if name == "sentinel" { // the user of the other has no right to it
+					shareSecret(t, at)
+				}
+				s := open(t, at, redisstore.Options{Timeout: testkit.Ceiling})
 				for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram", "2/year calendar UTC"} {
 					l := testkit.Limiter(t, s, "scope", text)
 					for i, want := range []bool{true, true, false} {
