@@ -16,24 +16,6 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestConformanceWithPlatforms plays what platforms document of their own limits
-// on real servers, by a clock that is set.
-func TestConformanceWithPlatforms(t *testing.T) {
-	for _, b := range redistest.Binaries(t) {
-		server := redistest.Shared(t, b)
-		for _, p := range profile.All() {
-			for _, v := range p.Vectors {
-				t.Run(b.Name+"/"+p.Name+"/"+v.Name, func(t *testing.T) {
-					s := clocked(t, server, v.Name)
-					if err := v.Play(t.Context(), s, func(now time.Time) { s.Set(now.UnixMicro()) }); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		}
-	}
-}
-
 // TestDifferentialRateLimitJ compares the profile, on the scripts, with the script of
 // RateLimitJ itself on the same server, over random calls.
 func TestDifferentialRateLimitJ(t *testing.T) {
