@@ -11,7 +11,37 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/bench/report"
 )
+
+func TestParseFlags(t *testing.T) {
+	cases := []struct {
+		args string
+		want string // part of the error; empty for none
+	}{
+		{"", ""},
+		{"-rounds 1 -groups take,live -who ^floor$ -benchtime 1ms", ""},
+		{"-rounds 0", "-rounds 0 must be 1 to 100"},
+		{"-cores 2000", "-cores 2000 must be 1 to 1024"},
+		{"-tries 21", "-tries 21 must be 1 to 20"},
+		{"-benchtime 2m", "-benchtime 2m0s must be 1ms to 1m"},
+		{"-groups take,give", `no group "give"; there are take,new,`},
+		{"-who (", "-who: "},
+		{"take", `argument "take" is not understood`},
+	}
+	for _, c := range cases {
+		t.Run(c.args, func(t *testing.T) {
+			_, err := parseFlags(strings.Fields(c.args), io.Discard)
+			if c.want == "" && err != nil {
+				t.Errorf("got %v, want no error", err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
 
 func TestPlan(t *testing.T) {
 	o, err := parseFlags([]string{"-groups", "take,live", "-who", `^(floor-one-word|sluice)$`}, io.Discard)
@@ -56,6 +86,27 @@ func TestGoalsAreMeasured(t *testing.T) {
 	}
 }
 
+// TestPlanOfGoals checks that only what a goal names has a turn, and that
+// another build's sluice has one behind each of this one's.
+func TestPlanOfGoals(t *testing.T) {
+	o, err := parseFlags([]string{"-groups", "take", "-goals", "-before", "old.test"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := plan(o)
+	for i, x := range turns {
+		if x.who == "throttled" {
+			t.Errorf("%s of %s has a turn, and no goal", x.bench, x.who)
+		}
+		if want := strings.HasPrefix(x.who, "sluice") && !x.before; want != (i+1 < len(turns) && turns[i+1].before) {
+			t.Errorf("%s of %s: is it followed by the same of another build: got %v, want %v", x.bench, x.who, !want, want)
+		}
+	}
+	if !slices.Contains(turns, turn{bench: "Take/load=hot/mode=serial", who: "sluice.fixed-window", busy: 1, before: true}) {
+		t.Error("the fixed window of another build has no turn")
+	}
+}
+
 // TestPattern checks that a turn runs one benchmark and not those whose names
 // begin alike.
 func TestPattern(t *testing.T) {
@@ -74,6 +125,29 @@ func TestPattern(t *testing.T) {
 				t.Errorf("%q matches %q", p, other)
 			}
 		}
+	}
+}
+
+func TestServed(t *testing.T) {
+	cases := []struct {
+		name      string
+		busy      int
+		wall, cpu float64
+		want      float64
+	}{
+		{"all of one", 1, 50, 50, 1},
+		{"half of two", 2, 50, 50, 0.5},
+		{"all of two", 2, 50, 100, 1},
+		{"does not matter", 0, 50, 1, 1},
+		{"not known", 1, 50, 0, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := report.Sample{Values: map[string]float64{"ns/op": c.wall, "cpu-ns/op": c.cpu}}
+			if got := served(turn{busy: c.busy}, s); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
 	}
 }
 
