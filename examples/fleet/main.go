@@ -48,7 +48,7 @@ func run(ctx context.Context, store string, to io.Writer) (err error) {
 		store = url
 	}
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	if _, err := fmt.Fprintln(table, "fleet of three\tasked\tpassed\tdenied\tfailed\tanswered by"); err != nil {
+	if _, err := fmt.Fprintln(table, "fleet of three\tasked\tpassed\tdenied\tfailed\tpassed by"); err != nil {
 		return err
 	}
 	all := [nodes]string{program, program, program}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -27,6 +28,22 @@ func newLogger(to *bytes.Buffer) *slog.Logger {
 		}
 		return a
 	}}))
+}
+
+// TestDenialIsLogged: one of three log-ins, without its key.
+func TestDenialIsLogged(t *testing.T) {
+	var lines bytes.Buffer
+	now := time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC)
+	store := logged(memstore.New(memstore.Options{Now: func() time.Time { return now }}), newLogger(&lines))
+	logins := sluice.Must(sluice.New(store, "login", sluice.PerMinute(2)))
+	for range 3 {
+		if _, err := logins.Allow(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := lines.String(), "level=INFO msg=denied scope=login retry_after=30s\n"; got != want {
+		t.Errorf("logged %q, want %q", got, want)
+	}
 }
 
 // broken is a store that cannot decide, and keeps with which context it was asked.
