@@ -112,7 +112,7 @@ func soak(t *testing.T, opts gateway.Options) {
 	var all sync.WaitGroup
 	for n := range 32 {
 		all.Go(func() {
-			for i := range testkit.Steps(30, 1000) {
+			for i := range testkit.Steps(60, 1000) {
 				id := fmt.Sprintf("/%d-%d/%s/", n, i, []string{"plain", "settle"}[rand.IntN(2)])
 				ctx, cancel := context.WithCancel(t.Context())
 				if rand.IntN(2) == 0 {
