@@ -22,8 +22,10 @@ import (
 // failure there are a few lines a second, however many there are.
 func TestLogs(t *testing.T) {
 	t.Parallel()
-	const perSecond = 3
-	tries := testkit.Steps(20, 50)
+	const (
+		perSecond = 3
+		tries     = 50
+	)
 	cert, key := certificate(t)
 	// The listeners: of a proxy, plain, with TLS, with TLS behind a proxy, TCP
 	// behind a proxy.
