@@ -154,7 +154,7 @@ func TestRealNginxInTime(t *testing.T) {
 	for _, r := range c.Policy.Rules() {
 		zones[strings.TrimSuffix(r.Match.Paths[0], "/")] = newZone(t, r.Levels[0].Limits[0].Limit)
 	}
-	there := flood(t, base, []string{"/key/x?", "/pair?", "/most/x?", "/dry/x?"})
+	there := flood(t, base, []string{"/key/x?", "/pair?", "/most/x?", "/dry/x?"}, 40)
 	checkLog(t, text, there, func(path string) *zone { return zones[strings.TrimSuffix(path, "/x")] })
 	for path, z := range zones {
 		if z.allowed < 5 || z.denied < 5 {
@@ -206,14 +206,14 @@ func checkLog(t *testing.T, text string, there []time.Time, of func(path string)
 // flood sends requests for a while, at random instants from all at once to
 // longer apart than any limit is, and returns when each had its answer. Those to
 // one path come many at once: more than a limit allows, however slow the machine is.
-func flood(t *testing.T, base string, paths []string) (there []time.Time) {
+func flood(t *testing.T, base string, paths []string, bursts int) (there []time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	// Where few of its worker_connections are left, nginx closes those whose request
 	// it has not read yet.
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 900}}
 	defer client.CloseIdleConnections()
-	const bursts, few, most = 40, 4, 20 // one in few paths gets up to most requests
+	const few, most = 4, 20 // one in few paths gets up to most requests
 	there = make([]time.Time, bursts*most*len(paths))
 	var wg sync.WaitGroup
 	n := 0
