@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,53 @@ func TestAliases(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestOddFiles: a file that is not what it seems to be is refused with its place, if the
+// reader of YAML says where, or is harmless.
+func TestOddFiles(t *testing.T) {
+	const (
+		rules    = "rules: [{name: all, by: ip, limits: 1/h}]\n"
+		harmless = `^$`
+		refused  = `^f:\d+:\d+: `
+		unread   = `^f:`
+	)
+	for _, c := range []struct{ name, text, want string }{
+		{"an alias of nothing", "rules: *nothing\n", unread},
+		{"a key twice", rules + rules, refused},
+		{"a key twice in a rule", "rules: [{name: all, by: ip, by: host, limits: 1/h}]\n", refused},
+		{"a window beyond int64", "rules: [{name: all, by: ip, limits: 1/99999999999999999999s}]\n", refused},
+		{"a quota beyond int64", "rules: [{name: all, by: ip, limits: 9223372036854775808/h}]\n", refused},
+		{"a size in base 16", "max_delayed: 0x7fffffffffffffff\n" + rules, refused},
+		{"a size in base 60", "max_delayed: 190:20:30\n" + rules, refused},
+		{"infinity", "max_delayed: .inf\n" + rules, refused},
+		{"no number", "max_delayed: .nan\n" + rules, refused},
+		{"a tag: binary", "rules: [{name: !!binary YWxs, by: ip, limits: 1/h}]\n", refused},
+		{"a tag of a language", "rules: !!python/object/apply:os.system [id]\n", refused},
+		{"a tag: set", "rules: !!set {a, b}\n", refused},
+		{"a tag of its own", "rules: !x [{name: all, by: ip, limits: 1/h}]\n", harmless},
+		{"two documents", rules + "---\n" + rules, refused},
+		{"a byte order mark", "\ufeff" + rules, harmless},
+		{"UTF-16", "\xff\xfer\x00u\x00l\x00e\x00s\x00:\x00", refused},
+		{"NUL", "rules: [{name: \"a\x00b\", by: ip, limits: 1/h}]\n", unread},
+		{"NUL behind", rules + "\x00", unread},
+		{"bytes that are no UTF-8", "rules: [{name: \xff\xfe, by: ip, limits: 1/h}]\n", unread},
+		{"a directive", "%YAML 9.9\n---\n" + rules, unread},
+		{"a tab for blanks", "rules:\n\t- {name: all, by: ip, limits: 1/h}\n", refused},
+		{"a list for a key", "? [rules]\n: 1\n", refused},
+		{"nothing", "", unread},
+		{"a file of another kind", "\x7fELF\x02\x01\x01\x00", unread},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := ""
+			if _, err := config.Parse("f", []byte(c.text)); err != nil {
+				got = err.Error()
+			}
+			if !regexp.MustCompile(c.want).MatchString(got) {
+				t.Errorf("got %q, want %s", got, c.want)
 			}
 		})
 	}
