@@ -35,7 +35,7 @@ func crowd(t *testing.T) int {
 // TestMemory: a gateway with a limit of memory keeps it under crowds that have it
 // keep what they send, and a client that was there is served.
 func TestMemory(t *testing.T) {
-	testkit.SkipRace(t) // it takes several times the memory
+	testkit.Long(t) // the race detector takes several times the memory; gateway TestMemory has the bounds
 	large := strings.Repeat("a", 60_000)
 	for _, c := range []struct {
 		name, text string
