@@ -21,7 +21,7 @@
 //	floods of keys                    cmd/sluice TestFloodFreesNoLockedKey
 //	failures that fill the log        TestLogs; cmd/sluice TestServerLog, TestRefusedHeaders
 //	clients that leave                TestHangUps; gateway/guard TestHangUpIsSeen
-//	files that are bombs              TestFilesThatAreBombs; config FuzzParse
+//	files that are bombs              TestFilesThatAreBombs; config TestOddFiles, FuzzParse
 //	kills while state is written      TestKillsWhileStateIsWritten; cmd/sluice TestStateThatCannotBe
 //	kills while overrides are written TestKillsWhileOverridesAreWritten; server/admin TestBadFile
 //	stops under load                  TestStopUnderLoad; cmd/sluice TestDrainLosesNothing, TestSignals
