@@ -5,8 +5,11 @@ package serve_test
 
 import (
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
@@ -18,7 +21,8 @@ import (
 // synchronous one takes a hundred.
 func TestTransport(t *testing.T) {
 	t.Parallel()
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var conns sync.Map // those that the upstream has open
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hints" {
 			for range 101 {
 				w.WriteHeader(http.StatusEarlyHints)
@@ -26,12 +30,20 @@ func TestTransport(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}))
+	up.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			conns.Store(c, true)
+		case http.StateClosed:
+			conns.Delete(c)
+		}
+	}
+	up.Start()
 	t.Cleanup(up.Close)
 	file := func(transport string) string {
 		return fmt.Sprintf("upstream: {url: %q%s}\nrules: [{name: a, limits: 1000/min}]\n", up.URL, transport)
 	}
 	s := servetest.Start(t, file(""), servetest.Stopped)
-	open := func() float64 { return s.Metrics(t)["sluice_upstream_connections"] }
 	for _, c := range []struct {
 		transport string
 		hints     int
@@ -41,6 +53,7 @@ func TestTransport(t *testing.T) {
 		{", transport: sync", http.StatusBadGateway},
 		{", transport: async", http.StatusAccepted},
 	} {
+		before := maps.Collect(conns.Range)
 		s.ChangeTo(t, file(c.transport))
 		if got := s.Get(t, "/hints").Status; got != c.hints {
 			t.Errorf("%q: got %d behind hints, want %d", c.transport, got, c.hints)
@@ -50,7 +63,14 @@ func TestTransport(t *testing.T) {
 				t.Errorf("%q: got %d", c.transport, got)
 			}
 		}
-		// One, or another that was dialed before the first was free again; none of the transport before.
-		testkit.Until(t, "connections to be kept", func() bool { return open() >= 1 && open() <= 4 })
+		testkit.Until(t, "the connections before to be closed, and others to be kept and counted", func() bool {
+			open, kept := maps.Collect(conns.Range), s.Metrics(t)["sluice_upstream_connections"]
+			for conn := range before {
+				if _, ok := open[conn]; ok {
+					return false
+				}
+			}
+			return kept >= 1 && kept == float64(len(open))
+		})
 	}
 }
