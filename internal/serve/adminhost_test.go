@@ -55,16 +55,26 @@ func TestAdminHost(t *testing.T) {
 		want         int
 	}{
 		{"no name", "GET /metrics HTTP/1.1\nHost: rebound.example:9090\n", 421},
+		{"no name", "GET /readyz HTTP/1.1\nHost: rebound.example\n", 421},
+		{"no name", "GET /healthz HTTP/1.1\nHost: rebound.example\n", 421},
+		{"no name", "GET / HTTP/1.1\nHost: rebound.example\n", 421},
+		{"no name", "GET /none HTTP/1.1\nHost: rebound.example\n", 421},
+		{"no name", "GET //metrics HTTP/1.1\nHost: rebound.example\n", 421},
 		{"no name", "GET /v1/top HTTP/1.1\nHost: rebound.example\n", 403},
 		{"no name", "GET /metrics HTTP/1.1\nHost: 10.1.2.3:9090\n", 200},
+		{"no name", "GET /metrics HTTP/1.1\nHost: [2001:db8::1]\n", 200},
+		{"no name", "GET /metrics HTTP/1.1\nHost: localhost:1\n", 200},
 		{"no name", "GET /readyz HTTP/1.0\n", 200}, // as HAProxy and old balancers ask
 		{"no name", "GET http://127.0.0.1/metrics HTTP/1.1\nHost: rebound.example\n", 200},
 		{"no name", "GET http://rebound.example/metrics HTTP/1.1\nHost: 127.0.0.1\n", 421},
 		{"names", "GET /metrics HTTP/1.1\nHost: sluice.internal:9090\n", 200},
+		{"names", "GET /metrics HTTP/1.1\nHost: SLUICE\n", 200},
+		{"names", "GET /metrics HTTP/1.1\nHost: x.sluice\n", 421},
 		{"names", "GET /v1/top HTTP/1.1\nHost: sluice\n", 403}, // this machine only, without a token
 		{"names and token", "GET /v1/session HTTP/1.1\nHost: sluice\n", 200},
 		{"names and token", "GET /v1/top HTTP/1.1\nHost: sluice\n", 401}, // as it may not be meant for this machine
 		{"names and token", "GET /v1/top HTTP/1.1\nHost: rebound.example\n", 421},
+		{"names and token", "GET /v1/session HTTP/1.1\nHost: 10.0.0.1\n", 200},
 		{"names and token", "GET /v1/top HTTP/1.1\nHost: 10.0.0.1\n", 401},
 	} {
 		got := asked(t, servers[c.server].Admin, c.head)

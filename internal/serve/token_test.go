@@ -42,6 +42,8 @@ func TestTokenRefused(t *testing.T) {
 		refuse = "  - {name: user, by: claim.sub, limits: 100/min}\n"
 		share  = "  - {name: user, by: claim.sub, missing: share, limits: 100/min}\n"
 		skip   = "  - {name: user, by: claim.sub, missing: skip, limits: 100/min}\n"
+		plans  = "  - {name: user, by: ip, limits: 100/min, tiers: {by: claim.plan, limits: {free: 1/min}}}\n"
+		shape  = "  - {name: user, by: claim.sub, missing: skip, cost: response-bytes, shape: true, limits: 1MB/s burst 1MB}\n"
 		shadow = "  - {name: user, by: claim.sub, mode: shadow, limits: 100/min}\n"
 		other  = "  - {name: user, match: {path: /other}, by: claim.sub, limits: 100/min}\n"
 
@@ -54,6 +56,7 @@ func TestTokenRefused(t *testing.T) {
 	old := "Bearer " + tokenOf(tokenSecret, `{"sub":"ada","exp":1}`)
 	forged := "Bearer " + tokenOf(strings.ToUpper(tokenSecret), `{"sub":"ada"}`)
 	basic := "Basic YWRhOnNlY3JldA=="
+	outer, servers := t, make(map[string]*servetest.Gateway)
 	for _, c := range []struct {
 		name, more, rules string
 		sent              []string // of Authorization
@@ -63,25 +66,44 @@ func TestTokenRefused(t *testing.T) {
 		{"valid", "", refuse, []string{good}, 200, ""},
 		{"expired", "", refuse, []string{old}, 401, expired},
 		{"forged", "", refuse, []string{forged}, 401, invalid},
+		{"forged and expired", "", refuse, []string{"Bearer " + tokenOf(strings.ToUpper(tokenSecret), `{"sub":"ada","exp":1}`)}, 401, invalid},
 		{"malformed", "", refuse, []string{"Bearer x.y.z"}, 401, invalid},
 		{"empty", "", refuse, []string{"Bearer "}, 401, empty},
 		{"for somebody else", ", audience: api", refuse, []string{good}, 401, invalid},
+		{"not valid yet", "", refuse, []string{"Bearer " + tokenOf(tokenSecret, `{"sub":"ada","nbf":99999999999}`)}, 401, invalid},
+		{"expired, shared", "", share, []string{old}, 401, expired},
 		{"expired, skipped", "", skip, []string{old}, 401, expired},
+		{"forged, skipped", "", skip, []string{forged}, 401, invalid},
+		{"expired, for a plan", "", plans, []string{old}, 401, expired},
+		{"expired, shaped", "", shape, []string{old}, 401, expired},
 		{"expired, in shadow", "", shadow, []string{old}, 200, ""},
 		{"expired, of no rule", "", other, []string{old}, 200, ""},
 		{"two fields", "", skip, []string{good, good}, 401, twice},
+		{"behind another scheme", "", skip, []string{basic, good}, 401, twice},
 		{"in a list", "", skip, []string{basic + ", " + good}, 401, twice},
+		{"behind a tab", "", skip, []string{strings.Replace(old, " ", "\t", 1)}, 401, expired},
 		{"another scheme", "", refuse, []string{basic}, 400, ""},
+		{"another scheme, shared", "", share, []string{basic}, 200, ""},
 		{"none", "", refuse, nil, 400, ""},
+		{"none, shared", "", share, nil, 200, ""},
 		{"none, skipped", "", skip, nil, 200, ""},
+		{"none, for a plan", "", plans, nil, 200, ""},
 		{"none, required", ", required: true", refuse, nil, 401, "Bearer"},
+		{"none, required, shared", ", required: true", share, nil, 401, "Bearer"},
 		{"none, required, skipped", ", required: true", skip, nil, 401, "Bearer"},
+		{"none, required, for a plan", ", required: true", plans, nil, 401, "Bearer"},
+		{"another scheme, required", ", required: true", skip, []string{basic}, 401, "Bearer"},
 		{"none, required, of no rule", ", required: true", other, nil, 200, ""},
 		{"valid, required", ", required: true", refuse, []string{good}, 200, ""},
+		{"without the claim, required", ", required: true", refuse, []string{"Bearer " + tokenOf(tokenSecret, `{}`)}, 400, ""},
 		{"in a header of its own", ", header: X-Token", skip, []string{old}, 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := startWithTokens(t, c.more, c.rules)
+			s := servers[c.more+c.rules]
+			if s == nil {
+				s = startWithTokens(outer, c.more, c.rules)
+				servers[c.more+c.rules] = s
+			}
 			var header []string
 			for _, value := range c.sent {
 				header = append(header, "Authorization", value)

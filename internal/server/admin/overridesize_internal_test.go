@@ -20,10 +20,7 @@ import (
 // much other nodes have; it takes no more changes, but removals; and a file that is too
 // large is said to be so.
 func TestOverridesFileTooLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("60 MiB")
-	}
-	testkit.SkipRace(t)
+	testkit.Long(t) // 60 MiB
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	l, err := OpenOverrides(file)
 	if err != nil {
@@ -63,6 +60,41 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	}
 	if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("a file that is too large: %v", err)
+	}
+}
+
+// TestTooManyOverrides: as many as there may be, or as large, take no more, but another in
+// the place of one.
+func TestTooManyOverrides(t *testing.T) {
+	l, err := OpenOverrides("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range mostOverrides - 1 {
+		l.own[fmt.Sprint(i)] = &kept{StoredOverride: StoredOverride{Rule: "api", Added: time.Now()}}
+	}
+	add := func(key string, want, forAll error) {
+		t.Helper()
+		o := StoredOverride{Rule: "api", Key: []string{key}, Limits: []string{"1/s"}, Reason: "r", Author: "ops", Added: time.Now()}
+		if _, err := l.Add(&o, time.Now()); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", key, err, want)
+		}
+		if forAll == nil {
+			return
+		}
+		if _, _, err := l.Set(t.Context(), &o, "", nil); !errors.Is(err, forAll) {
+			t.Errorf("%s for all: %v, want %v", key, err, forAll)
+		}
+	}
+	add("last", nil, errTooMany)
+	add("one more", errTooMany, errTooMany)
+	add("last", nil, errTooMany)
+	delete(l.own, "1")
+	l.own["0"].line = make([]byte, mostKept)
+	add("one more", errTooMuch, errTooMuch)
+	add("last", errTooMuch, errTooMuch)
+	if want := "there are 10000 already"; !strings.Contains(errTooMany.Error(), want) {
+		t.Errorf("%q lacks %q", errTooMany, want)
 	}
 }
 

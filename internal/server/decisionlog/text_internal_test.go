@@ -75,7 +75,7 @@ func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func())
 
 // TestNoAllocations: a line needs no memory but its buffer.
 func TestNoAllocations(t *testing.T) {
-	testkit.SkipRace(t) // pools forget under it
+	testkit.Long(t) // pools forget under the race detector
 	r, s, done := request(t)
 	defer done()
 	for _, o := range []Options{{}, {Plain: true}, {Requests: Sample, Every: 1, By: "api"}} {
