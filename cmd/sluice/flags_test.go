@@ -127,6 +127,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"like several", []string{"--like", "nginx", "--like", "github"}, []string{"--like: given twice; it has one value"}},
 		{"like and a limit", []string{"--like", "nginx", "--limit", "1/s"}, []string{"--limit and --like exclude each other; leave one out, or write both into a file, as limits: [{like: nginx}, 1/s]"}},
 		{"like beside a file", []string{"--like", "nginx", "--config", "x"}, []string{"--like: does not go with --config"}},
+		{"limit beside a file", []string{"--config", "x", "--limit", "1/s"}, []string{"--limit: does not go with --config"}},
 		{"no limit for an upstream", []string{"--upstream", "http://x"}, []string{"--limit: there is none; use for example --limit 100/min"}},
 		{"limits without end", slices.Repeat([]string{"--limit", "x"}, 30), slices.Repeat([]string{`--limit "x"`}, 30)},
 		{"upstream without a scheme", []string{"--upstream", "localhost:3000", "--limit", "1/s"}, []string{`--upstream "localhost:3000" does not begin with http://, https:// or h2c://; use for example http://127.0.0.1:3000`}},

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestMain lets the test program be sluice itself, for the tests that need a
@@ -31,10 +32,23 @@ func TestMain(m *testing.M) {
 func starts(t *testing.T, now func() time.Time, args []string, test func(t *testing.T, r *servetest.Gateway)) {
 	t.Helper()
 	t.Run("flags", func(t *testing.T) { test(t, startFlags(t, now, args)) })
-	t.Run("file", func(t *testing.T) {
-		yaml, _ := command(t, cli.OK, append([]string{"serve", "--print-config"}, onFreePorts(args)...)...)
-		test(t, servetest.Start(t, yaml, func(o *serve.Options) { o.Now = now }))
-	})
+	t.Run("file", func(t *testing.T) { test(t, startPrinted(t, now, args)) })
+}
+
+// startEither serves what flags say; in make long, the file that says the same.
+func startEither(t *testing.T, now func() time.Time, args []string) *servetest.Gateway {
+	t.Helper()
+	if testkit.IsLong() {
+		return startPrinted(t, now, args)
+	}
+	return startFlags(t, now, args)
+}
+
+// startPrinted serves the file that says the same as flags.
+func startPrinted(t *testing.T, now func() time.Time, args []string) *servetest.Gateway {
+	t.Helper()
+	yaml, _ := command(t, cli.OK, append([]string{"serve", "--print-config"}, onFreePorts(args)...)...)
+	return servetest.Start(t, yaml, func(o *serve.Options) { o.Now = now })
 }
 
 // startFlags serves what flags say.

@@ -100,6 +100,58 @@ func TestEveryAnswer(t *testing.T) {
 	})
 }
 
+// TestClosed: a closed limit whose store is unavailable refuses, and says when to come
+// back.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	r := startEither(t, nil, []string{"--store", "redis://127.0.0.1:1", "--failure", "closed"})
+	if a := r.Get(t, "/?userId=u1"); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
+	}
+}
+
+// TestMetricsEqualDecisions: what the page says is what clients have seen.
+func TestMetricsEqualDecisions(t *testing.T) {
+	t.Parallel()
+	r := startEither(t, servetest.FixedClock, []string{"--limit", "7/min sliding-log", "--limit", "3/s fixed-window"})
+	statuses := map[int]float64{}
+	const requests = 200
+	for i := range requests {
+		path := "/?userId=u" + string(rune('a'+i%13))
+		if i%10 == 9 {
+			path = "/"
+		}
+		statuses[r.Get(t, path).Status]++
+	}
+	m := r.Metrics(t)
+	sum := func(prefix, part string) (n float64) {
+		for name, v := range m {
+			if strings.HasPrefix(name, prefix) && strings.Contains(name, part) {
+				n += v
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"allowed", sum("sluice_decisions_total", `verdict="allowed"`), statuses[http.StatusOK]},
+		{"denied", sum("sluice_decisions_total", `verdict="denied"`), statuses[http.StatusTooManyRequests]},
+		{"errors", sum("sluice_operation_errors_total", ""), 0},
+		{"refused", m[`sluice_requests_total{verdict="refused"}`], statuses[http.StatusBadRequest]},
+		{"all", sum("sluice_requests_total", ""), requests},
+		{"decided", sum("sluice_decisions_total", "") + m[`sluice_requests_total{verdict="refused"}`], requests},
+		{"states", m[`sluice_keys{store="memory"}`], 2 * 13},
+		{"let through", statuses[http.StatusOK], 3 * 13},
+		{"without a key", statuses[http.StatusBadRequest], requests / 10},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
+
 func TestBanner(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {})
@@ -116,6 +168,11 @@ func TestBanner(t *testing.T) {
 			"  rule   gateway by header.X-User, cookie.c, path.2, query.a&b: 100/min: at most 200 requests in any minute\n" +
 			"  admin  ADMIN/metrics, /healthz, /readyz, /policy; see sluice status\n" +
 			"  try    curl -i -H 'X-User: u1' -b 'c=u1' 'URL/x/x/?a%26b=u1'\n"},
+		{"store", []string{"--store", "redis://127.0.0.1:1"}, "sluice: URL -> the built-in sample app\n" +
+			"  rule   gateway by query.userId: 10/min sliding-log: at most 10 requests in any minute\n" +
+			"  store  redis://127.0.0.1:1; while it is unavailable requests are let through\n" +
+			"  admin  ADMIN/metrics, /healthz, /readyz, /policy; see sluice status\n" +
+			"  try    curl -i 'URL/?userId=u1'\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			starts(t, nil, c.flags, func(t *testing.T, r *servetest.Gateway) {
@@ -155,6 +212,7 @@ func TestRun(t *testing.T) {
 		{"another command", []string{"sevre"}, cli.Usage, "", `sluice: unknown command "sevre"; did you mean serve?`},
 		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, cli.Usage, "", "sluice serve: --by: unknown key part \"y\"; use "},
 		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, cli.Failed, "", "choose another"},
+		{"address of another machine", []string{"serve", "--listen", "192.0.2.1:80", "--admin", "off"}, cli.Failed, "", "listen tcp 192.0.2.1:80"},
 		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, cli.Failed, "", "use another address for admin, or off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

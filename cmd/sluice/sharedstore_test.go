@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestStoreOutage(t *testing.T) {
 		t.Run(c.policy, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Redis(t))
-			r := startFlags(t, nil, []string{"--store", server.URL(), "--failure", c.policy, "--limit", "5/h sliding-log"})
+			r := startEither(t, nil, []string{"--store", server.URL(), "--failure", c.policy, "--limit", "5/h sliding-log"})
 			user := "/?userId=" + filepath.Base(t.Name())
 			for range 4 {
 				if a := r.Get(t, user); a.Status != http.StatusOK {
@@ -79,12 +80,39 @@ func TestStoreOutage(t *testing.T) {
 	}
 }
 
+// TestKeyNames: states in Redis have the keys that all nodes of a limit name, and none is
+// held here.
+func TestKeyNames(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis(t))
+	r := startEither(t, nil, []string{"--store", server.URL(), "--limit", "3/h sliding-log", "--limit", "slow: 1MB/day fixed-window", "--by", "query.userId", "--by", "header.X-A"})
+	for _, path := range []string{"/?userId=u1", "/?userId=a%7Cb%25"} {
+		r.Get(t, path, "X-A", "z")
+	}
+	client := server.Client(t)
+	got, err := client.Do(t.Context(), client.B().Keys().Pattern("sluice{1gateway*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	if want := []string{
+		"sluice{1gateway.bytes/a%257Cb%2525|z}slow", "sluice{1gateway.bytes/u1|z}slow",
+		"sluice{1gateway/a%257Cb%2525|z}Ghour", "sluice{1gateway/u1|z}Ghour",
+	}; !slices.Equal(got, want) {
+		t.Errorf("keys %q, want %q", got, want)
+	}
+	m := r.Metrics(t)
+	if _, held := m[`sluice_keys{store="memory"}`]; held || m[`sluice_store_up{store="redis"}`] != 1 {
+		t.Errorf("keys are said to be held here, or the store to be down: %v", m)
+	}
+}
+
 // A node comes up while the store is unavailable, and finds it later.
 func TestStoreAwayAtStart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	server.Kill(t)
-	r := startFlags(t, nil, []string{"--store", server.URL(), "--limit", "2/h sliding-log"})
+	r := startEither(t, nil, []string{"--store", server.URL(), "--limit", "2/h sliding-log"})
 	user := "/?userId=" + filepath.Base(t.Name())
 	for range 10 {
 		if a := r.Get(t, user); a.Status != http.StatusOK {
@@ -118,7 +146,7 @@ func TestStoreSecrets(t *testing.T) {
 				t.Setenv("REDIS_URL", store)
 				store = "env:REDIS_URL"
 			}
-			r := startFlags(t, nil, []string{"--store", store, "--limit", "1/h sliding-log", "--failure", "closed"})
+			r := startEither(t, nil, []string{"--store", store, "--limit", "1/h sliding-log", "--failure", "closed"})
 			user := "/?userId=" + filepath.Base(t.Name())
 			testkit.Until(t, "the store", func() bool { return r.Get(t, "/?userId=first").Status != http.StatusServiceUnavailable })
 			for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {

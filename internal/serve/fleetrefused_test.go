@@ -40,6 +40,34 @@ func TestFleetLongReason(t *testing.T) {
 	allFull(t, 100, all...)
 }
 
+// TestFleetLaterFormat: a change of what a later release has written is refused as a
+// conflict, with what to do.
+func TestFleetLaterFormat(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Redis(t))
+	r := node(t, redis.URL())
+	mustTell(t, r, http.MethodPut, `, "limits": ["100/h"]`)
+	client := redis.Client(t)
+	fields, err := client.Do(t.Context(), client.B().Hkeys().Key("sluice{fleet}!overrides").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range fields {
+		if field == "!head" {
+			continue
+		}
+		if err := client.Do(t.Context(), client.B().Hset().Key("sluice{fleet}!overrides").FieldValue().FieldValue(field, "3000000000000 Z 2x").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for method, more := range map[string]string{http.MethodPut: `, "limits": ["200/h"]`, http.MethodDelete: ""} {
+		if got, _ := tell(t, r, method, more); got.Status != http.StatusConflict || !strings.Contains(got.Body, "update this node") {
+			t.Errorf("%s: %d %s", method, got.Status, got.Body)
+		}
+	}
+	allFull(t, 100, r)
+}
+
 // TestFleetRemovalRefused: a removal that is refused has removed nothing.
 func TestFleetRemovalRefused(t *testing.T) {
 	t.Parallel()

@@ -245,6 +245,7 @@ func TestLines(t *testing.T) {
 		what      string
 		got, want any
 	}{
+		{"version", lines[0]["v"], 1.0},
 		{"path", lines[0]["path"], "/a"},
 		{"trace", lines[0]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736"},
 		{"a soft limit", entry(0, 0)["mode"], "soft"},
