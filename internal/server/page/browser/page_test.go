@@ -170,7 +170,6 @@ func TestHidden(t *testing.T) {
 // TestGarbage: what comes as an event and is none makes the page read everything anew, and
 // breaks nothing.
 func TestGarbage(t *testing.T) {
-	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	b := open(t, 1440, "light")
@@ -207,7 +206,6 @@ func TestBusy(t *testing.T) {
 
 // TestNames: names that mean something to JavaScript are names as others.
 func TestNames(t *testing.T) {
-	testkit.Long(t)
 	t.Parallel()
 	g := start(t, false)
 	b := open(t, 1440, "light")
