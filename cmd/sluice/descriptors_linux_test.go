@@ -63,7 +63,7 @@ func TestFewDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		servetest.CloseAtEnd(t, conn)
+		testkit.Closed(t, conn)
 	}
 	testkit.Until(t, "all clients to be let in", func() bool {
 		return admin.Metrics(t)[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func decode(t *testing.T, a servetest.Answer) map[string]any {
@@ -197,7 +198,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, busy)
+	testkit.Closed(t, busy)
 	taken := busy.Addr().String()
 	for _, c := range []struct {
 		name           string

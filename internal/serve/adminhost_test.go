@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // asked sends the beginning of a request as it is, and returns the answer.
@@ -23,7 +24,7 @@ func asked(t *testing.T, url, head string) servetest.Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	if _, err := io.WriteString(conn, strings.ReplaceAll(head, "\n", "\r\n")+"Connection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func TestChangedLimitThroughRemote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, store)
+	testkit.Closed(t, store)
 	for _, scope := range []string{"plain", "leased"} {
 		for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter conservative", " sliding-histogram"} {
 			var all []*sluice.Limiter

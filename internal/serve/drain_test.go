@@ -121,7 +121,7 @@ func echo(t *testing.T) http.HandlerFunc {
 			t.Error(err)
 			return
 		}
-		servetest.CloseAtEnd(t, conn)
+		testkit.Closed(t, conn)
 		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 			t.Error(err)
 			return
@@ -137,7 +137,7 @@ func TestSwitchedConnections(t *testing.T) {
 	t.Parallel()
 	r := servetest.Start(t, inFront(servetest.Backend(t, echo(t)), "1/min"))
 	conn, br := upgraded(t, r)
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	for _, word := range []string{"one\n", "two\n"} {
 		if _, err := io.WriteString(conn, word); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestGarbage: requests that no client sends in earnest do no harm.
@@ -34,7 +35,7 @@ func TestGarbage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			servetest.CloseAtEnd(t, conn)
+			testkit.Closed(t, conn)
 			// The gateway may have closed its end before all is sent.
 			_, _ = io.WriteString(conn, c.request)
 			line, err := bufio.NewReader(conn).ReadString('\n')

@@ -26,7 +26,7 @@ func visit(t *testing.T, url, from string) (net.Conn, bool) {
 	if err != nil { // reset before it was fully made
 		return nil, false
 	}
-	servetest.CloseAtEnd(t, c)
+	testkit.Closed(t, c)
 	if _, err := io.WriteString(c, "GET /?userId=u HTTP/1.1\r\nHost: "+address+"\r\n\r\n"); err != nil {
 		return c, false
 	}

@@ -29,9 +29,9 @@ func TestSwitchedConnectionsLeave(t *testing.T) {
 	up := servetest.Backend(t, echo(t))
 	s := servetest.Start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *serve.Options) { o.Drain = 100 * time.Millisecond })
 	stays, staying := upgraded(t, s)
-	servetest.CloseAtEnd(t, stays)
+	testkit.Closed(t, stays)
 	leaves, leaving := upgraded(t, &servetest.Gateway{URL: s.URLs[1]})
-	servetest.CloseAtEnd(t, leaves)
+	testkit.Closed(t, leaves)
 	s.Change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
 	if rest, err := io.ReadAll(leaving); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("at the address that is taken out: %q, %v", rest, err)
@@ -53,7 +53,7 @@ func TestSwitchedConnectionGoesOn(t *testing.T) {
 	up := servetest.Backend(t, echo(t))
 	s := servetest.Start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *serve.Options) { o.Drain = time.Minute })
 	conn, r := upgraded(t, &servetest.Gateway{URL: s.URLs[1]})
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	s.Change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
 	testkit.Until(t, "the address to be closed", func() bool { return strings.Contains(s.Logs.String(), "an address is closed") })
 	if _, err := io.WriteString(conn, "last\n"); err != nil {

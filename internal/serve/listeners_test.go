@@ -93,7 +93,7 @@ func raw(t *testing.T, url, header string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	if _, err := io.WriteString(conn, header+"GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

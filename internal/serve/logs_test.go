@@ -72,7 +72,7 @@ func say(t *testing.T, url, text, until string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestLogWithoutRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, reader)
+	testkit.Closed(t, reader)
 	s := servetest.Start(t, fmt.Sprintf("decision_log: /dev/full\naccess_log: %q\nrules: [{name: a, limits: 1000000/min}]\n", stopped))
 	const n = 500 // lines, more than a pipe takes with their agents
 	agent := strings.Repeat("x", 1000)

@@ -269,7 +269,7 @@ func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, s)
+	testkit.Closed(t, s)
 	slots, err := sluice.NewSlots(s, serve.HeartbeatScope, serve.HeartbeatLimit)
 	if err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func TestConfigurationThatIsReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, out)
+	testkit.Closed(t, out)
 	yaml := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
 	if _, err := in.WriteString(yaml); err != nil {
 		t.Fatal(err)
@@ -165,8 +165,8 @@ func TestAuditOnStandardOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, out)
-	servetest.CloseAtEnd(t, in)
+	testkit.Closed(t, out)
+	testkit.Closed(t, in)
 	file := fmt.Sprintf("/dev/fd/%d", in.Fd())
 	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, audit_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", file),
 		func(o *serve.Options) { o.Audit = "" })

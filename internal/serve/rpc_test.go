@@ -50,7 +50,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	client := testgrpc.NewTestServiceClient(conn)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 	defer cancel()

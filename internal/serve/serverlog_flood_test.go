@@ -57,7 +57,7 @@ func TestFloodOfFailures(t *testing.T) {
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x08\x06\x00\x00\x00\x00\x0112345678",
 			"\x00\x00\x08\x07\x00\x00\x00\x00\x00", "http2: server connection error",
 		},
-		{"TLS", s.URLs[1], "not a handshake at all\r\n\r\n", "", "TLS handshake"},
+		{"TLS", s.URLs[1], "not a handshake at all\r\n\r\n", "", `level=WARN msg="TLS handshake" part=listener`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, address, _ := strings.Cut(c.url, "://")
@@ -108,7 +108,7 @@ func sendText(t *testing.T, url, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func greeter(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, l)
+	testkit.Closed(t, l)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -57,7 +57,7 @@ func call(t *testing.T, url, from, greeting string) (net.Conn, bool) {
 	if err != nil { // reset before it was fully made, or nobody listens
 		return nil, false
 	}
-	servetest.CloseAtEnd(t, c)
+	testkit.Closed(t, c)
 	got := make([]byte, len(greeting))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != greeting {
 		return c, false
@@ -188,7 +188,7 @@ func TestListenChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servetest.CloseAtEnd(t, taken)
+	testkit.Closed(t, taken)
 	cert, key, trust := testkit.CertificateFiles(t)
 	first, second, up := testkit.FreeAddress(t), testkit.FreeAddress(t), greeter(t, "hello")
 	file := func(quota int, listen ...string) string {

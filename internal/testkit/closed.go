@@ -4,15 +4,18 @@
 package testkit
 
 import (
+	"errors"
 	"io"
+	"net"
 	"testing"
 )
 
-// Closed has c closed when the test ends, and returns it.
+// Closed has c closed when the test ends, and returns it. A connection that is closed
+// already is no failure.
 func Closed[T io.Closer](t testing.TB, c T) T {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})

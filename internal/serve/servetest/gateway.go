@@ -25,8 +25,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// Quick are intervals in which a test need not wait.
-var Quick = serve.Intervals{
+// quick are intervals in which a test need not wait.
+var quick = serve.Intervals{
 	File: 50 * time.Millisecond, Store: 50 * time.Millisecond, Memory: 50 * time.Millisecond, Heartbeat: 200 * time.Millisecond,
 	Fleet: 100 * time.Millisecond, Report: 200 * time.Millisecond, Tick: 100 * time.Millisecond,
 }
@@ -45,8 +45,8 @@ type Gateway struct {
 	expected []string           // texts of lines that may be errors
 }
 
-// Start serves a configuration, at free ports where it names none, with the intervals of
-// [Quick]. What stands in more changes how.
+// Start serves a configuration, at free ports where it names none, with intervals in
+// which a test need not wait. What stands in more changes how.
 func Start(t testing.TB, yaml string, more ...func(*serve.Options)) *Gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -74,7 +74,7 @@ func Serve(t testing.TB, c *config.Config, more ...func(*serve.Options)) *Gatewa
 	out, in := io.Pipe()
 	o := serve.Options{
 		Config: c, Again: g.Again, Audit: filepath.Join(t.TempDir(), "audit.jsonl"), Drain: time.Minute,
-		Out: in, Log: slog.New(slog.NewTextHandler(g.Logs, nil)), Intervals: Quick,
+		Out: in, Log: slog.New(slog.NewTextHandler(g.Logs, nil)), Intervals: quick,
 	}
 	for _, f := range more {
 		f(&o)
@@ -212,16 +212,6 @@ func FixedClock() time.Time { return time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC
 
 // Stopped has a gateway's store go by [FixedClock].
 func Stopped(o *serve.Options) { o.Now = FixedClock }
-
-// CloseAtEnd closes c when the test is over.
-func CloseAtEnd(t testing.TB, c io.Closer) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-	})
-}
 
 // WriteFile writes a text into a file.
 func WriteFile(t testing.TB, name, text string) {
