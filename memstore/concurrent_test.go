@@ -149,7 +149,8 @@ func TestKeysAllOrNone(t *testing.T) {
 // these make tables grow: no unit may be lost on the way.
 func TestManyKeysWhileTablesGrow(t *testing.T) {
 	t.Parallel()
-	const keys, goroutines = 5_000, 8
+	const goroutines = 8
+	keys := testkit.Steps(5_000, 20_000)
 	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now, MaxKeys: 4 * keys})
 	for _, text := range []string{"5/h", "5/h fixed-window", "5/h sliding-log"} {
 		p := testkit.Plan(t, text, text)
@@ -254,7 +255,7 @@ func TestReceiptsUnderConcurrency(t *testing.T) {
 	s := memstore.New(memstore.Options{})
 	p := testkit.Plan(t, "s", "60000/min sliding-log")
 	together(t, 64, func(int) error {
-		for range 200 {
+		for range testkit.Steps(200, 500) {
 			d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 			if err != nil || !d.Allowed {
 				return errors.Join(err, fmt.Errorf("got %+v", d))

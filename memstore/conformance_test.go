@@ -16,6 +16,6 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := memstore.New(memstore.Options{Now: now})
-		return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(2000, 20_000)}
+		return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(5000, 20_000)}
 	})
 }

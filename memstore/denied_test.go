@@ -17,8 +17,7 @@ import (
 // TestNothingIsLeftOfWhatOthersTook: a take of a window that finds room, and is then
 // overtaken by one that takes all of it, does not say that something is left.
 func TestNothingIsLeftOfWhatOthersTook(t *testing.T) {
-	testkit.SkipRace(t) // it is about a few ns
-	const keys = 300_000
+	keys := testkit.Steps(20_000, 300_000)
 	l := testkit.Limiter(t, memstore.New(memstore.Options{MaxKeys: 2 * keys}), "scope", "10/day fixed-window")
 	var there atomic.Int64
 	var group sync.WaitGroup

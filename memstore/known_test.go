@@ -82,12 +82,11 @@ func (w *between) Write(b []byte) (int, error) {
 // TestSnapshotWhileLimitsChange: limits that are forgotten while a snapshot is written, and
 // others that come, are not mixed up in it.
 func TestSnapshotWhileLimitsChange(t *testing.T) {
-	testkit.SkipRace(t)
 	now := time.UnixMicro(500_000 * time.Hour.Microseconds())
 	o := memstore.Options{MaxKeys: 1 << 18, Now: func() time.Time { return now }}
 	s := memstore.New(o)
 	fill := testkit.Plan(t, "fill", "x: 9/day sliding-log")
-	for i := range 60_000 { // it is written in several parts
+	for i := range testkit.Steps(20_000, 60_000) { // it is written in several parts
 		testkit.Take(t, s, testkit.Request(fill, fmt.Sprint(i), 1))
 	}
 	old := func(i int) sluice.Request {
@@ -99,7 +98,7 @@ func TestSnapshotWhileLimitsChange(t *testing.T) {
 	next := func(i int) sluice.Request {
 		return testkit.Request(testkit.Plan(t, fmt.Sprint("next ", i), "x: 5/day sliding-counter"), "k", 5)
 	}
-	const limits = 3000
+	limits := testkit.Steps(1000, 3000)
 	var saved between
 	saved.happens = func() {
 		for i := range 500 {

@@ -52,7 +52,7 @@ func TestRestingKeysKeepTheirSlots(t *testing.T) {
 	}
 	// The next new keys find the array full of states that have long been idle.
 	now = now.Add(time.Hour)
-	for i := range testkit.Steps(100*keys, 100*keys) {
+	for i := range 100 * keys {
 		now = now.Add(resting * time.Microsecond / 100)
 		if _, err := lim.Take(t.Context(), strconv.Itoa(-i), 1); err != nil {
 			t.Fatal(err)
@@ -70,10 +70,10 @@ func TestRestingKeysKeepTheirSlots(t *testing.T) {
 // TestStatesComeToLifeDuringRebuild: an array is replaced for few states while many that
 // were idle are taken, more than have been counted.
 func TestStatesComeToLifeDuringRebuild(t *testing.T) {
-	const keys = 400
+	keys := testkit.Steps(100, 400)
 	var now atomic.Int64
 	now.Store(1e15)
-	s := New(Options{MaxKeys: 500, Now: func() time.Time { return time.UnixMicro(now.Load()) }})
+	s := New(Options{MaxKeys: keys * 5 / 4, Now: func() time.Time { return time.UnixMicro(now.Load()) }})
 	lim, err := sluice.New(s, "rest", sluice.PerMinute(1000))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestStatesComeToLifeDuringRebuild(t *testing.T) {
 	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
-	for round := range testkit.Steps(60, 600) {
+	for round := range 600 {
 		for _, n := range names {
 			take(n)
 		}
