@@ -39,7 +39,7 @@ func TestDetachedConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := &stalling{Store: memstore.New(memstore.Options{Now: now})}
 		d := &detached{store: s, slots: s, late: time.Minute}
-		return storetest.Harness{Store: d, Slots: d, Steps: testkit.Steps(400, 4_000), Stall: func(*testing.T) func() {
+		return storetest.Harness{Store: d, Slots: d, Steps: testkit.Steps(1500, 4_000), Stall: func(*testing.T) func() {
 			s.stalled.Lock()
 			return s.stalled.Unlock
 		}}

@@ -23,7 +23,7 @@ func TestConformanceOfNear(t *testing.T) {
 		s := memstore.New(memstore.Options{Now: now})
 		w := newNearStore(s, Options{Now: now})
 		w.age = 1
-		return storetest.Harness{Store: w, Slots: w, Steps: testkit.Steps(1000, 20_000)}
+		return storetest.Harness{Store: w, Slots: w, Steps: testkit.Steps(4000, 20_000)}
 	})
 }
 

@@ -110,7 +110,7 @@ var spans = []time.Duration{
 // what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
 // many runs there are of each limit.
 func TestInvariant20(t *testing.T) {
-	seeds := uint64(testkit.Steps(2, 30))
+	seeds := uint64(testkit.Steps(6, 30))
 	if text := os.Getenv("SLUICE_WORLDS"); text != "" {
 		var err error
 		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -237,7 +237,7 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 // TestEfficiency: 8 nodes, a hot key at twice its limit, default terms but for
 // a burst so small that its default TTL would serve single nodes' rates badly.
 func TestEfficiency(t *testing.T) {
-	limits := []struct {
+	for _, c := range []struct {
 		limit string
 		terms sluice.LeaseTerms
 	}{
@@ -251,8 +251,7 @@ func TestEfficiency(t *testing.T) {
 		{limit: "1000/s sliding-counter sub-windows 10 conservative"},
 		{limit: "1000/s sliding-counter"},
 		{limit: "60000/min sliding-log"},
-	}
-	for _, c := range limits[:testkit.Steps(len(limits), len(limits))] {
+	} {
 		t.Run(c.limit, func(t *testing.T) {
 			calls, kept := efficiency(t, sluice.MustParseLimit(c.limit), c.terms)
 			if calls > 0.13 {

@@ -14,9 +14,9 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestManyOutages: a thousand outages leave nothing behind that a few do not.
+// TestManyOutages: hundreds of outages leave nothing behind that a few do not.
 func TestManyOutages(t *testing.T) {
-	testkit.SkipRace(t)
+	outages := testkit.Steps(200, 1000)
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, SlotPolicyOf: func(string) sluice.Failure { return sluice.FailOpen }})
 		defer end(t, f, s)
@@ -24,7 +24,7 @@ func TestManyOutages(t *testing.T) {
 		faults := []fault{erring, hung, lost, late, slow, deaf, unsent}
 		var goroutines int
 		var bytes uint64
-		for n := 1; n <= 1000; n++ {
+		for n := 1; n <= outages; n++ {
 			bring(t, f, s, faults[n%len(faults)])
 			for i := range 8 {
 				testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), 1))
@@ -32,19 +32,19 @@ func TestManyOutages(t *testing.T) {
 				ask(t, s, sluice.SlotRelease, fmt.Sprint(i))
 			}
 			mend(t, f, s)
-			if n != 14 && n != 300 && n != 1000 { // two of each fault; what tables and the runtime keep; the end
+			if n != 14 && n != outages*3/10 && n != outages { // two of each fault; what tables and the runtime keep; the end
 				continue
 			}
 			time.Sleep(2 * slowness)
 			settled(t, s)
 			g, b := footprint()
-			if n > 14 && g > goroutines || n == 1000 && b > bytes+24<<10 {
+			if n > 14 && g > goroutines || n == outages && b > bytes+24<<10 {
 				t.Errorf("after %d outages %d goroutines and %d bytes, they were %d and %d", n, g, b, goroutines, bytes)
 			}
 			goroutines, bytes = g, b
 		}
-		if st := s.Stats(); st.Outages != 1000 || st.InFlight != 0 || st.Owed != 0 || st.Unreleased != 0 {
-			t.Errorf("%+v: want 1000 outages and nothing left of them", st)
+		if st := s.Stats(); st.Outages != uint64(outages) || st.InFlight != 0 || st.Owed != 0 || st.Unreleased != 0 {
+			t.Errorf("%+v: want %d outages and nothing left of them", st, outages)
 		}
 	})
 }

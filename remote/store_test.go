@@ -37,7 +37,7 @@ func TestConformanceInFront(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(400, 4_000)}
+		return storetest.Harness{Store: s, Slots: s, Steps: testkit.Steps(1500, 4_000)}
 	})
 }
 
