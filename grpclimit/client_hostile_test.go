@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // badClientAnswers are those of a server that is broken or means harm.
@@ -62,7 +63,7 @@ func badClientAnswers() map[string]clientAnswer {
 		"nothing left for 30 years": `"a";r=0;t=999999999`,
 		"the largest t":             `"a";r=0;t=999999999999999`,
 		"few left for 30 years":     `"a";r=3;t=999999999`,
-		"100,000 items":             strings.Repeat(`"a";r=0;t=999999999, `, 100_000) + `"b";r=0;t=1`,
+		"items without end":         strings.Repeat(`"a";r=0;t=999999999, `, testkit.Steps(15_000, 100_000)) + `"b";r=0;t=1`,
 		"thousands of items":        strings.Repeat(`"a";r=0;t=999999999, `, 5000) + `"b";r=0;t=1`,
 		"an enormous name":          `"` + strings.Repeat("a", 100_000) + `";r=0;t=999999999`,
 		"no list":                   `;;;`,

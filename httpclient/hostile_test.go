@@ -259,7 +259,7 @@ func TestTransportForget(t *testing.T) {
 // TestTransportAmongBadAnswers: answers that change all the time make no request wait
 // longer than MaxWait, and none keeps the server from being asked for long.
 func TestTransportAmongBadAnswers(t *testing.T) {
-	for seed := range uint64(testkit.Steps(2, 20)) {
+	for seed := range uint64(testkit.Steps(10, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1)) // repeatable
 			start, last := time.Now(), time.Now()

@@ -31,8 +31,8 @@ func TestSeveralRulesAreChargedAllOrNone(t *testing.T) {
 	if got, want := w.remaining("per-user", "", "bob"), []int64{1}; !slices.Equal(got, want) {
 		t.Errorf("the denied request left %v of bob's budget, want %v", got, want)
 	}
-	if calls, asked := w.store.Calls(), w.store.Asked(); calls != 5 || asked != 5 {
-		t.Errorf("%d calls with %d requests, want 5 of one each", calls, asked)
+	if calls, batches := w.store.Calls(), w.store.Batches(); calls != 5 || batches != 0 {
+		t.Errorf("%d calls and %d of them batches for 5 requests", calls, batches)
 	}
 }
 
@@ -174,8 +174,8 @@ func TestShadowAndCandidateHaveNoInfluence(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("shadow, tight, loose: %v, want %v", got, want)
 	}
-	if calls := w.store.Calls(); calls != 4 {
-		t.Errorf("%d calls for 4 requests", calls)
+	if calls, batches := w.store.Calls(), w.store.Batches(); calls != 4 || batches != 4 {
+		t.Errorf("%d calls and %d of them batches for 4 requests", calls, batches)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 // TestExplainEqualsDecide: under whatever rules, an explanation is the next
 // decision, and the snapshot before it is the one behind it.
 func TestExplainEqualsDecide(t *testing.T) {
-	requests := testkit.Steps(1000, 20_000)
+	requests := testkit.Steps(5000, 20_000)
 	rulekit.Explain(t, func() rulekit.Store {
 		now := time.Time{}
 		s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})

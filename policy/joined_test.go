@@ -15,15 +15,16 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// asked is how often a store was asked: about requests, and about slots alone.
-type asked struct{ calls, slots int }
+// asked is how often a store was asked: about one request, about several, and
+// about slots alone.
+type asked struct{ takes, batches, slots int }
 
 // asks returns what w's store was asked since it was called last.
 func (w *world) asks() asked {
 	s := w.eval.Store.(*slotStore)
-	before := w.had
-	w.had = asked{int(s.Calls()), s.slots}
-	return asked{w.had.calls - before.calls, w.had.slots - before.slots}
+	before, batches := w.had, int(s.Batches())
+	w.had = asked{int(s.Calls()) - batches, batches, s.slots}
+	return asked{w.had.takes - before.takes, batches - before.batches, s.slots - before.slots}
 }
 
 func TestCallsForASlotAndUnits(t *testing.T) {
@@ -40,13 +41,13 @@ func TestCallsForASlotAndUnits(t *testing.T) {
 		wait   time.Duration
 		want   asked
 	}{
-		{name: "a slot and a limit", want: asked{calls: 1}},
-		{name: "a rule that counts responses", more: []policy.Rule{counting}, want: asked{calls: 1}},
-		{name: "a shadow rule", more: []policy.Rule{shadow}, want: asked{slots: 1, calls: 1}},
-		{name: "two slots", more: []policy.Rule{other}, want: asked{slots: 2, calls: 1}},
+		{name: "a slot and a limit", want: asked{takes: 1}},
+		{name: "a rule that counts responses", more: []policy.Rule{counting}, want: asked{batches: 1}},
+		{name: "a shadow rule", more: []policy.Rule{shadow}, want: asked{slots: 1, batches: 1}},
+		{name: "two slots", more: []policy.Rule{other}, want: asked{slots: 2, takes: 1}},
 		{name: "no limit", change: func(r *policy.Rule) { r.Levels[0].Limits = nil }, want: asked{slots: 1}},
-		{name: "a slot of a candidate", change: func(r *policy.Rule) { r.Shadow = true }, want: asked{slots: 1, calls: 1}},
-		{name: "requests that wait", wait: time.Second, want: asked{slots: 1, calls: 1}},
+		{name: "a slot of a candidate", change: func(r *policy.Rule) { r.Shadow = true }, want: asked{slots: 1, takes: 1}},
+		{name: "requests that wait", wait: time.Second, want: asked{slots: 1, takes: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := one("api", by(policy.Header("X-User")), "10/min fixed-window")
@@ -69,7 +70,7 @@ func TestCallsForDeniedSlotsAndUnits(t *testing.T) {
 	v := w.allow(user("ada"))
 	w.asks()
 	denied := w.decide(user("ada"))
-	if got, want := w.asks(), (asked{calls: 1}); denied.Allowed || got != want {
+	if got, want := w.asks(), (asked{takes: 1}); denied.Allowed || got != want {
 		t.Errorf("the slot is held: allowed %v, asked %+v, want %+v", denied.Allowed, got, want)
 	}
 	if denied.InFlight == nil || denied.Limits() != 0 || denied.Decision != (sluice.Decision{RetryAfter: bounds.DefaultLease}) {
@@ -79,7 +80,7 @@ func TestCallsForDeniedSlotsAndUnits(t *testing.T) {
 	w.settle(w.allow(user("ada")), policy.Response{})
 	w.asks()
 	w.deny(user("ada"), "api", "fixed-window.min", time.Minute)
-	if got, want := w.asks(), (asked{calls: 1}); got != want {
+	if got, want := w.asks(), (asked{takes: 1}); got != want {
 		t.Errorf("the units are spent: asked %+v, want %+v", got, want)
 	}
 }
@@ -91,7 +92,7 @@ func TestSlotWithGrace(t *testing.T) {
 	w.allow(user("ada"))
 	w.asks()
 	v := w.allow(user("ada"))
-	if got, want := w.asks(), (asked{calls: 2}); got != want {
+	if got, want := w.asks(), (asked{takes: 2}); got != want {
 		t.Errorf("asked %+v, want %+v", got, want)
 	}
 	if third := w.decide(user("ada")); third.InFlight == nil || third.InFlight.Decision.Held != 2 {
@@ -149,7 +150,7 @@ func TestFailureOfSlotAndUnits(t *testing.T) {
 			if v.Allowed {
 				w.settle(v, policy.Response{})
 			}
-			if got, want := w.asks(), (asked{calls: 1, slots: c.releases}); got != want {
+			if got, want := w.asks(), (asked{takes: 1, slots: c.releases}); got != want {
 				t.Errorf("asked %+v, want %+v", got, want)
 			}
 		})

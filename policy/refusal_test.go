@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -77,7 +78,7 @@ func TestStoreFailure(t *testing.T) {
 				rules = append(rules, r)
 			}
 			w := newWorld(t, rules...)
-			w.store.After = func(sluice.Request, sluice.Result) error { return down }
+			w.store.Before = testkit.Failing(down).Before
 			v := w.decide(from("192.0.2.1"))
 			if v.Allowed != test.allowed || v.Failure != test.failure || !errors.Is(v.Err, down) {
 				t.Errorf("allowed %v, failure %v, error %v", v.Allowed, v.Failure, v.Err)

@@ -41,7 +41,7 @@ func backward(t *testing.T, text string, most int64) (lines []string, more bool)
 func TestBackward(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	lengths := []int{0, 1, 10, 300, longest - 1, longest, longest + 1, 2*longest - 1, 2 * longest, 200_000}
-	for range testkit.Steps(30, 300) {
+	for range testkit.Steps(150, 300) {
 		var text strings.Builder
 		for range random.IntN(12) {
 			text.WriteString(strings.Repeat(string(rune('a'+random.IntN(26))), lengths[random.IntN(len(lengths))]) + "\n")

@@ -27,8 +27,8 @@ type Store struct {
 	// decision.
 	After func(sluice.Request, sluice.Result) error
 
-	calls atomic.Int64
-	asked [16]atomic.Int64 // by operation
+	calls, batches atomic.Int64
+	asked          [16]atomic.Int64 // by operation
 }
 
 // Failing returns a Store that answers every request with err.
@@ -38,6 +38,9 @@ func Failing(err error) *Store {
 
 // Calls returns how many calls there were: a batch is one.
 func (s *Store) Calls() int64 { return s.calls.Load() }
+
+// Batches returns how many of the calls were batches.
+func (s *Store) Batches() int64 { return s.batches.Load() }
 
 // Asked returns how many requests there were of the operations, or of all if
 // none is named.
@@ -64,6 +67,7 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 // TakeBatch implements [sluice.Store].
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	s.calls.Add(1)
+	s.batches.Add(1)
 	var failed error
 	for _, req := range reqs {
 		failed = cmp.Or(failed, s.before(ctx, req))
