@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -70,7 +71,7 @@ func TestCostBefore(t *testing.T) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(c.body)), int64(len(c.body))
 			rec := httptest.NewRecorder()
 			h.ServeHTTP(rec, r)
-			if got := spent(t, store, compile(t, "api", limit), client); rec.Code != c.status || got != c.spent {
+			if got := spent(t, store, testkit.Plan(t, "api", limit), client); rec.Code != c.status || got != c.spent {
 				t.Errorf("status %d, %d units; want %d, %d: %s", rec.Code, got, c.status, c.spent, rec.Body)
 			}
 		})
@@ -153,7 +154,7 @@ func TestCostAfter(t *testing.T) {
 			}
 			h := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{r}}).Wrap(c.handler)
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(c.method, "/", nil))
-			if got := spent(t, store, compile(t, "api", limit), client); got != c.spent {
+			if got := spent(t, store, testkit.Plan(t, "api", limit), client); got != c.spent {
 				t.Errorf("%d units spent, want %d", got, c.spent)
 			}
 		})
@@ -196,8 +197,8 @@ func TestCostsOfSeveralRules(t *testing.T) {
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { write(t, w, "0123456789") }))
 	rec := ask(t, h, "http://example.com/")
 	got := []int64{
-		spent(t, store, compile(t, "r", requests), client), spent(t, store, compile(t, "b", bytes), client),
-		spent(t, store, compile(t, "all", all), "example.com"),
+		spent(t, store, testkit.Plan(t, "r", requests), client), spent(t, store, testkit.Plan(t, "b", bytes), client),
+		spent(t, store, testkit.Plan(t, "all", all), "example.com"),
 	}
 	if want := []int64{0, 10, 1}; !slices.Equal(got, want) {
 		t.Errorf("units spent %v, want %v", got, want)

@@ -189,7 +189,7 @@ func TestSettleByBytes(t *testing.T) {
 			q := mw.Decide(requestOf(t, "POST", "/", "0123456789"))
 			q.Settle(c.resp)
 			q.Settle(httplimit.Response{Status: 200, Written: 77, Read: 77})
-			if got := spent(t, store, compile(t, "api", limit), client); got != c.spent {
+			if got := spent(t, store, testkit.Plan(t, "api", limit), client); got != c.spent {
 				t.Errorf("%d units spent, want %d", got, c.spent)
 			}
 		})

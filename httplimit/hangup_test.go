@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +195,7 @@ func TestLateLeave(t *testing.T) {
 // servePipe serves connections in this process, which it returns one by one.
 func servePipe(t *testing.T, h http.Handler) (dial func() net.Conn) {
 	t.Helper()
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := testkit.NewPipes()
 	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
@@ -208,31 +207,5 @@ func servePipe(t *testing.T, h http.Handler) (dial func() net.Conn) {
 			t.Error(err)
 		}
 	})
-	return func() net.Conn {
-		client, served := net.Pipe()
-		l.conns <- served
-		return client
-	}
+	return func() net.Conn { return l.Connect("192.0.2.1") }
 }
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }

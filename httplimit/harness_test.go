@@ -4,9 +4,7 @@
 package httplimit_test
 
 import (
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,11 +21,6 @@ import (
 func newClock() *testkit.Clock { return testkit.ClockAt(time.Unix(1_700_000_000, 0)) }
 
 func newStore(c *testkit.Clock) *memstore.Store { return memstore.New(memstore.Options{Now: c.Now}) }
-
-func compile(t testing.TB, scope string, limits ...string) *sluice.Plan {
-	t.Helper()
-	return testkit.Plan(t, scope, limits...)
-}
 
 // rule returns a rule that charges each request to its key under limits.
 func rule(t testing.TB, name string, key httplimit.Key, limits ...string) policy.Rule {
@@ -96,17 +89,6 @@ func write(t testing.TB, w io.Writer, text string) {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Error(err)
 	}
-}
-
-// closeAtEnd closes c when the test is over. That it is closed already is no
-// fault.
-func closeAtEnd(t testing.TB, c io.Closer) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-	})
 }
 
 func ask(t testing.TB, h http.Handler, target string, lines ...string) *httptest.ResponseRecorder {

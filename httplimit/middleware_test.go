@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -55,7 +56,7 @@ func TestSeveralKeysAllOrNone(t *testing.T) {
 			t.Errorf("request %d: RateLimit-Policy %q, want %q", i+1, got, want)
 		}
 	}
-	peek, err := store.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: compile(t, "per-user", "1/min"), Key: "u4", Cost: 1}})
+	peek, err := store.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: testkit.Plan(t, "per-user", "1/min"), Key: "u4", Cost: 1}})
 	if err != nil || !peek.Allowed {
 		t.Errorf("u4 was denied by its address, but charged itself: %+v, %v", peek, err)
 	}

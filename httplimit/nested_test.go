@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -23,7 +24,7 @@ func bytesOf(t *testing.T, store sluice.Store, name string, cost policy.CostOf) 
 	const limit = "1000000B/h"
 	r := costing(rule(t, name, policy.IP(), limit), policy.Cost{Of: cost})
 	mw := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{r}})
-	return mw, func() int64 { return spent(t, store, compile(t, name, limit), client) }
+	return mw, func() int64 { return spent(t, store, testkit.Plan(t, name, limit), client) }
 }
 
 // TestNestedBody: each of two middlewares around one another counts what is read
@@ -74,7 +75,7 @@ func TestNestedResponses(t *testing.T) {
 		}
 		write(w, r)
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
-	slowed := spent(t, store, compile(t, "shaped", "1000000B/h"), client)
+	slowed := spent(t, store, testkit.Plan(t, "shaped", "1000000B/h"), client)
 	if out() != 500 || in() != 400 || slowed != 400 {
 		t.Errorf("counted %d and %d, slowed %d down; want 500, 400 and 400", out(), in(), slowed)
 	}

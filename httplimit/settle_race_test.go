@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -43,7 +44,7 @@ func TestBodyReadPastTheHandler(t *testing.T) {
 	if err := <-done; err != nil && !errors.Is(err, http.ErrBodyReadAfterClose) {
 		t.Fatal(err)
 	}
-	if got := spent(t, store, compile(t, "api", limit), client); got < 1<<10 || got > size {
+	if got := spent(t, store, testkit.Plan(t, "api", limit), client); got < 1<<10 || got > size {
 		t.Errorf("%d bytes are charged; want 1024 to %d", got, size)
 	}
 }

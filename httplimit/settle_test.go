@@ -26,7 +26,7 @@ import (
 func TestStreamedResponseBytes(t *testing.T) {
 	c := newClock()
 	const limit = "100B/min sliding-log debt 100B"
-	store, plan := newStore(c), compile(t, "video", limit)
+	store, plan := newStore(c), testkit.Plan(t, "video", limit)
 	part := strings.Repeat("x", 30)
 	received := make(chan struct{})
 	h := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{rule(t, "video", httplimit.ByIP(), limit)}}).
@@ -89,7 +89,7 @@ func TestStreamedResponseBytes(t *testing.T) {
 // A body without Content-Length is charged by what was read of it.
 func TestRequestBytesOfUnknownLength(t *testing.T) {
 	const limit = "100B/min sliding-log"
-	store, plan := newStore(newClock()), compile(t, "upload", limit)
+	store, plan := newStore(newClock()), testkit.Plan(t, "upload", limit)
 	h := newMiddleware(t, httplimit.Options{
 		Store: store,
 		Rules: []policy.Rule{costing(rule(t, "upload", httplimit.ByIP(), limit), policy.Cost{Of: policy.RequestBytes})},
@@ -149,7 +149,7 @@ func TestPanickingHandlerIsSettled(t *testing.T) {
 			ask(t, h, path)
 		}()
 	}
-	if got := spent(t, store, compile(t, "b", "100B/min"), client); got != 11 || !slices.Equal(statuses, []int{200, 500}) {
+	if got := spent(t, store, testkit.Plan(t, "b", "100B/min"), client); got != 11 || !slices.Equal(statuses, []int{200, 500}) {
 		t.Errorf("%d bytes, statuses %v; want 11, [200 500]", got, statuses)
 	}
 }
@@ -174,7 +174,7 @@ func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 // What a client that hangs up has had is charged: settling does not end with
 // the request's context.
 func TestSettlingOutlivesTheRequest(t *testing.T) {
-	store, plan := contextual(newStore(newClock())), compile(t, "b", "100B/min")
+	store, plan := contextual(newStore(newClock())), testkit.Plan(t, "b", "100B/min")
 	h := newMiddleware(t, httplimit.Options{
 		Store: store, Rules: []policy.Rule{rule(t, "b", httplimit.ByIP(), "100B/min")},
 		OnError: func(_ *http.Request, err error) { t.Error(err) },

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -102,9 +101,6 @@ func wireCases(t *testing.T) []wireCase {
 			full = min(full, max(p.Limits[i].Filled().Quota, p.Limits[i].Filled().Burst))
 		}
 		ask := []string{"GET /", fmt.Sprintf("GET / | X-Cost: %d", full-1), fmt.Sprintf("GET / | X-Cost: %d", max(full/2, 1))}
-		if p.InFlight > 0 {
-			ask = []string{"GET /"}
-		}
 		all = append(all, wireCase{name: "like " + p.Name, rules: "- {name: a, by: ip, cost: {request_header: X-Cost, most: 1000000}, like: " + p.Name + "}", options: httplimit.Options{Fields: httplimit.XRateLimit}, ask: ask})
 	}
 	return all
@@ -151,12 +147,12 @@ func (c *wireCase) play(t *testing.T, to io.Writer) {
 		o.Store = memstore.New(memstore.Options{})
 	}
 	o.OnError = func(*http.Request, error) {} // clients do not see it
-	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := testkit.NewPipes()
 	mux := http.NewServeMux()
 	mux.Handle("/", ok)
 	mux.HandleFunc("/missing", http.NotFound)
 	mux.HandleFunc("/nested", func(w http.ResponseWriter, _ *http.Request) {
-		write(t, w, "inside:\n"+l.ask(t, "GET /"))
+		write(t, w, "inside:\n"+askOver(t, l, "GET /"))
 	})
 	next := http.Handler(mux)
 	if c.next != nil {
@@ -175,7 +171,7 @@ func (c *wireCase) play(t *testing.T, to io.Writer) {
 			time.Sleep(d)
 			line = request
 		}
-		write(t, to, "--- "+line+"\n"+l.ask(t, line))
+		write(t, to, "--- "+line+"\n"+askOver(t, l, line))
 	}
 	if err := srv.Close(); err != nil {
 		t.Error(err)
@@ -186,48 +182,15 @@ func (c *wireCase) play(t *testing.T, to io.Writer) {
 	synctest.Wait()
 }
 
-// pipes is a listener without sockets.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error {
-	close(l.closed)
-	return nil
-}
-
-func (l *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "192.0.2.1:4711" }
-
-// ofClient is the server's end of a pipe, with an address.
-type ofClient struct{ net.Conn }
-
-func (ofClient) RemoteAddr() net.Addr { return pipeAddr{} }
-
-// ask returns what is answered to a request, its lines end by \n.
-func (l *pipes) ask(t *testing.T, line string) string {
+// askOver returns what is answered to a request, its lines end by \n.
+func askOver(t *testing.T, l *testkit.Pipes, line string) string {
 	t.Helper()
-	client, served := net.Pipe()
+	client := l.Connect("192.0.2.1")
 	defer func() {
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	l.conns <- ofClient{served}
 	parts := strings.Split(line, " | ")
 	text := parts[0] + " HTTP/1.1\r\nHost: h\r\n"
 	length := 0

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -169,7 +170,7 @@ func TestHijackOverSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	write(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(conn)
 	for line := ""; line != "\r\n"; {
@@ -195,7 +196,7 @@ func TestFieldNamesOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAtEnd(t, conn)
+	testkit.Closed(t, conn)
 	for range 2 {
 		write(t, conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
