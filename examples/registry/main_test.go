@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // TestCounts: of 7 requests 5 are allowed and 2 denied.
@@ -31,6 +33,24 @@ func TestCounts(t *testing.T) {
 	} {
 		if !strings.Contains(page, want+"\n") {
 			t.Errorf("the metrics lack %s:\n%s", want, page)
+		}
+	}
+}
+
+// TestOwnRegistry: nothing is registered elsewhere, so a second registry has its own.
+func TestOwnRegistry(t *testing.T) {
+	for range 2 {
+		if _, err := newLimit(prometheus.NewRegistry()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "sluice_") {
+			t.Errorf("%s is in the default registry", f.GetName())
 		}
 	}
 }
