@@ -76,6 +76,54 @@ func TestReservationIsTheEarliest(t *testing.T) {
 	})
 }
 
+// TestRefundAdmitsNoMore: a caller that gives back units gets no more than who has
+// never taken them, whatever was asked in between and whatever comes after.
+func TestRefundAdmitsNoMore(t *testing.T) {
+	independent := func(l sluice.Limit) bool { // of what a denial or an earlier take moves
+		return startsFull(l) && !l.CountDenied && l.Anchor == sluice.OnClock && l.Refill == sluice.Continuous &&
+			l.Algorithm != sluice.SlidingHistogram && l.WarmUp == 0
+	}
+	eachVariant(t, independent, func(t *rapid.T, l sluice.Limit) {
+		p := play(open(t, l))
+		now := drawStart(t, l)
+		for _, e := range drawTrace(t, l, 15, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge) {
+			now += e.Gap
+			p.step(now, e)
+		}
+		now += drawGap(t, l)
+		never := play(p.fork())
+		cost := rapid.Int64Range(1, l.Full()).Draw(t, "cost")
+		d := p.take(now, cost)
+		if !d.Allowed {
+			return
+		}
+		// What both admit in between.
+		for _, e := range drawTrace(t, l, 10, sluice.OpTakeUpTo) {
+			now += e.Gap
+			n := min(e.Cost, p.fork().upTo(now, e.Cost).Spent, never.fork().upTo(now, e.Cost).Spent)
+			if n > 0 {
+				p.take(now, n)
+				never.take(now, n)
+			}
+		}
+		now += drawGap(t, l)
+		part := rapid.Int64Range(0, cost).Draw(t, "part")
+		p.refund(now, part, d)
+		d.Spent, d.Due = cost-part, 0 // the rest is a part too
+		p.refund(now, cost-part, d)
+		for range 10 {
+			got, most := p.fork().upTo(now, sluice.MaxQuota).Spent, never.fork().upTo(now, sluice.MaxQuota).Spent
+			if got > most {
+				t.Fatalf("%v: at %d a refund leaves %d, never taken %d", l, now, got, most)
+			}
+			n := rapid.Int64Range(0, got).Draw(t, "then")
+			p.take(now, n)
+			never.take(now, n)
+			now += drawGap(t, l)
+		}
+	})
+}
+
 // TestQueueOutput: what a queue lets go on keeps to its stated output, counted
 // unit by unit at its instants, also when requests are cancelled.
 func TestQueueOutput(t *testing.T) {

@@ -5,7 +5,46 @@ package algo_test
 
 import (
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
 )
+
+// TestRefundOfSeveralStaysWithinEachBound mixes requests under two limits with
+// requests under one of them. A reservation of both counts in each when the
+// slower can serve it, which may be long behind the other's own earliest instant;
+// what is given back of it must not be spent twice there.
+func TestRefundOfSeveralStaysWithinEachBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := []sluice.Limit{
+			rapid.SampledFrom(variants()).Draw(t, "first").limit.WithName("a"),
+			rapid.SampledFrom(variants()).Draw(t, "second").limit.WithName("b"),
+		}
+		both := play(open(t, limits...))
+		alone := []*player{play(open(t, limits[0])), play(open(t, limits[1]))}
+		now := drawStart(t, limits[0])
+		ops := []sluice.Op{sluice.OpTake, sluice.OpReserve, sluice.OpReserve, sluice.OpRefund, sluice.OpRefund, sluice.OpTakeUpTo}
+		for _, e := range drawTrace(t, limits[rapid.IntRange(0, 1).Draw(t, "costs of")], 40, ops...) {
+			now += e.Gap
+			who := rapid.IntRange(0, 2).Draw(t, "who")
+			if who == 2 {
+				both.step(now, e)
+			} else {
+				alone[who].items[0].State = clone(both.items[who].State)
+				alone[who].step(now, e)
+				both.items[who].State = clone(alone[who].items[0].State)
+			}
+		}
+		for i, l := range limits {
+			book := append(admissions(nil), both.admissions...)
+			for _, a := range alone[i].admissions {
+				book.add(a.at, a.units)
+			}
+			checkBounds(t, l, book)
+		}
+	})
+}
 
 // TestRefundGoesByNoOtherQueuesDue changes one of two queues so often that its
 // own state has to make room: what it still counts is in a window's. The receipt
