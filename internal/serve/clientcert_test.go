@@ -4,21 +4,14 @@
 package serve_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
@@ -26,55 +19,24 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// clientAuthority issues certificates for clients.
-type clientAuthority struct {
-	file string // in which it stands
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newClientAuthority(t *testing.T) *clientAuthority {
+// certified returns a client with a certificate for a URI.
+func certified(t *testing.T, by *testkit.Authority, uri string, trust *x509.CertPool) *http.Client {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &clientAuthority{key: key, file: filepath.Join(t.TempDir(), "clients.pem"), cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// client returns a client with a certificate for a URI.
-func (a *clientAuthority) client(t *testing.T, uri string, trust *x509.CertPool) *http.Client {
-	t.Helper()
-	id, err := url.Parse(uri)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), URIs: []*url.URL{id}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := by.Issue(t, testkit.URI(t, uri))
 	transport := clientTransport(trust)
-	transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
-	}
+	transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
+}
+
+// fileOf writes the certificate of an authority to a file.
+func fileOf(t *testing.T, a *testkit.Authority) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "clients.pem")
+	if err := os.WriteFile(name, a.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // TestClientCertificates: each client has the budget of its certificate's name, who
@@ -83,15 +45,15 @@ func (a *clientAuthority) client(t *testing.T, uri string, trust *x509.CertPool)
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	cert, key, trust := testkit.CertificateFiles(t)
-	ours, others := newClientAuthority(t), newClientAuthority(t)
+	ours, others := testkit.NewAuthority(t, "clients"), testkit.NewAuthority(t, "clients")
 	s := servetest.Start(t, fmt.Sprintf(`
 listen:
   - {address: "127.0.0.1:0", tls: {cert: %[1]q, key: %[2]q, client_ca: %[3]q}}
   - {address: "127.0.0.2:0", tls: {cert: %[1]q, key: %[2]q, client_ca: %[3]q, client_cert: optional}}
   - 127.0.0.3:0
 rules: [{name: services, by: cert.uri, limits: 2/h}]
-`, cert, key, ours.file), servetest.Stopped)
-	ada, again, eve := ours.client(t, "spiffe://example/ada", trust), ours.client(t, "spiffe://example/ada", trust), ours.client(t, "spiffe://example/eve", trust)
+`, cert, key, fileOf(t, ours)), servetest.Stopped)
+	ada, again, eve := certified(t, ours, "spiffe://example/ada", trust), certified(t, ours, "spiffe://example/ada", trust), certified(t, ours, "spiffe://example/eve", trust)
 	for i, c := range []struct {
 		client *http.Client
 		at     int
@@ -109,7 +71,7 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 			t.Errorf("%d: got %d %s, want %d", i, got.Status, got.Body, c.want)
 		}
 	}
-	for name, client := range map[string]*http.Client{"none": {Transport: clientTransport(trust)}, "of others": others.client(t, "spiffe://example/ada", trust)} {
+	for name, client := range map[string]*http.Client{"none": {Transport: clientTransport(trust)}, "of others": certified(t, others, "spiffe://example/ada", trust)} {
 		for at, refused := range map[int]bool{0: true, 1: name == "of others"} {
 			resp, err := client.Get(s.URLs[at] + "/?userId=u1")
 			if (err != nil) != refused {
@@ -127,13 +89,13 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 func TestClientCertificatesTCP(t *testing.T) {
 	t.Parallel()
 	cert, key, trust := testkit.CertificateFiles(t)
-	ours := newClientAuthority(t)
+	ours := testkit.NewAuthority(t, "clients")
 	s := servetest.Start(t, fmt.Sprintf(`
 listen: [{address: "tcp://127.0.0.1:0", upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
 rules: [{name: all, by: ip, limits: 9/h}]
-`, strings.TrimPrefix(servetest.Named(t, "up"), "http://"), cert, key, ours.file))
+`, strings.TrimPrefix(servetest.Named(t, "up"), "http://"), cert, key, fileOf(t, ours)))
 	at := "https" + strings.TrimPrefix(s.URL, "tcp")
-	ada := ours.client(t, "spiffe://example/ada", trust)
+	ada := certified(t, ours, "spiffe://example/ada", trust)
 	none := &http.Client{Transport: clientTransport(trust)}
 	for _, client := range []*http.Client{ada, none} { // the upstream speaks HTTP/1
 		client.Transport.(*http.Transport).ForceAttemptHTTP2 = false

@@ -7,11 +7,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,4 +61,70 @@ func CertificateFiles(t testing.TB) (cert, key string, trust *x509.CertPool) {
 	trust = x509.NewCertPool()
 	trust.AppendCertsFromPEM(certPEM)
 	return cert, key, trust
+}
+
+// Authority issues certificates that are valid for an hour.
+type Authority struct {
+	PEM []byte // its own certificate
+
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority returns an Authority of a name.
+func NewAuthority(t testing.TB, name string) *Authority {
+	t.Helper()
+	a := &Authority{}
+	own := a.Issue(t, func(c *x509.Certificate) {
+		c.Subject.CommonName, c.IsCA, c.BasicConstraintsValid, c.KeyUsage = name, true, true, x509.KeyUsageCertSign
+		c.ExtKeyUsage, c.IPAddresses = nil, nil
+		a.cert = c
+	})
+	a.key = own.PrivateKey.(*ecdsa.PrivateKey)
+	a.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})
+	return a
+}
+
+// Issue returns a certificate of a client called ada, or of a server at 127.0.0.1, after
+// change, if that is not nil.
+func (a *Authority) Issue(t testing.TB, change func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "ada"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if change != nil {
+		change(c)
+	}
+	by := a.key
+	if by == nil { // it signs itself
+		by = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Pool returns what trusts the authority.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(a.PEM)
+	return pool
+}
+
+// URI returns a change of a certificate for [Authority.Issue]: to the name of a service.
+func URI(t testing.TB, name string) func(*x509.Certificate) {
+	t.Helper()
+	id, err := url.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *x509.Certificate) { c.URIs = []*url.URL{id} }
 }

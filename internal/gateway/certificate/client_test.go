@@ -4,16 +4,11 @@
 package certificate_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,52 +20,6 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
-
-// authority issues certificates for clients.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{key: key, cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return a
-}
-
-// client returns a certificate for a client, after change.
-func (a *authority) client(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "ada"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	if change != nil {
-		change(c)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
 
 // asking is a server that asks clients for a certificate, and answers with the
 // common name of a verified one.
@@ -124,11 +73,11 @@ func (a *asking) ask(t *testing.T, config *tls.Config) (body string, resumed boo
 // TestClients: a client that has a certificate that was issued for it as a client comes in,
 // and nobody with another one.
 func TestClients(t *testing.T) {
-	ours, other := newAuthority(t, "ours"), newAuthority(t, "ours")
+	ours, other := testkit.NewAuthority(t, "ours"), testkit.NewAuthority(t, "ours")
 	server := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 	late := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	early := func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }
-	required, optional := newAsking(t, ours.pem, false), newAsking(t, ours.pem, true)
+	required, optional := newAsking(t, ours.PEM, false), newAsking(t, ours.PEM, true)
 	for _, c := range []struct {
 		name     string
 		cert     []tls.Certificate
@@ -137,11 +86,11 @@ func TestClients(t *testing.T) {
 		says     string
 	}{
 		{"none", nil, false, true, ""},
-		{"ours", []tls.Certificate{ours.client(t, nil)}, true, true, "ada"},
-		{"of another of the same name", []tls.Certificate{other.client(t, nil)}, false, false, ""},
-		{"expired", []tls.Certificate{ours.client(t, late)}, false, false, ""},
-		{"not valid yet", []tls.Certificate{ours.client(t, early)}, false, false, ""},
-		{"of a server", []tls.Certificate{ours.client(t, server)}, false, false, ""},
+		{"ours", []tls.Certificate{ours.Issue(t, nil)}, true, true, "ada"},
+		{"of another of the same name", []tls.Certificate{other.Issue(t, nil)}, false, false, ""},
+		{"expired", []tls.Certificate{ours.Issue(t, late)}, false, false, ""},
+		{"not valid yet", []tls.Certificate{ours.Issue(t, early)}, false, false, ""},
+		{"of a server", []tls.Certificate{ours.Issue(t, server)}, false, false, ""},
 	} {
 		for at, want := range map[*asking]bool{required: c.required, optional: c.optional} {
 			for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -164,10 +113,10 @@ func TestClients(t *testing.T) {
 // TestClientCAChanges: a new file takes effect with the next connection, also one
 // that resumes a session; one that is no good does not.
 func TestClientCAChanges(t *testing.T) {
-	before, after := newAuthority(t, "before"), newAuthority(t, "after")
+	before, after := testkit.NewAuthority(t, "before"), testkit.NewAuthority(t, "after")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		at := newAsking(t, before.pem, false)
-		old, fresh := before.client(t, nil), after.client(t, nil)
+		at := newAsking(t, before.PEM, false)
+		old, fresh := before.Issue(t, nil), after.Issue(t, nil)
 		oldConfig := &tls.Config{MinVersion: version, MaxVersion: version, Certificates: []tls.Certificate{old}, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 		freshConfig := &tls.Config{MinVersion: version, Certificates: []tls.Certificate{fresh}}
 		for i, want := range []bool{false, true} {
@@ -179,14 +128,14 @@ func TestClientCAChanges(t *testing.T) {
 		if _, _, err := at.ask(t, oldConfig); err != nil {
 			t.Errorf("a file that is no good: %v", err)
 		}
-		at.write(at.ca, after.pem)
+		at.write(at.ca, after.PEM)
 		if _, _, err := at.ask(t, oldConfig); err == nil {
 			t.Error("a client of before is let in")
 		}
 		if _, _, err := at.ask(t, freshConfig); err != nil {
 			t.Errorf("a client of after: %v", err)
 		}
-		at.write(at.ca, append(before.pem, after.pem...))
+		at.write(at.ca, append(before.PEM, after.PEM...))
 		for _, config := range []*tls.Config{oldConfig, freshConfig} {
 			if _, _, err := at.ask(t, config); err != nil {
 				t.Errorf("both: %v", err)
@@ -197,7 +146,7 @@ func TestClientCAChanges(t *testing.T) {
 
 // TestCheckClientCA: each block of the file must be a certificate.
 func TestCheckClientCA(t *testing.T) {
-	good := string(newAuthority(t, "good").pem)
+	good := string(testkit.NewAuthority(t, "good").PEM)
 	_, key := testkit.Certificate(t, "x", time.Now())
 	for _, c := range []struct{ name, content, want string }{
 		{"good", "our clients\n" + good + good + "\n# the end\n", ""},
