@@ -188,7 +188,7 @@ func TestHeldWithinBound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := range uint64(testkit.Steps(1, 10)) {
+			for seed := range uint64(testkit.Steps(3, 10)) {
 				w := newWorld(t, seed, 6, l, given, everything)
 				w.press(l, 6_000_000, 2, 1, true)
 				w.run()
