@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,16 +36,22 @@ func (w *switching) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // of which the first bytes come with the request.
 func upgrade(t *testing.T, g http.Handler, sent string, early int) {
 	t.Helper()
+	upgradeBy(t, g, sent[:early], func(client net.Conn) { _, _ = io.WriteString(client, sent[early:]) })
+}
+
+// upgradeBy is upgrade by a client that does what it does, and hangs up.
+func upgradeBy(t *testing.T, g http.Handler, early string, does func(net.Conn)) {
+	t.Helper()
 	client, server := net.Pipe()
 	go func() {
 		defer client.Close() //nolint:errcheck // a pipe has no fault to report
-		_, _ = io.WriteString(client, sent[early:])
+		does(client)
 	}()
 	r := requestOf(t, "GET", "/", "")
 	r.Body, r.ContentLength = http.NoBody, 0
 	r.Header.Set("Connection", "keep-alive, Upgrade")
 	r.Header.Set("Upgrade", "websocket")
-	g.ServeHTTP(&switching{httptest.NewRecorder(), server, sent[:early]}, r)
+	g.ServeHTTP(&switching{httptest.NewRecorder(), server, early}, r)
 }
 
 // reads switches protocol and reads all that comes, from the connection or its
@@ -96,6 +103,32 @@ func TestSwitchedRequestBytes(t *testing.T) {
 			upgrade(t, g, sent, c.early)
 			if w := answer(g, requestOf(t, "POST", "/", "x")); w.Code != c.want {
 				t.Errorf("the next byte: got %d, want %d", w.Code, c.want)
+			}
+		})
+	}
+}
+
+// TestSwitchedResponseBytes: what a server sends there counts as the body of its response.
+func TestSwitchedResponseBytes(t *testing.T) {
+	const limit = "  - {name: down, by: ip, cost: response-bytes, limits: 1000B/min sliding-log debt 1000B}\n"
+	for size, want := range map[int]int{0: 200, 999: 200, 1000: 429, 1500: 429} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			g := newGuard(t, limit, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Upgrade") == "" {
+					echo(w, r)
+					return
+				}
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close() //nolint:errcheck // a pipe has no fault to report
+				write(t, conn, strings.Repeat("x", size))
+			}, httplimit.Options{})
+			upgradeBy(t, g, "", func(client net.Conn) { _, _ = io.Copy(io.Discard, client) })
+			if w := answer(g, requestOf(t, "POST", "/", "x")); w.Code != want {
+				t.Errorf("the next byte: got %d, want %d", w.Code, want)
 			}
 		})
 	}
