@@ -36,13 +36,3 @@ func Race() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
-
-// SkipRace skips a test in which nothing runs at the same time, or which measures
-// memory, if the race detector is built in: it finds nothing there and takes ten times
-// as long. Make long runs it.
-func SkipRace(t testing.TB) {
-	t.Helper()
-	if Race() {
-		t.Skip("nothing runs at the same time; make long runs it without the race detector")
-	}
-}
