@@ -24,6 +24,9 @@ func steps(t *testing.T) int {
 		}
 		return n
 	}
+	if testing.Short() {
+		return 100_000
+	}
 	return testkit.Steps(1_000_000, 10_000_000)
 }
 

@@ -71,10 +71,15 @@ func (g *Gateway) Ask(t testing.TB, method, path, document string) Answer {
 	return a
 }
 
-// Override gives a key another limit.
+// Override gives a key another limit. It asks again while the store cannot be asked, as it
+// is not connected yet.
 func (g *Gateway) Override(t testing.TB, rule, part, value, limit string) {
 	t.Helper()
-	a := g.Ask(t, http.MethodPut, "/v1/override", fmt.Sprintf(`{"rule": %q, "parts": {%q: %q}, "limits": [%q], "reason": "x", "author": "eve"}`, rule, part, value, limit))
+	var a Answer
+	testkit.Until(t, "a store to override in", func() bool {
+		a = g.Ask(t, http.MethodPut, "/v1/override", fmt.Sprintf(`{"rule": %q, "parts": {%q: %q}, "limits": [%q], "reason": "x", "author": "eve"}`, rule, part, value, limit))
+		return a.Status != http.StatusServiceUnavailable
+	})
 	if a.Status != http.StatusOK {
 		t.Fatalf("override: %d %s", a.Status, a.Body)
 	}
