@@ -242,7 +242,7 @@ func TestPipeWhoseReaderStops(t *testing.T) {
 		return o.wait+len(o.File.lines) == 0
 	})
 	o.close(t)
-	_, behind, _ := strings.Cut(string(<-read), "\n")     // the reader before took the beginning of that line
+	_, behind, _ := strings.Cut(string(<-read), "\n")        // the reader before took the beginning of that line
 	whole(t, behind[:strings.LastIndexByte(behind, '\n')+1]) // and it may have left in the middle of the last that it was sent
 	if o.counts.Written.Load() == 0 {
 		t.Error("nothing was written")
