@@ -285,9 +285,17 @@ func (f *File) write(rest []byte, wait time.Duration) (n int, err error) {
 	if n > 0 {
 		f.torn = rest[n-1] != '\n'
 	}
-	if errors.Is(err, syscall.EPIPE) {
-		_ = f.file.Close() // its reader has left
+	if errors.Is(err, syscall.EPIPE) && !f.stays() {
+		_ = f.file.Close() // its reader has left, and the next will not come to this pipe
 		f.file = nil
 	}
 	return n, err
+}
+
+// stays reports whether the file that is open is at its path. While a pipe is open it keeps
+// what was written for the next reader, which then gets whole lines.
+func (f *File) stays() bool {
+	info, err := f.file.Stat()
+	now, err2 := os.Stat(f.path)
+	return err == nil && err2 == nil && os.SameFile(info, now)
 }

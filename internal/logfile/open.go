@@ -21,11 +21,7 @@ func (f *File) renew(rest []byte) (skipped int) {
 	if f.file == nil {
 		return 0 // write opens it
 	}
-	info, err := f.file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return 0
-	}
-	if now, err := os.Stat(f.path); err == nil && os.SameFile(info, now) {
+	if info, err := f.file.Stat(); err != nil || !info.Mode().IsRegular() || f.stays() {
 		return 0
 	}
 	if !f.reopen() {
