@@ -11,7 +11,7 @@ type Failure uint8
 // The failure policies.
 const (
 	// FailOpen lets the request through, uncounted: an outage of the limiter is
-	// not one of the service.
+	// not one of the service. A caller that does not wait for the store gets an error.
 	FailOpen Failure = iota
 	// FailLocal decides in the memory of this process, under its share of each
 	// limit. Where no such store is wired, or it cannot decide either, the

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -123,7 +124,8 @@ func statusOf(err error) int {
 
 // settle settles a call, now that its handler is done.
 func (d *decision) settle(resp policy.Response) {
-	resp.Header, resp.Unseen = d.answered, d.Context.Err() != nil
+	at, ends := d.Context.Deadline()
+	resp.Header, resp.Unseen = d.answered, d.Context.Err() != nil || ends && !time.Now().Before(at) // whose timer may be late
 	d.call.Settle(d.Context, resp)
 }
 

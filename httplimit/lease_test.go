@@ -75,8 +75,8 @@ func (c *crowd) outage() {
 // full reports whether another request finds no place.
 func (c *crowd) full(t *testing.T) bool {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+	defer cancel()
 	return answer(c.guard, requestOf(t, "GET", "/", "").WithContext(ctx)).Code == http.StatusTooManyRequests
 }
 

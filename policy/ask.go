@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/caller"
 )
 
 // ask puts all questions to the store at once, and those that went over a soft
@@ -168,6 +169,9 @@ func (v *Verdict) combine(ctx context.Context) {
 		if _, refused := errors.AsType[*sluice.RequestError](k.result.Err); refused {
 			v.Failure = sluice.FailClosed // it is no outage, which might pass
 		}
+	}
+	if len(errs) > 0 && caller.Left(ctx) != nil {
+		v.Failure = sluice.FailClosed // the caller did not wait for the store
 	}
 	v.Allowed = v.Allowed && (len(errs) == 0 || v.Failure == sluice.FailOpen)
 	if first := &v.asks[0]; first.role == taken && first.result.Err == nil {

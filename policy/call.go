@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/caller"
 )
 
 // Call is a request that a [Front] decides, and its outcome. The zero Call is
@@ -121,6 +122,11 @@ func (c *Call) conclude(ctx context.Context) {
 
 // degraded reports whether a store that was not to be had has let the request pass.
 func (v *Verdict) degraded() bool {
+	for i := range v.holds {
+		if v.holds[i].degraded {
+			return true
+		}
+	}
 	for i := range v.enforced {
 		if v.asks[i].result.Decision.Degraded {
 			return true
@@ -142,10 +148,10 @@ func (c *Call) concludeBeside(ctx context.Context) {
 		// Nobody knows when another request will end.
 		e.Decision, e.Verdict, e.Rule = sluice.Decision{}, Denied, v.InFlight.Rule
 		e.Violated = []string{levelName(v.InFlight.Rule, v.InFlight.Level) + "/" + v.InFlight.Limit.Name}
-	case ctx.Err() != nil && (v.Err != nil || v.degraded()): // it did not wait for the store
+	case (v.Err != nil || v.degraded()) && caller.Left(ctx) != nil: // it did not wait for the store
 		v.undoLate()
 		c.front.Report(ctx, v.attributes, v.Cancel(ctx))
-		e.Verdict, e.Err = Abandoned, ctx.Err()
+		e.Verdict, e.Err = Abandoned, caller.Left(ctx)
 	case !v.Allowed:
 		e.Verdict = FailedClosed
 	case v.Err != nil:

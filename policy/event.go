@@ -22,7 +22,7 @@ const (
 	Denied                          // a limit denied it: 429, or the rule's status
 	Shadowed                        // passed on, but a rule in shadow mode would have denied it
 	Refused                         // it has no usable key, cost or token, or is not let in: 400, 401, 403
-	Abandoned                       // its context ended before its turn came: 503, units given back
+	Abandoned                       // its context ended before it was decided or its turn came: 503, units given back
 	FailedOpen                      // the store failed; passed on undecided
 	FailedClosed                    // the store failed, or too many wait: 503
 	verdictKinds

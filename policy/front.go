@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
@@ -204,6 +205,10 @@ func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 	if !f.Admits(a.Client()) {
 		c.Event = Event{Verdict: Refused, Err: ErrNotAdmitted}
+		return
+	}
+	if err := caller.Left(ctx); err != nil {
+		c.Event = Event{Verdict: Abandoned, Err: err}
 		return
 	}
 	v := &c.evaluated

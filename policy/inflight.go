@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/caller"
 )
 
 // InFlight is a limit of requests in flight, and what it had to say.
@@ -29,6 +30,7 @@ type hold struct {
 	held  bool
 	// doubtful says that the store may have granted it, though it failed.
 	doubtful bool
+	degraded bool // a failure policy has granted it
 }
 
 var errNoSlots = errors.New("policy: a rule limits requests in flight, and the store keeps no slots; set Evaluator.Slots")
@@ -82,6 +84,7 @@ func (v *Verdict) askWithSlot(ctx context.Context) bool {
 	h, r := &v.holds[0], &v.asks[0].result
 	h.held = r.Err == nil && v.slot.Decision.Allowed
 	h.doubtful = r.Err != nil && !unspent(r.Err)
+	h.degraded = h.held && v.slot.Decision.Degraded
 	if v.slotDenies() {
 		v.deniedBy(h, v.slot.Decision)
 		return false
@@ -117,13 +120,17 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 		}
 		h.held = err == nil && d.Allowed
 		h.doubtful = v.slots != nil && err != nil && !unspent(err)
+		h.degraded = h.held && d.Degraded
 		switch {
 		case h.rule.Shadow:
 			v.sideErrs = append(v.sideErrs, Trial{Rule: &h.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})
 		case err != nil:
 			v.Err = errors.Join(v.Err, err)
 			v.Failure = max(v.Failure, h.rule.Failure)
-			if h.rule.Failure != sluice.FailOpen {
+			if caller.Left(ctx) != nil {
+				v.Failure = sluice.FailClosed // it did not wait for the store
+			}
+			if v.Failure != sluice.FailOpen {
 				v.Err = errors.Join(v.Err, v.release(ctx))
 				return false
 			}

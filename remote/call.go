@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicegate/sluice"
 )
@@ -162,8 +161,8 @@ func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 		v = succeeded
 	case ctx.Err() == nil:
 		s.counters.errors.Add(1)
-	case d.left() || time.Since(d.began) < s.opts.Timeout/2:
-		v = neither // it had not long enough to count against the store
+	case d.left():
+		v = neither // the store may have had no time; see watch
 	default:
 		s.counters.timeouts.Add(1)
 	}
@@ -174,6 +173,9 @@ func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 		s.cause.Store(&why)
 	}
 	c := &missed{store: s}
+	if v == neither && !t.past {
+		c.unheard = &ticket{generation: t.generation}
+	}
 	c.answers.Store(1) // until all are watched
 	return c
 }
@@ -182,6 +184,7 @@ func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 type missed struct {
 	store   *Store
 	answers atomic.Int32
+	unheard *ticket // of a call that counts against the store if no answer comes at all
 }
 
 // end is called once more than there are late answers.
@@ -207,6 +210,9 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 			report = late.Undo
 		}
 		report(func(l sluice.Late) {
+			if l.Err != nil && c.unheard != nil {
+				c.store.breaker.report(*c.unheard, failed, errTimeout)
+			}
 			c.store.heard(&kept, undo, l)
 			c.end()
 			heard(l)

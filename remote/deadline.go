@@ -5,10 +5,11 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/caller"
 )
 
 // deadline is the one bound of a request in time: a context that ends with its
@@ -70,8 +71,8 @@ func end(ctx context.Context) {
 	}
 }
 
-// left reports whether the caller has left before its time was over.
-func (d *deadline) left() bool { return errors.Is(d.Context.Err(), context.Canceled) }
+// left reports whether the caller has left, by itself or at a deadline of its own.
+func (d *deadline) left() bool { return caller.Left(d.Context) != nil }
 
 func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }
 
@@ -91,17 +92,19 @@ func (d *deadline) Err() error {
 	d.mu.Lock()
 	timed, over := d.timed, d.over
 	d.mu.Unlock()
+	var err error
 	switch {
 	case timed != nil:
-		return timed.Err()
+		err = timed.Err()
 	case over:
-		return context.Canceled
-	case d.Context.Err() != nil:
-		return d.Context.Err()
-	case !time.Now().Before(d.at):
-		return context.DeadlineExceeded
+		err = context.Canceled
+	default:
+		err = d.Context.Err()
 	}
-	return nil
+	if err == nil && !time.Now().Before(d.at) { // the timer may be late
+		err = context.DeadlineExceeded
+	}
+	return err
 }
 
 // Value returns what belongs to the timer first, by which contexts made of this

@@ -73,8 +73,8 @@ func (d *detached) Slot(ctx context.Context, req sluice.SlotRequest) (held sluic
 // run returns nil when ask has. If ctx ends before, its error takes the
 // result of the request: then late gives back what it has spent, if need be.
 func (d *detached) run(ctx context.Context, ask func(context.Context), late func(ctx context.Context, undo bool) sluice.Late) error {
-	if err := timely(ctx); err != nil {
-		return err
+	if err := ctx.Err(); err != nil {
+		return &sluice.NotSentError{Err: err}
 	}
 	inner := context.WithoutCancel(ctx)
 	cancel := context.CancelFunc(func() {})

@@ -17,6 +17,11 @@
 // fails, tries it in the background, and lets requests back to it a few at a
 // time: with the defaults all of them within a second of its return.
 //
+// A failure policy stands in for the store, and never for a caller's patience. A caller
+// whose own deadline passes before Options.Timeout, or who leaves, gets the error of its
+// context and no decision, under every policy; what the store charges it all the same is
+// given back. It says nothing about the store, unless no answer comes at all.
+//
 // # What is charged
 //
 // A decision that the store did not make has Degraded set. Its receipt is

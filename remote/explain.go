@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
@@ -52,9 +53,10 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 
 // explainFault returns the error that is no outage, nil if it is one.
 func (s *Store) explainFault(ctx context.Context, err error) error {
+	left := caller.Left(ctx)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		return fmt.Errorf("remote: explain: %w", ctx.Err())
+	case left != nil:
+		return fmt.Errorf("remote: explain: %w", left)
 	case errors.Is(err, stores.ErrNoExplanation), storeError(err) == nil:
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/caller"
 )
 
 // Slot decides req by the store or, if that does not answer in time, by the
@@ -22,7 +23,7 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slot
 	if s.slots == nil {
 		return d, sluice.ErrNoSlots
 	}
-	if err := s.ended(ctx); err != nil {
+	if err := s.ended(ctx); err != nil && (req.Op != sluice.SlotRelease || errors.Is(err, sluice.ErrClosed)) {
 		return d, err
 	}
 	if err := req.Validate(); err != nil {
@@ -31,11 +32,9 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slot
 	if d, ok := s.heldHere(ctx, &req); ok {
 		return d, nil
 	}
-	if err = timely(ctx); err == nil {
-		bounded := s.bound(ctx)
-		d, err = s.askSlot(bounded, &req, false)
-		end(bounded)
-	}
+	bounded := s.bound(ctx)
+	d, err = s.askSlot(bounded, &req, false)
+	end(bounded)
 	return s.finishSlot(ctx, &req, d, err)
 }
 
@@ -80,11 +79,11 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 			late.Keep(heard) // what it may hold is released by its owner's name
 		}
 	}()
-	switch cancelled := ctx.Err(); {
+	switch gone := caller.Left(ctx); {
 	case req.Op == sluice.SlotRelease:
 		d, err = sluice.SlotDecision{Allowed: true, Degraded: true}, nil
-	case errors.Is(cancelled, context.Canceled):
-		d, err = sluice.SlotDecision{}, fmt.Errorf("remote: slot %q: %w", req.Scope, cancelled)
+	case gone != nil:
+		d, err = sluice.SlotDecision{}, fmt.Errorf("remote: slot %q: %w", req.Scope, gone)
 	default:
 		d, err = s.degradeSlot(ctx, req, sent, why)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/stores"
 )
@@ -116,7 +117,8 @@ func (s *Store) changed(to state, err error) {
 // Take decides req by what is known of its key, by the store or, if that does not
 // answer in time, by the policy of its plans. It returns when the deadline has
 // passed at the latest. The error is a [*sluice.RequestError], an
-// [*UnavailableError], the context's if it was cancelled, or [sluice.ErrClosed].
+// [*UnavailableError], the context's if that ended or its deadline passed before there
+// was a decision, or [sluice.ErrClosed].
 func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	if err := s.ended(ctx); err != nil {
 		return d, err
@@ -125,11 +127,9 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 		return d, err
 	}
 	if s.Healthy() {
-		if err = timely(ctx); err == nil {
-			bounded := s.bound(ctx)
-			d, err = s.near.take(bounded, &req)
-			end(bounded)
-		}
+		bounded := s.bound(ctx)
+		d, err = s.near.take(bounded, &req)
+		end(bounded)
 		return s.finish(ctx, &req, d, err)
 	}
 	var out [1]sluice.Result
@@ -169,15 +169,9 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	bounded := s.bound(ctx)
 	defer end(bounded)
-	err := timely(ctx)
-	switch {
-	case err != nil:
-	case s.Healthy():
-		err = s.near.takeBatch(bounded, reqs, out)
-	default:
+	if !s.Healthy() {
 		s.askPlain(bounded, reqs, out)
-	}
-	if err != nil {
+	} else if err := s.near.takeBatch(bounded, reqs, out); err != nil {
 		for i := range out {
 			out[i] = sluice.Result{Err: notDecided(err)}
 		}
@@ -222,16 +216,8 @@ func (s *Store) ended(ctx context.Context) error {
 	if s.recovery.ended() {
 		return sluice.ErrClosed
 	}
-	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return fmt.Errorf("remote: %w", err)
-	}
-	return nil
-}
-
-// timely returns why it is too late to ask.
-func timely(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return &sluice.NotSentError{Err: err}
+	if err := caller.Left(ctx); err != nil {
+		return fmt.Errorf("remote: %w", &sluice.NotSentError{Err: err})
 	}
 	return nil
 }
@@ -272,8 +258,8 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	late, sent, why := unwrap(err)
 	passed := false
 	defer func() { s.report(req, late, sent, passed) }() // even if a policy panics
-	if cancelled := ctx.Err(); errors.Is(cancelled, context.Canceled) {
-		d, err = sluice.Decision{}, fmt.Errorf("remote: %v %q: %w", req.Op, req.Plan.Scope(), cancelled)
+	if left := caller.Left(ctx); left != nil {           // its time was over, not the store's
+		d, err = sluice.Decision{}, fmt.Errorf("remote: %v %q: %w", req.Op, req.Plan.Scope(), left)
 	} else {
 		d, err = s.degrade(ctx, req, sent, why)
 	}

@@ -160,10 +160,9 @@ func TestDeadline(t *testing.T) {
 						var err error
 						if batch {
 							out := make([]sluice.Result, 2)
-							if err := s.TakeBatch(ctx, []sluice.Request{testkit.Request(p, "other", -1), req}, out); err != nil {
-								t.Fatal(err)
-							}
-							if _, invalid := errors.AsType[*sluice.RequestError](out[0].Err); !invalid {
+							if err = s.TakeBatch(ctx, []sluice.Request{testkit.Request(p, "other", -1), req}, out); err != nil {
+								out[1].Err = err
+							} else if _, invalid := errors.AsType[*sluice.RequestError](out[0].Err); !invalid {
 								t.Errorf("%v: an invalid request in a batch: %v", op, out[0].Err)
 							}
 							d, err = out[1].Decision, out[1].Err
@@ -172,6 +171,13 @@ func TestDeadline(t *testing.T) {
 						}
 						if took := time.Since(began); took != c.want {
 							t.Errorf("%v: answered after %v, want %v", op, took, c.want)
+						}
+						if c.own < c.want+time.Second { // the time of the caller is over, and it gets nothing
+							if !errors.Is(err, context.DeadlineExceeded) || d != (sluice.Decision{}) {
+								t.Errorf("%v: got %+v, %v", op, d, err)
+							}
+							cancel()
+							continue
 						}
 						_, unavailable := errors.AsType[*remote.UnavailableError](err)
 						if refused := op >= sluice.OpReset; unavailable != refused || !refused && (err != nil || !d.Allowed || !d.Degraded) {
@@ -268,8 +274,7 @@ func TestNotTheStoresFault(t *testing.T) {
 				t.Fatalf("a caller that leaves: %v", err)
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
-			_, err := s.Take(ctx, testkit.Request(p, "k", 1))
-			if _, unavailable := errors.AsType[*remote.UnavailableError](err); !unavailable {
+			if _, err := s.Take(ctx, testkit.Request(p, "k", 1)); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("a caller in a hurry: %v", err)
 			}
 			cancel()

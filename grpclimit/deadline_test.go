@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/remote"
+)
+
+// TestShortDeadlineLiftsNoLimit: calls with a grpc-timeout that is shorter than the store of
+// their limit takes do not reach the handler beyond it, though the store may fail open.
+func TestShortDeadlineLiftsNoLimit(t *testing.T) {
+	redis, err := redisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{Timeout: testkit.Ceiling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, redis)
+	store, err := remote.Wrap(redis, remote.Options{Policy: sluice.FailOpen, Timeout: testkit.Ceiling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, store)
+	var ran atomic.Int64
+	client, _ := start(t, &service{unary: func(context.Context, *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+		ran.Add(1)
+		return &testgrpc.SimpleResponse{}, nil
+	}}, grpclimit.Options{Store: store, Rules: []policy.Rule{rule(t, "api", policy.IP(), "5/h sliding-log")}})
+	var group sync.WaitGroup
+	for after := time.Microsecond; after < 5*time.Millisecond; after += after/2 + time.Microsecond {
+		for range 10 {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), after)
+				defer cancel()
+				switch _, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}); status.Code(err) {
+				case codes.OK, codes.DeadlineExceeded, codes.ResourceExhausted:
+				default:
+					t.Error(err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	testkit.Until(t, "a denial", func() bool { // what came too late may have been given back
+		_, err := client.UnaryCall(t.Context(), &testgrpc.SimpleRequest{})
+		return status.Code(err) == codes.ResourceExhausted
+	})
+	if n := ran.Load(); n != 5 {
+		t.Errorf("%d handlers ran, want 5", n)
+	}
+}
