@@ -123,38 +123,90 @@ func (l *Limiter) left(key string) (back []receipt) {
 }
 
 // Refund gives back units of what the decision taken has spent, as far as they
-// still count: what has refilled since cannot be spent twice. Of taken it
-// reads At, Due and Spent. The Decision's Spent is negative: what was given
-// back. To give back in several steps use [Limiter.Settle], which returns
-// the receipt of what is left.
+// still count: what has refilled since cannot be spent twice. It reads the receipt of
+// taken, which is At, Due, Delay and Spent, with what Settle has charged. The Decision's
+// Spent is negative: what was given back. To give back in several steps use
+// [Limiter.Settle], which returns the receipt of what is left.
 func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
-	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At}
-	if req.Held = max(taken.Spent, units); req.Held == units {
-		req.Due = taken.Due
-	}
-	return l.store.Take(ctx, req)
+	return l.refund(ctx, key, units, &taken)
 }
 
-// Settle corrects an allowed decision once the actual cost is known: it
-// refunds what was spent too much or charges what was spent too little. The
-// Decision is the receipt of what is spent now, actual, and may be settled
-// again: its At is that of taken. If nothing changes it asks nothing
-// of the store and returns taken.
-func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (d Decision, err error) {
-	switch {
-	case actual < 0:
-		return Decision{}, &RequestError{"Cost", fmt.Sprintf("the actual cost %d is negative", actual)}
-	case actual < taken.Spent:
-		d, err = l.Refund(ctx, key, taken.Spent-actual, taken)
-	case actual > taken.Spent:
-		d, err = l.Charge(ctx, key, actual-taken.Spent)
+// refund gives back units of a receipt, the latest first, and takes them off it.
+func (l *Limiter) refund(ctx context.Context, key string, units int64, of *Decision) (d Decision, err error) {
+	late := Decision{}
+	if n := min(units, of.charged); n > 0 {
+		req := Request{Op: OpRefund, Charge: l.Of(key, n), At: of.Due}
+		req.Held = of.charged
+		if late, err = l.store.Take(ctx, req); err != nil {
+			return d, err
+		}
+		of.Spent, of.charged = of.Spent-n, of.charged-n
+		if units -= n; units == 0 {
+			return late, nil
+		}
+	}
+	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: of.At}
+	if req.Held = max(of.Spent, units); req.Held == units && of.Delay > 0 {
+		req.Due = of.Due
+	}
+	if d, err = l.store.Take(ctx, req); err != nil {
+		return d, err
+	}
+	of.Spent -= units
+	d.Spent += late.Spent
+	return d, nil
+}
+
+// Settle corrects an allowed decision once the actual cost is known: it refunds what was
+// spent too much or charges what was spent too little. The Decision is the receipt of what
+// is spent now, and may be settled again. Its Spent is actual or, where a charge found room
+// for less, what is recorded: what is above full and the limit's Debt is forgotten, and a
+// Limit has no Debt unless one is set.
+//
+// If nothing changes it asks nothing of the store and returns taken. It asks once, or twice
+// where it gives back both of what an earlier Settle charged and of what was taken: these
+// count at two instants. Of several charges the latest has an instant of its own, so that a
+// refund of the others may give back less. With an error the Decision is the receipt of
+// what is known to be spent.
+func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (Decision, error) {
+	if actual < 0 {
+		return taken, &RequestError{"Cost", fmt.Sprintf("the actual cost %d is negative", actual)}
+	}
+	var d Decision
+	var err error
+	switch more := actual - taken.Spent; {
+	case more < 0:
+		d, err = l.refund(ctx, key, -more, &taken)
+	case more > 0:
+		if d, err = l.Charge(ctx, key, more); d.Spent > 0 {
+			if !l.drains(&taken, d.At) {
+				taken.charged, taken.Due = d.Spent, d.At
+			}
+			taken.Spent += d.Spent
+		}
 	default:
 		return taken, nil
 	}
-	if err == nil {
-		d.Spent, d.At, d.Due = actual, taken.At, taken.At
+	if err != nil {
+		return taken, err
 	}
-	return d, err
+	d.Spent, d.charged, d.At, d.Due = taken.Spent, taken.charged, taken.At, taken.Due
+	if d.charged == 0 {
+		d.Due = d.At
+	}
+	return d, nil
+}
+
+// drains reports whether all that a receipt holds drains from buckets still at an instant.
+// What is charged then drains behind it, as if it had been taken with it.
+func (l *Limiter) drains(taken *Decision, at Instant) bool {
+	for i := range l.plan.Len() {
+		t := l.plan.Term(i)
+		if t.Burst == 0 || t.Rate.Times(taken.Spent).Micros <= int64(at-taken.At) {
+			return false
+		}
+	}
+	return taken.charged == 0
 }
 
 // Reserve spends cost units of key at the first instant at which every limit

@@ -133,10 +133,13 @@ type Decision struct {
 	Delay time.Duration
 	// At is the instant at which the units count and Due the one at which the
 	// request may go on, Delay from now: the receipt that OpRefund takes. For a
-	// reservation both lie in the future.
+	// reservation both lie in the future. Of what Limiter.Settle has charged, Due is
+	// the instant at which that counts.
 	At, Due Instant
 
-	_ int64 // 80 bytes are copied in parts of 16, none of which waits for another
+	// charged is how many units of Spent count at Due, as Limiter.Settle charged them, and
+	// not at At. With it the Decision has 80 bytes, which are copied in parts of 16.
+	charged int64
 }
 
 // Outcome is one limit's result for a [Request].

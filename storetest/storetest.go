@@ -64,6 +64,7 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"ChangedBlocks", testChangedBlocks},
 		{"Keys", testKeys},
 		{"Costs", testCosts},
+		{"Settles", testSettles},
 		{"Platforms", testPlatforms},
 		{"Vectors", testVectors},
 		{"TimeZero", testTimeZero},

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// testSettles settles one decision again and again: what it returns is what is recorded, and
+// each step moves exactly the difference, whichever of two instants the units count at.
+func testSettles(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	for _, text := range []string{
+		"100/1000h", "100/1000h interval-refill", "100/1000h leaky-bucket burst 100 nodelay", "100/1000h fixed-window anchor first",
+		"100/1000h sliding-log", "100/1000h sliding-counter", "100/1000h sliding-histogram",
+	} {
+		limit, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lim, err := sluice.New(h.Store, "settles "+text, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := lim.Take(t.Context(), "k", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct{ actual, spent int64 }{{200, 100}, {150, 100}, {95, 95}, {5, 5}, {40, 40}, {30, 30}, {8, 8}, {0, 0}} {
+			clock.Set(clock.Now().Add(time.Second)) // each unit lasts for ten hours
+			if d, err = lim.Settle(t.Context(), "k", d, step.actual); err != nil {
+				t.Fatal(err)
+			}
+			now, err := lim.Peek(t.Context(), "k", 0)
+			if err != nil || d.Spent != step.spent || now.Remaining != 100-step.spent {
+				t.Errorf("%s: settled at %d: spent %d with %d remaining, want %d and %d (%v)", text, step.actual, d.Spent, now.Remaining, step.spent, 100-step.spent, err)
+			}
+		}
+	}
+}
