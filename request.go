@@ -43,13 +43,14 @@ const (
 	// alone. A request over several keys may be overtaken on one of them by
 	// less than its window.
 	OpReserve
-	// OpReset forgets the state of every key charged.
+	// OpReset forgets the state of every key charged. Receipts of what was taken before
+	// give nothing back from then on.
 	OpReset
 	// OpAdd gives Cost units to every key charged, without a receipt: first back
 	// of what counts, in a window the newest first, and what is left then as credit,
 	// as far as the limit has one. A block gives nothing. What is reserved keeps its
-	// instant. As after a reset, units taken before are not given back by their
-	// receipts any more.
+	// instant. As after a reset, units taken before, or in its µs, are not given back by
+	// their receipts any more.
 	OpAdd
 	// OpConvert carries what a key owes over to a limit that has taken another's
 	// place, in proportion to their bursts: 60 of 100 becomes 120 of 200, where

@@ -180,7 +180,11 @@ func (r *round) add() sluice.Decision {
 	var most int64
 	for i := range r.items {
 		it := &r.items[i]
+		void := it.void(r.now)
 		given := it.give(r.now)
+		if given > 0 {
+			it.Void = void
+		}
 		it.spent = -given
 		if i < r.req.Plan.Len() {
 			most = max(most, given)

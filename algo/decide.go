@@ -256,6 +256,9 @@ func (r *round) refund() sluice.Decision {
 	var most int64
 	for i := range r.items {
 		it := &r.items[i]
+		if int64(r.req.At) <= it.Void {
+			continue
+		}
 		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
 		// With several, Due may be another's, and it is not that of a part.
 		if r.queues == 1 && it.Term.Queues() && g.units == g.held {
@@ -313,11 +316,42 @@ func (it *Item) refund(g grant, now int64) int64 {
 func (r *round) reset() sluice.Decision {
 	for i := range r.items {
 		it := &r.items[i]
+		it.Void = it.void(r.now)
 		it.State.clear()
 		clear(it.Others)
 		it.Others, it.Written = it.Others[:0], true
 	}
 	return r.describe()
+}
+
+// void returns Void for an operation at now that makes all receipts from before void, those
+// of units reserved ahead included.
+func (it *Item) void(now int64) int64 {
+	void := max(it.Void, now, ahead(it.Term, &it.State))
+	for i := range it.Others {
+		void = max(void, ahead(it.Others[i].By, &it.Others[i]))
+	}
+	return void
+}
+
+// ahead returns an instant up to which units may be reserved in s, in the past if none are.
+func ahead(t *sluice.Term, s *State) int64 {
+	if s.Zero() {
+		return s.Since
+	}
+	at := max(s.Since, s.Last)
+	switch {
+	case t.Refill != sluice.Continuous:
+		at = max(at, intervalBucket{}.written(t, s)+t.Micros)
+	case !s.Reserved:
+	case logs(t):
+		at = max(at, slidingLog{}.instant(t, s))
+	case t.Algorithm == sluice.SlidingCounter:
+		at = max(at, slidingCounter{}.start(t, s)+t.Sub)
+	default:
+		at = max(at, s.Idle)
+	}
+	return at
 }
 
 // deny leaves every state as it is, but for the limits and blocks that count denials.

@@ -36,7 +36,7 @@ func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
 	for i := range n {
 		it, p := &sc.items[i], &sc.places[i]
-		it.Term, it.State.By, it.State.Ring = nil, nil, nil
+		it.Term, it.State.By, it.State.Ring, it.Void = nil, nil, nil, 0
 		clear(it.Others)
 		p.shard, p.scope, p.term, p.version = nil, "", nil, nil
 	}
@@ -199,7 +199,9 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 		}
 	}
 	items, places = items[:k], places[:k]
+	s.voids.load(req, hashes, items)
 	d := algo.Decide(&sc.req, items, now)
+	s.voids.keep(req, hashes, items, now)
 	if req.Op == sluice.OpPeek {
 		for i := range places {
 			places[i].release()

@@ -26,38 +26,51 @@ const (
 // linearModel is what the store must look like from outside while the clock
 // stands still: units left of each key. It knows nothing of algorithms.
 var linearModel = porcupine.Model{
-	Init: func() any { return [linearKeys]int64{linearQuota, linearQuota, linearQuota} },
+	Init: func() any { return linearState{left: [linearKeys]int64{linearQuota, linearQuota, linearQuota}} },
 	Step: func(state, input, output any) (bool, any) {
-		left, req, d := state.([linearKeys]int64), input.(linearRequest), output.(sluice.Decision)
-		fits := left[req.key] >= req.cost && (req.other < 0 || left[req.other] >= req.cost)
-		switch req.op {
-		case sluice.OpPeek:
-			return d.Allowed == fits && d.Remaining == left[req.key], left
-		case sluice.OpRefund:
-			back := min(req.cost, linearQuota-left[req.key])
-			left[req.key] += back
-			return d.Spent == -back && d.Remaining == left[req.key], left
-		case sluice.OpTakeUpTo:
-			n := min(req.cost, left[req.key])
-			left[req.key] -= n
-			return d.Spent == n && d.Remaining == left[req.key], left
-		case sluice.OpReset:
-			left[req.key] = linearQuota
-			return true, left
-		default:
-			if !fits {
-				return !d.Allowed, left
-			}
-			left[req.key] -= req.cost
-			least := left[req.key]
-			if req.other >= 0 {
-				left[req.other] -= req.cost
-				least = min(least, left[req.other])
-			}
-			return d.Allowed && d.Remaining == least, left
-		}
+		s, req, d := state.(linearState), input.(linearRequest), output.(sluice.Decision)
+		ok := s.step(&req, &d)
+		return ok, s
 	},
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+}
+
+type linearState struct {
+	left [linearKeys]int64
+	void [linearKeys]bool // receipts of this instant
+}
+
+func (s *linearState) step(req *linearRequest, d *sluice.Decision) bool {
+	left := &s.left
+	fits := left[req.key] >= req.cost && (req.other < 0 || left[req.other] >= req.cost)
+	switch req.op {
+	case sluice.OpPeek:
+		return d.Allowed == fits && d.Remaining == left[req.key]
+	case sluice.OpRefund:
+		back := min(req.cost, linearQuota-left[req.key])
+		if s.void[req.key] {
+			back = 0
+		}
+		left[req.key] += back
+		return d.Spent == -back && d.Remaining == left[req.key]
+	case sluice.OpTakeUpTo:
+		n := min(req.cost, left[req.key])
+		left[req.key] -= n
+		return d.Spent == n && d.Remaining == left[req.key]
+	case sluice.OpReset:
+		left[req.key], s.void[req.key] = linearQuota, true
+		return true
+	}
+	if !fits {
+		return !d.Allowed
+	}
+	left[req.key] -= req.cost
+	least := left[req.key]
+	if req.other >= 0 {
+		left[req.other] -= req.cost
+		least = min(least, left[req.other])
+	}
+	return d.Allowed && d.Remaining == least
 }
 
 type linearRequest struct {

@@ -49,10 +49,11 @@ var limits = []struct{ name, text string }{
 type model struct {
 	states map[string][]algo.State
 	starts map[string]int64
+	voids  map[string]int64
 }
 
 func newModel() *model {
-	return &model{states: make(map[string][]algo.State), starts: make(map[string]int64)}
+	return &model{states: make(map[string][]algo.State), starts: make(map[string]int64), voids: make(map[string]int64)}
 }
 
 func (m *model) take(req sluice.Request, now int64) sluice.Decision {
@@ -60,7 +61,7 @@ func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 	var names []string
 	for _, c := range append([]sluice.Charge{req.Charge}, req.More...) {
 		for i := range c.Plan.Len() {
-			it := algo.Item{Term: c.Plan.Term(i), Cost: c.Cost}
+			it := algo.Item{Term: c.Plan.Term(i), Cost: c.Cost, Void: m.voids[c.Plan.Scope()+"|"+c.Key]}
 			rule := c.Plan.Scope() + "|" + it.Term.Name
 			if m.starts[rule] == 0 {
 				m.starts[rule] = now
@@ -82,6 +83,13 @@ func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 	for i := range items {
 		if items[i].Written && req.Op != sluice.OpPeek {
 			m.states[names[i]] = items[i].Keep(nil)
+		}
+	}
+	i := 0
+	for _, c := range append([]sluice.Charge{req.Charge}, req.More...) {
+		for range c.Plan.Len() {
+			m.voids[c.Plan.Scope()+"|"+c.Key] = max(m.voids[c.Plan.Scope()+"|"+c.Key], items[i].Void)
+			i++
 		}
 	}
 	return d

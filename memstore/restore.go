@@ -36,6 +36,7 @@ func (s *Store) Restore(r io.Reader) error {
 		s.registry.clear()
 		s.open(8 * runtime.GOMAXPROCS(0))
 		s.secret = before
+		s.voids.clear()
 		return fmt.Errorf("memstore: restore: byte %d: %w", rr.at, err)
 	}
 	return nil
@@ -112,6 +113,9 @@ func (rr *snapshotReader) snapshot(s *Store) error {
 		s.secret[i] = word
 	}
 	rr.now, rr.versions = s.clock.now(), make(map[uint64]*version)
+	if err := rr.voids(&s.voids); err != nil {
+		return err
+	}
 	if err := rr.shards(s); err != nil {
 		return err
 	}
@@ -126,6 +130,23 @@ func (rr *snapshotReader) snapshot(s *Store) error {
 		return errors.Join(err, errors.New("something follows behind the snapshot"))
 	}
 	return nil
+}
+
+func (rr *snapshotReader) voids(v *voids) error {
+	var errs [4]error
+	var n int
+	v.all, errs[0] = rr.varint()
+	n, errs[1] = rr.size("keys with void receipts", mostVoids)
+	for i := 0; i < n && errs == [4]error{}; i++ {
+		var hash uint64
+		var at, ends int64
+		hash, errs[0] = rr.word()
+		at, errs[1] = rr.varint()
+		ends, errs[2] = rr.varint()
+		v.set(hash, at, ends, rr.now)
+	}
+	v.any.Store(v.all > 0 || n > 0)
+	return errors.Join(errs[:]...)
 }
 
 func (rr *snapshotReader) shards(s *Store) error {

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc64"
 	"io"
+	"maps"
 	"math"
 	"slices"
 
@@ -21,6 +22,7 @@ import (
 //
 //	"sluicem", version
 //	secret (4 words)
+//	voids: the instant of all keys, their number, and for each its hash, instant and end
 //	shards: for each 1, its number of entries in 32 bits, and these; then a 0
 //	limits: their number, and these
 //	CRC-64 (ECMA) of all that
@@ -62,6 +64,7 @@ func (s *Store) Snapshot(w io.Writer) error {
 	for _, word := range s.secret {
 		sw.buf = binary.LittleEndian.AppendUint64(sw.buf, word)
 	}
+	sw.voids(&s.voids)
 	for part := 0; part < len(s.shards); {
 		part = s.visit(part, func(sh *shard) { sw.shard(sh, now) })
 		sw.flush()
@@ -156,6 +159,17 @@ func (sw *snapshotWriter) state(size stateSize, id uint64, by uint64, s *algo.St
 		for _, w := range s.Ring {
 			b = binary.LittleEndian.AppendUint64(b, w)
 		}
+	}
+	sw.buf = b
+}
+
+func (sw *snapshotWriter) voids(v *voids) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	b := binary.AppendUvarint(binary.AppendVarint(sw.buf, v.all), uint64(len(v.keys)))
+	for _, hash := range slices.Sorted(maps.Keys(v.keys)) { // equal stores have equal snapshots
+		k := v.keys[hash]
+		b = binary.AppendVarint(binary.AppendVarint(binary.LittleEndian.AppendUint64(b, hash), k.at), k.ends)
 	}
 	sw.buf = b
 }

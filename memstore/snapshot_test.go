@@ -137,7 +137,7 @@ func TestRestoreRefuses(t *testing.T) {
 		c[at] ^= b
 		return c
 	}
-	const head = 7 + 1 + 32 // magic, version, secret
+	const head = 7 + 1 + 32 + 2 // magic, version, secret, no voids
 	tests := []struct {
 		name, want string
 		maxKeys    int

@@ -48,6 +48,7 @@ type Store struct {
 	shards   []atomic.Pointer[shard]     // of each part of the hashes
 	arrays   []atomic.Pointer[wordArray] // of each part, close together
 	registry registry
+	voids    voids
 	// scratches are what requests are decided in: not of each shard, as that would be much
 	// for a shard of few states.
 	scratches sync.Pool

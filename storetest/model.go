@@ -22,6 +22,7 @@ type model struct {
 	states  map[place][]algo.State
 	rules   map[uint64]*rule
 	holders map[holding]*algo.State
+	voids   map[place]int64 // by scope and key
 }
 
 type place struct {
@@ -36,7 +37,7 @@ type rule struct {
 }
 
 func newModel() *model {
-	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule), holders: make(map[holding]*algo.State)}
+	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule), holders: make(map[holding]*algo.State), voids: make(map[place]int64)}
 }
 
 // decide returns what req has to come to at instant now. It fills
@@ -60,7 +61,7 @@ func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
-			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held, Void: m.voids[place{c.Plan.ScopeID(), c.Key}]}
 			at := place{it.Term.Series, c.Key}
 			m.load(at, &it, now)
 			places, items = append(places, at), append(items, it)
@@ -73,6 +74,13 @@ func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	for i := range items {
 		if items[i].Written {
 			m.states[places[i]] = items[i].Keep(nil)
+		}
+	}
+	for i, k := 0, 0; i < req.Charges(); i++ {
+		of := place{req.Nth(i).Plan.ScopeID(), req.Nth(i).Key}
+		for range req.Nth(i).Plan.Len() {
+			m.voids[of] = max(m.voids[of], items[k].Void)
+			k++
 		}
 	}
 	return d

@@ -25,6 +25,11 @@ type account struct {
 	front between
 	back  between // of a balance, what the refund at hand gives back, in 1/den units
 
+	// voided is the step since which receipts count, void the instant up to which they
+	// may give nothing.
+	voided int
+	void   int64
+
 	loose    bool // only bounds are stated from here on
 	waited   bool // a reservation had to wait
 	refunded bool // a histogram promises less once newer units are gone

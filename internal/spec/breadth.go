@@ -129,7 +129,7 @@ func (j *checker) state(tick int64) []byte {
 		if l.missed.missing > 0 && ago(l.missed.grid) < l.series.longest {
 			put(l.missed.missing, ago(l.missed.grid))
 		}
-		put(min(ago(l.front.lo), 0), min(ago(l.front.hi), 0), flags(l.loose, l.waited, l.refunded, l.unsure))
+		put(min(ago(l.void), 16*tick), min(ago(l.front.lo), 0), min(ago(l.front.hi), 0), flags(l.loose, l.waited, l.refunded, l.unsure))
 		if d := l.blocking; len(d.denials) > 0 || d.until > j.now {
 			put(min(ago(d.until), 0), int64(len(d.denials)), min(ago(d.end), 0), flags(d.unsure))
 			for _, at := range d.denials {
@@ -152,6 +152,11 @@ func (j *checker) state(tick int64) []byte {
 	for i := range j.receipts {
 		if r := &j.receipts[i]; r.held > 0 {
 			put(min(ago(int64(r.at)), 16*tick), r.held)
+			for _, p := range r.charges {
+				for _, v := range j.world.terms[p.Plan] {
+					put(flags(r.step <= j.accounts[place{v.series, p.Key}].voided))
+				}
+			}
 		}
 	}
 	return b

@@ -155,7 +155,12 @@ func (j *checker) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decisio
 	backs := make([]between, len(j.items))
 	for i := range j.items {
 		it := &j.items[i]
-		backs[i] = it.l.giveBack(it.v, r.step, j.now, int64(r.at), r.held, req.Cost)
+		if r.step > it.l.voided {
+			backs[i] = it.l.giveBack(it.v, r.step, j.now, int64(r.at), r.held, req.Cost)
+		}
+		if int64(r.at) <= it.l.void {
+			backs[i].lo, it.l.back.lo = 0, 0
+		}
 		if i < first {
 			spent = spent.and(backs[i])
 		}
@@ -177,25 +182,37 @@ func (j *checker) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decisio
 	return nil
 }
 
-// reset forgets the keys of a request, and their receipts: what they gave back
+// reset forgets the keys of a request, and makes their receipts void: what they gave back
 // would be another's.
-func (j *checker) reset(req *sluice.Request) {
+func (j *checker) reset(req *sluice.Request, id int) {
+	j.void(id, func(int) bool { return true })
 	for i := range j.items {
 		it := &j.items[i]
-		*it.l = account{series: it.v.series, start: it.l.start}
+		*it.l = account{series: it.v.series, start: it.l.start, voided: it.l.voided, void: it.l.void}
 	}
-	j.void(req)
 }
 
-// void makes the receipts of a request's keys ones that are not given back.
-func (j *checker) void(req *sluice.Request) {
-	for i := range j.receipts {
-		r := &j.receipts[i]
-		for _, p := range r.charges {
-			for _, q := range j.parts(req) {
-				if p.Key == q.Key && j.sharesSeries(p.Plan, q.Plan) {
-					r.held = 0
-				}
+// void makes the receipts of a request's keys from before ones that give nothing back.
+// Others may be so of the same scope and key, and those that name its instant, or one until
+// which units were reserved.
+func (j *checker) void(id int, changed func(key int) bool) {
+	for i := range j.items {
+		it := &j.items[i]
+		if !changed(it.key) {
+			continue
+		}
+		until := max(j.now, it.l.front.hi, it.l.bal.last)
+		switch it.v.kind {
+		case refillKind, fixedKind:
+			until += it.v.window
+		case counterKind:
+			until += it.v.sub
+		default:
+		}
+		it.l.voided = id
+		for at, l := range j.accounts {
+			if at.key == it.key && at.series.scope == it.v.series.scope {
+				l.void = max(l.void, until)
 			}
 		}
 	}

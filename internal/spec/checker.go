@@ -37,6 +37,7 @@ type place struct {
 type item struct {
 	v    *version
 	l    *account
+	key  int
 	cost int64
 	fits between // before the request
 }
@@ -199,7 +200,7 @@ func (j *checker) begin(req *sluice.Request, s *Step, r *receipt) {
 func (j *checker) add(p Part, req *sluice.Request) {
 	j.current = append(j.current, p)
 	for _, v := range j.world.terms[p.Plan] {
-		it := item{v: v, l: j.account(v, p.Key, req.Op), cost: req.Cost}
+		it := item{v: v, l: j.account(v, p.Key, req.Op), key: p.Key, cost: req.Cost}
 		it.fits = j.fits(&it, req)
 		j.items = append(j.items, it)
 	}

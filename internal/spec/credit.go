@@ -33,7 +33,7 @@ func (j *checker) checkAdd(req *sluice.Request, id int, d *sluice.Decision) erro
 		return err
 	}
 	var most int64
-	gave := false
+	gave := make(map[int]bool) // by key
 	for i := range j.items {
 		it, given := &j.items[i], -(*req.Outcomes)[i].Spent
 		want := it.l.gives(it.v, j.now, req.Cost)
@@ -43,14 +43,12 @@ func (j *checker) checkAdd(req *sluice.Request, id int, d *sluice.Decision) erro
 		if it.l.give(it.v, id, j.now, req.Cost, given); i < req.Plan.Len() {
 			most = max(most, given)
 		}
-		gave = gave || given > 0
+		gave[it.key] = gave[it.key] || given > 0
 	}
 	if d.Spent != -most {
 		return fmt.Errorf("add: spent %d, but the most given is %d", d.Spent, most)
 	}
-	if gave {
-		j.void(req)
-	}
+	j.void(id, func(key int) bool { return gave[key] })
 	return nil
 }
 

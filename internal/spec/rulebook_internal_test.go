@@ -21,6 +21,7 @@ type rulebook struct {
 	now     int64
 	buckets map[string]*owes
 	windows map[string]*account
+	voids   map[string]int64 // see algo.Item
 	terms   map[uint64]*version // by the ID of the limit
 	steps   int
 }
@@ -89,9 +90,19 @@ func (b *rulebook) Take(_ context.Context, r sluice.Request) (d sluice.Decision,
 	v := b.terms[r.Plan.Term(0).ID]
 	key := r.Plan.Scope() + "\x00" + r.Key
 	d.At, d.Due = sluice.Instant(b.now), sluice.Instant(b.now)
-	if r.Op == sluice.OpReset {
+	switch {
+	case r.Op == sluice.OpReset:
+		b.voids[key] = b.now
+		if o := b.buckets[key]; o != nil {
+			b.voids[key] = max(b.now, o.due)
+		}
+		if l := b.windows[key]; l != nil {
+			b.voids[key] = max(b.now, l.front.hi)
+		}
 		delete(b.buckets, key)
 		delete(b.windows, key)
+	case r.Op == sluice.OpRefund && int64(r.At) <= b.voids[key]:
+		r.Cost = 0
 	}
 	if v.kind == bucketKind {
 		o := b.buckets[key]
@@ -397,7 +408,7 @@ func newRulebook(t *testing.T, w *World) *rulebook {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &rulebook{buckets: make(map[string]*owes), windows: make(map[string]*account), terms: make(map[uint64]*version)}
+	b := &rulebook{buckets: make(map[string]*owes), windows: make(map[string]*account), voids: make(map[string]int64), terms: make(map[uint64]*version)}
 	for i, p := range c.plans {
 		b.terms[p.Term(0).ID] = c.terms[i][0]
 	}

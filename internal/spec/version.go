@@ -62,6 +62,7 @@ type version struct {
 
 // series is all versions of one limit: those of one scope and name.
 type series struct {
+	scope    string
 	versions []*version
 	den      int64 // balances are counted in 1/den units
 	longest  int64 // time for which a unit counts

@@ -75,7 +75,7 @@ func (w *World) compile(suffix string) (*compiled, error) {
 			name := p.Scope + "\x00" + l.Filled().Name
 			s := all[name]
 			if s == nil {
-				s = &series{}
+				s = &series{scope: p.Scope}
 				all[name] = s
 			}
 			v = s.version(v)
