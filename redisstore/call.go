@@ -100,6 +100,10 @@ type call struct {
 	// part says that the call decides a part of a request.
 	part bool
 
+	// voids are, of each charge, the instants up to which receipts are void, where the jobs
+	// read or change them.
+	voids []int64
+
 	now int64 // the server's instant, once decided
 	// before and after are the values of the keys, where they are known.
 	before, after []string
@@ -243,7 +247,7 @@ func (s *Store) invocation(c *call) *invocation {
 	}
 	inv := &c.room.inv
 	*inv = invocation{program: s.programs.of(kindsOf(c.items))}
-	inv.Keys = make([]string, 0, len(c.items))
+	inv.Keys = make([]string, 0, len(c.items)+len(c.tags))
 	inv.Args = make([]string, 0, 2+4*len(c.items))
 	var ops []byte
 	for _, j := range c.jobs {
@@ -253,12 +257,13 @@ func (s *Store) invocation(c *call) *invocation {
 			ops = appendNumbers(ops, charge.Cost, charge.Held)
 		}
 	}
-	inv.Args = append(inv.Args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo))), string(ops))
+	inv.Args = append(inv.Args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo)+2*bit(c.voiding()))), string(ops))
 	for i := range c.items {
 		it := &c.items[i]
 		inv.Keys = append(inv.Keys, it.key)
 		inv.Args = append(inv.Args, string(it.appendArgs(nil, c.now)), it.head)
 	}
+	inv.Keys = append(inv.Keys, c.voidKeys()...)
 	for i := range c.from {
 		inv.Args = append(inv.Args, c.from[i], c.to[i])
 	}

@@ -20,6 +20,10 @@ import (
 //
 //	PREFIX { VERSION SCOPE } !start. NAME
 //
+// for the instant up to which receipts of a key are void
+//
+//	PREFIX { VERSION SCOPE / KEY } !!void
+//
 // and for what [Store.HashSecret] is made of
 //
 //	PREFIX { VERSION } !secret
@@ -36,6 +40,7 @@ const (
 	sepHashed     = '#'
 	sepSecret     = '@'
 	sepSlots      = '!'       // between key and NAME: holders of slots
+	sepVoid       = "!!void"  // behind a key: see voids
 	sepStart      = "!start." // between scope and NAME: when a rule started
 	sepSecretKept = "!secret"
 	keyHashed     = 18 // bytes of a hash that are kept

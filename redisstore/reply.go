@@ -57,8 +57,9 @@ func (s *Store) replied(c *call, inv *invocation, res *transport.Reply) (status,
 		}
 		return s.repliedShort(c, text)
 	}
-	st, list, err := c.read(res, 0)
-	return st, found{list: list, count: len(c.items)}, err
+	voids := len(c.voidKeys())
+	st, list, err := c.read(res, voids)
+	return st, found{list: list, count: len(c.items) + voids}, err
 }
 
 // repliedShort reads a short reply: seconds, µs and the state.
@@ -153,6 +154,11 @@ func (c *call) describe(f found) error {
 			return err
 		}
 	}
+	if f.list != nil {
+		if err := c.readVoids(func(n int) (string, error) { return f.state(len(c.items) + n) }); err != nil {
+			return err
+		}
+	}
 	c.before = c.valuesOf(items)
 	var room [4]algo.State
 	for n, j := range c.jobs {
@@ -187,7 +193,7 @@ func see(items []algo.Item, seen []transport.List, n int) error {
 func (c *call) decideNext(j *job, items []algo.Item, before []algo.State, last bool) {
 	for i := range items {
 		charge := j.req.Nth(c.items[i].charge)
-		items[i].Cost, items[i].Held = charge.Cost, charge.Held
+		items[i].Cost, items[i].Held, items[i].Void = charge.Cost, charge.Held, c.voidOf(i)
 		if !last {
 			// A state that is not written is as it was for the next operation.
 			before = append(before, copyOf(&items[i].State))
@@ -195,6 +201,7 @@ func (c *call) decideNext(j *job, items []algo.Item, before []algo.State, last b
 		c.items[i].fresh(&items[i].State, c.now)
 	}
 	j.decide(items, c.now)
+	c.keepVoids(j, items)
 	for i := range before {
 		if !items[i].Written || j.op == sluice.OpPeek {
 			items[i].State = before[i]

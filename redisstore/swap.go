@@ -59,10 +59,11 @@ var errContended = errors.New("others changed the key again and again meanwhile"
 // nil, on what it finds itself. Of this store's calls on one key only one is at
 // it at a time.
 func (s *Store) swap(ctx context.Context, c *call, found []string) error {
-	keys := make([]string, len(c.items))
+	keys := make([]string, len(c.items), len(c.items)+len(c.tags))
 	for i := range c.items {
 		keys[i] = c.items[i].key
 	}
+	keys = append(keys, c.voidKeys()...)
 	turn := s.swapping.of(keys[0])
 	select {
 	case turn <- struct{}{}:
@@ -192,12 +193,16 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 	if err := s.learnStarts(ctx, c, keys); err != nil {
 		return nil, err
 	}
+	values := found[len(c.items):]
+	if err := c.readVoids(func(n int) (string, error) { return values[n], nil }); err != nil {
+		return nil, err
+	}
 	for _, j := range c.jobs {
 		c.swapNext(j, keys)
 	}
-	c.before = found
+	c.before = found[:len(c.items)]
 	c.after = make([]string, len(keys))
-	list, changed := make([]next, len(keys)), false
+	list, changed := make([]next, len(keys), len(found)), false
 	for i := range keys {
 		k := &keys[i]
 		list[i] = next{found[i], 0}
@@ -209,6 +214,10 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 		}
 		changed = changed || list[i].value != found[i]
 		c.after[i] = list[i].value
+	}
+	for n, was := range values {
+		v := c.nextVoid(n, was)
+		list, changed = append(list, v), changed || v.value != was
 	}
 	if !changed {
 		return nil, nil
@@ -253,9 +262,10 @@ func (c *call) swapNext(j *job, keys []swapped) {
 		k, it := &keys[i], &c.items[i]
 		charge := j.req.Nth(it.charge)
 		items[i] = it.decided(k.states, c.now)
-		items[i].Cost, items[i].Held, items[i].Start = charge.Cost, charge.Held, k.start
+		items[i].Cost, items[i].Held, items[i].Start, items[i].Void = charge.Cost, charge.Held, k.start, c.voidOf(i)
 	}
 	j.decide(items, c.now)
+	c.keepVoids(j, items)
 	for i := range items {
 		if k := &keys[i]; items[i].Written && j.op != sluice.OpPeek && !k.undone {
 			k.states, k.ends = kept(&items[i], c.now)

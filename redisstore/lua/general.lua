@@ -32,6 +32,14 @@ local function clear(it)
 	end
 end
 
+-- lasts returns when a key ends that matters until an instant.
+local function lasts(ends)
+	if how == 'PX' then
+		return floor((ends - now) / 1000) + 3600101
+	end
+	return floor(ends / 1000) + 1001
+end
+
 -- ttl returns when the state's key ends, a second after it says anything: see
 -- main.lua on what other nodes decide. A balance says whose receipts count, too,
 -- as long as these could be given back.
@@ -40,10 +48,7 @@ local function ttl(it)
 	if it.since > 0 then
 		ends = max(ends, it.since + it.horizon - MAXWAIT)
 	end
-	if how == 'PX' then
-		return floor((ends - now) / 1000) + 3600101
-	end
-	return floor(ends / 1000) + 1001
+	return lasts(ends)
 end
 
 local function set(it, value)

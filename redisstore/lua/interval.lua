@@ -20,6 +20,8 @@ local function writtenAt(it)
 	return it.idle - ceildiv(it.a, it.quota) * it.window
 end
 
+interval.written = writtenAt
+
 local function missing(it, at)
 	if it.idle == 0 then
 		return 0, 0

@@ -27,6 +27,15 @@ end
 now = min(now, LATEST)
 
 local limits = #KEYS
+-- The last keys, one for each charge, are of the instants up to which receipts are void.
+local void, voids = false, {}
+if flags >= 2 then
+	void, flags, limits = {}, flags - 2, limits - charges
+	for c = 1, charges do
+		voids[c] = call('GET', KEYS[limits + c]) or ''
+		void[c] = tonumber(voids[c]) or 0
+	end
+end
 --<slot>
 -- The last key is of a slot, which is acquired with the units. The last two
 -- arguments are its numbers, lifetime, cap, cost and longest lifetime, and its
@@ -74,6 +83,9 @@ for i = 1, limits do
 	end
 	reply[i + 2] = raw
 	its[i] = it
+end
+for c = 1, #voids do
+	reply[limits + 2 + c] = voids[c]
 end
 -- No earlier than a log has counted since, or the receipt would name an instant
 -- at which it holds no entry.
@@ -220,7 +232,7 @@ ops[REFUND] = function(_, _, at, due)
 		queues = queues + it.queues
 	end
 	for _, it in ipairs(its) do
-		if not it.swapped or not undo then
+		if at > void[it.charge + 1] and (not it.swapped or not undo) then
 			-- With several, the due instant may be another's, and it is not that
 			-- of a part.
 			local went, held = at, max(it.held, it.cost)
@@ -234,8 +246,27 @@ ops[REFUND] = function(_, _, at, due)
 	end
 end
 
+-- ahead returns an instant up to which units may be reserved, in the past if none are.
+local function ahead(it)
+	local at = max(it.since, it.last)
+	if it.idle == 0 then
+		return it.since
+	elseif it.kind.written then
+		return max(at, it.kind.written(it) + it.window)
+	elseif not it.reserved then
+		return at
+	elseif it.ring then
+		return max(at, it.kind.instant(it))
+	elseif it.sub then
+		return max(at, it.kind.instant(it) + it.sub)
+	end
+	return max(at, it.idle)
+end
+
 ops[RESET] = function()
 	for _, it in ipairs(its) do
+		local c = it.charge + 1
+		void[c] = max(void[c], now, ahead(it))
 		clear(it)
 		it.written = true
 	end
@@ -273,6 +304,15 @@ for pos = 1, #list, size do
 	end
 end
 
+for c = 1, #voids do
+	local text, ends = string.format('%.0f', void[c]), 0
+	for _, it in ipairs(its) do
+		ends = max(ends, it.charge == c - 1 and it.horizon or 0)
+	end
+	if void[c] > 0 and text ~= voids[c] then
+		call('SET', KEYS[limits + c], text, how, lasts(void[c] + ends))
+	end
+end
 for i, it in ipairs(its) do
 	if it.ring then
 		reply[i + 2] = seen[i]
