@@ -145,6 +145,10 @@ func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 }
 
 func (l slidingLog) insert(t *sluice.Term, s *State, at, cost int64) {
+	l.expire(t, s, at)
+	if t.Algorithm == sluice.SlidingHistogram {
+		l.merge(t, s)
+	}
 	r := ringOf(t, s)
 	var newer []entry
 	for s.Len > 0 {
