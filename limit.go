@@ -4,6 +4,7 @@
 package sluice
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 // Bounds of what a [Limit] and a [Request] may hold. Within them every decision
 // is computed exactly, in this process and in a script on Redis alike.
 const (
+	// NoDebt is a Debt of zero that was written: "100/min debt 0".
+	NoDebt = math.MinInt64 + 1
+
 	MaxQuota    = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt plus Credit
 	MaxWindow   = 366 * 24 * time.Hour // longest Window
 	MaxWait     = time.Hour            // longest wait or reservation
@@ -42,7 +46,9 @@ type Limit struct {
 	// bucket.
 	Burst int64
 	// Debt is how many units above full a charge may be recorded whose cost is
-	// known only afterwards. Zero records none: the key is full, no more.
+	// known only afterwards. Zero records none: the key is full, no more. In a rule of
+	// package policy whose cost is known only afterwards zero means a default, and
+	// [NoDebt] none.
 	Debt int64
 
 	Refill Refill // token bucket: continuous, by interval, or aligned to the clock
@@ -147,6 +153,7 @@ func (l Limit) Filled() Limit {
 
 // withDefaults fills in every default but the name.
 func (l Limit) withDefaults() Limit {
+	l.Debt = max(l.Debt, 0) // of NoDebt
 	switch l.Algorithm {
 	case TokenBucket:
 		if l.WarmUp != 0 {

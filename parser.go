@@ -243,7 +243,11 @@ func (p *parser) option(w string) error {
 	case "burst":
 		return p.number(w, 1, &l.Burst)
 	case "debt":
-		return p.number(w, 0, &l.Debt)
+		err := p.number(w, 0, &l.Debt)
+		if l.Debt == 0 {
+			l.Debt = NoDebt
+		}
+		return err
 	case "credit":
 		return p.number(w, 1, &l.Credit)
 	case "credit-for":

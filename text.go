@@ -157,7 +157,7 @@ func (l Limit) String() string {
 	flag(l.PreFilled, "pre-filled")
 	number("precision", int64(l.Precision))
 	if l.Debt != 0 {
-		b.WriteString(" debt " + formatQuota(l.Debt, l.Unit))
+		b.WriteString(" debt " + formatQuota(max(l.Debt, 0), l.Unit))
 	}
 	if l.Credit != 0 {
 		b.WriteString(" credit " + formatQuota(l.Credit, l.Unit))

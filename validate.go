@@ -38,6 +38,9 @@ func (l Limit) Validate() error {
 	if l.Quota < 1 || l.Quota > MaxQuota {
 		add("Quota", "%d must be 1 to %d units", l.Quota, int64(MaxQuota))
 	}
+	if l.Debt == NoDebt {
+		l.Debt = 0
+	}
 	if l.Debt < 0 || l.Debt > MaxQuota {
 		add("Debt", "%d must be 0 to %d units", l.Debt, int64(MaxQuota))
 	} else if full := max(l.Quota, l.Burst); full <= MaxQuota && l.Debt > MaxQuota-full {

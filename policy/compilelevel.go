@@ -224,6 +224,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 				c.fault(here, "%v %s", l, problem)
 			}
 		}
+		l.Limit = r.Counted(l.Limit)
 		if l.Grace == nil {
 			hard = append(hard, l.Limit)
 			continue
@@ -243,7 +244,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		case l.Grace.Unit != l.Unit:
 			c.fault(here.in("Grace"), "counts %v but its limit %v", l.Grace.Unit, l.Unit)
 		}
-		g := *l.Grace
+		g := r.Counted(*l.Grace)
 		if g.Name == "" {
 			g.Name = "grace." + g.Filled().Name
 			g.Name = g.Name[:min(len(g.Name), 64)]

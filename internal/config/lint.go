@@ -128,6 +128,9 @@ func warnings(c *Config, i int, now time.Time) (texts []string) {
 	chosen := profileLimits(c.platforms[r.Name]) // by name: nobody means another burst
 	var reported []sluice.Limit                  // that they can never deny
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
+	if c.Store.Redis != "" && r.When != nil && !r.When.Hold && !r.Shadow {
+		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write hold: true")
+	}
 	if r.MaxWait > 0 && !r.Shape && !waits(r) {
 		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write hold: true with when")
 	}
@@ -182,6 +185,16 @@ func same(a []sluice.Limit, b []policy.Limit) bool {
 // odd returns what has no effect in a limit by itself.
 func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	f := l.Filled()
+	if r.Cost.Afterwards() && !r.Shape {
+		switch {
+		case f.Algorithm == sluice.FixedWindow, f.Algorithm == sluice.SlidingLog, f.Algorithm == sluice.SlidingHistogram:
+			if f.Debt == 0 {
+				texts = append(texts, fmt.Sprintf("%v: one response of any size passes in each window; use a bucket, such as token-bucket, which keeps the client out for as long as the response is worth", l))
+			}
+		case l.Debt == sluice.NoDebt:
+			texts = append(texts, fmt.Sprintf("%v forgets what a response costs above it, so that large responses are not limited; leave out debt 0", l))
+		}
+	}
 	if text := unserved(l); text != "" {
 		texts = append(texts, text)
 	}

@@ -42,7 +42,7 @@ func words(r *policy.Rule) (lines []string) {
 		}
 	}
 	for i := range r.Levels {
-		lines = append(lines, levelWords(&r.Levels[i])...)
+		lines = append(lines, levelWords(r, &r.Levels[i])...)
 	}
 	if r.Lease != nil {
 		l := &r.Levels[0]
@@ -84,7 +84,7 @@ func words(r *policy.Rule) (lines []string) {
 	return lines
 }
 
-func levelWords(l *policy.Level) (lines []string) {
+func levelWords(r *policy.Rule, l *policy.Level) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	whose := whoseBudget(l.By)
 	if l.Name != "" {
@@ -106,7 +106,7 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	list := func(prefix string, limits []policy.Limit) {
 		for _, limit := range limits {
-			add("%s%s", prefix, limitWords(limit))
+			add("%s%s", prefix, limitWords(r, limit))
 		}
 	}
 	list("limit ", l.Limits)
@@ -137,19 +137,42 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	for _, c := range l.Candidates {
 		for _, limit := range c.Limits {
-			add("candidate %s: %s", c.Name, limitWords(policy.Limit{Limit: limit}))
+			add("candidate %s: %s", c.Name, limitWords(r, policy.Limit{Limit: limit}))
 		}
 	}
 	return lines
 }
 
 // limitWords says a limit and what it admits at worst.
-func limitWords(l policy.Limit) string {
-	worst := func(l sluice.Limit) string { return algo.Worst(l) + deniedWords(l) }
-	if l.Grace == nil {
+func limitWords(r *policy.Rule, l policy.Limit) string {
+	worst := func(l sluice.Limit) string { return worstOf(r, l) + deniedWords(l) }
+	if l.Limit = r.Counted(l.Limit); l.Grace != nil {
+		l.Grace = new(r.Counted(*l.Grace))
+	} else {
 		return fmt.Sprintf("%v: %s", l.Limit, worst(l.Limit))
 	}
 	return fmt.Sprintf("%v: %s; above it requests are allowed with a warning, %s", l, worst(l.Limit), worst(*l.Grace))
+}
+
+// worstOf says what a limit of a rule admits at worst and, where the rule's cost is known only
+// afterwards, what becomes of a response that costs more than there is.
+func worstOf(r *policy.Rule, l sluice.Limit) string {
+	if r.Shape || !r.Cost.Afterwards() {
+		return algo.Worst(l)
+	}
+	f := l.Filled()
+	bytes, debt := l.Unit == sluice.Bytes, f.Debt
+	f.Debt = 0 // nothing is admitted into debt
+	says := algo.Worst(f) + ", and what is in flight when that is reached"
+	switch {
+	case f.Burst == 0 && f.Algorithm != sluice.SlidingCounter:
+		return says + "; one response of any size passes in each window"
+	case debt == 0:
+		return says + "; what a response costs above that is forgotten"
+	}
+	quota := amount.Of(f.Quota, bytes)
+	return fmt.Sprintf("%s; a response of %s keeps the client out for %s, one of twice as much for twice as long; more than %s is forgotten",
+		says, quota, amount.Length(f.Window), amount.Of(max(f.Burst, f.Quota)+debt, bytes))
 }
 
 // deniedWords says what counting denials does, if l does.
@@ -251,13 +274,13 @@ func costWords(c policy.Cost, shape bool) string {
 		if shape {
 			return "the bytes of its response"
 		}
-		return "the bytes of its response; as much as is under way may pass beyond the limits"
+		return "the bytes of its response"
 	case policy.RequestHeader:
 		return fmt.Sprintf("the number in its header %s, %d at most", c.Header, c.Most)
 	case policy.ResponseHeader:
-		return fmt.Sprintf("the number in its response's header %s, %d at most; units beyond the estimate may exceed the limits", c.Header, c.Most)
+		return fmt.Sprintf("the number in its response's header %s, %d at most", c.Header, c.Most)
 	case policy.Milliseconds:
-		return "the milliseconds that it runs; requests that are under way at once may pass beyond the limits"
+		return "the milliseconds that it runs"
 	default:
 		return amount.Of(c.Units, false)
 	}
