@@ -66,8 +66,8 @@ type Item struct {
 	Start int64
 	// Void is the instant up to which receipts of the key give nothing back, as the key
 	// was reset or added to since they were made; 0 if there are none. [Decide] changes it
-	// for those operations, and reads it for refunds. It may be forgotten [Horizon] after
-	// it was set.
+	// for those operations, and reads it for refunds. It may be forgotten [Horizon]
+	// less [sluice.MaxWait] after that instant.
 	Void int64
 	// State is the one of Term's form. It is read and changed by [Decide]. If
 	// the Ring must grow it is replaced by a new slice.

@@ -94,7 +94,7 @@ func (v *voids) keep(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, ite
 	for i, k := 0, 0; i < req.Charges(); i++ {
 		at, ends, before := int64(0), int64(0), v.of(hashes[i])
 		for range req.Nth(i).Plan.Len() {
-			at, ends = max(at, items[k].Void), max(ends, items[k].Void+algo.Horizon(items[k].Term))
+			at, ends = max(at, items[k].Void), max(ends, items[k].Void+algo.Horizon(items[k].Term)-sluice.MaxWait.Microseconds())
 			items[k].Void = 0
 			k++
 		}

@@ -93,12 +93,14 @@ func (d *differential) subject(name string) *subject {
 }
 
 func (s *subject) makeItems(store *Store) {
-	s.items = nil
+	s.items, s.tags = nil, nil
 	for n := range s.charges {
 		store.prepared(s.charges[n].Plan)
 	}
 	for n := range s.charges {
-		s.items, _ = store.appendItems(s.items, &s.charges[n], n)
+		var tag string
+		s.items, tag = store.appendItems(s.items, &s.charges[n], n)
+		s.tags = append(s.tags, tag)
 	}
 }
 
@@ -146,7 +148,7 @@ func (d *differential) call(s *subject) *call {
 		d.changed++
 	}
 	s.makeItems(d.store) // as every request does
-	c := &call{items: s.items, charges: len(s.charges), now: s.now}
+	c := &call{items: s.items, tags: s.tags, charges: len(s.charges), now: s.now}
 	jobs := 1
 	if d.rand.IntN(8) == 0 || d.extreme && d.rand.IntN(2) == 0 {
 		jobs += d.rand.IntN(4)

@@ -53,7 +53,7 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 	for i := range items {
 		t := s.items[i].term
 		charge := j.req.Nth(s.items[i].charge)
-		items[i] = algo.Item{Term: t, Cost: charge.Cost, Held: charge.Held}
+		items[i] = algo.Item{Term: t, Cost: charge.Cost, Held: charge.Held, Void: s.voids[s.items[i].charge]}
 		s.load(i, &items[i], now)
 	}
 	var d sluice.Decision
@@ -66,6 +66,9 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 		d = algo.Decide(j.req, items, now)
 	}
 	for i := range items {
+		if v := &s.voids[s.items[i].charge]; j.op != sluice.OpPeek {
+			*v = max(*v, items[i].Void)
+		}
 		if items[i].Written && j.op != sluice.OpPeek {
 			s.model[i], _ = kept(&items[i], now)
 		}

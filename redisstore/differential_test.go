@@ -135,6 +135,8 @@ type subject struct {
 	scope   string
 	charges []sluice.Charge
 	items   []item
+	tags    []string       // of the keys of each charge
+	voids   [16]int64      // of each charge
 	model   [][]algo.State // of each item
 	rules   map[uint64]*modelRule
 	several []bool // whether other limits of each item's scope and name were met

@@ -5,6 +5,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,9 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
+	states := func() []string { // a reset leaves since when receipts count, for as long as one could
+		return slices.DeleteFunc(redistest.Keys(t, client), func(key string) bool { return strings.HasSuffix(key, "!!void") })
+	}
 	for _, text := range []string{
 		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/h fixed-window", "5/h fixed-window anchor first", "5/day calendar UTC",
 		"5/h sliding-counter", "6/h sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
@@ -185,20 +189,20 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 				if err != nil || !d.Allowed {
 					t.Fatal(d, err)
 				}
-				if got := len(redistest.Keys(t, client)); got != 1 {
+				if got := len(states()); got != 1 {
 					t.Fatalf("got %d keys, want 1", got)
 				}
 				if err := end.do(d); err != nil {
 					t.Fatal(err)
 				}
-				if got := redistest.Keys(t, client); len(got) != 0 {
+				if got := states(); len(got) != 0 {
 					t.Errorf("%s: got keys %q, want none", end.name, got)
 				}
 			}
 			if _, err := l.Peek(t.Context(), "k", 1); err != nil {
 				t.Fatal(err)
 			}
-			if got := redistest.Keys(t, client); len(got) != 0 {
+			if got := states(); len(got) != 0 {
 				t.Errorf("peek: got keys %q, want none", got)
 			}
 		})

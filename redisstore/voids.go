@@ -80,7 +80,7 @@ func (c *call) nextVoid(n int, was string) next {
 	v := next{value: strconv.FormatInt(c.voids[n], 10)}
 	for i := range c.items {
 		if it := &c.items[i]; it.charge == n {
-			v.ends = max(v.ends, c.voids[n]+algo.Horizon(it.term))
+			v.ends = max(v.ends, c.voids[n]+algo.Horizon(it.term)-sluice.MaxWait.Microseconds())
 		}
 	}
 	return v

@@ -31,6 +31,7 @@ type simple struct {
 	rules  map[uint64]*rule
 	slots  map[place]*algo.State
 	owners map[string]uint64
+	voids  map[place]int64 // by scope and key
 	gate   sync.RWMutex // held for writing while the store is stalled
 	heldUp bool         // between two keys of a request
 }
@@ -49,7 +50,7 @@ type rule struct {
 func newSimple(now func() time.Time, fault string) *simple {
 	return &simple{
 		now: now, fault: fault,
-		states: make(map[place][]algo.State), rules: make(map[uint64]*rule), slots: make(map[place]*algo.State), owners: make(map[string]uint64),
+		states: make(map[place][]algo.State), rules: make(map[uint64]*rule), slots: make(map[place]*algo.State), owners: make(map[string]uint64), voids: make(map[place]int64),
 	}
 }
 
@@ -98,7 +99,7 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 			case "cuts keys":
 				at.key = at.key[:min(len(at.key), 1000)]
 			}
-			it := algo.Item{Term: term, Cost: c.Cost, Held: c.Held}
+			it := algo.Item{Term: term, Cost: c.Cost, Held: c.Held, Void: s.voids[place{0, c.Plan.Scope(), c.Key}]}
 			s.load(at, &it, now)
 			places, items = append(places, at), append(items, it)
 		}
@@ -132,6 +133,9 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 	}
 	for i := range items {
 		it := &items[i]
+		if of := (place{0, places[i].scope, places[i].key}); s.fault != "forgets resets" {
+			s.voids[of] = max(s.voids[of], it.Void)
+		}
 		switch {
 		case req.Op == sluice.OpPeek || !it.Written:
 		case !d.Allowed && s.fault == "keeps nothing of denials":
@@ -346,6 +350,7 @@ func TestFindsFaults(t *testing.T) {
 		{"ignores changes", "TestSimple/ChangedLimits"},
 		{"forgets on change", "TestSimple/ChangedLimits"},
 		{"counts in one form", "TestSimple/ChangedLimits"},
+		{"forgets resets", "TestSimple/Requests"},
 		{"meets one charge after another", "TestSimple/ChangedWithin"},
 		{"starts with each key", "TestSimple/Requests"},
 		{"forgets MaxWait", "TestSimple/Requests"},

@@ -32,13 +32,13 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// newFilms returns the film server, limited. The debt remembers what the last
-// segment before the denial took too much.
+// newFilms returns the film server, limited. What the last segment before the denial took
+// too much is owed: a rule whose cost is known afterwards has a debt by default.
 func newFilms(store sluice.Store) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /segment", serveSegment)
 	limit, err := httplimit.Limit(store, "video", httplimit.ByQuery("viewer"),
-		sluice.MustParseLimit("100MB/min sliding-counter debt 40MB"))
+		sluice.MustParseLimit("100MB/min sliding-counter"))
 	if err != nil {
 		return nil, err
 	}

@@ -185,7 +185,7 @@ func same(a []sluice.Limit, b []policy.Limit) bool {
 // odd returns what has no effect in a limit by itself.
 func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	f := l.Filled()
-	if r.Cost.Afterwards() && !r.Shape {
+	if r.Cost.Afterwards() && r.Cost.Of != policy.RequestBytes && !r.Shape {
 		switch {
 		case f.Algorithm == sluice.FixedWindow, f.Algorithm == sluice.SlidingLog, f.Algorithm == sluice.SlidingHistogram:
 			if f.Debt == 0 {

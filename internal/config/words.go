@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -145,7 +146,7 @@ func levelWords(r *policy.Rule, l *policy.Level) (lines []string) {
 
 // limitWords says a limit and what it admits at worst.
 func limitWords(r *policy.Rule, l policy.Limit) string {
-	worst := func(l sluice.Limit) string { return worstOf(r, l) + deniedWords(l) }
+	worst := func(l sluice.Limit) string { return Worst(r, l) + deniedWords(l) }
 	if l.Limit = r.Counted(l.Limit); l.Grace != nil {
 		l.Grace = new(r.Counted(*l.Grace))
 	} else {
@@ -154,15 +155,18 @@ func limitWords(r *policy.Rule, l policy.Limit) string {
 	return fmt.Sprintf("%v: %s; above it requests are allowed with a warning, %s", l, worst(l.Limit), worst(*l.Grace))
 }
 
-// worstOf says what a limit of a rule admits at worst and, where the rule's cost is known only
+// Worst says what a limit of a rule admits at worst and, where the rule's cost is known only
 // afterwards, what becomes of a response that costs more than there is.
-func worstOf(r *policy.Rule, l sluice.Limit) string {
+func Worst(r *policy.Rule, l sluice.Limit) string {
 	if r.Shape || !r.Cost.Afterwards() {
 		return algo.Worst(l)
 	}
-	f := l.Filled()
+	f := r.Counted(l).Filled()
 	bytes, debt := l.Unit == sluice.Bytes, f.Debt
 	f.Debt = 0 // nothing is admitted into debt
+	if r.Cost.Of == policy.RequestBytes {
+		return algo.Worst(f) // a body is charged before it is passed on
+	}
 	says := algo.Worst(f) + ", and what is in flight when that is reached"
 	switch {
 	case f.Burst == 0 && f.Algorithm != sluice.SlidingCounter:
@@ -170,9 +174,13 @@ func worstOf(r *policy.Rule, l sluice.Limit) string {
 	case debt == 0:
 		return says + "; what a response costs above that is forgotten"
 	}
-	quota := amount.Of(f.Quota, bytes)
-	return fmt.Sprintf("%s; a response of %s keeps the client out for %s, one of twice as much for twice as long; more than %s is forgotten",
-		says, quota, amount.Length(f.Window), amount.Of(max(f.Burst, f.Quota)+debt, bytes))
+	of := func(units int64) string { return amount.Of(units, true) }
+	costs := "of"
+	if !bytes {
+		costs, of = "that costs", func(units int64) string { return strconv.FormatInt(units, 10) }
+	}
+	return fmt.Sprintf("%s; a response %s %s keeps the client out for %s, one of twice as much for twice as long; more than %s is forgotten",
+		says, costs, of(f.Quota), amount.Lasting(f.Window), of(max(f.Burst, f.Quota)+debt))
 }
 
 // deniedWords says what counting denials does, if l does.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -30,9 +30,12 @@ func (s *server) announce() {
 	const most = 20
 	p := s.runtime.activePolicy()
 	for i := range min(p.Len(), most) {
-		for _, l := range p.Rule(i).Levels {
+		r := p.Rule(i)
+		for _, l := range r.Levels {
 			for _, limit := range l.Limits {
-				fmt.Fprintf(&b, "  rule   %s%s: %v: %s\n", p.Rule(i).Name, byText(l.By), limit, algo.Worst(limit.Limit))
+				says := config.Worst(r, limit.Limit)
+				limit.Limit = r.Counted(limit.Limit)
+				fmt.Fprintf(&b, "  rule   %s%s: %v: %s\n", r.Name, byText(l.By), limit, says)
 			}
 		}
 	}

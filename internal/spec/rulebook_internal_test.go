@@ -21,7 +21,7 @@ type rulebook struct {
 	now     int64
 	buckets map[string]*owes
 	windows map[string]*account
-	voids   map[string]int64 // see algo.Item
+	voids   map[string]int64    // see algo.Item
 	terms   map[uint64]*version // by the ID of the limit
 	steps   int
 }

@@ -307,7 +307,7 @@ end
 for c = 1, #voids do
 	local text, ends = string.format('%.0f', void[c]), 0
 	for _, it in ipairs(its) do
-		ends = max(ends, it.charge == c - 1 and it.horizon or 0)
+		ends = max(ends, it.charge == c - 1 and it.horizon - MAXWAIT or 0)
 	end
 	if void[c] > 0 and text ~= voids[c] then
 		call('SET', KEYS[limits + c], text, how, lasts(void[c] + ends))

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestResponsesArePaid: whatever a response costs more than there is, is paid for before the
+// next one. Over 100 windows a client gets a quota a window, and as much as was in flight
+// when nothing was left; it is never kept out for longer than what it may owe.
+func TestResponsesArePaid(t *testing.T) {
+	const quota, window, windows = 1000, time.Minute, 100
+	for _, algorithm := range []string{"", " interval-refill", " leaky-bucket burst 1000 nodelay"} {
+		for _, size := range []int64{quota / 10, 2 * quota, 10 * quota} {
+			for _, atOnce := range []int{1, 8} {
+				t.Run(fmt.Sprintf("%dB/min%s, %d at once of %d", quota, algorithm, atOnce, size), func(t *testing.T) {
+					now := time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC)
+					limit, err := httplimit.Limit(memstore.New(memstore.Options{Now: func() time.Time { return now }}), "files",
+						httplimit.ByIP(), sluice.MustParseLimit(fmt.Sprintf("%dB/min%s", quota, algorithm)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					delivered, sets := int64(0), 0
+					for end := now.Add(windows * window); now.Before(end); {
+						var running []*httplimit.Request
+						wait := time.Duration(0)
+						for range atOnce {
+							q := limit.Decide(httptest.NewRequest(http.MethodGet, "/", nil))
+							if q.Allowed() {
+								running = append(running, q)
+								continue
+							}
+							w := httptest.NewRecorder()
+							q.Refuse(w)
+							seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+							if err != nil {
+								t.Fatal(err)
+							}
+							wait = time.Duration(seconds) * time.Second
+						}
+						if sets++; len(running) == 0 {
+							sets--
+						}
+						for _, q := range running {
+							delivered += size
+							q.Settle(httplimit.Response{Status: http.StatusOK, Written: size})
+						}
+						if wait > 11*window {
+							t.Fatalf("kept out for %v", wait)
+						}
+						now = now.Add(max(wait, time.Millisecond))
+					}
+					most := int64(windows*quota*5/4 + quota)
+					if atOnce > 1 {
+						most += int64(sets*atOnce) * size
+					}
+					if delivered > most {
+						t.Errorf("%d quotas in %d windows, want at most %d", delivered/quota, windows, most/quota)
+					}
+					if delivered < windows*quota/2 {
+						t.Errorf("%d quotas in %d windows: it is kept out for too long", delivered/quota, windows)
+					}
+				})
+			}
+		}
+	}
+}
