@@ -42,3 +42,45 @@ func testSettles(t *testing.T, b *bench) {
 		}
 	}
 }
+
+// testReceiptsBehindReset refunds what was taken before a reset or an add: nothing comes
+// back of what another has taken since.
+func testReceiptsBehindReset(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	for _, text := range []string{
+		"100/1000h", "100/1000h interval-refill", "100/1000h aligned-refill", "100/1000h burst 100 leaky-bucket", "100/1000h fixed-window",
+		"100/1000h fixed-window anchor first", "100/1000h sliding-log", "100/1000h sliding-counter", "100/1000h sliding-counter sub-windows 4",
+		"100/1000h sliding-histogram",
+	} {
+		limit, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range []sluice.Op{sluice.OpReset, sluice.OpAdd} {
+			lim, err := sluice.New(h.Store, op.String()+" "+text, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			do := func(op sluice.Op, units int64, of sluice.Decision) sluice.Decision {
+				clock.Set(clock.Now().Add(time.Millisecond))
+				req := sluice.Request{Op: op, Charge: lim.Of("k", units), At: of.At, Due: of.Due}
+				if op == sluice.OpReset {
+					req.Cost = 0
+				}
+				d, err := h.Store.Take(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			first := do(sluice.OpTake, 100, sluice.Decision{})
+			do(op, 100, sluice.Decision{})
+			second := do(sluice.OpTakeUpTo, 100, sluice.Decision{}) // what drained meanwhile may be there, too
+			back := do(sluice.OpRefund, 100, first)
+			left := do(sluice.OpPeek, 1, sluice.Decision{})
+			if !first.Allowed || second.Spent < 99 || back.Spent != 0 || left.Allowed {
+				t.Errorf("%s, %v: took %d, then %d; the first receipt gave back %d, want 0, with %d left", text, op, first.Spent, second.Spent, -back.Spent, left.Remaining)
+			}
+		}
+	}
+}

@@ -65,6 +65,7 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"Keys", testKeys},
 		{"Costs", testCosts},
 		{"Settles", testSettles},
+		{"ReceiptsBehindReset", testReceiptsBehindReset},
 		{"Platforms", testPlatforms},
 		{"Vectors", testVectors},
 		{"TimeZero", testTimeZero},

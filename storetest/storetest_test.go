@@ -32,8 +32,8 @@ type simple struct {
 	slots  map[place]*algo.State
 	owners map[string]uint64
 	voids  map[place]int64 // by scope and key
-	gate   sync.RWMutex // held for writing while the store is stalled
-	heldUp bool         // between two keys of a request
+	gate   sync.RWMutex    // held for writing while the store is stalled
+	heldUp bool            // between two keys of a request
 }
 
 type place struct {
