@@ -28,7 +28,8 @@ const (
 	// OpPeek answers as OpTake would and changes nothing.
 	OpPeek
 	// OpRefund gives back Cost units of what a decision spent, as far as they
-	// still count. It cancels a reservation too.
+	// still count. It cancels a reservation too. It never gives back more; where it may
+	// give back less is in docs/adr/0060-stated-inexactness.md.
 	OpRefund
 	// OpCharge spends the cost whether it fits or not, up to full plus the
 	// limit's Debt. What is above that is forgotten.

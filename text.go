@@ -156,8 +156,11 @@ func (l Limit) String() string {
 	flag(l.Strict, "strict")
 	flag(l.PreFilled, "pre-filled")
 	number("precision", int64(l.Precision))
-	if l.Debt != 0 {
-		b.WriteString(" debt " + formatQuota(max(l.Debt, 0), l.Unit))
+	switch {
+	case l.Debt == NoDebt:
+		b.WriteString(" debt 0")
+	case l.Debt != 0:
+		b.WriteString(" debt " + formatQuota(l.Debt, l.Unit))
 	}
 	if l.Credit != 0 {
 		b.WriteString(" credit " + formatQuota(l.Credit, l.Unit))
