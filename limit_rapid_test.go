@@ -68,7 +68,13 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.Precision = rapid.OneOf(rapid.Just(0), rapid.IntRange(3, 1024)).Draw(t, "precision")
 	}
 	if l.Burst == 0 && l.Algorithm != sluice.TokenBucket && l.Algorithm != sluice.LeakyBucket {
-		l.Debt = rapid.Int64Range(0, sluice.MaxQuota-l.Quota).Draw(t, "debt")
+		most := sluice.MaxQuota - l.Quota
+		if l.Algorithm == sluice.SlidingCounter {
+			if runs := max(int64(bounds.MaxRefill/(2*l.Window))-2, 0); runs <= most/l.Quota {
+				most = runs * l.Quota
+			}
+		}
+		l.Debt = rapid.Int64Range(0, most).Draw(t, "debt")
 	}
 	return l
 }

@@ -64,6 +64,7 @@ func (l Limit) Validate() error {
 			add("SubWindows", "%d must divide the window of %v into whole microseconds", l.SubWindows, l.Window)
 		}
 		l.validateRule(add)
+		l.validateDebt(add)
 	case SlidingHistogram:
 		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
 			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, bounds.DefaultPrecision)
@@ -95,6 +96,20 @@ func (l Limit) validateWindow(add func(string, string, ...any)) {
 	}
 	if l.Window%time.Microsecond != 0 {
 		add("Window", "%v is not a whole number of microseconds", l.Window)
+	}
+}
+
+// validateDebt finds a debt of a sliding counter that takes too long to pay.
+func (l Limit) validateDebt(add func(string, string, ...any)) {
+	if l.Window <= 0 || l.Quota < 1 || l.Debt <= 0 {
+		return
+	}
+	run := l.Window // in which a Quota is paid; of what is paid last, two may be in sight
+	if l.Conservative {
+		run += l.Window / time.Duration(max(l.SubWindows, 1))
+	}
+	if (l.Debt-1)/l.Quota+3 > int64(bounds.MaxRefill/run) {
+		add("Debt", "a debt of %d takes longer than %v to pay at %d every %v; raise the quota or lower it", l.Debt, bounds.MaxRefill, l.Quota, run)
 	}
 }
 

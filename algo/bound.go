@@ -41,7 +41,7 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 	case sluice.Block:
 		return math.MaxInt64
 	case sluice.SlidingCounter:
-		return counterBound(&l, quota, window/int64(l.SubWindows), length)
+		return add(counterBound(&l, l.Quota, window/int64(l.SubWindows), length), l.Debt)
 	default:
 		return times(quota, ceilDiv(length, window))
 	}
@@ -55,6 +55,11 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 // up, as the part in sight is rounded down, unless the limit is strict. Where
 // whole sub-windows count, of n in a row only those quota units are admitted,
 // and the next may admit them all again.
+//
+// A Debt comes on top, once: what a charge has counted is in the sub-windows that are
+// whole in sight, with no more than quota and Debt, or stays in those before, in as many
+// of which in a row no more than quota stays. Of the oldest in sight, with quota or less,
+// the part that is out of sight comes back. Units never move to an earlier sub-window.
 func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
 	if length < 2 {
 		return quota

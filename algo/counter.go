@@ -153,6 +153,9 @@ func settle(c counter, t *sluice.Term, s *State, now int64) bool {
 		s.Reserved = false
 		c.arrive(t, s)
 	}
+	if t.Algorithm == sluice.SlidingCounter {
+		slidingCounter{}.pay(t, s, now)
+	}
 	return false
 }
 
@@ -223,11 +226,18 @@ func (it *Item) spend(c counter, now, at, cost int64) {
 	}
 	c.spend(it.Term, &it.State, now, at, cost)
 	it.Written = true
-	if it.on != nil {
-		it.State.By = it.on
-	}
+	it.sign()
 	for i := range it.Others {
 		spendOther(&it.Others[i], now, at, cost)
+	}
+}
+
+// sign makes the limit the state's writer in whose state it counts.
+func (it *Item) sign() {
+	if it.on != nil && it.on.Algorithm == sluice.SlidingCounter {
+		slidingCounter{}.sign(it.Term, &it.State, it.on)
+	} else if it.on != nil {
+		it.State.By = it.on
 	}
 }
 

@@ -81,9 +81,7 @@ func (it *Item) denied(now int64) bool {
 		return false
 	}
 	it.Written = true
-	if it.on != nil {
-		it.State.By = it.on
-	}
+	it.sign()
 	return true
 }
 

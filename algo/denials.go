@@ -37,16 +37,17 @@ func StaysOut(l sluice.Limit) time.Duration {
 // a sub-window that holds as much as it may leaves room for a unit. All before it
 // are out of sight by then.
 func counterStaysOut(t *sluice.Term) int64 {
-	full := t.Quota + t.Debt
+	full, owed := t.Quota, t.Debt%t.Quota // when whole quotas are paid
+	paid := t.Debt / t.Quota * run(t) * t.Sub
 	switch {
 	case t.Conservative, t.Whole:
-		return sight(t)
-	case t.Strict: // full·(Sub−e) ≤ (Quota−1)·Sub
-		e, rem := span.MulDiv(full-t.Quota+1, t.Sub, full)
-		return sight(t) - t.Sub + e + min(rem, 1)
-	default: // full·(Sub−e) < Quota·Sub
-		full = max(full, t.Quota+1)
-		e, _ := span.MulDiv(full-t.Quota, t.Sub, full)
-		return sight(t) - t.Sub + e + 1
+		return paid + sight(t)
+	case t.Strict: // full·(Sub−e) ≤ (Quota−owed−1)·Sub
+		e, rem := span.MulDiv(owed+1, t.Sub, full)
+		return paid + sight(t) - t.Sub + e + min(rem, 1)
+	case t.Debt == 0: // full·(Sub−e) < Quota·Sub, with the unit more that is denied
+		full, owed = full+1, 1
 	}
+	e, _ := span.MulDiv(owed, t.Sub, full) // full·(Sub−e) < (Quota−owed)·Sub
+	return paid + sight(t) - t.Sub + e + 1
 }

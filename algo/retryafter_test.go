@@ -31,8 +31,8 @@ func slow() []variant {
 		{"fixed of a year with debt", with(fixed(1, year), debtOf(sluice.MaxQuota-1))},
 		{"calendar year", yearly},
 		{"log of a year with debt", with(log(3, year), debtOf(40))},
-		{"counter of a year", with(counter(3, year, 1), debtOf(40))},
-		{"counter of a year in parts", with(counter(3, year, 6), conservative, debtOf(40))},
+		{"counter of a year", with(counter(3, year/8, 1), debtOf(40))},
+		{"counter of a year in parts", with(counter(3, year/9, 6), conservative, debtOf(39))},
 		{"histogram of a year", with(histogram(30, year, 3), debtOf(40))},
 	}
 }

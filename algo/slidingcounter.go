@@ -4,6 +4,8 @@
 package algo
 
 import (
+	"slices"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/span"
 )
@@ -18,8 +20,10 @@ import (
 // So besides the newest sub-window, those Behind it count, the oldest of them by
 // the rule. A counter of N that are Whole is a conservative one of a window of N-1.
 //
+// With a Debt, what is counted above Quota is paid at the rate of the limit: see pay.
+//
 // State: Idle is the end of the instants from which the newest sub-window that
-// has units is seen. With one Behind, A is its count and B that of the one
+// has units is seen, or will be that takes the last of what is owed. With one Behind, A is its count and B that of the one
 // before. With more, Ring holds the counts of Behind+1, the newest at Head, and
 // A their sum.
 type slidingCounter struct{ windows }
@@ -28,12 +32,85 @@ type slidingCounter struct{ windows }
 func sight(t *sluice.Term) int64 { return int64(t.Behind+1) * t.Sub }
 
 // start returns the start of the newest sub-window.
-func (slidingCounter) start(t *sluice.Term, s *State) int64 {
-	return s.Idle - sight(t)
+func (c slidingCounter) start(t *sluice.Term, s *State) int64 {
+	return s.Idle - sight(t) - c.owes(t, s)
 }
 
-func setStart(t *sluice.Term, s *State, start int64) {
-	s.Idle = start + sight(t)
+func (c slidingCounter) setStart(t *sluice.Term, s *State, start int64) {
+	s.Idle = start + sight(t) + c.owes(t, s)
+}
+
+// run returns how many sub-windows in a row hold no more than Quota once all are over:
+// those that count whole.
+func run(t *sluice.Term) int64 {
+	if t.Conservative || t.Whole {
+		return int64(t.Behind) + 1
+	}
+	return int64(t.Behind)
+}
+
+// owed returns how many units of the newest sub-window the limit that wrote s has counted
+// above its Quota, together with those before it.
+func (c slidingCounter) owed(t *sluice.Term, s *State) int64 {
+	w := writer(t, s)
+	if s.Zero() || w.Debt == 0 {
+		return 0
+	}
+	over := c.sum(t, s) - w.Quota
+	if run(w) == int64(t.Behind) {
+		over -= c.count(t, s, t.Behind)
+	}
+	// Other limits may have counted more.
+	return max(min(over, w.Debt, c.count(t, s, 0)), 0)
+}
+
+// owes returns how long it takes from the newest sub-window until all that is owed is in
+// its place: the units leave it in the turn of those in sight.
+func (c slidingCounter) owes(t *sluice.Term, s *State) int64 {
+	owed, w := c.owed(t, s), writer(t, s)
+	if owed == 0 {
+		return 0
+	}
+	runs, steps := (owed-1)/w.Quota, int64(1)
+	left := owed - runs*w.Quota
+	for k := run(w) - 1; k > 0; k, steps = k-1, steps+1 {
+		if left -= c.count(t, s, int(k)); left <= 0 {
+			break
+		}
+	}
+	return (runs*run(w) + steps) * t.Sub
+}
+
+// pay moves what is owed on as sub-windows pass: each keeps what brings those in a row to
+// Quota, and what is above counts in the next. So Quota leaves in every such row, which
+// is the rate of the limit. It leaves the ring as it is, in case s is not kept.
+func (c slidingCounter) pay(t *sluice.Term, s *State, now int64) {
+	if c.owed(t, s) == 0 || now < c.start(t, s)+t.Sub {
+		return
+	}
+	s.Ring = slices.Clone(s.Ring)
+	c.payInPlace(t, s, now)
+}
+
+func (c slidingCounter) payInPlace(t *sluice.Term, s *State, now int64) {
+	w, start := writer(t, s), c.start(t, s)
+	for i, steps := int64(0), (now-start)/t.Sub; steps > 0; i++ {
+		owed := c.owed(t, s)
+		if owed == 0 {
+			break
+		}
+		// After two rows they repeat.
+		if runs := min(steps/run(w), owed/w.Quota); i >= 2*run(w) && runs > 0 {
+			c.add(t, s, 0, -runs*w.Quota)
+			start, steps = start+runs*run(w)*t.Sub, steps-runs*run(w)
+			continue
+		}
+		c.add(t, s, 0, -owed)
+		c.shift(t, s, 1)
+		c.add(t, s, 0, owed)
+		start, steps = start+t.Sub, steps-1
+	}
+	c.setStart(t, s, start)
 }
 
 // count returns the units of the k-th newest sub-window, of which there are
@@ -51,7 +128,14 @@ func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
 	}
 }
 
-// add adds units, negative to take some back, to the k-th newest sub-window.
+// put adds units, negative to take some back, to the k-th newest sub-window.
+func (c slidingCounter) put(t *sluice.Term, s *State, k int, units int64) {
+	start := c.start(t, s)
+	c.add(t, s, k, units)
+	c.setStart(t, s, start)
+}
+
+// add is put for a caller that sets the start.
 func (slidingCounter) add(t *sluice.Term, s *State, k int, units int64) {
 	if t.Behind > 1 {
 		s.Ring[(s.Head+k)%(t.Behind+1)] += uint64(units)
@@ -148,7 +232,7 @@ func (c slidingCounter) floor(t *sluice.Term, s *State, now, start int64) {
 		if t.Behind > 1 {
 			c.makeRing(t, s)
 		}
-		setStart(t, s, start-t.Sub)
+		c.setStart(t, s, start-t.Sub)
 	}
 	s.fill = start
 }
@@ -170,7 +254,7 @@ func (c slidingCounter) seen(t *sluice.Term, s *State, k int) int64 {
 func (c slidingCounter) arrive(t *sluice.Term, s *State) { c.trim(t, s) }
 
 func (c slidingCounter) stepped(t *sluice.Term, s *State, now int64) bool {
-	return s.Idle-now > c.horizon(t)
+	return s.Idle-now > max(c.horizon(t), c.horizon(writer(t, s)))
 }
 
 func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) { clampWindow(c, t, s, now) }
@@ -209,16 +293,30 @@ func (c slidingCounter) counted(t *sluice.Term, s *State, now int64) int64 {
 }
 
 func (c slidingCounter) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
-	from := max(now, c.start(t, s))
-	v := c.at(t, s, from)
+	first := max(now, c.start(t, s))
+	from, v, reserved := first, c.at(t, s, first), s.Reserved
+	if c.owed(t, s) > 0 {
+		paid := *s
+		paid.Ring = slices.Clone(s.Ring)
+		s = &paid
+	}
 	for {
 		if at, ok := v.fits(t, cost); ok {
-			if at = max(at, from); at == from && !s.Reserved {
+			if at = max(at, from); at == first && !reserved {
 				return now // where the clock stepped back, the state's own instant is now
 			}
 			return at
 		}
-		c.next(t, s, &v) // with every step less is in sight, after Behind+1 nothing
+		if c.owed(t, s) == 0 {
+			c.next(t, s, &v) // with every step less is in sight, after Behind+1 nothing
+			continue
+		}
+		// What is too much in the newest sub-window alone is paid first.
+		w := writer(t, s)
+		runs := max(min(c.count(t, s, 0)+cost-t.Quota, c.owed(t, s))/w.Quota-2, 0)
+		from = c.start(t, s) + (runs*run(w)+1)*t.Sub
+		c.payInPlace(t, s, from)
+		v = c.at(t, s, from)
 	}
 }
 
@@ -227,23 +325,32 @@ func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 		if t.Behind > 1 {
 			c.makeRing(t, s)
 		}
-		setStart(t, s, at-at%t.Sub)
+		c.setStart(t, s, at-at%t.Sub)
 	}
+	c.pay(t, s, at)
 	c.turn(t, s, at)
-	c.add(t, s, 0, cost)
-	s.By = nil
+	c.sign(t, s, nil)
+	c.put(t, s, 0, cost)
 	s.Reserved = s.Reserved || at > now && c.start(t, s) > now
+}
+
+// sign makes by the writer of s, nil for t, by whose numbers its Idle is then read.
+func (c slidingCounter) sign(t *sluice.Term, s *State, by *sluice.Term) {
+	start := c.start(t, s)
+	s.By = by
+	c.setStart(t, s, start)
 }
 
 func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
 	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.Behind)+1))
 	if k <= t.Behind { // else it is out of the window of all later decisions
-		c.add(t, s, k, cost)
+		c.put(t, s, k, cost)
 	}
 }
 
 // deny counts cost in the newest sub-window, as far as that holds less than the
-// quota, or than a unit more where one passes on a part of a unit.
+// quota, or than a unit more where one passes on a part of a unit. A limit without
+// a debt counts nothing where that would forget one.
 func (c slidingCounter) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	room := t.Quota
 	if !t.Conservative && !t.Whole && !t.Strict {
@@ -252,7 +359,7 @@ func (c slidingCounter) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	if !s.Zero() && now < c.start(t, s)+t.Sub {
 		room -= c.count(t, s, 0)
 	}
-	if cost = min(cost, room); s.Reserved || cost <= 0 {
+	if cost = min(cost, room); s.Reserved || cost <= 0 || c.owed(t, s) > t.Debt {
 		return false
 	}
 	c.spend(t, s, now, now, cost)
@@ -266,7 +373,12 @@ func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
 		return
 	}
 	steps := (at - start) / t.Sub
-	setStart(t, s, start+steps*t.Sub)
+	c.shift(t, s, steps)
+	c.setStart(t, s, start+steps*t.Sub)
+}
+
+// shift makes room for newer sub-windows, without setting their start.
+func (slidingCounter) shift(t *sluice.Term, s *State, steps int64) {
 	if t.Behind == 1 {
 		if s.B = s.A; steps > 1 {
 			s.B = 0
@@ -293,7 +405,7 @@ func (c slidingCounter) refund(t *sluice.Term, s *State, now int64, g grant) int
 		return 0
 	}
 	back := min(g.units, c.count(t, s, k))
-	c.add(t, s, k, -back)
+	c.put(t, s, k, -back)
 	c.trim(t, s)
 	return back
 }
@@ -312,7 +424,7 @@ func (c slidingCounter) give(t *sluice.Term, s *State, now, units int64) int64 {
 			continue
 		}
 		back := min(left, c.count(t, s, k))
-		c.add(t, s, k, -back)
+		c.put(t, s, k, -back)
 		left -= back
 	}
 	c.trim(t, s)
@@ -329,16 +441,18 @@ func (c slidingCounter) trim(t *sluice.Term, s *State) {
 		s.clear()
 		return
 	}
+	start := c.start(t, s)
 	for c.count(t, s, 0) == 0 {
-		setStart(t, s, c.start(t, s)-t.Sub)
+		start -= t.Sub
 		if t.Behind == 1 {
 			s.A, s.B = s.B, 0
 		} else {
 			s.Head = (s.Head + 1) % (t.Behind + 1)
 		}
 	}
+	c.setStart(t, s, start)
 }
 
 func (slidingCounter) horizon(t *sluice.Term) int64 {
-	return sight(t) + maxWait
+	return sight(t) + maxWait + ceilDiv(t.Debt, t.Quota)*run(t)*t.Sub
 }

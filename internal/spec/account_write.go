@@ -35,6 +35,7 @@ func (l *account) spend(v *version, step int, now, at int64, n between) {
 		l.missed = l.missed.at(v, at)
 		l.missed.missing += n.hi
 	}
+	l.owe(at, n.hi)
 	l.unsure = l.unsure || n.lo != n.hi
 	u := unit{at: at, step: step, n: n.lo, most: n.hi, drains: at, rounded: rounded}
 	if k := len(l.units); k > 0 {
@@ -47,6 +48,16 @@ func (l *account) spend(v *version, step int, now, at int64, n between) {
 	}
 	l.insert(u)
 	l.env.grow(l)
+}
+
+// owe: of what a counter with a debt counts above its quota only the bound is stated,
+// as that is paid in the windows after.
+func (l *account) owe(at, n int64) {
+	for _, v := range l.series.versions {
+		if v.kind == counterKind && v.debt > 0 {
+			l.loose = l.loose || l.units.since((cell(at, v.sub)-v.parts)*v.sub-1, most)+n > v.quota
+		}
+	}
 }
 
 // turn makes v the writer of the balance and returns what that may round it up
@@ -98,6 +109,7 @@ func (l *account) deny(v *version, step int, now, cost int64) {
 	l.unsure = l.unsure || n.lo != n.hi
 	l.loose = l.loose || v.kind == firstKind && l.front.hi > now // it may not count
 	l.use(v)
+	l.owe(max(now, l.front.hi), n.hi)
 	l.insert(unit{at: max(now, l.front.hi), step: step, n: n.lo, most: n.hi, denied: true, full: v.full(), drains: now})
 	if v.kind == bucketKind {
 		l.denyBalance(v, now, cost, owed, least)

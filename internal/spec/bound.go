@@ -156,10 +156,11 @@ func (l *account) formBound(f form, from, to int64) int64 {
 		return (quota + debt) * (ceilDiv(d, f.window) + 1)
 	case counterKind:
 		if sub := f.window / f.parts; !careful {
-			// Any Window of sub-windows that are whole in sight holds Quota.
-			return (quota + debt) * ceilDiv(cell(to, sub)-cell(from, sub)+1, f.parts)
+			// Any Window of sub-windows that are whole in sight holds Quota, and what is
+			// owed on top is paid at that rate.
+			return quota*ceilDiv(cell(to, sub)-cell(from, sub)+1, f.parts) + debt
 		}
-		return (quota + debt) * (d/f.window + 1)
+		return quota*(d/f.window+1) + debt
 	default: // a log and a histogram: Quota in any Window
 		return (quota + debt) * (d/f.window + 1)
 	}

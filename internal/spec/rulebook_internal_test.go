@@ -427,7 +427,7 @@ func inRulebook(c *compiled) bool {
 				return false
 			}
 		case fixedKind, counterKind, logKind:
-			if v.countDenied {
+			if v.countDenied || v.kind == counterKind && v.debt > 0 {
 				return false
 			}
 		default:

@@ -47,13 +47,79 @@ function counter.save(it)
 	set(it, table.concat(parts))
 end
 
+-- owed returns how many units of the newest sub-window are counted above the quota, and
+-- owes how long it takes until all of them are in their place.
+local function owed(it)
+	if it.debt == 0 or it.idle == 0 then
+		return 0
+	end
+	local over = -it.quota
+	for k = 0, it.n - 1 + it.conservative do
+		over = over + it.c[k]
+	end
+	return max(min(over, it.debt, it.c[0]), 0)
+end
+
+local function owes(it)
+	local n = owed(it)
+	if n == 0 then
+		return 0
+	end
+	local run, steps = it.n + it.conservative, 1
+	local runs = floor((n - 1) / it.quota)
+	local left = n - runs * it.quota
+	for k = run - 1, 1, -1 do
+		left = left - it.c[k]
+		if left <= 0 then
+			break
+		end
+		steps = steps + 1
+	end
+	return (runs * run + steps) * it.sub
+end
+
 local function start(it)
-	return it.idle - it.sub - it.window
+	return it.idle - it.sub - it.window - owes(it)
 end
 
 local function setStart(it, at)
 	it.idle = at + it.sub + it.window
+	it.idle = it.idle + owes(it)
 end
+
+local function shift(it, steps)
+	for k = it.n, 0, -1 do
+		it.c[k] = it.c[k - steps] or 0
+	end
+end
+
+-- pay moves what is owed on as sub-windows pass.
+local function pay(it, at)
+	if owed(it) == 0 then
+		return
+	end
+	local from, run, i = start(it), it.n + it.conservative, 0
+	local steps = floor((at - from) / it.sub)
+	while steps > 0 do
+		local n = owed(it)
+		if n == 0 then
+			break
+		end
+		local runs = min(floor(steps / run), floor(n / it.quota))
+		if i >= 2 * run and runs > 0 then
+			it.c[0] = it.c[0] - runs * it.quota
+			from, steps = from + runs * run * it.sub, steps - runs * run
+		else
+			it.c[0] = it.c[0] - n
+			shift(it, 1)
+			it.c[0] = n
+			from, steps = from + it.sub, steps - 1
+		end
+		i = i + 1
+	end
+	setStart(it, from)
+end
+counter.pay = pay
 
 counter.instant = start
 
@@ -120,35 +186,59 @@ end
 --</more>
 
 function counter.earliest(it, cost)
-	local begin = max(now, start(it))
-	local whole, oldest, shift, from = view(it, begin)
+	local first = max(now, start(it))
+	local begin, paid = first, it
+	local whole, oldest, steps, from = view(it, begin)
+	if owed(it) > 0 then
+		paid = {c = {}}
+		for _, name in ipairs({'idle', 'sub', 'window', 'n', 'conservative', 'debt', 'quota'}) do
+			paid[name] = it[name]
+		end
+		for k = 0, it.n do
+			paid.c[k] = it.c[k]
+		end
+	end
 	while true do
 		local at = fits(it, whole, oldest, from, cost)
 		if at then
 			at = max(at, begin)
-			if at == begin and not it.reserved then
+			if at == first and not it.reserved then
 				return now
 			end
 			return at
 		end
-		shift = shift + 1
-		from = from + it.sub
-		oldest = it.c[it.n - shift] or 0
-		-- Several denials of one call may count more together than is exact.
-		whole = whole > MOST and wholeAt(it, shift) or whole - oldest
+		if owed(paid) > 0 then
+			-- What is too much in the newest sub-window alone is paid first.
+			local runs = max(floor(min(paid.c[0] + cost - it.quota, owed(paid)) / it.quota) - 2, 0)
+			begin = start(paid) + (runs * (it.n + it.conservative) + 1) * it.sub
+			pay(paid, begin)
+			whole, oldest, steps, from = view(paid, begin)
+		else
+			steps = steps + 1
+			from = from + it.sub
+			oldest = paid.c[it.n - steps] or 0
+			-- Several denials of one call may count more together than is exact.
+			whole = whole > MOST and wholeAt(paid, steps) or whole - oldest
+		end
 	end
 end
 
 local function turn(it, at)
+	pay(it, at)
 	local from = start(it)
 	if at < from + it.sub then
 		return
 	end
 	local steps = floor((at - from) / it.sub)
+	shift(it, steps)
 	setStart(it, from + steps * it.sub)
-	for k = it.n, 0, -1 do
-		it.c[k] = it.c[k - steps] or 0
-	end
+end
+
+-- add adds units to a sub-window.
+local function add(it, k, units)
+	local from = start(it)
+	it.c[k] = it.c[k] + units
+	setStart(it, from)
 end
 
 function counter.spend(it, at, cost)
@@ -157,7 +247,7 @@ function counter.spend(it, at, cost)
 		setStart(it, at - at % it.sub)
 	end
 	turn(it, at)
-	it.c[0] = it.c[0] + cost
+	add(it, 0, cost)
 	it.reserved = it.reserved or at > now and start(it) > now
 end
 
@@ -188,10 +278,11 @@ function counter.arrive(it)
 		return
 	end
 	if newest > 0 then
-		setStart(it, start(it) - newest * it.sub)
+		local from = start(it) - newest * it.sub
 		for k = 0, it.n do
 			it.c[k] = it.c[k + newest] or 0
 		end
+		setStart(it, from)
 	end
 end
 
@@ -210,7 +301,7 @@ function counter.refund(it, at, _, units)
 		return false
 	end
 	local back = min(units, it.c[k])
-	it.c[k] = it.c[k] - back
+	add(it, k, -back)
 	counter.arrive(it)
 	return back > 0
 end

@@ -11,7 +11,7 @@ do
 --</one>
 	local unpack, call, floor = struct.unpack, redis.call, math.floor
 	local args, head, costs = ARGV[1], ARGV[2], ARGV[3]
-	local quota, horizon, sight, size, n, conservative, strict, countDenied = unpack('>dddddddd', args, 41)
+	local debt, quota, horizon, sight, size, n, conservative, strict, countDenied = unpack('>ddddddddd', args, 33)
 	local clock, now, cost, time = 0, 0, 1, nil
 	if costs then
 		clock, now, cost = unpack('>ddd', costs)
@@ -36,6 +36,7 @@ do
 	if usual and raw ~= '' then
 		if #raw == #head + 22 and string.sub(raw, 1, #head) == head then
 			idle, flags, newer, older = unpack('>I7BI7I7', raw, #head + 1)
+			usual = debt == 0 or newer <= quota -- nothing is owed
 		else
 			usual = false
 		end

@@ -91,5 +91,8 @@ local function ready(it)
 		it.reserved, it.arrived = false, true -- which is not kept for its own sake
 		it.kind.arrive(it)
 	end
+	if it.kind.pay then
+		it.kind.pay(it, now)
+	end
 end
 --</more>

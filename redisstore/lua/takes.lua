@@ -63,6 +63,9 @@ for pos = 17, #costs, 8 do
 		it.reserved, it.arrived = false, true
 		k.arrive(it)
 	end
+	if k.pay then
+		k.pay(it, now)
+	end
 	if cost <= it.full and (it.idle == 0 or k.earliest(it, cost) <= now) then
 		if cost > 0 then
 			k.spend(it, now, cost)
