@@ -36,7 +36,7 @@ do
 	if usual and raw ~= '' then
 		if #raw == #head + 22 and string.sub(raw, 1, #head) == head then
 			idle, flags, newer, older = unpack('>I7BI7I7', raw, #head + 1)
-			usual = debt == 0 or newer <= quota -- nothing is owed
+			usual = debt == 0 or newer + older * conservative <= quota -- nothing is owed
 		else
 			usual = false
 		end
