@@ -21,7 +21,7 @@ import (
 // when nothing was left; it is never kept out for longer than what it may owe.
 func TestResponsesArePaid(t *testing.T) {
 	const quota, window, windows = 1000, time.Minute, 100
-	for _, algorithm := range []string{"", " interval-refill", " leaky-bucket burst 1000 nodelay"} {
+	for _, algorithm := range []string{"", " interval-refill", " leaky-bucket burst 1000 nodelay", " sliding-counter", " sliding-counter strict", " sliding-counter sub-windows 6"} {
 		for _, size := range []int64{quota / 10, 2 * quota, 10 * quota} {
 			for _, atOnce := range []int{1, 8} {
 				t.Run(fmt.Sprintf("%dB/min%s, %d at once of %d", quota, algorithm, atOnce, size), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestResponsesArePaid(t *testing.T) {
 							delivered += size
 							q.Settle(httplimit.Response{Status: http.StatusOK, Written: size})
 						}
-						if wait > 11*window {
+						if wait > 11*window+window/quota+time.Second { // and a unit, rounded up
 							t.Fatalf("kept out for %v", wait)
 						}
 						now = now.Add(max(wait, time.Millisecond))
