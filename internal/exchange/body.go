@@ -6,6 +6,7 @@ package exchange
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -77,7 +78,10 @@ func (b *Body) next(p []byte) (int, error) {
 	}
 	n, err := b.source.Read(p)
 	if over := b.read.Load() + int64(n) - b.most; b.most > 0 && over > 0 {
-		return n - int(over), &http.MaxBytesError{Limit: b.most}
+		n, err = n-int(over), &http.MaxBytesError{Limit: b.most}
+	}
+	if denied := b.x.meter.read(b.x, n, err != nil); denied != nil {
+		return 0, denied
 	}
 	return n, err
 }
@@ -98,4 +102,56 @@ func (b *Body) Err() error {
 		return *err
 	}
 	return nil
+}
+
+// errDenied is the error of a body that must not be read on.
+var errDenied = errors.New("exchange: the request's body was denied")
+
+// meter ends an exchange whose body is denied while it is read.
+type meter struct {
+	take   func(n int, last bool) bool // nil: nothing is denied
+	refuse func()
+	before http.Header  // of the response, with which the answer begins
+	state  atomic.Int32 // open, begun or denied
+	// What the writer of the response has: that the answer is being written, and that it
+	// was, so that what handlers write goes nowhere.
+	answers, over bool
+}
+
+// No response has begun, a handler's has, or none of a handler's will.
+const open, begun, denied = 0, 1, 2
+
+// Meter has take decide about each n bytes that were read of the request's body, before
+// they are passed on; last says that none follow. If it denies them that ends the body,
+// and refuse writes the response, in the place of the handlers further in. One
+// that has begun is cut off. It belongs before what they are to leave in the header.
+func (x *Exchange) Meter(take func(n int, last bool) bool, refuse func()) {
+	x.meter.take, x.meter.refuse, x.meter.before = take, refuse, x.Header().Clone()
+}
+
+// read decides about n bytes.
+func (m *meter) read(x *Exchange, n int, last bool) error {
+	if m.take == nil || n == 0 || m.take(n, last) {
+		return nil
+	}
+	if !m.state.CompareAndSwap(open, denied) && m.state.Load() == begun {
+		CutResponse(x)
+	}
+	return errDenied
+}
+
+// Refused has the answer written if the body was denied before a response had begun,
+// and reports whether it was. It belongs before whatever begins one.
+func (x *Exchange) Refused() bool {
+	m := &x.meter
+	if m.take == nil || m.answers || m.state.CompareAndSwap(open, begun) || m.state.Load() == begun {
+		return m.over
+	}
+	m.answers, x.Failed = true, true
+	h := x.Header()
+	clear(h)
+	maps.Copy(h, m.before)
+	m.refuse()
+	m.over = true
+	return true
 }

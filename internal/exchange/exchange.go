@@ -44,6 +44,7 @@ type Exchange struct {
 	response, upload *Pace
 	sent             atomic.Bool // there was a connection for the request to an upstream
 	body             Body
+	meter            meter // of the body
 	stall            stall
 	came             time.Time     // noted by Stall
 	took             time.Duration // noted by Since; 0: nobody has
@@ -263,6 +264,9 @@ func (x *Exchange) Unwrap() http.ResponseWriter { return x.below }
 
 // WriteHeader sends the status.
 func (x *Exchange) WriteHeader(status int) {
+	if x.meter.over || (status >= http.StatusOK || status == http.StatusSwitchingProtocols) && x.Refused() {
+		return
+	}
 	// Informational answers come before the real one, but 101 ends the exchange.
 	if x.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		x.status = status

@@ -12,6 +12,9 @@ import (
 
 // Write sends p, when its turn has come.
 func (x *Exchange) Write(p []byte) (int, error) {
+	if x.Refused() {
+		return len(p), nil
+	}
 	x.defaultStatus()
 	if x.response == nil || x.head {
 		return x.send(p)
@@ -28,7 +31,7 @@ func (x *Exchange) Write(p []byte) (int, error) {
 
 // WriteString is Write of a string.
 func (x *Exchange) WriteString(s string) (int, error) {
-	if !x.plain() {
+	if !x.plain() || x.Refused() {
 		return x.Write([]byte(s))
 	}
 	x.defaultStatus()
@@ -39,7 +42,7 @@ func (x *Exchange) WriteString(s string) (int, error) {
 
 // ReadFrom keeps net/http's way of sending files without copying them.
 func (x *Exchange) ReadFrom(source io.Reader) (int64, error) {
-	if !x.plain() {
+	if !x.plain() || x.Refused() {
 		return io.Copy(struct{ io.Writer }{x}, source)
 	}
 	x.defaultStatus()
@@ -72,6 +75,7 @@ func (x *Exchange) flush() error {
 	if x.bare {
 		return nil
 	}
+	x.Refused() // what is flushed then is the answer
 	x.defaultStatus()
 	if err := x.stall.write(); err != nil {
 		return err
