@@ -22,6 +22,7 @@ type Call struct {
 
 	evaluated Verdict
 	front     *Front
+	body      *body  // nil: it is not charged while it is read
 	stop      func() // ends the renewal of slots; nil if there are none
 	passed    time.Time
 }
@@ -43,7 +44,10 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 		c.stop()
 		c.stop = nil
 	}
-	if !c.Passes() || c.Evaluated == nil {
+	switch {
+	case c.body != nil: // which may have been denied since
+		c.front.Report(ctx, c.evaluated.attributes, c.body.settle(ctx, &c.evaluated, r.Read))
+	case !c.Passes() || c.Evaluated == nil:
 		return
 	}
 	if r.Took == 0 && c.evaluated.timed() {

@@ -52,7 +52,8 @@ const (
 	Fixed CostOf = iota
 	// RequestBytes is the size of the request's body: at first its
 	// Content-Length or, where it has none, 1, and afterwards what was read of
-	// it, with what is read after a switch of protocol.
+	// it, with what is read after a switch of protocol. [Call.Meter] charges a body
+	// without a length while it is read.
 	RequestBytes
 	// ResponseBytes is the size of the response's body: 1 at first.
 	ResponseBytes

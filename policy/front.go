@@ -184,7 +184,7 @@ func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	if c.stop != nil { // nobody has settled the last use
 		c.stop()
 	}
-	c.front, c.stop, c.evaluated.Allowed = f, nil, false
+	c.front, c.stop, c.body, c.evaluated.Allowed = f, nil, nil, false
 	decided := false
 	defer c.drop(ctx, &decided)
 	f.decide(ctx, a, c)
@@ -211,14 +211,20 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 		c.Event = Event{Verdict: Abandoned, Err: err}
 		return
 	}
+	f.evaluator.Decide(ctx, a, &c.evaluated)
+	f.conclude(ctx, a, a, c)
+}
+
+// conclude says what follows from the verdict, and blocks while the request is delayed:
+// as one of the attributes that OnHold gets.
+func (f *Front) conclude(ctx context.Context, a, held Attributes, c *Call) {
 	v := &c.evaluated
-	f.evaluator.Decide(ctx, a, v)
 	c.conclude(ctx)
 	if v.Err != nil && c.Verdict != Abandoned { // a store that gave up because the client did has not failed
 		f.Report(ctx, a, v.Err)
 	}
 	if c.Passes() && v.Decision.Delay > 0 {
-		c.hold(ctx, a)
+		c.hold(ctx, held)
 	}
 	if v.waiter != nil { // it goes no further
 		v.vacate(ctx)
