@@ -79,7 +79,9 @@ type Options struct {
 
 	// OnDecision, if not nil, is called once for every request that is not
 	// skipped, before it is passed on or answered; for one that is delayed, after
-	// that. It must be safe for concurrent use and should be quick.
+	// that. It is called once more for one that was passed on and whose body is then
+	// denied, as a limit has no room for it. It must be safe for concurrent use and
+	// should be quick.
 	OnDecision func(r *http.Request, e Event)
 	// OnEnd, if not nil, is called once for every request that is not skipped, when it
 	// is over: answered, settled, and its connection given back if that has switched

@@ -166,6 +166,7 @@ func (q *Request) pass(next http.Handler) {
 		return
 	}
 	q.keep(q.setFields(q.w.Header()))
+	denied := q.meter()
 	response, upload := q.paces()
 	if response == nil && upload == nil && !q.call.Settles() {
 		next.ServeHTTP(q.w, q.r)
@@ -179,6 +180,10 @@ func (q *Request) pass(next http.Handler) {
 	returned := false
 	defer func() {
 		if !q.settlement.Taken() {
+			if denied != nil && denied.Load() != nil {
+				q.overrule(denied.Load())
+				x.Refused()
+			}
 			q.settle(q.response(x, returned))
 		}
 	}()

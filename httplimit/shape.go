@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -85,4 +86,38 @@ func (p *pace) take(n int) error {
 		return fmt.Errorf("httplimit: shape: the turn of these bytes would not come within %v", p.maxWait)
 	}
 	return sluice.Await(ctx, p.mw.opts.Store, req, d)
+}
+
+// meter has the request's body charged while it is read, if its length is not known and
+// a rule counts it. What it returns, nil if not, has why the body was denied.
+func (q *Request) meter() *atomic.Pointer[policy.Event] {
+	take := q.call.Meter(q.r.Context())
+	if take == nil {
+		return nil
+	}
+	denied := new(atomic.Pointer[policy.Event])
+	q.exchange().Meter(func(n int, last bool) bool {
+		denied.Store(take(n, last))
+		return denied.Load() == nil
+	}, func() {
+		q.overrule(denied.Load())
+		delete(q.w.Header(), warningField) // of what would have passed
+		if q.r.ProtoMajor == 1 {
+			q.w.Header()["Connection"] = []string{"close"} // the body was not read to its end
+		}
+		q.refuse(q.w)
+	})
+	return denied
+}
+
+// overrule makes the denial of the request's body its verdict, once.
+func (q *Request) overrule(e *policy.Event) {
+	if !q.Allowed() {
+		return
+	}
+	if q.status = status(e); e.Verdict == policy.Denied && e.Decision.TooLarge {
+		q.status = http.StatusRequestEntityTooLarge
+	}
+	q.call.Event = *e
+	q.mw.onDecision(q.r.Context(), &q.attributes, &q.call.Event)
 }
