@@ -75,7 +75,7 @@ func onUploads(t *testing.T, run func(t *testing.T, u *uploads, head string)) {
 		for _, transport := range []string{"async", "sync"} {
 			u := newUploads(t)
 			// A scope of its own for each: both may have one store.
-			run(t, u, fmt.Sprintf("upstream: {url: %q, transport: %s}\n%srules:\n  - name: up-%s\n    by: header.X-User\n    cost: request-bytes\n    limits: ", u.url, transport, store, transport))
+			run(t, u, fmt.Sprintf("upstream: {url: %q, transport: %s}\n%srules:\n  - name: up-%s\n    by: header.X-User\n    failure: closed\n    cost: request-bytes\n    limits: ", u.url, transport, store, transport))
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestChunkedEarly(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := bufio.NewReader(conn)
-		resp, err := http.ReadResponse(r, nil)
+		resp, err := http.ReadResponse(r, nil) //nolint:bodyclose // the connection is closed
 		if err != nil || resp.StatusCode != http.StatusAccepted {
 			t.Fatalf("got %v, %v", resp, err)
 		}
@@ -268,11 +268,11 @@ func TestChunkedExpect(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				resp, err := http.ReadResponse(r, nil)
+				resp, err := http.ReadResponse(r, nil)                     //nolint:bodyclose // the connection is closed
 				for err == nil && resp.StatusCode == http.StatusContinue { // the upstream's own
-					resp, err = http.ReadResponse(r, nil)
+					resp, err = http.ReadResponse(r, nil) //nolint:bodyclose // the connection is closed
 				}
-				if err != nil || resp.StatusCode != 200 {
+				if err != nil || resp.StatusCode != http.StatusOK {
 					t.Errorf("%s bytes: got %v, %v", c.chunk, resp, err)
 				}
 			}
