@@ -4,7 +4,6 @@
 package sluice
 
 import (
-	"math"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 // is computed exactly, in this process and in a script on Redis alike.
 const (
 	// NoDebt is a Debt of zero that was written: "100/min debt 0".
-	NoDebt = math.MinInt64 + 1
+	NoDebt = -1<<63 + 1
 
 	MaxQuota    = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt plus Credit
 	MaxWindow   = 366 * 24 * time.Hour // longest Window

@@ -64,8 +64,8 @@ type Item struct {
 	// and name: what a rule withholds at its start counts from there. Zero
 	// means long ago.
 	Start int64
-	// Void is the instant up to which receipts of the key give nothing back, as the key
-	// was reset or added to since they were made; 0 if there are none. [Decide] changes it
+	// Void is the instant, in microseconds since 1970, up to which receipts of the key give
+	// nothing back, as the key was reset or added to since they were made; 0 if there are none. [Decide] changes it
 	// for those operations, and reads it for refunds. It may be forgotten [Horizon]
 	// less [sluice.MaxWait] after that instant.
 	Void int64

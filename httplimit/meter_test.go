@@ -102,7 +102,7 @@ func TestUnknownLength(t *testing.T) {
 					t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))
 				}
 				first, _, _ := strings.Cut(strings.Trim(c.limit, "[]"), ",")
-				if spent[i] = testkit.Spent(t, store, compile(t, "up", first), "192.0.2.1"); c.limit != "1KB/day sliding-log count-denied" && spent[i] != read.Load() {
+				if spent[i] = testkit.Spent(t, store, testkit.Plan(t, "up", first), "192.0.2.1"); c.limit != "1KB/day sliding-log count-denied" && spent[i] != read.Load() {
 					t.Errorf("%d bytes were charged, and the handler read %d", spent[i], read.Load())
 				}
 			}
@@ -149,7 +149,7 @@ func TestUnknownLengthAtOnce(t *testing.T) {
 		all.Go(func() { answer(g, chunked(t, 300_000)) })
 	}
 	all.Wait()
-	spent := testkit.Spent(t, store, compile(t, "up", "1MB/day fixed-window"), "192.0.2.1")
+	spent := testkit.Spent(t, store, testkit.Plan(t, "up", "1MB/day fixed-window"), "192.0.2.1")
 	if read.Load() > 1_000_000 || spent != read.Load() {
 		t.Errorf("%d bytes passed, and %d were charged", read.Load(), spent)
 	}
@@ -192,7 +192,7 @@ func TestUnknownLengthOfRules(t *testing.T) {
 			if c.status == 200 && int(read.Load()) != c.size {
 				t.Errorf("%d bytes passed, want %d", read.Load(), c.size)
 			}
-			if got := testkit.Spent(t, store, compile(t, c.scope, c.limit), "192.0.2.1"); got != want {
+			if got := testkit.Spent(t, store, testkit.Plan(t, c.scope, c.limit), "192.0.2.1"); got != want {
 				t.Errorf("%d units were charged, want %d", got, want)
 			}
 		})
@@ -276,7 +276,7 @@ func TestUnknownLengthFailures(t *testing.T) {
 			if got := read.Load(); got > c.read || got < c.read-32<<10 {
 				t.Errorf("%d bytes passed, want %d", got, c.read)
 			}
-			spent := testkit.Spent(t, store.Store, compile(t, "up", "1MB/day fixed-window"), "192.0.2.1")
+			spent := testkit.Spent(t, store.Store, testkit.Plan(t, "up", "1MB/day fixed-window"), "192.0.2.1")
 			if spent != read.Load() {
 				t.Errorf("%d bytes were charged, and %d passed", spent, read.Load())
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // Rule says which requests are charged to whom under which limits. It is plain
-// data; [Compile] says what is wrong with it.
+// data; [Compile] says what is wrong with it. It may be read concurrently.
 type Rule struct {
 	// Name distinguishes rules, in states, metrics and answers: 1 to 64 of
 	// [a-z0-9._-]. It is the scope of the rule's limits: two names are two

@@ -120,7 +120,7 @@ func TestEndedContextIsRefused(t *testing.T) {
 }
 
 // untimed has a deadline that has passed, and a timer that has not run.
-type untimed struct{ context.Context }
+type untimed struct{ context.Context } //nolint:containedctx // it is one itself
 
 func (untimed) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 

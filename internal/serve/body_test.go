@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -213,6 +214,9 @@ func TestChunkedEarly(t *testing.T) {
 		}
 		defer conn.Close() //nolint:errcheck // the gateway closes it
 		if _, err := io.WriteString(conn, "POST /early HTTP/1.1\r\nHost: x\r\nX-User: ada\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(testkit.Ceiling)); err != nil {
 			t.Fatal(err)
 		}
 		r := bufio.NewReader(conn)

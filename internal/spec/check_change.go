@@ -184,7 +184,7 @@ func (j *checker) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decisio
 
 // reset forgets the keys of a request, and makes their receipts void: what they gave back
 // would be another's.
-func (j *checker) reset(req *sluice.Request, id int) {
+func (j *checker) reset(id int) {
 	j.void(id, func(int) bool { return true })
 	for i := range j.items {
 		it := &j.items[i]
@@ -216,15 +216,4 @@ func (j *checker) void(id int, changed func(key int) bool) {
 			}
 		}
 	}
-}
-
-func (j *checker) sharesSeries(a, b int) bool {
-	for _, v := range j.world.terms[a] {
-		for _, u := range j.world.terms[b] {
-			if v.series == u.series {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -31,7 +31,7 @@ func (j *checker) check(req *sluice.Request, r *receipt, id int, d *sluice.Decis
 	case sluice.OpConvert:
 		err = j.checkConvert(req, id, d)
 	default:
-		j.reset(req, id)
+		j.reset(id)
 	}
 	if err != nil {
 		return err
