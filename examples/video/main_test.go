@@ -34,10 +34,10 @@ func TestBytesAMinute(t *testing.T) {
 		{"120 MB: let in at 80", 0, "ann", http.StatusOK},
 		{"the quota is spent", 0, "ann", http.StatusTooManyRequests},
 		{"another viewer", 0, "bob", http.StatusOK},
-		{"a minute later all 120 MB are still in sight", 60 * time.Second, "ann", http.StatusTooManyRequests},
-		{"a sixth of them is out of sight: 100 MB are left", 70 * time.Second, "ann", http.StatusTooManyRequests},
-		{"a byte is free", 70*time.Second + time.Microsecond, "ann", http.StatusOK},
-		{"but no more", 70*time.Second + time.Microsecond, "ann", http.StatusTooManyRequests},
+		{"a minute later 100 MB are in sight, and 20 are owed", 60 * time.Second, "ann", http.StatusTooManyRequests},
+		{"a fifth of the 100 is out of sight", 72 * time.Second, "ann", http.StatusTooManyRequests},
+		{"a byte is free", 72*time.Second + time.Microsecond, "ann", http.StatusOK},
+		{"but no more", 72*time.Second + time.Microsecond, "ann", http.StatusTooManyRequests},
 	} {
 		now = start.Add(c.at)
 		body.Reset()
