@@ -80,6 +80,7 @@ func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
 	}
 	for j := range r.Levels {
 		for _, limit := range r.Levels[j].Limits {
+			limit.Limit = r.Counted(limit.Limit)
 			s.Limits = append(s.Limits, limit.String())
 		}
 		if r.Levels[j].Unlimited {
