@@ -30,6 +30,8 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) '-toolexec=env GOGC=400'
 PLAIN := algo|docs|internal/api|internal/spec
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL  := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest.*|redisstore.*|internal/serve
+# Packages that test tests, or all decisions.
+SUITES := internal/spec|storetest
 
 .PHONY: help
 help: ## list the targets
@@ -41,8 +43,8 @@ run: ## limit the sample app: 10 requests a minute for each userId, on http://12
 	@bin/sluice serve --listen $(LISTEN) --admin $(ADMIN) --limit "10/min sliding-log" --by query.userId
 
 .PHONY: quick
-quick: ## run short tests, for while you write: no race detector, no real servers, a minute at most
-	$(GO) test -short $$($(GO) list ./... | grep -vE '/($(REAL))$$')
+quick: ## run short tests, for while you write: no race detector, real servers or specification, a minute at most
+	$(GO) test -short $$($(GO) list ./... | grep -vE '/($(REAL)|$(SUITES))$$')
 
 # All groups run behind a fault, too, so that all faults are seen at once.
 .PHONY: test

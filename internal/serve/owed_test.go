@@ -89,7 +89,7 @@ func TestCostKnownAfterwardsLimits(t *testing.T) {
 		t.Run(name+", websocket", func(t *testing.T) {
 			t.Parallel()
 			s := servetest.Start(t, fmt.Sprintf("upstream: %s\n%srules: [{name: ws, by: ip, limits: 1KB/min, cost: response-bytes}]\n", upstream, store))
-			status := s.Ask(t, http.MethodGet, "/v1/status", "").Body
+			status := s.Ask(t, http.MethodGet, "/v1/overview", "").Body
 			if limit := "1KB/min debt 10KB"; !strings.Contains(status, limit) || !strings.Contains(s.Banner, limit+": at most 2 KB in any minute, and what is in flight") {
 				t.Errorf("status or start do not show the limit as it counts:\n%s\n%s", status, s.Banner)
 			}
