@@ -131,7 +131,8 @@ func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Dec
 	return l.refund(ctx, key, units, &taken)
 }
 
-// refund gives back units of a receipt, the latest first, and takes them off it.
+// refund gives back units of a receipt, those that Settle has charged first, and deducts
+// them from the receipt.
 func (l *Limiter) refund(ctx context.Context, key string, units int64, of *Decision) (d Decision, err error) {
 	late := Decision{}
 	if n := min(units, of.charged); n > 0 {

@@ -5,7 +5,6 @@ package algo
 
 import (
 	"math"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/span"
@@ -322,36 +321,6 @@ func (r *round) reset() sluice.Decision {
 	return r.describe()
 }
 
-// void returns Void for an operation at now that makes all receipts from before void, those
-// of units reserved ahead included.
-func (it *Item) void(now int64) int64 {
-	void := max(it.Void, now, ahead(it.Term, &it.State))
-	for i := range it.Others {
-		void = max(void, ahead(it.Others[i].By, &it.Others[i]))
-	}
-	return void
-}
-
-// ahead returns an instant up to which units may be reserved in s, in the past if none are.
-func ahead(t *sluice.Term, s *State) int64 {
-	if s.Zero() {
-		return s.Since
-	}
-	at := max(s.Since, s.Last)
-	switch {
-	case t.Refill != sluice.Continuous:
-		at = max(at, intervalBucket{}.written(t, s)+t.Micros)
-	case !s.Reserved:
-	case logs(t):
-		at = max(at, slidingLog{}.instant(t, s))
-	case t.Algorithm == sluice.SlidingCounter:
-		at = max(at, slidingCounter{}.start(t, s)+t.Sub)
-	default:
-		at = max(at, s.Idle)
-	}
-	return at
-}
-
 // deny leaves every state as it is, but for the limits and blocks that count denials.
 func (r *round) deny() sluice.Decision {
 	switch r.req.Op {
@@ -418,15 +387,4 @@ func binds(o *sluice.Outcome, cost int64, d *sluice.Decision, binding int64) boo
 		return o.RetryAfter > d.RetryAfter
 	}
 	return span.LessProduct(o.Remaining, max(binding, 1), d.Remaining, max(cost, 1))
-}
-
-// micros returns n µs as a Duration.
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-// retryAfter returns RetryAfter of a cost that fits in wait µs, and whether that is never.
-func retryAfter(wait int64) (after time.Duration, tooLarge bool) {
-	if wait > sluice.MaxRetryAfter.Microseconds() {
-		return sluice.MaxRetryAfter, wait == never
-	}
-	return micros(wait), false
 }

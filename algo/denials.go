@@ -51,3 +51,14 @@ func counterStaysOut(t *sluice.Term) int64 {
 	e, _ := span.MulDiv(owed, t.Sub, full) // full·(Sub−e) < (Quota−owed)·Sub
 	return paid + sight(t) - t.Sub + e + 1
 }
+
+// micros returns n µs as a Duration.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// retryAfter returns RetryAfter of a cost that fits in wait µs, and whether that is never.
+func retryAfter(wait int64) (after time.Duration, tooLarge bool) {
+	if wait > sluice.MaxRetryAfter.Microseconds() {
+		return sluice.MaxRetryAfter, wait == never
+	}
+	return micros(wait), false
+}

@@ -155,8 +155,8 @@ func TestUnknownLengthAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnknownLengthOfRules: every rule that counts request bytes is charged each step, or
-// none; what denies nothing, or waits for the response, is settled as before.
+// TestUnknownLengthOfRules: a step charges every rule that counts request bytes, or none.
+// Rules that deny nothing, or wait for the response, are charged at the end.
 func TestUnknownLengthOfRules(t *testing.T) {
 	const large = "  - {name: large, by: ip, cost: request-bytes, limits: 10MB/day fixed-window}\n"
 	for _, c := range []struct {

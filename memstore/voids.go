@@ -15,10 +15,10 @@ import (
 // become so, which errs to denying.
 const mostVoids = 1 << 14
 
-// voids are the instants up to which receipts give nothing back, of keys that were reset or
-// added to: see [algo.Item]. Takes do not look at them. The zero voids are none.
+// voids holds, for each key that was reset or added to, the instant up to which its receipts
+// give nothing back: see [algo.Item]. Takes do not read it. The zero voids is empty.
 type voids struct {
-	any  atomic.Bool
+	any  atomic.Bool // there is an instant: until then refunds need no lock
 	mu   sync.Mutex
 	keys map[uint64]void // by the hash of scope and key
 	all  int64           // of every key

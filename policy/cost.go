@@ -65,9 +65,8 @@ const (
 	ResponseHeader
 	// Milliseconds is how long the request ran, rounded up, from when it passed
 	// until its response was written or its client had left; the time that it was
-	// delayed does not count. It is 1 at first. As of every cost that is known only
-	// afterwards, what is under way when a limit is reached passes beyond it; what that
-	// costs is owed: see [Rule.Counted].
+	// delayed does not count. It is 1 at first. Requests in flight may exceed a limit, as
+	// under every cost that is known only afterwards; the excess is owed: see [Rule.Counted].
 	Milliseconds
 	// FuncCost is what Func says.
 	FuncCost

@@ -10,11 +10,11 @@ import "github.com/sluicegate/sluice"
 // ten quotas pass at ten quotas a window; with ten at one.
 const debtQuotas = 10
 
-// Counted returns a limit of the rule as it counts. Where the rule's cost is known only
-// afterwards, a bucket or a sliding counter that does not say its Debt has one of ten times
-// the larger of its quota and burst, as far as such a limit may owe: what a response costs
-// more than there is keeps the key out until it is paid. [sluice.NoDebt] stays none. The
-// other algorithms have no default: they are full until their window ends.
+// Counted returns a limit of the rule with its default Debt. It is ten times the larger of
+// quota and burst, or the most that the limit may have, for a bucket or a sliding counter
+// whose Debt is zero, if the rule's cost is known only afterwards: a key is denied until the
+// excess of its last response is paid. All other limits are returned as they are; under
+// [sluice.NoDebt] the excess is forgotten.
 func (r *Rule) Counted(l sluice.Limit) sluice.Limit {
 	counter := l.Algorithm == sluice.SlidingCounter
 	bucket := l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.LeakyBucket

@@ -34,7 +34,7 @@ const (
 	flagsKnown = flagSeveral | flagSince
 )
 
-// headOf returns the header and the head of a value with a state of l alone.
+// headOf returns the header and the head of a value that holds one state, of l.
 func headOf(l *sluice.Limit) string { return string(appendHead([]byte{version, 0}, l)) }
 
 // checkHeader returns an error if this program cannot read a value.

@@ -113,18 +113,19 @@ type meter struct {
 	refuse func()
 	before http.Header  // of the response, with which the answer begins
 	state  atomic.Int32 // open, begun or denied
-	// What the writer of the response has: that the answer is being written, and that it
-	// was, so that what handlers write goes nowhere.
+	// Both belong to the goroutine that writes the response: refuse has begun to write it;
+	// it has written it, and the writes of handlers are dropped.
 	answers, over bool
 }
 
 // No response has begun, a handler's has, or none of a handler's will.
 const open, begun, denied = 0, 1, 2
 
-// Meter has take decide about each n bytes that were read of the request's body, before
-// they are passed on; last says that none follow. If it denies them that ends the body,
-// and refuse writes the response, in the place of the handlers further in. One
-// that has begun is cut off. It belongs before what they are to leave in the header.
+// Meter calls take with each part of the request's body that was read, before the part is
+// passed on; last says that no part follows. A part that take denies ends the body, and
+// refuse writes the response in the place of the handlers further in. A response that has
+// begun is cut off. The response to a denial has the header fields that are set when Meter
+// is called.
 func (x *Exchange) Meter(take func(n int, last bool) bool, refuse func()) {
 	x.meter.take, x.meter.refuse, x.meter.before = take, refuse, x.Header().Clone()
 }

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLogin starts the program with each framework and logs in as it proposes, but with a
-// client of its own: three log-ins may fail.
+// TestLogin starts the program with each framework and sends wrong passwords: three log-ins
+// may fail.
 func TestLogin(t *testing.T) {
 	client := http.Client{Timeout: time.Minute}
 	for name, f := range frameworks {

@@ -143,8 +143,7 @@ func TestEndAgain(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// late is a connection whose second write waits, and then finds that the other side has
-// closed it.
+// late is a connection whose second write waits until the other side has closed it.
 type late struct {
 	net.Conn
 	until  chan struct{}
