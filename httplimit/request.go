@@ -60,7 +60,9 @@ type Response = policy.Response
 //	resp.Status, resp.Written = handle(q.HTTP())
 //	resp.Unseen = false
 //
-// Rules that shape slow nothing down here.
+// Rules that shape slow nothing down here. A body without a length is charged at the end,
+// by Response.Read, and not while it is read: it may exceed a limit of request bytes once,
+// and the excess is owed.
 func (m *Middleware) Decide(r *http.Request) *Request {
 	q := m.newRequest()
 	if m.skips(r) {
