@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
@@ -174,13 +175,17 @@ func Worst(r *policy.Rule, l sluice.Limit) string {
 	case debt == 0:
 		return says + "; what a response costs above that is forgotten"
 	}
+	pays := f.Window // for a quota
+	if f.Conservative {
+		pays += f.Window / time.Duration(f.SubWindows)
+	}
 	of := func(units int64) string { return amount.Of(units, true) }
 	costs := "of"
 	if !bytes {
 		costs, of = "that costs", func(units int64) string { return strconv.FormatInt(units, 10) }
 	}
 	return fmt.Sprintf("%s; a response %s %s keeps the client out for %s, one of twice as much for twice as long; more than %s is forgotten",
-		says, costs, of(f.Quota), amount.Lasting(f.Window), of(max(f.Burst, f.Quota)+debt))
+		says, costs, of(f.Quota), amount.Lasting(pays), of(max(f.Burst, f.Quota)+debt))
 }
 
 // deniedWords says what counting denials does, if l does.
