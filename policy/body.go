@@ -32,12 +32,12 @@ type body struct {
 	ended, denied bool           // nothing is charged any more; nor passed on
 }
 
-// Meter returns what charges the request's body while it is read, nil if no rule
-// counts that or its length is known. It takes n further bytes that were read, says
-// whether they are the last, and returns nil if they may be passed on, or else why not:
-// then nothing more of the body may be. It blocks as long as the bytes are delayed, and
-// is safe for concurrent use. Meter is to be called at most once, after the request has
-// passed; the end of ctx, and [Call.Settle], end what it returns.
+// Meter returns a function that charges the request's body while it is read, or nil if no
+// rule counts the body or its length is known. The function takes the number of further
+// bytes, and whether they are the last. It returns nil if these may be passed on, and
+// otherwise why not: then nothing more of the body may be. It blocks while the bytes are
+// delayed, and is safe for concurrent use. It ends with ctx and with [Call.Settle]. Call
+// Meter at most once, after the request has passed.
 func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 	v := &c.evaluated
 	if !c.Passes() || c.Evaluated == nil || v.enforced == 0 || v.asks[0].role != taken || v.attributes.Length() >= 0 {
@@ -79,7 +79,7 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 // metered reports whether a charge is for a body that is charged while it is read.
 func (c *charge) metered() bool { return c.rule.Cost.Of == RequestBytes && c.rule.When == nil }
 
-// take is what Meter returns.
+// take is the function that Meter returns.
 func (b *body) take(ctx context.Context, n int64, last bool) *Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,8 +137,8 @@ func (b *body) ask(ctx context.Context, units int64) bool {
 	return c.Passes()
 }
 
-// settle ends the body. It refunds what that has not used of the last step, and notes in
-// the verdict of its request what it was charged.
+// settle ends the body. It refunds the unused part of the last step, and records the charge
+// in the verdict of the request.
 func (b *body) settle(ctx context.Context, v *Verdict, read int64) error {
 	b.end()
 	b.mu.Lock()
