@@ -186,6 +186,7 @@ func (f *serveFlags) fill() {
 	if !f.Given("like") {
 		byDefault("limit", "10/min sliding-log")
 	}
+	byDefault("name", "gateway")
 	byDefault("by", "query.userId")
 	byDefault("fields", "draft-11,x-ratelimit")
 	byDefault("listen", serve.DefaultListen)
@@ -267,16 +268,17 @@ func (f *serveFlags) rules(p *page) {
 		if len(values) == 0 {
 			return
 		}
-		p.put(flag, "  - name:", name)
+		p.put("name", "  - name:", name)
 		p.put(flag, "    cost:", cost...)
 		p.put("by", "    by:", f.Values["by"]...)
 		p.put(flag, key, values...)
 		p.put("block", "    block:", f.Values["block"]...)
 		p.put("failure", "    failure:", f.Values["failure"]...)
 	}
+	name := f.One("name")
 	if f.Given("like") {
-		rule("gateway", "like", "    like:", []string{f.One("like")})
+		rule(name, "like", "    like:", []string{f.One("like")})
 	}
-	rule("gateway", "limit", "    limits:", requests)
-	rule("gateway.bytes", "limit", "    limits:", bytes, "response-bytes")
+	rule(name, "limit", "    limits:", requests)
+	rule(name+".bytes", "limit", "    limits:", bytes, "response-bytes")
 }

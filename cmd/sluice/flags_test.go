@@ -83,6 +83,12 @@ func TestParseServe(t *testing.T) {
 			"listen 127.0.0.1:8080; " + admin + `store "redis://h:1/2?prefix=p" state ""; trust []; fields [draft-11 x-ratelimit]; gateway.bytes by [query.userId]: [1KB/s], costs 2, failure local`,
 		},
 		{
+			"a name of its own",
+			[]string{"--limit=1KB/s", "--limit=5/s", "--name=shop"},
+			"listen 127.0.0.1:8080; " + admin + `store "" state ""; trust []; fields [draft-11 x-ratelimit]; ` +
+				`shop by [query.userId]: [5/s], costs 0, failure open; shop.bytes by [query.userId]: [1KB/s], costs 2, failure open`,
+		},
+		{
 			"public admin",
 			[]string{"--admin", ":9090", "--admin-public", "--admin-host", "Sluice"},
 			`listen 127.0.0.1:8080; admin :9090 public true hosts [sluice] files "" ""; store "" state ""; trust []; fields [draft-11 x-ratelimit]; gateway by [query.userId]: [10/min sliding-log], costs 0, failure open`,
@@ -147,6 +153,8 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"fields that are none", []string{"--fields", "draft-12"}, []string{`--fields is "draft-12"; use one of draft-11, x-ratelimit, x-ratelimit-epoch, none`}},
 		{"fields that exclude each other", []string{"--fields", "none,draft-11"}, []string{`--fields exclude each other; use none without others`}},
 		{"durations that are none", []string{"--drain", "30"}, []string{`--drain "30": is not a duration from 0s to 24h; use for example 30s`}},
+		{"names that are none", []string{"--name", "Shop"}, []string{`--name: "Shop" must be 1 to 64 of a-z, 0-9, '.', '_' and '-'`}},
+		{"no name", []string{"--name", ""}, []string{"--name is empty; leave it out, or write something"}},
 		{"no file", []string{"--state", ""}, []string{"--state is empty"}},
 		{"unknown flags and what stands behind them", []string{"--lmit", "5/min", "--zzz=1", "--by", "foo"}, []string{
 			"unknown flag --lmit; did you mean --limit", "unknown flag --zzz", `--by: unknown key part "foo"`,
@@ -243,6 +251,7 @@ func TestPrintedFile(t *testing.T) {
 		"admin":      rapid.SampledFrom([]string{"off", "127.0.0.1:9091", "[::1]:1"}),
 		"admin-host": rapid.SampledFrom([]string{"sluice", "a.example.com"}),
 		"fields":     rapid.SampledFrom([]string{"none", "draft-11", "x-ratelimit-epoch,draft-11", "both"}),
+		"name":       rapid.SampledFrom([]string{"shop", "a.b", "x: y", "Up", ""}),
 		"state":      texts, "overrides": texts, "audit": texts,
 		"store":   rapid.SampledFrom([]string{"redis://h", "redis-cluster://[::1]:1,h2?prefix=a: b", "rediss://u@h?ca_file=a # b&timeout=5ms"}),
 		"failure": rapid.SampledFrom([]string{"open", "local", "closed"}),

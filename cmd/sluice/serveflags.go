@@ -51,6 +51,7 @@ func flagsOfLimits() []cli.Flag {
 		{Name: "block", Value: "TEXT", Repeat: true, Doc: `deny a key for a while after many denials: "10min after 20 denials/min"`},
 		{Name: "like", Value: "NAME", Words: platformNames(), Doc: `limit as a platform does, in the place of --limit: shopify-rest, github, nginx and so on; see "sluice profiles"`},
 		{Name: "by", Value: "PART", Repeat: true, Words: []string{"ip", "host", "method", "header.", "cookie.", "query.", "path.1", "ip/24/48"}, Doc: "the key of a request; several make one key of each combination: ip, host, header.NAME, cookie.NAME, query.NAME, method, path.N (the N-th part of the path, from 1), ip/24/48 (networks of IPv4 and IPv6) (default ip; without --upstream query.userId)"},
+		{Name: "name", Value: "NAME", Doc: "name the rules NAME, and NAME.bytes for limits of bytes: services that share a store need a name each, or they share the limits (default gateway)"},
 		{Name: "trust", Value: "NETWORK", Repeat: true, Doc: "trust X-Forwarded-For of the proxies in NETWORK, such as 10.0.0.0/8 (default: none)"},
 	}
 }

@@ -5,9 +5,13 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/report"
@@ -25,6 +29,7 @@ func (s *server) meetPeers() {
 		Report: func(rules []string) *report.Report {
 			return admin.ReportOf(&s.runtime.tally, s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
 		},
+		Met: s.met,
 	})
 	sh.fleet.Register(s.peers.Part())
 	sh.leaving = s.peers.Leave
@@ -38,10 +43,43 @@ func (s *server) self() report.Node {
 		ID: node.ID, Name: node.Name, Version: programVersion(), Config: v.Hash, Rules: s.rulesHash(), Failed: failure != nil, StoreUp: s.store.up(),
 		Started: s.started.UnixMilli(), Clock: time.Now().UnixMilli(), Total: s.runtime.tally.Total(),
 	}
-	if c, _ := s.runtime.active(); len(listenersOf(c)) > 0 {
-		n.Listen = listenersOf(c)[0].Address
+	c, _ := s.runtime.active()
+	if l := listenersOf(c); len(l) > 0 {
+		n.Listen = l[0].Address
+	}
+	n.Upstream = upstreamsOf(c)
+	for i := range min(c.Policy.Len(), report.MostNamed) {
+		n.Named = append(n.Named, c.Policy.Rule(i).Name)
 	}
 	return n
+}
+
+// upstreamsOf names where requests go, in a few words.
+func upstreamsOf(c *config.Config) string {
+	var urls []string
+	for i := range c.Upstreams {
+		urls = append(urls, c.Upstreams[i].URL.Redacted())
+	}
+	for _, l := range listenersOf(c) {
+		if l.TCP {
+			urls = append(urls, l.Upstream)
+		}
+	}
+	if len(urls) == 0 {
+		return "the sample app"
+	}
+	slices.Sort(urls)
+	return strings.Join(slices.Compact(urls), ", ")
+}
+
+// met logs that other nodes count under the names of this one's rules but send requests to
+// other upstreams: two services may share limits, and nobody has meant them to.
+func (s *server) met(others *report.Fleet) {
+	self := s.self()
+	if text := admin.DifferentUpstreams(&self, others); text != "" && text != s.strangers {
+		s.Log.Warn("the store is shared with another service", slog.String("nodes", text))
+		s.strangers = text
+	}
 }
 
 // hashed is a policy with the hash of its rules.

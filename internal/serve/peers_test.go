@@ -181,8 +181,9 @@ func TestFleetDiffers(t *testing.T) {
 func TestFleetFiles(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	a := nodesOf(t, 1, server, viewRules)[0]
-	nodesOf(t, 1, server, viewRules+"# at another address\n")
+	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", servetest.Named(t, "up"), server.URL(), viewRules)
+	a := servetest.Start(t, file)
+	servetest.Start(t, file+"# at another address\n")
 	testkit.Until(t, "both to report", func() bool {
 		f := fleetOf(t, a, "")
 		return f.Summed == 2 && len(f.Notes) == 1 && fleetSays(&f, "note", "nodes run different files of the same rules: ")
@@ -278,5 +279,48 @@ func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 		if _, err := slots.Acquire(t.Context(), "", id, 1); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestDifferentUpstreams: programs of one store whose rules have one name and whose upstreams
+// differ are noticed by the one that comes later, and on the page of each. They go on
+// sharing. Names of their own part them.
+func TestDifferentUpstreams(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis(t))
+	start := func(upstream, rule string) *servetest.Gateway {
+		return servetest.Start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: %s, by: header.X-User, limits: 3/h}]",
+			upstream, server.URL(), rule))
+	}
+	shop, blog := servetest.Named(t, "shop"), servetest.Named(t, "blog")
+	const says = "nodes of different upstreams count under the name gateway"
+	first := start(shop, "gateway")
+	testkit.Until(t, "the first node to be seen", func() bool { return len(server.List(t, "KEYS", "*nodes*")) > 0 })
+	second := start(blog, "gateway")
+	testkit.Until(t, "the second to warn in its log", func() bool { return strings.Contains(second.Logs.String(), says) })
+	for _, r := range []*servetest.Gateway{first, second} {
+		var f admin.Fleet
+		testkit.Until(t, "both to be shown", func() bool { f = fleetOf(t, r, ""); return len(f.Nodes) == 2 })
+		if !fleetSays(&f, "warn", says) || !fleetSays(&f, "warn", shop) || !fleetSays(&f, "warn", blog) || !fleetSays(&f, "warn", "--name") {
+			t.Errorf("notes %+v", f.Notes)
+		}
+	}
+	for i := range 4 {
+		if got := []*servetest.Gateway{first, second}[i%2].Get(t, "/", "X-User", "ada"); (got.Status == http.StatusOK) != (i < 3) {
+			t.Errorf("request %d: %d", i+1, got.Status)
+		}
+	}
+	second.End(t)
+	third := start(blog, "blog")
+	var f admin.Fleet
+	testkit.Until(t, "the third to be shown", func() bool {
+		f = fleetOf(t, third, "")
+		return len(f.Nodes) == 2 && f.Summed == 2
+	})
+	if fleetSays(&f, "warn", "") || !fleetSays(&f, "note", "has no rule of this node's") || strings.Contains(third.Logs.String(), "different upstreams") {
+		t.Errorf("notes %+v, log %s", f.Notes, third.Logs)
+	}
+	if got := third.Get(t, "/", "X-User", "ada"); got.Status != http.StatusOK {
+		t.Errorf("under a name of its own: %d", got.Status)
 	}
 }

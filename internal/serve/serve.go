@@ -72,6 +72,7 @@ type server struct {
 	audit     *admin.AuditLog
 	api       *admin.API   // nil if there is none
 	peers     *peers.Peers // that share the store; nil if it is in this process
+	strangers string       // of the peers: nodes of other upstreams, as last logged
 	rules     atomic.Pointer[hashed]
 	latencies latencies      // of the store
 	records   *fleet.Records // nil: the store is in this process

@@ -46,21 +46,24 @@ type Note struct {
 
 // NodeOverview is a node of a fleet.
 type NodeOverview struct {
-	ID      string         `json:"id"`
-	Name    string         `json:"name"`
-	This    bool           `json:"this,omitempty"` // the one that was asked
-	Listen  string         `json:"listen,omitempty"`
-	Version string         `json:"version"` // of the program
-	Config  string         `json:"config"`  // version of its configuration's file
-	Rules   string         `json:"rules"`   // the same for the same rules, in whatever file
-	Current bool           `json:"current"` // its file as it is now is active
-	StoreUp bool           `json:"store_up"`
-	Uptime  float64        `json:"uptime_seconds"`
-	Seen    float64        `json:"seen_seconds_ago"`
-	Silent  bool           `json:"silent,omitempty"` // it has not reported for long
-	Summed  bool           `json:"summed"`
-	Why     string         `json:"why,omitempty"` // it is not summed
-	Total   history.Counts `json:"total"`         // since its start
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	This   bool   `json:"this,omitempty"` // the one that was asked
+	Listen string `json:"listen,omitempty"`
+	// Upstream is where its requests go. Apart is that it has no rule of this node's.
+	Upstream string         `json:"upstream,omitempty"`
+	Apart    bool           `json:"apart,omitempty"`
+	Version  string         `json:"version"` // of the program
+	Config   string         `json:"config"`  // version of its configuration's file
+	Rules    string         `json:"rules"`   // the same for the same rules, in whatever file
+	Current  bool           `json:"current"` // its file as it is now is active
+	StoreUp  bool           `json:"store_up"`
+	Uptime   float64        `json:"uptime_seconds"`
+	Seen     float64        `json:"seen_seconds_ago"`
+	Silent   bool           `json:"silent,omitempty"` // it has not reported for long
+	Summed   bool           `json:"summed"`
+	Why      string         `json:"why,omitempty"` // it is not summed
+	Total    history.Counts `json:"total"`         // since its start
 }
 
 // FleetRule is what all nodes have counted under a rule. Series, keys and those denied
@@ -98,8 +101,9 @@ func (a *API) fleet(w http.ResponseWriter, r *http.Request) {
 	now := a.o.Now().UTC()
 	f := &Fleet{Time: now, AsOf: now, Hidden: !a.authorised(r), Shared: a.o.Fleet != nil, Notes: []Note{}, Rules: []FleetRule{}}
 	own := ReportOf(a.o.Tally, a.o.Policy(), a.o.Now(), looked)
-	own.ID = a.self().ID
-	reports := f.list(a.self(), &others, own)
+	self := a.self()
+	own.ID = self.ID
+	reports := f.list(self, &others, own)
 	sum := report.NewSum(f.AsOf, own.Hashed)
 	for _, of := range reports {
 		sum.Add(of)
@@ -114,7 +118,7 @@ func (a *API) fleet(w http.ResponseWriter, r *http.Request) {
 	if rule == "" {
 		a.remember(f.Rules)
 	}
-	f.note(&others, sum)
+	f.note(&self, &others, sum)
 	answer(w, http.StatusOK, f)
 }
 
@@ -137,6 +141,8 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 		s := &others.Nodes[i]
 		n := overviewOf(&s.Node)
 		n.Seen = round((others.Now.Sub(s.Last) + others.Ago).Seconds())
+		_, shares := self.Shares(&s.Node)
+		n.Apart = !shares
 		switch n.Silent = others.Silent(s); {
 		case others.Err != nil:
 			n.Why = "the store does not answer"
@@ -163,7 +169,7 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 
 func overviewOf(n *report.Node) NodeOverview {
 	return NodeOverview{
-		ID: n.ID, Name: n.Name, Listen: n.Listen, Version: n.Version, Config: n.Config, Rules: n.Rules, Current: !n.Failed, StoreUp: n.StoreUp,
+		ID: n.ID, Name: n.Name, Listen: n.Listen, Upstream: n.Upstream, Version: n.Version, Config: n.Config, Rules: n.Rules, Current: !n.Failed, StoreUp: n.StoreUp,
 		Uptime: round(float64(max(n.Clock-n.Started, 0)) / 1000), Total: n.Total,
 	}
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // note adds what there is to say, gravest first.
-func (f *Fleet) note(others *report.Fleet, sum *report.Sum) {
+func (f *Fleet) note(self *report.Node, others *report.Fleet, sum *report.Sum) {
 	if !f.Shared {
 		return
 	}
@@ -32,6 +32,12 @@ func (f *Fleet) note(others *report.Fleet, sum *report.Sum) {
 		return // what follows is not known now
 	}
 	f.noteNodes(others)
+	if text := DifferentUpstreams(self, others); text != "" {
+		f.say("warn", "%s", text)
+	}
+	if apart := f.named(func(n *NodeOverview) bool { return n.Apart && !n.Silent }); len(apart) > 0 {
+		f.say("note", "%s: has no rule of this node's", list(apart))
+	}
 	config := func(n *NodeOverview) string { return n.Config }
 	if len(f.have(func(n *NodeOverview) string { return n.Rules })) > 1 {
 		f.differ("warn", "configurations", config)
@@ -102,11 +108,39 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 	}
 }
 
+// DifferentUpstreams says which nodes that have a rule in common with self send requests to
+// other upstreams, and what to do about it. It is empty if none does.
+func DifferentUpstreams(self *report.Node, others *report.Fleet) string {
+	under, at := "", make(map[string][]string)
+	add := func(n *report.Node) {
+		of := overviewOf(n)
+		at[n.Upstream] = append(at[n.Upstream], of.Label())
+	}
+	add(self)
+	for i := range others.Nodes {
+		s := &others.Nodes[i]
+		rule, shares := self.Shares(&s.Node)
+		if !shares || others.Silent(s) {
+			continue
+		}
+		if s.Upstream != self.Upstream {
+			under = rule
+		}
+		add(&s.Node)
+	}
+	if under == "" {
+		return ""
+	}
+	return fmt.Sprintf("nodes of different upstreams count under the name %s, and share its limits: %s. "+
+		"If they are different services, name the rules of each (--name, or in its file), or give each a prefix of its own (?prefix= in the store's URL)",
+		under, eachHas(at))
+}
+
 // have returns which nodes have what.
 func (f *Fleet) have(of func(*NodeOverview) string) map[string][]string {
 	have := make(map[string][]string)
 	for i := range f.Nodes {
-		if n := &f.Nodes[i]; !n.Silent {
+		if n := &f.Nodes[i]; !n.Silent && !n.Apart {
 			have[of(n)] = append(have[of(n)], n.Label())
 		}
 	}
@@ -119,11 +153,16 @@ func (f *Fleet) differ(kind, what string, of func(*NodeOverview) string) {
 	if len(have) < 2 {
 		return
 	}
+	f.say(kind, "nodes run different %s: %s", what, eachHas(have))
+}
+
+// eachHas lists what nodes have, and which has it.
+func eachHas(have map[string][]string) string {
 	var parts []string
-	for _, version := range slices.Sorted(maps.Keys(have)) {
-		parts = append(parts, fmt.Sprintf("%s at %s", version, list(have[version])))
+	for _, what := range slices.Sorted(maps.Keys(have)) {
+		parts = append(parts, fmt.Sprintf("%s at %s", what, list(have[what])))
 	}
-	f.say(kind, "nodes run different %s: %s", what, strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
 }
 
 // named returns the labels of some nodes.

@@ -155,31 +155,19 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 	if time.Since(l.read) < n.listEvery() && time.Now().Before(l.taken) {
 		return nil
 	}
-	list, err := n.eval(ctx, listScript, []string{keyNodes, keyReports}, n.id, strconv.Itoa(mostNodes), strconv.Itoa(report.MostNodeBytes+100))
+	lines, err := n.lines(ctx)
 	if err != nil {
 		return err
 	}
-	if len(list)%3 != 1 {
-		return errAnswer
-	}
-	now, _, ok := stamped(list[0])
-	if !ok {
-		return errAnswer
-	}
-	nodes, unread, all := make(map[string]*node), 0, true
+	nodes, now, all := make(map[string]*node), lines.now, true
 	since := l.since()
 	var changed, late []string
-	for i := 1; i < len(list); i += 3 {
-		s, ok := n.seen(list[i], list[i+1])
-		if !ok {
-			unread++
-			continue
-		}
+	for i, s := range lines.nodes {
 		if old := l.nodes[s.ID]; old != nil {
 			s.Report, s.At, s.Fault, s.size, s.late = old.Report, old.At, old.Fault, old.size, old.late
 		}
 		nodes[s.ID] = s
-		at, _, ok := stamped(list[i+2])
+		at, _, ok := stamped(lines.reported[i])
 		switch {
 		case !ok:
 			s.Report, s.Fault, s.size = nil, nil, 0 // it is forgotten
@@ -191,7 +179,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 		}
 		all = all && (!at.Before(since) || now.Sub(s.Last) > report.Silent)
 	}
-	l.nodes, l.unread, l.now, l.read = nodes, unread, now, time.Now()
+	l.nodes, l.unread, l.now, l.read = nodes, lines.unread, now, time.Now()
 	if !all && !last && now.Sub(since) < n.Patience {
 		return nil
 	}
@@ -208,6 +196,39 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 		return nil
 	}
 	return n.take(ctx, changed)
+}
+
+// lines is what the other nodes have written about themselves.
+type lines struct {
+	now      time.Time // by the store's clock
+	nodes    []*node
+	reported []string // when each has written a report, stamped; empty: it has not
+	unread   int      // nodes whose line cannot be read
+}
+
+// lines reads the list of nodes.
+func (n *Peers) lines(ctx context.Context) (l lines, err error) {
+	list, err := n.eval(ctx, listScript, []string{keyNodes, keyReports}, n.id, strconv.Itoa(mostNodes), strconv.Itoa(report.MostNodeBytes+100))
+	if err != nil {
+		return l, err
+	}
+	if len(list)%3 != 1 {
+		return l, errAnswer
+	}
+	now, _, ok := stamped(list[0])
+	if !ok {
+		return l, errAnswer
+	}
+	l.now = now
+	for i := 1; i < len(list); i += 3 {
+		s, ok := n.seen(list[i], list[i+1])
+		if !ok {
+			l.unread++
+			continue
+		}
+		l.nodes, l.reported = append(l.nodes, s), append(l.reported, list[i+2])
+	}
+	return l, nil
 }
 
 // seen reads a node's line.

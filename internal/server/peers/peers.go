@@ -25,6 +25,7 @@ const (
 	keepNodes   = 10 * time.Minute // what a node that has gone has written last
 	keepReports = time.Minute
 	forgetEvery = 30 // beats
+	meetEvery   = 10 * time.Minute
 	mostNodes   = 500
 
 	// mostRate is how many bytes a second one that looks reads, for longer than a moment.
@@ -42,6 +43,9 @@ type Options struct {
 	Self func() report.Node
 	// Report returns what this node has counted, of these rules in detail.
 	Report func(rules []string) *report.Report
+	// Met is called with the lines of the other nodes after this one has written its first,
+	// then every 10 minutes. It must not block.
+	Met func(others *report.Fleet)
 	// Every is the time between two reports while somebody looks, or more if they are large;
 	// 0 means 2 s.
 	Every time.Duration
@@ -61,6 +65,7 @@ type Peers struct {
 	beats    int
 	nextBeat time.Time
 	nextSent time.Time
+	nextMet  time.Time
 	change   string // of what is looked at, as last reported
 	unsent   unsent
 
@@ -104,6 +109,7 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 		return
 	}
 	n.nextBeat = now.Add(n.Every*5/2 - n.Conn.Every()/2)
+	n.meet(ctx, now)
 	if !send || !looked {
 		return
 	}
@@ -113,6 +119,25 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 			n.nextSent = now.Add(max(n.Every-n.Conn.Every()/2, pause(len(u.data)*max(int(n.live()), 1))/2))
 		}
 	}
+}
+
+// meet reads the lines of the other nodes if that is due. A node writes its own before, so
+// of two that start together one at least reads the other's.
+func (n *Peers) meet(ctx context.Context, now time.Time) {
+	if n.Met == nil || now.Before(n.nextMet) {
+		return
+	}
+	n.nextMet = now.Add(meetEvery)
+	lines, err := n.lines(ctx)
+	if err != nil {
+		n.nextMet = n.nextBeat
+		return
+	}
+	f := &report.Fleet{Now: lines.now}
+	for i := range lines.nodes {
+		f.Nodes = append(f.Nodes, lines.nodes[i].Seen)
+	}
+	n.Met(f)
 }
 
 func (n *Peers) live() int64 {

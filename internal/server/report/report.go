@@ -7,6 +7,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/history"
@@ -24,8 +25,12 @@ type Node struct {
 	Name    string `json:"name"` // for people: its host
 	Version string `json:"version"`
 	Listen  string `json:"listen,omitempty"` // where clients come in, at first
-	Config  string `json:"config"`           // version of the configuration's file
-	Rules   string `json:"rules"`            // the same for the same rules, however they are written
+	// Upstream is where requests go, and Named the names of the first rules, [MostNamed] at
+	// most: under each the nodes that have it share budgets.
+	Upstream string   `json:"upstream,omitempty"`
+	Named    []string `json:"named,omitempty"`
+	Config   string   `json:"config"` // version of the configuration's file
+	Rules    string   `json:"rules"`  // the same for the same rules, however they are written
 	// Failed is that the file as it is now is not active, and StoreUp that decisions go
 	// to the store.
 	Failed  bool  `json:"failed,omitempty"`
@@ -34,6 +39,16 @@ type Node struct {
 	Clock   int64 `json:"clock"`   // as it wrote this
 	// Total is the outcomes of all requests since Started.
 	Total history.Counts `json:"total"`
+}
+
+// Shares returns the first rule that both nodes have by name, of the first [MostNamed] of
+// each.
+func (n *Node) Shares(other *Node) (rule string, ok bool) {
+	i := slices.IndexFunc(n.Named, func(rule string) bool { return slices.Contains(other.Named, rule) })
+	if i < 0 {
+		return "", false
+	}
+	return n.Named[i], true
 }
 
 // Report is what a node reports while somebody looks.

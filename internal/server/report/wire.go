@@ -18,7 +18,7 @@ import (
 
 // What is written and read at most.
 const (
-	MostNodeBytes   = 2 << 10
+	MostNodeBytes   = 4 << 10
 	MostReportBytes = 256 << 10
 	mostInflated    = 4 << 20
 
@@ -28,7 +28,9 @@ const (
 
 	// MostRules is of how many rules a node reports. MostLookedAt is of how many of them
 	// in detail.
-	MostRules    = 2000
+	MostRules = 2000
+	// MostNamed is how many rules a node's line names.
+	MostNamed    = 16
 	MostLookedAt = 32
 
 	mostName       = 256 // bytes
@@ -55,7 +57,7 @@ func otherVersion(v int) error {
 // Encode writes a node's line.
 func (n *Node) Encode() ([]byte, error) {
 	n.V = version
-	n.Name, n.Version, n.Listen = cut(n.Name), cut(n.Version), cut(n.Listen)
+	n.Name, n.Version, n.Listen, n.Upstream = cut(n.Name), cut(n.Version), cut(n.Listen), cut(n.Upstream)
 	return json.Marshal(n)
 }
 
@@ -78,7 +80,7 @@ func DecodeNode(id string, data []byte) (n Node, err error) {
 	switch {
 	case n.V != version:
 		return n, otherVersion(n.V)
-	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
+	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules, n.Upstream) || len(n.Named) > MostNamed || !names(n.Named...) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
 		return n, errBounds
 	}
 	return n, nil

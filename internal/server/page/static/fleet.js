@@ -11,7 +11,7 @@ export const label = (n) => (n.listen ? `${n.name} (${n.listen})` : n.name);
 export function nodes(f) {
   byId("fleet").hidden = !f;
   if (!f) return;
-  const differ = new Set(f.nodes.filter((n) => !n.silent).map((n) => n.rules)).size > 1;
+  const differ = new Set(f.nodes.filter((n) => !n.silent && !n.apart).map((n) => n.rules)).size > 1;
   say(byId("fleet-note"), `The sum of ${f.summed === 1 ? "1 node" : `${count(f.summed)} nodes`}, as of ${clock(Date.parse(f.as_of))}. Requests since the start of each.`);
   const rows = f.nodes.map((n) => {
     const [kind, text] = state(n);
