@@ -60,6 +60,22 @@ func checkServer(ctx context.Context, addr string, res *transport.Reply, log *sl
 	return nil
 }
 
+var errNoWrites = errors.New("the server takes no writes: it is a replica, or loads its data")
+
+// checkWrites returns an error where a single server says that it takes no writes.
+func checkWrites(ctx context.Context, t transport.Transport) error {
+	for _, res := range t.Info(ctx) {
+		text, err := res.AsText()
+		if err != nil {
+			return fmt.Errorf("ask the server for its role: %w", err)
+		}
+		if info := parseInfo(text); info["loading"] == "1" || info["role"] == "slave" || info["role"] == "replica" {
+			return errNoWrites
+		}
+	}
+	return nil
+}
+
 func parseInfo(text string) map[string]string {
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {

@@ -127,6 +127,17 @@
 // sliding log of 100 units about 950. What a bucket says by its flag takes 14 bytes
 // more, for as long as its burst and debt take to come back.
 //
+// # Failover
+//
+// Sentinels and the nodes of a Cluster name the server that has taken another's place. A
+// single server's address, such as a name, a TCP proxy or a cloud's endpoint, may come to
+// lead to another server while the connections to the old one stay. A Store that [Open] has
+// made connects anew as soon as the server answers READONLY or MASTERDOWN, or has
+// answered LOADING for a second: once about every 350 ms, at most four times a second, until
+// the address leads to a server that says in INFO that it takes writes. Requests
+// are answered by the old one until then. A client that the program has made is
+// connected as its options say: see packages rueidisstore and goredis.
+//
 // # What the server can lose
 //
 // Replication is asynchronous: a failover forgets what was charged in its last

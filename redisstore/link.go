@@ -20,14 +20,22 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
-// connectEvery is the longest time between two tries to connect; each is drawn from
-// the upper half, so that the processes of a fleet do not come together.
-const connectEvery = time.Second
+const (
+	// connectEvery is the longest time between two tries to connect; each is drawn from
+	// the upper half, so that the processes of a fleet do not come together.
+	connectEvery = time.Second
+	// anewEvery is the longest time between two tries to connect anew, each drawn from
+	// the upper quarter.
+	anewEvery = 400 * time.Millisecond
+)
 
 var errConnecting = errors.New("there is no connection yet")
 
 // link is the transport of a Store that [Open] returns. A goroutine connects it;
-// after that the client mends its connections itself.
+// after that the client mends its connections itself. Where a single server answers that
+// it takes no writes, the goroutine connects anew: its address may lead to
+// another server by now. Sentinels and the nodes of a Cluster name the other one
+// themselves.
 type link struct {
 	target  *redisurl.Target
 	option  rueidis.ClientOption
@@ -38,9 +46,10 @@ type link struct {
 	unsent  atomic.Pointer[sluice.NotSentError]  // why it is not
 	awaited atomic.Bool                          // Open waits for the first try
 	tried   chan error                           // has room for its result
+	refused chan error                           // has room for the answer of a server that takes no writes
 	stop    context.CancelFunc
 	ended   chan struct{}  // closed when the goroutine has ended
-	client  rueidis.Client // set before that, nil if it has never connected
+	client  rueidis.Client // the goroutine's until then, nil if it has never connected
 }
 
 func newLink(target *redisurl.Target, options *Options) (*link, error) {
@@ -50,7 +59,7 @@ func newLink(target *redisurl.Target, options *Options) (*link, error) {
 	}
 	l := &link{
 		target: target, option: option, log: options.Logger, timeout: patience(options),
-		tried: make(chan error, 1), ended: make(chan struct{}),
+		tried: make(chan error, 1), refused: make(chan error, 1), ended: make(chan struct{}),
 	}
 	l.unsent.Store(&sluice.NotSentError{Err: errConnecting})
 	return l, nil
@@ -63,7 +72,13 @@ func (l *link) start(life context.Context, stop context.CancelFunc) {
 	l.awaited.Store(true)
 	go func() {
 		defer close(l.ended)
-		l.run(life)
+		for l.run(life); life.Err() == nil && l.client != nil; {
+			select {
+			case why := <-l.refused:
+				l.renew(life, why)
+			case <-life.Done():
+			}
+		}
 	}()
 }
 
@@ -72,7 +87,7 @@ func (l *link) run(ctx context.Context) {
 	logged := false
 	refused := false // is what was logged
 	for {
-		err := l.connect(ctx)
+		err := l.connect(ctx, l.timeout, nil)
 		lasting := err != nil && !redisurl.Temporary(err)
 		if l.awaited.CompareAndSwap(true, false) {
 			if l.tried <- err; lasting {
@@ -98,14 +113,54 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// connect tries once.
-func (l *link) connect(ctx context.Context) error {
+// renew connects anew until that leads to a server that takes writes, or ctx ends. Why
+// is the answer of the present one, which goes on to be asked until then.
+func (l *link) renew(ctx context.Context, why error) {
+	if redisurl.Loading(why) {
+		if !wait(ctx, redisurl.LongLoading) || l.takesWrites(ctx) {
+			return
+		}
+	}
+	attr := slog.String("store", l.target.String())
+	for logged, renewed := false, false; ctx.Err() == nil && !renewed; {
+		old := l.client
+		err := l.connect(ctx, connectEvery, checkWrites)
+		switch renewed = err == nil; {
+		case renewed:
+			l.log.LogAttrs(ctx, slog.LevelInfo, "the store is connected anew, to a server that takes writes", attr, slog.Any("cause", why))
+		case !logged && !errors.Is(err, errNoWrites) && !redisurl.Temporary(err) && ctx.Err() == nil:
+			logged = true
+			l.log.LogAttrs(ctx, slog.LevelWarn, "the store cannot be connected anew; it is tried again", attr, slog.Any("error", err))
+		}
+		wait(ctx, anewEvery-rand.N(anewEvery/4)) //nolint:gosec // no secret
+		if renewed {
+			old.Close() // nobody asks it any more
+		}
+	}
+}
+
+// takesWrites reports whether the present server says so.
+func (l *link) takesWrites(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, connectEvery)
+	defer cancel()
+	return checkWrites(ctx, l.to.Load()) == nil
+}
+
+// connect tries once. The servers are asked for no longer than timeout; check, if not
+// nil, refuses some.
+func (l *link) connect(ctx context.Context, timeout time.Duration, check func(context.Context, transport.Transport) error) error {
 	client, err := rueidis.NewClient(l.option) // its connections end with ctx
 	if err == nil {
-		asking, cancel := context.WithTimeout(ctx, l.timeout)
+		asking, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		to := viarueidis.New(client)
-		if err = checkServers(asking, to, l.log); err == nil {
+		if check != nil {
+			err = check(asking, to)
+		}
+		if err == nil {
+			err = checkServers(asking, to, l.log)
+		}
+		if err == nil {
 			l.client = client
 			l.to.Store(to)
 			return nil
@@ -165,13 +220,26 @@ func (l *link) close() {
 	}
 }
 
+// heed has the goroutine connect anew where a reply says that the server takes no writes.
+func (l *link) heed(to *viarueidis.Transport, r *transport.Reply) {
+	if !r.Refused || !l.target.Single() || !redisurl.TakesNoWrites(r.Err) || l.to.Load() != to {
+		return
+	}
+	select {
+	case l.refused <- r.Err:
+	default: // it knows
+	}
+}
+
 // Cluster is of [transport.Transport].
 func (l *link) Cluster() bool { return l.target.Cluster() }
 
 // Run is of [transport.Transport].
 func (l *link) Run(ctx context.Context, s *transport.Script) transport.Reply {
 	if to := l.to.Load(); to != nil {
-		return to.Run(ctx, s)
+		r := to.Run(ctx, s)
+		l.heed(to, &r)
+		return r
 	}
 	return transport.Reply{Err: l.unsent.Load()}
 }
@@ -180,6 +248,9 @@ func (l *link) Run(ctx context.Context, s *transport.Script) transport.Reply {
 func (l *link) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
 	if to := l.to.Load(); to != nil {
 		to.RunAll(ctx, list, replies)
+		for i := range replies {
+			l.heed(to, &replies[i])
+		}
 		return
 	}
 	unsent := transport.Reply{Err: l.unsent.Load()}

@@ -37,6 +37,9 @@ const firstTry = 5 * time.Second
 // certificate that is not trusted, a server that is older than Redis 7.0 or
 // Valkey 8. If that shows later only, it is logged, and Open's Store goes on
 // trying. If ctx is cancelled, Open returns its error.
+//
+// Where a single server later answers that it takes no writes, the Store connects anew, at most
+// four times a second, until the address leads to one that does. It logs that once.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s, err := open(ctx, url, options)
 	if err != nil {

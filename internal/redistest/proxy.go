@@ -31,16 +31,17 @@ const (
 
 // Proxy stands between clients and a server. It is safe for concurrent use.
 type Proxy struct {
-	Addr   string
-	target string
+	Addr string
 
 	mu      sync.Mutex
+	target  string
 	manner  Manner
 	changed chan struct{} // closed when manner changes
 	conns   map[net.Conn]struct{}
 
-	held atomic.Int64           // pieces
-	cut  atomic.Pointer[string] // the connection of the next script that has this text
+	held  atomic.Int64           // pieces
+	taken atomic.Int64           // connections
+	cut   atomic.Pointer[string] // the connection of the next script that has this text
 }
 
 // CutNext has the proxy cut the connection on which the next script goes, in place of
@@ -52,6 +53,24 @@ func (p *Proxy) CutNextWith(text string) { p.cut.Store(&text) }
 
 // CutWaits reports whether no script has gone since [Proxy.CutNext].
 func (p *Proxy) CutWaits() bool { return p.cut.Load() != nil }
+
+// Taken returns how many connections clients have made.
+func (p *Proxy) Taken() int { return int(p.taken.Load()) }
+
+// Point has the connections that are made from now on go to another server. Those
+// that are open stay.
+func (p *Proxy) Point(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// to returns where a connection goes.
+func (p *Proxy) to() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
 
 // Held returns how many pieces wait to be passed on.
 func (p *Proxy) Held() int { return int(p.held.Load()) }
@@ -74,6 +93,7 @@ func StartProxy(t testing.TB, target string) *Proxy {
 			if err != nil {
 				return // closed
 			}
+			p.taken.Add(1)
 			group.Go(func() { p.serve(ctx, client) })
 		}
 	})
@@ -126,7 +146,7 @@ func (p *Proxy) drop(c net.Conn) {
 func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	defer p.drop(client)
 	var d net.Dialer
-	server, err := d.DialContext(ctx, "tcp", p.target)
+	server, err := d.DialContext(ctx, "tcp", p.to())
 	if err != nil {
 		return
 	}

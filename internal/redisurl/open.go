@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -77,6 +76,9 @@ func (t *Target) Full() string { return t.url.Full() }
 
 // Cluster reports whether the servers are a Cluster.
 func (t *Target) Cluster() bool { return t.url.Kind == storeurl.Cluster }
+
+// Single reports whether there is one server, at one address.
+func (t *Target) Single() bool { return t.url.Kind == storeurl.Single }
 
 // Prefix returns what the URL says that the names of keys begin with, if it does.
 func (t *Target) Prefix() string { return t.url.Parameters["prefix"] }
@@ -244,28 +246,4 @@ func refusal(ctx context.Context, o rueidis.ClientOption, err error) error {
 		}
 	}
 	return err // they no longer answer
-}
-
-// Answered reports whether an error is a server's answer, such as NOPERM, and so
-// says what is wrong there; others are the network's.
-func Answered(err error) bool {
-	_, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok
-}
-
-// Temporary reports whether an error of connecting may pass by itself: the
-// servers cannot be reached, or are not ready. A refused password, a missing
-// file and a server that is too old stay until somebody acts.
-func Temporary(err error) bool {
-	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		return reply.IsLoading() || reply.IsClusterDown() || reply.IsTryAgain() ||
-			strings.HasPrefix(reply.Error(), "MASTERDOWN") || strings.Contains(reply.Error(), "max number of clients")
-	}
-	switch {
-	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), errors.As(err, new(tls.AlertError)):
-		return false
-	case errors.As(err, new(*net.OpError)), errors.As(err, new(*net.DNSError)), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, rueidis.ErrClosing), errors.Is(err, rueidis.ErrNoSlot):
-		return true
-	}
-	return false
 }

@@ -25,6 +25,7 @@ func TestTemporary(t *testing.T) {
 		{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", true},
 		{"TRYAGAIN Multiple keys request during rehashing of slot", true},
 		{"ERR max number of clients reached", true},
+		{"READONLY You can't write against a read only replica. script: 1, on @user_script:1.", true},
 		{"NOPERM this user has no permissions to run the 'info' command", false},
 		{"WRONGPASS invalid username-password pair or user is disabled.", false},
 	} {

@@ -51,6 +51,12 @@
 // rueidis the latter took 0.1 to 1.7 s. Where no server can be dialled for as often as there are
 // connections in the pool, go-redis tries again once a second.
 //
+// Behind one address, such as a name or a TCP proxy, that has come to lead to another server, a
+// go-redis client by itself leaves a connection whose server says READONLY: one request
+// fails for each. It keeps those whose server says MASTERDOWN or LOADING, until its
+// ConnMaxLifetime has passed, which has no end by default: set it to a second or some.
+// [redisstore.Open] connects anew on all three.
+//
 // # What it does not do
 //
 // It refuses a Ring, which gives the keys of a server that does not answer to

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisurl
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// LongLoading is for how long a server may answer that it loads its data before its
+// address is asked for another one.
+const LongLoading = time.Second
+
+// Answered reports whether an error is a server's answer, such as NOPERM, and so
+// says what is wrong there; others are the network's.
+func Answered(err error) bool {
+	_, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok
+}
+
+// Temporary reports whether an error of connecting may pass by itself: the
+// servers cannot be reached, or are not ready. A refused password, a missing
+// file and a server that is too old stay until somebody acts.
+func Temporary(err error) bool {
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return TakesNoWrites(err) || reply.IsClusterDown() || reply.IsTryAgain() || strings.Contains(reply.Error(), "max number of clients")
+	}
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), errors.As(err, new(tls.AlertError)):
+		return false
+	case errors.As(err, new(*net.OpError)), errors.As(err, new(*net.DNSError)), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, rueidis.ErrClosing), errors.Is(err, rueidis.ErrNoSlot):
+		return true
+	}
+	return false
+}
+
+// TakesNoWrites reports whether an error is the answer of a server that takes no writes: a
+// replica, with or without its primary, or one that loads its data. After a failover
+// its address may lead to another server, while its connections stay.
+func TakesNoWrites(err error) bool {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && (reply.IsLoading() || strings.HasPrefix(reply.Error(), "READONLY") || strings.HasPrefix(reply.Error(), "MASTERDOWN"))
+}
+
+// Loading reports whether an error is the answer of a server that loads its data.
+func Loading(err error) bool {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && reply.IsLoading()
+}
