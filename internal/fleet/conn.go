@@ -73,6 +73,8 @@ type Conn struct {
 	failure atomic.Pointer[failure] // of the last poll
 	poked   chan struct{}
 	warned  atomic.Int64 // ns since the epoch
+
+	connected, loads time.Time // when client was made, and the server first said that it loads; Run's
 }
 
 type failure struct{ err error }
@@ -144,6 +146,9 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
+	if redisurl.TakesNoWrites(err) {
+		c.Poke() // which connects anew
+	}
 	if redisurl.Answered(err) {
 		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // and has changed nothing
 	}

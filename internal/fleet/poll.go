@@ -28,6 +28,10 @@ const (
 	partTimeout = 2 * time.Second
 	// longestMark is how many bytes of a mark are read.
 	longestMark = 64
+	// anewEvery is the shortest time between two times that a Conn connects anew, and
+	// pollsRefused the longest between two polls meanwhile.
+	anewEvery    = 750 * time.Millisecond
+	pollsRefused = time.Second
 )
 
 // Mark is a field of a hash in the store, of few bytes, that is read with each poll.
@@ -62,7 +66,9 @@ func (c *Conn) Poke() {
 }
 
 // Run connects, and polls within each Options.Every until ctx ends; then it closes the
-// connections. Where the servers cannot be reached it tries again with each poll.
+// connections. Where the servers cannot be reached it tries again with each poll. Where a
+// single one takes no writes it connects anew with each, as its address may lead to
+// another one by now.
 func (c *Conn) Run(ctx context.Context) {
 	c.option.DialCtxFn = redisurl.DialWithin(ctx)
 	defer c.close()
@@ -72,7 +78,11 @@ func (c *Conn) Run(ctx context.Context) {
 			return
 		}
 		c.hand(ctx, t)
-		timer := time.NewTimer(c.every - rand.N(c.every/4)) //nolint:gosec // no secret
+		every := c.every
+		if redisurl.TakesNoWrites(t.Err) {
+			every = min(every, pollsRefused)
+		}
+		timer := time.NewTimer(every - rand.N(every/4)) //nolint:gosec // no secret
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -85,8 +95,12 @@ func (c *Conn) Run(ctx context.Context) {
 }
 
 // pollScript returns the time, in microseconds, and the value of each mark: ARGV is
-// which key and which field, in turn, then how long a value may be.
+// which key and which field, in turn, then how long a value may be. It writes nothing, and
+// fails on a server where nothing can be written.
 var pollScript = NewScript(`
+local wrote = redis.pcall('HDEL', KEYS[1], '')
+local no = type(wrote) == 'table' and wrote.err or ''
+if string.find(no, 'READONLY', 1, true) or string.find(no, 'MASTERDOWN', 1, true) then return wrote end
 local t = redis.call('TIME')
 local out = {string.format('%.0f', t[1] * 1000000 + t[2])}
 for i = 1, #ARGV - 1, 2 do
@@ -99,6 +113,9 @@ return out`)
 // poll reads the marks of all parts, in their order.
 func (c *Conn) poll(ctx context.Context) Tick {
 	t, err := c.read(ctx)
+	if c.leaves(err) {
+		t, err = c.read(ctx)
+	}
 	if err != nil {
 		t = Tick{Err: err}
 	}
@@ -182,7 +199,28 @@ func (c *Conn) connect(ctx context.Context) error {
 		return c.target.Refusal(ctx, c.option, err)
 	}
 	c.client.Store(&client)
+	c.connected = time.Now()
 	return nil
+}
+
+// leaves closes the client of a server that takes no writes, and reports whether it has.
+func (c *Conn) leaves(err error) bool {
+	now := time.Now()
+	switch loads := redisurl.Loading(err); {
+	case !loads:
+		c.loads = time.Time{}
+	case c.loads.IsZero():
+		c.loads = now
+	}
+	if !c.target.Single() || !redisurl.TakesNoWrites(err) || now.Sub(c.connected) < anewEvery {
+		return false
+	}
+	if !c.loads.IsZero() && now.Sub(c.loads) < redisurl.LongLoading {
+		return false
+	}
+	client := c.client.Swap(nil)
+	(*client).Close()
+	return true
 }
 
 func (c *Conn) close() {
