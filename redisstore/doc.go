@@ -134,8 +134,8 @@
 // lead to another server while the connections to the old one stay. A Store that [Open] has
 // made connects anew as soon as the server answers READONLY or MASTERDOWN, or has
 // answered LOADING for a second: once about every 350 ms, at most four times a second, until
-// the address leads to a server that says in INFO that it takes writes. Requests
-// are answered by the old one until then. A client that the program has made is
+// the address leads to a server that says in INFO that it takes writes. Until then
+// requests return a [*sluice.NotSentError], and [Store.Err] the reason. A client that the program has made is
 // connected as its options say: see packages rueidisstore and goredis.
 //
 // # What the server can lose

@@ -42,7 +42,7 @@ type link struct {
 	log     *slog.Logger
 	timeout time.Duration // of asking for the version
 
-	to      atomic.Pointer[viarueidis.Transport] // nil until connected
+	to      atomic.Pointer[viarueidis.Transport] // nil until connected, and while connecting anew
 	unsent  atomic.Pointer[sluice.NotSentError]  // why it is not
 	awaited atomic.Bool                          // Open waits for the first try
 	tried   chan error                           // has room for its result
@@ -114,13 +114,16 @@ func (l *link) run(ctx context.Context) {
 }
 
 // renew connects anew until that leads to a server that takes writes, or ctx ends. Why
-// is the answer of the present one, which goes on to be asked until then.
+// is the answer of the present one. It is asked nothing more: what such a server
+// can answer without a write, such as a denial, would hide that limits are not applied.
 func (l *link) renew(ctx context.Context, why error) {
 	if redisurl.Loading(why) {
 		if !wait(ctx, redisurl.LongLoading) || l.takesWrites(ctx) {
 			return
 		}
 	}
+	l.unsent.Store(&sluice.NotSentError{Err: why})
+	l.to.Store(nil)
 	attr := slog.String("store", l.target.String())
 	for logged, renewed := false, false; ctx.Err() == nil && !renewed; {
 		old := l.client
@@ -134,7 +137,7 @@ func (l *link) renew(ctx context.Context, why error) {
 		}
 		wait(ctx, anewEvery-rand.N(anewEvery/4)) //nolint:gosec // no secret
 		if renewed {
-			old.Close() // nobody asks it any more
+			old.Close() // whose calls have ended
 		}
 	}
 }
@@ -169,7 +172,9 @@ func (l *link) connect(ctx context.Context, timeout time.Duration, check func(co
 	if client != nil {
 		client.Close()
 	}
-	err = l.target.Refusal(ctx, l.option, err)
+	if err = l.target.Refusal(ctx, l.option, err); errors.Is(err, errNoWrites) {
+		return err
+	}
 	l.unsent.Store(&sluice.NotSentError{Err: fmt.Errorf("%w: %w", errConnecting, err)})
 	return err
 }

@@ -39,7 +39,8 @@ const firstTry = 5 * time.Second
 // trying. If ctx is cancelled, Open returns its error.
 //
 // Where a single server later answers that it takes no writes, the Store connects anew, at most
-// four times a second, until the address leads to one that does. It logs that once.
+// four times a second, until the address leads to one that does. It logs that once. Requests
+// meanwhile are as before the first connection.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s, err := open(ctx, url, options)
 	if err != nil {
@@ -81,9 +82,9 @@ func open(ctx context.Context, url string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Err returns why the Store has not connected to its servers yet, and nil once it
-// has: requests return what happens to a connection after that. It never
-// blocks. Programs that should not start without their servers look at it after
+// Err returns why the Store has not connected to its servers yet, or connects anew as
+// they take no writes, and nil once it has: requests return what happens to a
+// connection after that. It never blocks. Programs that should not start without their servers look at it after
 // [Open].
 func (s *Store) Err() error {
 	if s.link == nil {
