@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -31,7 +32,7 @@ func (s *sharedStore) run(ctx context.Context) {
 	l := outageLog{sharedStore: s, up: connected}
 	if !connected {
 		l.explained = redisurl.Answered(l.lastFailure())
-		l.log.Warn("the store is unavailable at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()))
+		l.log.Warn("the store is unavailable at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()), l.since())
 	}
 	s.meet(ctx)
 	for {
@@ -123,6 +124,7 @@ type outageLog struct {
 }
 
 func (l *outageLog) look() {
+	l.awaySince()
 	stats := l.store.Stats()
 	up := l.redis.Err() == nil && stats.Healthy
 	if up == l.up && stats.Outages == l.outages {
@@ -138,9 +140,19 @@ func (l *outageLog) look() {
 	} else {
 		l.explained = redisurl.Answered(l.lastFailure())
 		l.log.Warn("the store is unavailable", l.attr(), since, slog.String("cause", l.cause()),
-			slog.String("meanwhile", l.meanwhile()))
+			slog.String("meanwhile", l.meanwhile()), l.since())
 	}
+	l.fleet.Poke() // which may have to connect anew
 	l.up, l.reported, l.outages = up, time.Now(), stats.Outages
+}
+
+// since says since when what is not applied to requests that pass, if anything is.
+func (l *outageLog) since() slog.Attr {
+	what, since := l.notApplied()
+	if what == "" {
+		return slog.Attr{}
+	}
+	return slog.Time(strings.ReplaceAll(what, " ", "_")+"_not_applied_since", since)
 }
 
 // explain shows what a server says is wrong with it where that was not known when

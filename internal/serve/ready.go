@@ -72,8 +72,31 @@ func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 	if s.refusesAll() {
 		return sluice.FailClosed, true
 	}
+	all := s.failures()
+	if len(all) != 1 || all[0] == sluice.FailClosed {
+		return of, false
+	}
+	return all[0], true
+}
+
+// notApplied returns what does not apply to some requests that pass while a shared store is
+// unavailable: limits, or no more than that they are shared; empty if none pass.
+func (s *runtime) notApplied() string {
+	switch all := s.failures(); {
+	case s.refusesAll():
+		return ""
+	case slices.Contains(all, sluice.FailOpen):
+		return "limits"
+	case slices.Contains(all, sluice.FailLocal):
+		return "shared limits"
+	default:
+		return ""
+	}
+}
+
+// failures returns the policies of what is enforced, in its order, each once in a row.
+func (s *runtime) failures() (all []sluice.Failure) {
 	c, p := s.active()
-	var all []sluice.Failure
 	for i := range p.Len() {
 		if r := p.Rule(i); !r.Shadow {
 			all = append(all, r.Failure)
@@ -84,9 +107,5 @@ func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 			all = append(all, l.Limits.Failure)
 		}
 	}
-	all = slices.Compact(all)
-	if len(all) != 1 || all[0] == sluice.FailClosed {
-		return of, false
-	}
-	return all[0], true
+	return slices.Compact(all)
 }

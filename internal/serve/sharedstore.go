@@ -52,6 +52,7 @@ type sharedStore struct {
 	// shared.
 	confirmed func() bool
 	nodes     atomic.Int64 // last known number of live ones
+	away      atomic.Int64 // ns since the epoch: when the store became unavailable; 0: it is not
 	fault     string       // of the secret that nodes share, as last reported; of run
 	change    chan struct{}
 	errors    chan error
@@ -158,6 +159,9 @@ func (s *sharedStore) ready() (line string, ok bool) {
 		if why := s.cause(); why != "" {
 			line += "; last failure: " + why
 		}
+		if what, since := s.notApplied(); what != "" {
+			line += "\n" + what + " not applied since " + since.Format(time.RFC3339)
+		}
 	}
 	if s.confirmed != nil && !s.confirmed() {
 		line += "\noverrides: as this node has them; other nodes may have others, and changes for all are refused"
@@ -166,6 +170,32 @@ func (s *sharedStore) ready() (line string, ok bool) {
 		}
 	}
 	return line, ok
+}
+
+// notApplied returns what is not applied to requests that pass while the store is
+// unavailable, and since when; empty where nothing is.
+func (s *sharedStore) notApplied() (what string, since time.Time) {
+	since, away := s.awaySince()
+	if what = s.of.notApplied(); !away || what == "" {
+		return "", time.Time{}
+	}
+	return what, since
+}
+
+// awaySince returns since when the store is unavailable, if it is: when that was seen
+// first.
+func (s *sharedStore) awaySince() (since time.Time, away bool) {
+	if s.up() {
+		s.away.Store(0)
+		return since, false
+	}
+	at := time.Now().UnixNano()
+	if !s.away.CompareAndSwap(0, at) {
+		if seen := s.away.Load(); seen != 0 {
+			at = seen
+		}
+	}
+	return time.Unix(0, at).UTC(), true
 }
 
 // meanwhile says how requests are answered while the store is unavailable.
@@ -184,6 +214,7 @@ func (s *sharedStore) meanwhile() string {
 
 // changed is called when the store is marked down and when it is back.
 func (s *sharedStore) changed() {
+	s.awaySince()
 	select {
 	case s.change <- struct{}{}:
 	default: // it is looked at anyway

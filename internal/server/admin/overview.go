@@ -125,6 +125,10 @@ type StoreOverview struct {
 	Outages  uint64 `json:"outages,omitempty"`
 	Degraded uint64 `json:"degraded,omitempty"` // requests decided in its place
 	InFlight int    `json:"calls_in_flight,omitempty"`
+	// NotApplied is what does not apply to requests that pass while it is unavailable, and since
+	// when: limits, or shared limits where each node decides with its share.
+	NotApplied      string    `json:"not_applied,omitempty"`
+	NotAppliedSince time.Time `json:"not_applied_since,omitzero"`
 }
 
 // UpstreamsOverview is how connections to upstreams fare.

@@ -47,7 +47,13 @@ function headline(o, sums, lost, notes) {
     requests = `${percent(sums.denied, all)} of requests denied in the last 10 minutes`;
     if (rules.length > 0) requests += o.rules.length === 1 ? "" : `, most by ${rules[0].name}`;
   }
-  if (!o.store.up) return { kind: "bad", text: `Store unavailable. ${requests}` };
+  const s = o.store;
+  if (s.not_applied) {
+    const at = Date.parse(s.not_applied_since);
+    const since = Date.parse(o.time) - at < 12 * 3600e3 ? clock(at) : date(at);
+    return { kind: "bad", text: `${s.not_applied[0].toUpperCase()}${s.not_applied.slice(1)} not applied since ${since}. ${requests}` };
+  }
+  if (!s.up) return { kind: "bad", text: `Store unavailable. ${requests}` };
   if (bad) return { kind: "bad", text: `Needs a look. ${requests}` };
   if (notes.some((n) => n.kind === "warn")) return { kind: "warn", text: `Serving. ${requests}` };
   return { kind: "good", text: `Healthy. ${requests}` };
