@@ -86,7 +86,7 @@ func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice
 // overAll is over for a call about reqs, which is as bad as the worst of them.
 func (s *Store) overAll(ctx context.Context, t ticket, reqs []sluice.Request, out []sluice.Result, bad error) {
 	if bad == nil {
-		s.succeeded(t)
+		s.answered(t, succeeded)
 		return
 	}
 	c := s.failed(ctx, t, bad)
@@ -103,7 +103,13 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 		return d, err
 	}
 	err = errNoAnswer
-	defer func() { err = s.over(ctx, t, &sluice.Request{}, err) }()
+	defer func() {
+		if err == nil && req.Op == sluice.SlotRelease {
+			s.answered(t, neither) // a store that refuses to write may release what it does not hold
+			return
+		}
+		err = s.over(ctx, t, &sluice.Request{}, err)
+	}()
 	d, err = s.slots.Slot(ctx, *req)
 	return d, err
 }
@@ -112,7 +118,7 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 // is errNoAnswer if the store has panicked.
 func (s *Store) over(ctx context.Context, t ticket, req *sluice.Request, err error) error {
 	if err == nil {
-		s.succeeded(t)
+		s.answered(t, succeeded)
 		return nil
 	}
 	c := s.failed(ctx, t, err)
@@ -146,10 +152,11 @@ func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	return late, late != nil || !ok, why
 }
 
-func (s *Store) succeeded(t ticket) {
+// answered takes note of a call that has ended without an error.
+func (s *Store) answered(t ticket, v verdict) {
 	s.inFlight.Add(-1)
 	if !t.past {
-		s.breaker.report(t, succeeded, nil)
+		s.breaker.report(t, v, nil)
 	}
 }
 
