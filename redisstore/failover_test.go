@@ -98,6 +98,38 @@ func failedOver(t *testing.T, s *redisstore.Store) {
 	}
 }
 
+// TestFailoverByName: Sentinels and the nodes of a Cluster name the server that takes the place of
+// one that goes on as its replica.
+func TestFailoverByName(t *testing.T) {
+	testkit.Long(t)
+	t.Parallel()
+	b := redistest.Redis(t)
+	for name, start := range map[string]func(*testing.T) (url string, old, next *redistest.Server, failOver func()){
+		"sentinels": func(t *testing.T) (string, *redistest.Server, *redistest.Server, func()) {
+			s := redistest.StartSentinel(t, b)
+			url := "redis-sentinel://" + s.Sentinels[0].Addr + "/" + redistest.MasterSet + redistest.Patient
+			return url, s.Master, s.Replica, func() { s.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", redistest.MasterSet) }
+		},
+		"cluster": func(t *testing.T) (string, *redistest.Server, *redistest.Server, func()) {
+			c := redistest.StartCluster(t, b, 1, true)
+			url := "redis-cluster://" + c.Masters[0].Addr + redistest.Patient
+			return url, c.Masters[0], c.Replicas[0], func() { c.Replicas[0].Do(t, "CLUSTER", "FAILOVER") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, old, next, failOver := start(t)
+			s := openURL(t, t.Context(), url, redisstore.Options{})
+			warm(t, s)
+			failOver()
+			testkit.Until(t, "the new primary", func() bool {
+				return strings.Contains(next.Do(t, "INFO", "replication"), "role:master") && strings.Contains(old.Do(t, "INFO", "replication"), "role:slave")
+			})
+			failedOver(t, s)
+		})
+	}
+}
+
 // TestFailoverOfSlots: a store that is asked for slots alone connects anew, too.
 func TestFailoverOfSlots(t *testing.T) {
 	t.Parallel()
