@@ -13,7 +13,7 @@ const (
 	// FailOpen lets the request through, uncounted: an outage of the limiter is
 	// not one of the service. A caller that does not wait for the store gets an error.
 	FailOpen Failure = iota
-	// FailLocal decides in the memory of this process, under its share of each
+	// FailLocal decides in the memory of this process, under its [Limit.Share] of each
 	// limit. Where no such store is wired, or it cannot decide either, the
 	// request is refused.
 	FailLocal

@@ -114,6 +114,9 @@ type Decision struct {
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
 	Degraded bool
+	// Nodes is, of a decision by [FailLocal], of how many nodes one had its share: the
+	// limits were those that [Limit.Share] returns for as many. Else it is 0.
+	Nodes int32
 	// Binding is the limit that binds, counted as in Request.Outcomes: the one
 	// that denied for longest, or else the one with the least Remaining in
 	// relation to its cost.

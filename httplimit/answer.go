@@ -113,7 +113,8 @@ func (q *Request) limitItem() *limitItem {
 }
 
 // limitItems are what is always said of a limit, each made when it is first needed. Their
-// number is bounded by that of the policy's limits.
+// number is bounded by that of the policy's limits, and of the sizes that a fleet has had in
+// outages.
 type limitItems struct{ made sync.Map } // *sluice.Term to *limitItem
 
 type limitItem struct {

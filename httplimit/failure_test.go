@@ -135,3 +135,48 @@ func TestClientThatIsGone(t *testing.T) {
 		t.Errorf("status %d, events %+v", rec.Code, events)
 	}
 }
+
+// TestFieldsOfAShare: while the store is away, what answers say is of the node's share of
+// each limit.
+func TestFieldsOfAShare(t *testing.T) {
+	for _, c := range []struct {
+		limits                   []string
+		policy, rateLimit, limit string
+		retry                    string // of the denial that comes next
+	}{
+		{[]string{"6/min sliding-log"}, `"api";q=2;w=60`, `"api";r=1;t=60`, "2", "60"},
+		{[]string{"6/min"}, `"api";q=6;w=180;sluice-burst=2`, `"api";r=1;t=30`, "2", "30"},
+		{[]string{"2/min fixed-window anchor first"}, `"api";q=1;w=90`, `"api";r=0;t=90`, "1", "90"},
+		{
+			[]string{"6/min sliding-log", "90/h sliding-log"},
+			`"api/sliding-log.min";q=2;w=60, "api/sliding-log.hour";q=30;w=3600`,
+			`"api/sliding-log.min";r=1;t=60`, "2", "60",
+		},
+	} {
+		t.Run(fmt.Sprint(c.limits), func(t *testing.T) {
+			store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
+				Policy: sluice.FailLocal, Local: newStore(newClock()), Nodes: func() int { return 3 },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			testkit.Closed(t, store)
+			h := newMiddleware(t, httplimit.Options{
+				Store: store, Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), c.limits...)}, Fields: httplimit.Draft11 | httplimit.XRateLimit,
+			}).Wrap(ok)
+			first := ask(t, h, "/")
+			rec := first
+			for rec.Code == http.StatusOK {
+				rec = ask(t, h, "/")
+			}
+			for name, want := range map[string]string{"RateLimit-Policy": c.policy, "RateLimit": c.rateLimit, "X-RateLimit-Limit": c.limit} {
+				if got := field(first, name); got != want {
+					t.Errorf("%s: %s, want %s", name, got, want)
+				}
+			}
+			if got := field(rec, "Retry-After"); rec.Code != http.StatusTooManyRequests || got != c.retry || field(rec, "RateLimit-Policy") != c.policy {
+				t.Errorf("status %d, Retry-After %s, RateLimit-Policy %s; want 429, %s, %s", rec.Code, got, field(rec, "RateLimit-Policy"), c.retry, c.policy)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,13 +54,20 @@ type set struct {
 	// counts says that a limit of take counts denied requests.
 	counts bool
 
-	named, namedOver atomic.Pointer[[]namedTerm] // those of take and over
+	named, namedOver   atomic.Pointer[[]namedTerm] // those of take and over
+	shares, sharesOver sync.Map                    // the same of a share: int32, of how many nodes, to shares
 }
 
 // namedTerm is a limit by the name that clients know.
 type namedTerm struct {
 	sluice.Term
 	alone [1]string // the name, as a list
+}
+
+// shares are the shares of a node of a plan's limits, as the plan and as clients name them.
+type shares struct {
+	terms []sluice.Term
+	named []namedTerm
 }
 
 // soft returns which limit of take is the soft one, -1 if none is.

@@ -21,6 +21,9 @@ func (w *Warning) Name() string { return levelName(w.Rule, w.Level) }
 // key's limits are made when one is first needed.
 func (v *Verdict) named(p place) *namedTerm {
 	c := &v.charges[p.charge]
+	if nodes := v.asks[p.ask].result.Decision.Nodes; nodes > 1 {
+		return &c.shares(nodes).named[p.term]
+	}
 	known := &c.set.named
 	if c.over {
 		known = &c.set.namedOver
@@ -29,15 +32,43 @@ func (v *Verdict) named(p place) *namedTerm {
 	if terms == nil {
 		made := make([]namedTerm, c.Plan.Len())
 		for t := range made {
-			made[t].Term = *c.Plan.Term(t)
-			made[t].Name = limitName(&c.rule.Rule, c.level.Level, made[t].Name)
-			made[t].alone[0] = made[t].Name
+			made[t] = c.nameTerm(c.Plan.Term(t))
 		}
 		if terms = &made; !known.CompareAndSwap(nil, terms) {
 			terms = known.Load()
 		}
 	}
 	return &(*terms)[p.term]
+}
+
+// nameTerm returns a limit of the charge by the name that clients know.
+func (c *charge) nameTerm(t *sluice.Term) (named namedTerm) {
+	named.Term = *t
+	named.Name = limitName(&c.rule.Rule, c.level.Level, t.Name)
+	named.alone[0] = named.Name
+	return named
+}
+
+// shares returns the limits that decided as one of several nodes. There are as many as a
+// fleet has had sizes.
+func (c *charge) shares(nodes int32) *shares {
+	known := &c.set.shares
+	if c.over {
+		known = &c.set.sharesOver
+	}
+	if made, ok := known.Load(nodes); ok {
+		return made.(*shares) //nolint:forcetypeassert // nothing else is ever stored
+	}
+	made := &shares{make([]sluice.Term, c.Plan.Len()), make([]namedTerm, c.Plan.Len())}
+	for i := range made.terms {
+		t := c.Plan.Term(i)
+		if share, err := sluice.CompileLimit(c.Plan.Scope(), t.Limit.Share(int(nodes))); err == nil {
+			t = share
+		}
+		made.terms[i], made.named[i] = *t, c.nameTerm(t)
+	}
+	kept, _ := known.LoadOrStore(nodes, made)
+	return kept.(*shares) //nolint:forcetypeassert // nothing else is ever stored
 }
 
 // limitName returns a limit's name among all of a policy.

@@ -110,7 +110,8 @@ type Outcome struct {
 	Level *Level
 	Key   string
 	Cost  int64 // units
-	// Limit is the limit, with its defaults. Soft says that it is a soft one,
+	// Limit is the limit, with its defaults: of a decision by [sluice.FailLocal] the
+	// node's share of it. Soft says that it is a soft one,
 	// Grace that it is the grace limit of one that has denied.
 	Limit       *sluice.Term
 	Soft, Grace bool
@@ -181,6 +182,9 @@ func (v *Verdict) Limits() (n int) {
 func (v *Verdict) outcome(p place) (o Outcome) {
 	c, of := &v.charges[p.charge], &v.asks[p.ask].result
 	o.Rule, o.Level, o.Key, o.Cost, o.Limit = &c.rule.Rule, c.level.Level, c.Key, c.Cost, c.Plan.Term(p.term)
+	if of.Decision.Nodes > 1 {
+		o.Limit = &c.shares(of.Decision.Nodes).terms[p.term]
+	}
 	if c.set.soft() == p.term {
 		o.Soft, o.Grace = !c.over, c.over
 	}

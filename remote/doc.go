@@ -6,7 +6,9 @@
 // Denials) and which of its units are in hand (see Leases). And it says what
 // happens to requests that the store does not decide: each is let through
 // ([sluice.FailOpen]), decided by a memory of this process with this node's share
-// of the limit ([sluice.FailLocal]), or refused ([sluice.FailClosed]).
+// of the limit ([sluice.FailLocal]; see [sluice.Limit.Share]), or refused
+// ([sluice.FailClosed]). A cost that is above the share, and not above the limit, is
+// refused, too.
 //
 // Every request has one deadline, in the context that the store is given: a store
 // returns when that ends. It listens for answers that come later, and is notified of

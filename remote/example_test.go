@@ -40,7 +40,7 @@ func ExampleWrap() {
 			log.Print(err)
 		}
 	}()
-	limit := sluice.MustParseLimit("2/min sliding-log")
+	limit := sluice.MustParseLimit("8/min sliding-log")
 	login, err := sluice.New(store, "login", limit)
 	if err != nil {
 		log.Fatal(err)
@@ -52,10 +52,10 @@ func ExampleWrap() {
 		}
 		fmt.Println("allowed:", d.Allowed, "degraded:", d.Degraded)
 	}
-	fmt.Println("on each of 4 nodes", algo.Worst(remote.Share(limit, 4)))
+	fmt.Println("on each of 4 nodes", algo.Worst(limit.Share(4)))
 	// Output:
 	// allowed: true degraded: true
 	// allowed: true degraded: true
 	// allowed: false degraded: true
-	// on each of 4 nodes at most 2 requests in any 4 minutes
+	// on each of 4 nodes at most 2 requests in any minute
 }

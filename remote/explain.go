@@ -70,10 +70,16 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 	case !s.local.can(p):
 		return e, &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
 	case p == sluice.FailLocal:
-		share, err := s.local.shared(*req)
+		share, nodes, err := s.local.shared(*req)
 		if err == nil {
 			e, err = stores.Explain(context.WithoutCancel(ctx), s.local.store, share)
 		}
+		if err == nil && e.Decision.TooLarge {
+			if err := aboveShare(req); err != nil {
+				return e, &UnavailableError{RetryAfter: s.opts.Probe, Err: err}
+			}
+		}
+		e.Decision.Nodes = int32(nodes)
 		if err != nil {
 			return e, fmt.Errorf("remote: explain: %w", err)
 		}

@@ -5,11 +5,13 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
@@ -33,15 +35,14 @@ func (l *local) can(p sluice.Failure) bool {
 	return p == sluice.FailOpen || p == sluice.FailLocal && l.store != nil
 }
 
-// share returns the plan of this node's shares.
-func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
-	nodes := clampNodes(l.nodes())
+// share returns the plan of the share of one of so many nodes.
+func (l *local) share(p *sluice.Plan, nodes int) (*sluice.Plan, error) {
 	if s, ok := l.shares.Of(p.Compiled()); ok && s.nodes == nodes {
 		return s.plan, nil
 	}
 	limits := make([]sluice.Limit, p.Len())
 	for i := range limits {
-		limits[i] = Share(p.Term(i).Limit, nodes)
+		limits[i] = p.Term(i).Limit.Share(nodes)
 	}
 	s, err := sluice.Compile(p.Scope(), limits...)
 	if err != nil {
@@ -52,25 +53,44 @@ func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 }
 
 // take decides req, whose receipt is this store's or none.
-func (l *local) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+func (l *local) take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	l.used.Store(true)
-	req, err := l.shared(req)
+	part, nodes, err := l.shared(req)
 	if err != nil {
-		return sluice.Decision{}, err
+		return d, err
 	}
-	req.At, req.Due = req.At&^marks, req.Due&^marks
-	return l.store.Take(context.WithoutCancel(ctx), req) // whose end is no reason not to decide
+	part.At, part.Due = req.At&^marks, req.Due&^marks
+	d, err = l.store.Take(context.WithoutCancel(ctx), part) // whose end is no reason not to decide
+	if d.Nodes = int32(nodes); err == nil && d.TooLarge {
+		err = aboveShare(&req)
+	}
+	return d, err
 }
 
-// shared returns req under this node's shares.
-func (l *local) shared(req sluice.Request) (sluice.Request, error) {
+// shared returns req under this node's shares, and of how many nodes it is one.
+func (l *local) shared(req sluice.Request) (part sluice.Request, nodes int, err error) {
+	nodes = min(max(l.nodes(), 1), bounds.MaxNodes)
 	req.More = slices.Clone(req.More)
 	for i := range req.Charges() {
-		part, err := l.share(req.Nth(i).Plan)
-		if err != nil {
-			return req, err
+		if req.Nth(i).Plan, err = l.share(req.Nth(i).Plan, nodes); err != nil {
+			return req, nodes, err
 		}
-		req.Nth(i).Plan = part
 	}
-	return req, nil
+	return req, nodes, nil
+}
+
+var errAboveShare = errors.New("the cost is more than the share of this node")
+
+// aboveShare returns an error for a request that no share can hold, unless its limits cannot
+// either: it may pass on the store's return.
+func aboveShare(req *sluice.Request) error {
+	for i := range req.Charges() {
+		c := req.Nth(i)
+		for j := range c.Plan.Len() {
+			if t := c.Plan.Term(j); c.Cost > t.Full()+t.Credit {
+				return nil
+			}
+		}
+	}
+	return errAboveShare
 }

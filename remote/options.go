@@ -55,7 +55,7 @@ type Options struct {
 	Probe time.Duration
 
 	// Nodes returns the last known number of live nodes, for [sluice.FailLocal]: each gets
-	// its [Share]. Nil means 1, which gives every node the whole limit. It is
+	// its [sluice.Limit.Share]. Nil means 1, which gives every node the whole limit. It is
 	// called often and must not block.
 	Nodes func() int
 	// MaxOwed is how many keys may owe units to the store, and how many slots may

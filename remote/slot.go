@@ -140,6 +140,9 @@ func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Fail
 	}
 	l.used.Store(true)
 	d, err = l.slots.Slot(context.WithoutCancel(ctx), l.slotShare(*req, p))
+	if err == nil && d.TooLarge && req.Cost <= req.Limit.Cap {
+		err = errAboveShare
+	}
 	if err == nil && p == sluice.FailOpen {
 		d.Allowed, d.RetryAfter = true, 0
 	}
@@ -148,7 +151,7 @@ func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Fail
 
 // slotShare returns req with what this process may give under p.
 func (l *local) slotShare(req sluice.SlotRequest, p sluice.Failure) sluice.SlotRequest {
-	req.Limit.Cap = max(req.Limit.Cap/int64(clampNodes(l.nodes())), 1)
+	req.Limit.Cap = max(req.Limit.Cap/int64(max(l.nodes(), 1)), 1)
 	if p == sluice.FailOpen {
 		req.Limit.Cap = bounds.MaxSlots
 	}

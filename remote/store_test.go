@@ -94,14 +94,14 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 		})
 	}
 	wg.Wait()
-	node := algo.Bound(remote.Share(p.Term(0).Limit, 4), 4*time.Second)
-	if node != 100 {
-		t.Errorf("the bound of a node is %d, want 100", node)
+	node := algo.Bound(p.Term(0).Share(4), time.Second)
+	if node != 25 {
+		t.Errorf("the bound of a node is %d, want 25", node)
 	}
-	// Rounds take 2.5 to 7.5 s in all, so that at most two windows of 4 s count.
+	// Rounds take 2.5 to 7.5 s in all, so that 2 windows pass and at most 8 count.
 	want := map[sluice.Failure]bool{
 		sluice.FailOpen:   allowed == callers*rounds,
-		sluice.FailLocal:  int64(allowed) >= node && int64(allowed) <= 2*node,
+		sluice.FailLocal:  int64(allowed) >= 2*node && int64(allowed) <= 8*node,
 		sluice.FailClosed: allowed == 0,
 	}
 	if !want[policy] {

@@ -50,6 +50,10 @@ func main() {
 	}
 }
 
+// processes is how many share the Redis: among as many a limit is divided while Redis is
+// unavailable.
+const processes = 3
+
 // wiring is what a service needs of this module. The store is closed last.
 type wiring struct {
 	shared *redisstore.Store
@@ -64,7 +68,9 @@ func wire(ctx context.Context, redisURL string, registry prometheus.Registerer) 
 	if err != nil {
 		return w, err
 	}
-	w.store, err = remote.Wrap(w.shared, remote.Options{Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{})})
+	w.store, err = remote.Wrap(w.shared, remote.Options{
+		Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{}), Nodes: func() int { return processes },
+	})
 	if err != nil {
 		return w, err
 	}

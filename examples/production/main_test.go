@@ -85,7 +85,7 @@ func TestTwoShareALimit(t *testing.T) {
 	a, b := start(t, redis.URL()), start(t, redis.URL())
 	a.await(t, `sluice_store_up{store="redis"} 1`)
 	if got := a.passed(t, 75) + b.passed(t, 75); got != 100 {
-		t.Errorf("%d requests passed, want the 100 of an hour", got)
+		t.Errorf("%d requests passed, want the 33 of its share of an hour", got)
 	}
 	_, body := b.get(t, "/metrics")
 	for _, want := range []string{`sluice_decisions_total{limit="token-bucket.hour",scope="per-address",verdict="denied"}`, `sluice_requests_total{verdict="allowed"}`, "sluice_http_request_duration_seconds_count"} {
@@ -95,14 +95,14 @@ func TestTwoShareALimit(t *testing.T) {
 	}
 }
 
-// TestRedisUnavailable: a process starts without Redis, keeps its limit, and uses
+// TestRedisUnavailable: a process starts without Redis, keeps its share of the limit, and uses
 // Redis once it is there.
 func TestRedisUnavailable(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	redis.Kill(t)
 	s := start(t, redis.URL())
-	if got := s.passed(t, 150); got != 100 {
-		t.Errorf("%d requests passed, want the 100 of an hour", got)
+	if got := s.passed(t, 150); got != 33 {
+		t.Errorf("%d requests passed, want the 33 of its share of an hour", got)
 	}
 	s.await(t, `sluice_store_up{store="redis"} 0`)
 	redis.Run(t)

@@ -14,7 +14,6 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/remote"
 )
 
 // blow is one strike of a fault.
@@ -99,7 +98,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	}
 	switch most, nodes := int64(0), 1; r.policy {
 	case sluice.FailLocal:
-		most = algo.Bound(remote.Share(r.hot.Plan().Term(0).Limit, nodes), time.Hour)
+		most = algo.Bound(r.hot.Plan().Term(0).Share(nodes), time.Hour)
 		fallthrough
 	case sluice.FailClosed:
 		if degraded > most {
