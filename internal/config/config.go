@@ -39,10 +39,13 @@ type Config struct {
 	// LeastBodyRate is how many bytes a second a client must send of a body that is
 	// waited for; zero: the gateway's default; negative: any number.
 	LeastBodyRate int64
-	DecisionLog   DecisionLog
-	AccessLog     AccessLog
-	Fields        []string // header fields of the answers: some of [FieldWords]; none: draft-11
-	Policy        *policy.Policy
+	// Nodes is among how many nodes at least limits are divided while a shared store is
+	// unavailable; zero: 1.
+	Nodes       int64
+	DecisionLog DecisionLog
+	AccessLog   AccessLog
+	Fields      []string // header fields of the answers: some of [FieldWords]; none: draft-11
+	Policy      *policy.Policy
 
 	lines     []int // of each rule
 	named     map[NamedFile]place

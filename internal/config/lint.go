@@ -79,12 +79,12 @@ func Lint(c *Config, now time.Time) *Report {
 	}
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
-		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(r), profileWords(c.platforms[r.Name])...)})
+		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.platforms[r.Name])...)})
 		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), literalStars(r)) {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
 	}
-	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c))
+	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c), nodesHints(c))
 	return l
 }
 

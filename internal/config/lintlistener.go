@@ -6,6 +6,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,9 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	case sluice.FailOpen:
 		add("if the store is unavailable: connections are accepted")
 	case sluice.FailLocal:
-		add("if the store is unavailable: each process limits by itself")
+		for _, line := range c.shares(slices.Concat(l.Connections, l.Bytes), l.Open.Cap) {
+			add("%s", ofConnections(line))
+		}
 	default:
 		add("if the store is unavailable: connections are reset")
 	}

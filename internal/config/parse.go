@@ -82,6 +82,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.number("max_connections", 1, 10_000_000, &c.MaxConnections),
 		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
 		d.number("max_read_ahead", 1<<16, 1<<40, &c.MaxReadAhead),
+		d.number("nodes", 1, bounds.MaxNodes, &c.Nodes),
 		one("exempt", func(n *yaml.Node) {
 			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
@@ -100,6 +101,11 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.fault(root, "no rules; add at least one under rules")
 	}
 	rules, faults := d.rules(ruleNodes, c.Exempt)
+	for i := range rules {
+		if l := rules[i].Lease; l != nil && l.Nodes == 0 {
+			l.Nodes = int(c.Nodes)
+		}
+	}
 	clean, nodes := rules[:0], ruleNodes[:0] // those without faults, in the same memory
 	c.lines = make([]int, 0, len(rules))
 	for i := range rules {

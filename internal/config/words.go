@@ -22,7 +22,7 @@ import (
 )
 
 // words returns a rule in plain words, with the worst case of each limit.
-func words(r *policy.Rule) (lines []string) {
+func words(c *Config, r *policy.Rule) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("which requests: %s", which(&r.Match))
 	if len(r.ExemptNetworks) > 0 {
@@ -79,7 +79,7 @@ func words(r *policy.Rule) (lines []string) {
 	case r.Failure == sluice.FailOpen:
 		add("if the store is unavailable: requests are allowed")
 	case r.Failure == sluice.FailLocal:
-		add("if the store is unavailable: each process limits by itself")
+		lines = append(lines, ruleShares(c, r)...)
 	default:
 		add("if the store is unavailable: requests are refused")
 	}

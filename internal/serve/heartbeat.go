@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ func (s *sharedStore) run(ctx context.Context) {
 	if !connected {
 		l.explained = redisurl.Answered(l.lastFailure())
 		l.log.Warn("the store is unavailable at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()), l.since())
+		l.alone()
 	}
 	s.meet(ctx)
 	for {
@@ -141,6 +143,7 @@ func (l *outageLog) look() {
 		l.explained = redisurl.Answered(l.lastFailure())
 		l.log.Warn("the store is unavailable", l.attr(), since, slog.String("cause", l.cause()),
 			slog.String("meanwhile", l.meanwhile()), l.since())
+		l.alone()
 	}
 	l.fleet.Poke() // which may have to connect anew
 	l.up, l.reported, l.outages = up, time.Now(), stats.Outages
@@ -153,6 +156,15 @@ func (l *outageLog) since() slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Time(strings.ReplaceAll(what, " ", "_")+"_not_applied_since", since)
+}
+
+// alone warns that limits are divided by what the configuration says, as this node has seen no
+// others.
+func (l *outageLog) alone() {
+	if l.nodes.Load() == 0 && slices.Contains(l.of.failures(), sluice.FailLocal) {
+		l.log.Warn("this node has never reached the store, and does not know how many share it: limits of failure: local are divided by nodes of the configuration",
+			l.attr(), slog.Int("nodes", l.divisor()))
+	}
 }
 
 // explain shows what a server says is wrong with it where that was not known when

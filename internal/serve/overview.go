@@ -88,7 +88,7 @@ func (s *server) storeOverview() admin.StoreOverview {
 	if sh := s.store.shared; sh != nil {
 		stats := sh.store.Stats()
 		o.NotApplied, o.NotAppliedSince = sh.notApplied()
-		o.Kind, o.Target, o.Nodes = "redis", sh.target.String(), sh.nodes.Load()
+		o.Kind, o.Target, o.Nodes = "redis", sh.target.String(), sh.live()
 		o.Outages, o.InFlight, o.Degraded = stats.Outages, stats.InFlight, stats.Opened+stats.DecidedLocally+stats.Refused
 		return o
 	}

@@ -25,7 +25,7 @@ func (s *server) meetPeers() {
 		return
 	}
 	s.peers = peers.New(peers.Options{
-		Conn: sh.fleet, Self: s.self, Live: sh.nodes.Load, Every: s.Intervals.Report,
+		Conn: sh.fleet, Self: s.self, Live: sh.live, Every: s.Intervals.Report,
 		Report: func(rules []string) *report.Report {
 			return admin.ReportOf(&s.runtime.tally, s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
 		},

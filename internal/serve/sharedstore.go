@@ -51,7 +51,7 @@ type sharedStore struct {
 	// confirmed reports whether this node has what the others have; nil before it is
 	// shared.
 	confirmed func() bool
-	nodes     atomic.Int64 // last known number of live ones
+	nodes     atomic.Int64 // last known number of live ones; 0: the store was never heard of
 	away      atomic.Int64 // ns since the epoch: when the store became unavailable; 0: it is not
 	fault     string       // of the secret that nodes share, as last reported; of run
 	change    chan struct{}
@@ -70,7 +70,6 @@ func openShared(target *redisurl.Target, prefix string, of *runtime, every Inter
 		target: target, of: of, log: of.log, every: every, id: rand.Text()[:16],
 		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
 	}
-	s.nodes.Store(1)
 	var err error
 	s.redis, err = redisstore.Open(context.Background(), target.Full(), redisstore.Options{
 		Logger: s.log, Prefix: prefix, Timeout: target.Timeout() + bounds.DefaultLateTimeout,
@@ -115,7 +114,7 @@ func (s *sharedStore) wrap() (err error) {
 		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
 		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
 		Local:    local,
-		Nodes:    func() int { return int(s.nodes.Load()) },
+		Nodes:    s.divisor,
 		OnChange: func(remote.Health) { s.changed() },
 		Lease:    s.of.leaseOf,
 	})
@@ -123,6 +122,15 @@ func (s *sharedStore) wrap() (err error) {
 }
 
 func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.target.String()) }
+
+// live returns how many nodes there are, as far as this one knows.
+func (s *sharedStore) live() int64 { return max(s.nodes.Load(), 1) }
+
+// divisor returns among how many nodes limits are divided while the store is unavailable.
+func (s *sharedStore) divisor() int {
+	c, _ := s.of.active()
+	return int(max(s.live(), c.Nodes))
+}
 
 // up reports whether requests go to the store.
 func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy() }
@@ -206,7 +214,7 @@ func (s *sharedStore) meanwhile() string {
 	case policy == sluice.FailOpen:
 		return "requests are let through"
 	case policy == sluice.FailLocal:
-		return "each node decides with its share of the limit"
+		return fmt.Sprintf("each node decides with its share of the limit (nodes: %d)", s.divisor())
 	default:
 		return "requests are refused"
 	}

@@ -277,7 +277,7 @@ func TestTCPOutage(t *testing.T) {
 		passed        int // of 5; 3 may be open
 	}{
 		{"open", "connections are accepted", 5},
-		{"local", "each process limits by itself", 3},
+		{"local", "each node limits by its share", 3},
 		{"closed", "connections are reset", 0},
 	} {
 		t.Run(c.failure, func(t *testing.T) {

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/amount"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// ruleShares says what a rule whose failure is local lets through while the store is
+// unavailable.
+func ruleShares(c *Config, r *policy.Rule) (lines []string) {
+	var limits []sluice.Limit
+	slots := int64(0)
+	for i := range r.Levels {
+		l := &r.Levels[i]
+		for _, limit := range l.Limits {
+			f := r.Counted(limit.Limit)
+			if r.Cost.Afterwards() {
+				f.Debt = 0 // nothing is admitted into debt
+			}
+			limits = append(limits, f)
+		}
+		if l.InFlight != nil {
+			slots = l.InFlight.Cap
+		}
+	}
+	return c.shares(limits, slots)
+}
+
+// shares says what nodes let through of limits, and of so many slots, while the store is
+// unavailable.
+func (c *Config) shares(limits []sluice.Limit, slots int64) (lines []string) {
+	const away = "if the store is unavailable: "
+	switch {
+	case c.Store.Redis == "":
+		return []string{away + "each process limits by itself"}
+	case c.Nodes <= 1:
+		return []string{away + "each node limits by its share, the limit divided by the nodes last seen alive"}
+	}
+	for _, l := range limits {
+		s, name, l := l.Share(int(c.Nodes)), l.Name, l.Filled()
+		s.Name = name
+		units, window := algo.Bound(s, l.Window), amount.Length(l.Window)
+		if l.Calendar != sluice.NoCalendar {
+			units, window = s.Quota+s.Debt, "calendar "+l.Calendar.String()
+		}
+		lines = append(lines, fmt.Sprintf("%s%v on each of %d nodes, together at most %s in any %s",
+			away, s, c.Nodes, amount.Of(c.Nodes*units, l.Unit == sluice.Bytes), window))
+	}
+	if slots > 0 {
+		lines = append(lines, fmt.Sprintf("%sat most %s at once on each of %d nodes", away, amount.Of(max(slots/c.Nodes, 1), false), c.Nodes))
+	}
+	return lines
+}
+
+// nodesHints hints at limits that a node may not know to divide.
+func nodesHints(c *Config) []Hint {
+	line := 0
+	for i := range c.Policy.Len() {
+		if r := c.Policy.Rule(i); line == 0 && r.Failure == sluice.FailLocal && !r.Shadow {
+			line = c.Line(i)
+		}
+	}
+	for i := range c.Listen {
+		if at := &c.Listen[i]; line == 0 && at.Limits.Failure == sluice.FailLocal {
+			line = at.line
+		}
+	}
+	if line == 0 || c.Store.Redis == "" || c.Nodes > 0 {
+		return nil
+	}
+	return []Hint{{c.File, line, "failure: local divides limits by the nodes last seen alive, and a node that starts while the store is unavailable has seen none; write nodes: N, how many share the store"}}
+}
