@@ -15,7 +15,8 @@ const (
 	FailOpen Failure = iota
 	// FailLocal decides in the memory of this process, under its [Limit.Share] of each
 	// limit. Where no such store is wired, or it cannot decide either, the
-	// request is refused.
+	// request is refused, and so is a cost that is above the share but not above the
+	// limit, with a [*RequestError] of the field Cost: smaller parts may pass.
 	FailLocal
 	// FailClosed refuses the request: for limits that guard a secret.
 	FailClosed

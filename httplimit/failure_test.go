@@ -180,3 +180,20 @@ func TestFieldsOfAShare(t *testing.T) {
 		})
 	}
 }
+
+// TestCostAboveAShare: a request that no share can hold is told to come when the store is back.
+func TestCostAboveAShare(t *testing.T) {
+	store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
+		Policy: sluice.FailLocal, Local: newStore(newClock()), Nodes: func() int { return 3 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, store)
+	api := costing(rule(t, "api", httplimit.ByIP(), "6/min sliding-log"), policy.Cost{Units: 3})
+	api.Failure = sluice.FailLocal
+	h := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{api}, OnError: func(*http.Request, error) {}}).Wrap(ok)
+	if rec := ask(t, h, "/"); rec.Code != http.StatusServiceUnavailable || field(rec, "Retry-After") != "1" {
+		t.Errorf("status %d, Retry-After %q; want 503, 1", rec.Code, field(rec, "Retry-After"))
+	}
+}

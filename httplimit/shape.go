@@ -4,6 +4,7 @@
 package httplimit
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -53,6 +54,7 @@ type pace struct {
 	charges []sluice.Charge
 	failure sluice.Failure
 	maxWait time.Duration // of each chunk: the least of the rules'
+	most    atomic.Int64  // bytes at once, where a chunk is more than a node's share; 0: a chunk
 }
 
 func (p *pace) add(s *policy.Shape) {
@@ -68,14 +70,35 @@ func (p *pace) add(s *policy.Shape) {
 
 // take blocks until n bytes, a chunk at most, may go on.
 func (p *pace) take(n int) error {
+	for left := int64(n); left > 0; {
+		part := left
+		if most := p.most.Load(); most > 0 {
+			part = min(left, most)
+		}
+		switch err := p.takeAtOnce(part); {
+		case part > 1 && aboveShare(err):
+			p.most.Store(part / 2)
+		case err != nil:
+			return err
+		default:
+			left -= part
+		}
+	}
+	return nil
+}
+
+// takeAtOnce blocks until n bytes may go on at once.
+func (p *pace) takeAtOnce(n int64) error {
 	charges := slices.Clone(p.charges) // several goroutines may take
 	for i := range charges {
-		charges[i].Cost = int64(n)
+		charges[i].Cost = n
 	}
 	ctx := p.of.Context()
 	req := sluice.Request{Op: sluice.OpReserve, Charge: charges[0], More: charges[1:], MaxWait: p.maxWait}
 	d, err := p.mw.opts.Store.Take(ctx, req)
 	switch {
+	case n > 1 && aboveShare(err):
+		return err
 	case err != nil:
 		p.mw.report(p.of, err)
 		if p.failure == sluice.FailOpen {
@@ -86,6 +109,12 @@ func (p *pace) take(n int) error {
 		return fmt.Errorf("httplimit: shape: the turn of these bytes would not come within %v", p.maxWait)
 	}
 	return sluice.Await(ctx, p.mw.opts.Store, req, d)
+}
+
+// aboveShare reports whether a cost was refused of which smaller parts may pass.
+func aboveShare(err error) bool {
+	of, ok := errors.AsType[*sluice.RequestError](err)
+	return ok && of.Field == "Cost"
 }
 
 // meter has the request's body charged while it is read, if its length is not known and

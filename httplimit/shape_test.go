@@ -14,8 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/remote"
 )
 
 const (
@@ -76,6 +79,31 @@ func TestShaping(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShapingByAShare: while the store is away bodies pass whole, at the pace of the node's
+// share, which holds less than goes at once by the limit.
+func TestShapingByAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
+			Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{}), Nodes: func() int { return 5 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = store.Close() }() // never fails
+		body := strings.Repeat("x", 20_000)
+		g := newGuard(t, strings.Replace(down, "shape: true", "shape: true, failure: local", 1), func(w http.ResponseWriter, _ *http.Request) {
+			if _, err := io.WriteString(w, body); err != nil {
+				t.Error(err)
+			}
+		}, httplimit.Options{Store: store})
+		start := time.Now()
+		w := answer(g, requestOf(t, http.MethodGet, "/", ""))
+		if took := time.Since(start); w.Body.String() != body || took < 9*time.Second || took > 10*time.Second { // at 2,000 bytes a second
+			t.Errorf("%d bytes in %v, want %d in 9 to 10 s", w.Body.Len(), took, len(body))
+		}
+	})
 }
 
 // TestShapingIsShared: two downloads of one client have the pace of one.

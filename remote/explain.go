@@ -75,7 +75,7 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 			e, err = stores.Explain(context.WithoutCancel(ctx), s.local.store, share)
 		}
 		if err == nil && e.Decision.TooLarge {
-			if err := aboveShare(req); err != nil {
+			if err := aboveShare(req, nodes); err != nil {
 				return e, &UnavailableError{RetryAfter: s.opts.Probe, Err: err}
 			}
 		}

@@ -5,7 +5,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -62,7 +61,7 @@ func (l *local) take(ctx context.Context, req sluice.Request) (d sluice.Decision
 	part.At, part.Due = req.At&^marks, req.Due&^marks
 	d, err = l.store.Take(context.WithoutCancel(ctx), part) // whose end is no reason not to decide
 	if d.Nodes = int32(nodes); err == nil && d.TooLarge {
-		err = aboveShare(&req)
+		err = aboveShare(&req, nodes)
 	}
 	return d, err
 }
@@ -79,11 +78,9 @@ func (l *local) shared(req sluice.Request) (part sluice.Request, nodes int, err 
 	return req, nodes, nil
 }
 
-var errAboveShare = errors.New("the cost is more than the share of this node")
-
 // aboveShare returns an error for a request that no share can hold, unless its limits cannot
 // either: it may pass on the store's return.
-func aboveShare(req *sluice.Request) error {
+func aboveShare(req *sluice.Request, nodes int) error {
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
@@ -92,5 +89,10 @@ func aboveShare(req *sluice.Request) error {
 			}
 		}
 	}
-	return errAboveShare
+	return costError(req.Cost, nodes)
+}
+
+// costError is why a cost is refused that is above a share, and not above its limit.
+func costError(cost int64, nodes int) error {
+	return &sluice.RequestError{Field: "Cost", Problem: fmt.Sprintf("%d is more than the share of one of %d nodes", cost, nodes)}
 }

@@ -141,7 +141,7 @@ func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Fail
 	l.used.Store(true)
 	d, err = l.slots.Slot(context.WithoutCancel(ctx), l.slotShare(*req, p))
 	if err == nil && d.TooLarge && req.Cost <= req.Limit.Cap {
-		err = errAboveShare
+		err = costError(req.Cost, l.nodes())
 	}
 	if err == nil && p == sluice.FailOpen {
 		d.Allowed, d.RetryAfter = true, 0

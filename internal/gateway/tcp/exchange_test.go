@@ -13,9 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // TestShaping: bytes come at the rate of the limit, both directions and all
@@ -70,6 +72,37 @@ func TestShaping(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShapingByAShare: while the store is away bytes come at the rate of the node's share,
+// which holds less than goes at once by the limit.
+func TestShapingByAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
+			Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{}), Nodes: func() int { return 5 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = store.Close() }() // never fails
+		up, front := testkit.NewPipes(), testkit.NewPipes()
+		defer run(up, echo)()
+		_, stop := serve(t, front, tcp.Options{
+			Upstream: "up:1", Dial: up.Dial, Store: store, Limits: tcp.Limits{Bytes: testkit.Plan(t, "bytes", "10000B/s burst 2000")},
+		})
+		defer stop()
+		client := front.Connect("192.0.2.1")
+		defer hangUp(client)
+		const size = 10_000
+		start := time.Now()
+		go func() { _, _ = client.Write(make([]byte, size)) }() // else what comes back is short
+		if _, err := io.ReadFull(client, make([]byte, size)); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took < 9*time.Second || took > 10*time.Second { // both directions, at 2,000 bytes a second
+			t.Errorf("took %v, want 9 to 10 s", took)
+		}
+	})
 }
 
 // TestMaxDelay: a connection whose bytes would wait too long is given up.

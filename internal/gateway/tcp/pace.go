@@ -55,6 +55,13 @@ func (p *pace) wait(ctx context.Context, s *Server, n int) error {
 		Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p.plan, Key: p.key, Cost: int64(n)}, MaxWait: s.opts.MaxDelay,
 	}
 	d, err := s.take(ctx, req)
+	if of, ok := errors.AsType[*sluice.RequestError](err); ok && of.Field == "Cost" && n > 1 { // it is above a node's share
+		p.chunk = n / 2 // until the terms change
+		if err = p.wait(ctx, s, n/2); err != nil {
+			return err
+		}
+		return p.wait(ctx, s, n-n/2)
+	}
 	if err != nil {
 		s.log.Warn(ctx, "bytes not decided", err)
 		if p.terms.FailClosed {
