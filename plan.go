@@ -142,7 +142,7 @@ func (t *Term) compile(scope string, l Limit) {
 		} else {
 			t.Reach = t.Rate.Times(t.Burst)
 			t.Most = t.Rate.Times(t.Burst + t.Debt)
-			t.Horizon = t.Most.Ceil() + MaxWait.Microseconds()
+			t.Horizon = t.Most.Ceil()
 		}
 		t.Inverse = span.InverseOf(t.Rate.Num)
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0

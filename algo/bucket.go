@@ -94,36 +94,46 @@ func (bucket) instant(*sluice.Term, *State) int64 { return 0 }
 
 func (bucket) arrive(*sluice.Term, *State) {}
 
-// stepped reports whether s lies further ahead of now than a clock that only
-// runs forward allows.
+// stepped: s is ahead by its Burst and Debt at most, or by as long as its credit lasts. Where
+// Last is noted, what other limits have charged may last longer: then that is ahead by
+// a reservation at most.
 func (bucket) stepped(t *sluice.Term, s *State, now int64) bool {
-	if s.B < 0 {
-		return s.Last-now > maxWait || s.Idle-now > writer(t, s).CreditFor.Microseconds()+maxWait
-	}
-	if s.Last > 0 {
+	w := writer(t, s)
+	switch {
+	case s.B < 0:
+		return s.Last-now > maxWait || s.Idle-now > w.CreditFor.Microseconds()
+	case s.Last > 0:
 		return s.Last-now > maxWait
 	}
-	return s.Idle-now > writer(t, s).Most.Ceil()+maxWait
+	return s.Idle-now > w.Most.Ceil()
 }
 
-// clamp makes s, from before the clock stepped back, one that owes all it can.
-// Credit stays: a bucket that was full then is full now.
+// emptied is what a bucket owes of which nothing is left to take.
+func emptied(t *sluice.Term) span.Span {
+	if t.Lent > 0 {
+		return t.Most
+	}
+	return t.Reach
+}
+
+// clamp keeps what other limits have charged. Credit stays: a bucket that was full then is
+// full now.
 func (bucket) clamp(t *sluice.Term, s *State, now int64) {
 	w := writer(t, s)
 	if s.B < 0 {
 		s.Idle, s.Since, s.Last = min(s.Idle, now+w.CreditFor.Microseconds()), min(s.Since, now), min(s.Last, now)
 		return
 	}
-	most := w.Most
+	owes := emptied(w)
 	if s.Last > 0 {
-		if d := until(&w.Rate, bucketTime(s), s.Last); most.Less(d) {
-			most = d
+		if d := until(&w.Rate, bucketTime(s), s.Last); w.Most.Less(d) {
+			owes = d
 		}
 	}
 	if s.Last > 0 || s.Since > 0 {
 		s.Since, s.Last = now, now
 	}
-	setBucketTime(s, w.Rate.Add(span.Span{Micros: now}, most))
+	setBucketTime(s, w.Rate.Add(span.Span{Micros: now}, owes))
 }
 
 // meet notes when a faster limit first came to see what another wrote.
@@ -337,7 +347,7 @@ func remembers(t *sluice.Term) int64 {
 }
 
 // WordTake decides an OpTake of cost units on the state of one word of a
-// bucket or a fixed window ([OneWord]): idle and rem are the state's Idle and A, zero of a
+// bucket or a fixed window (OneWord of its term): idle and rem are the state's Idle and A, zero of a
 // new key. It equals [Decide] for that one limit. If denied,
 // the new word is the old one, unless the clock has stepped back so far that
 // the state starts over. It does not allocate.
@@ -346,6 +356,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 		return fixedWindow{}.wordTake(t, idle, rem, now, cost, d)
 	}
 	r := &t.Rate
+	now = clamp(now)
 	var ahead span.Span // how long until the bucket is full
 	if idle > now {
 		ahead = span.Span{Micros: idle - now, Rem: rem}
@@ -353,7 +364,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 			ahead.Micros--
 		}
 		if idle-now > t.Horizon { // the clock stepped back: see prepare
-			ahead = t.Most
+			ahead = emptied(t)
 			idle, rem = now+ahead.Ceil(), ahead.Rem
 		}
 	}

@@ -134,9 +134,9 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 		if got != want {
 			t.Fatalf("%v: take %d at %d on (%d, %d): got %+v, want %+v", l, cost, now, idle, rem, got, want)
 		}
-		ahead := term.Most.Ceil() + sluice.MaxWait.Microseconds()
+		ahead := term.Most.Ceil()
 		if term.Burst == 0 {
-			ahead += term.Micros
+			ahead = term.Micros
 		}
 		if term.Calendar != sluice.NoCalendar {
 			ahead += 48 * h // some days are longer than others

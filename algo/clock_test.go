@@ -15,8 +15,8 @@ import (
 
 // TestInvariant12ClockBackGrantsNothing lets the clock step back and forth. By
 // the latest time at which anything was counted, no bound is exceeded, as long
-// as the clock does not go back behind an instant at which the key was idle:
-// of that no state is kept.
+// as the clock does not go back behind an instant at which the key was idle, of
+// which no state is kept, or further than the state may be ahead.
 func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		p := open(t, l)
@@ -26,10 +26,12 @@ func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
 		for _, e := range drawTrace(t, l, 40, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge) {
 			if now += e.Gap; rapid.IntRange(0, 3).Draw(t, "back") == 0 {
 				now = max(now-rapid.Int64Range(1, 2*window(l)).Draw(t, "by"), 0)
-				// Further and the state starts over, fully in debt.
 				now = max(now, latest-window(l)/2)
 			}
 			now = max(now, idle)
+			if p.items[0].Term != nil && p.items[0].Ahead(now) {
+				now = latest
+			}
 			if p.items[0].State.Idle <= now {
 				idle = now
 			}
@@ -77,6 +79,83 @@ func TestInvariant12ClockBackStallsForALimitedTime(t *testing.T) {
 		}
 		if again := p.take(back+d.RetryAfter.Microseconds(), 1); !again.Allowed && !l.CountDenied {
 			t.Fatalf("%v: at %d denied for %v, and then again: %+v", l, back, d.RetryAfter, again)
+		}
+	})
+}
+
+// TestClockBackAndForth: a clock that steps in any direction, by however much, grants at
+// most one new key for each step back: until the next state that is too far ahead, or that
+// was idle and is gone, no bound is exceeded.
+func TestClockBackAndForth(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		p := open(t, l)
+		var book admissions
+		now := drawStart(t, l) + 1000*window(l)
+		latest, idle := int64(0), int64(0)
+		for _, e := range drawTrace(t, l, 60, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge) {
+			if now += e.Gap; rapid.IntRange(0, 3).Draw(t, "back") == 0 {
+				by := rapid.OneOf(rapid.Int64Range(1, 3*window(l)), rapid.Int64Range(1, 40*24*h)).Draw(t, "by")
+				now = max(now-by, 0)
+			}
+			if now < idle || p.items[0].Term != nil && p.items[0].Ahead(now) {
+				checkBounds(t, l, book)
+				book, latest, idle = nil, 0, 0
+			}
+			if p.items[0].State.Idle <= now {
+				idle = now
+			}
+			d := p.do(now, sluice.Request{Op: e.Op, Charge: sluice.Charge{Cost: e.Cost}})
+			if d.Spent > 0 || l.CountDenied && !d.Allowed {
+				latest = max(now, latest)
+			}
+			if d.Spent > 0 {
+				book.add(latest, d.Spent)
+			}
+		}
+		checkBounds(t, l, book)
+	})
+}
+
+// longest is the longest that a key which had units left waits because the clock stepped
+// back: a window, or until all that it may owe is paid.
+func longest(l sluice.Limit) int64 {
+	f, w := l.Filled(), window(l)
+	switch {
+	case f.Burst > 0 && f.Refill != sluice.Continuous:
+		w *= (f.Burst + f.Debt + l.Quota - 1) / l.Quota
+	case f.Burst > 0:
+		w = (f.Burst+f.Debt)*w/l.Quota + 1 + f.WarmUp.Microseconds()/2
+	case l.Algorithm == sluice.SlidingCounter:
+		w += part(l) // as long as it may be without a step
+	case l.Calendar != sluice.NoCalendar:
+		w += 48 * h
+	}
+	return w
+}
+
+func TestClockBackWithUnitsLeft(t *testing.T) {
+	eachVariant(t, startsFull, func(t *rapid.T, l sluice.Limit) {
+		p := open(t, l)
+		now := drawStart(t, l) + 60*24*h
+		for _, e := range drawTrace(t, l, 20, sluice.OpTake, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge) {
+			now += e.Gap
+			p.do(now, sluice.Request{Op: e.Op, Charge: sluice.Charge{Cost: e.Cost}})
+		}
+		if p.peek(now, 1).Remaining == 0 {
+			return
+		}
+		back := now - rapid.OneOf(
+			rapid.SampledFrom([]int64{1, s, 59 * m, 61 * m, 40 * 24 * h}), rapid.Int64Range(0, 3*window(l)),
+		).Draw(t, "back")
+		d := p.take(back, 1)
+		if d.Allowed {
+			return
+		}
+		if got, most := d.RetryAfter.Microseconds(), longest(l); got > most {
+			t.Fatalf("%v: %d back: denied for %d µs, want at most %d", l, now-back, got, most)
+		}
+		if again := p.take(back+d.RetryAfter.Microseconds(), 1); !again.Allowed && !l.CountDenied {
+			t.Fatalf("%v: %d back: denied for %v, and then again: %+v", l, now-back, d.RetryAfter, again)
 		}
 	})
 }
@@ -225,7 +304,7 @@ func TestSizeHoldsEveryState(t *testing.T) {
 			p.step(now, e)
 			st := p.items[0].State
 			switch term := p.plan.Term(0); {
-			case algo.OneWord(term) && (st.B != 0 || st.Reserved && term.Burst > 0 || st.A < 0 || st.A > term.MostInWord()),
+			case term.OneWord && (st.B != 0 || st.Reserved && term.Burst > 0 || st.A < 0 || st.A > term.MostInWord()),
 				!algo.HasRing(term) && (st.Ring != nil || st.Len != 0 || st.Head != 0):
 				t.Fatalf("%v: the size of its states does not hold %+v", l, st)
 			}

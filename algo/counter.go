@@ -25,8 +25,9 @@ type counter interface {
 	// arrive drops what a reservation that was cancelled has left of s, once its
 	// instant has come.
 	arrive(t *sluice.Term, s *State)
-	// stepped reports whether s is from before the clock stepped back, and
-	// clamp makes such a one count as much as it may, from now on.
+	// stepped reports whether s lies further ahead of now than its limit allows: then
+	// the clock has stepped back since. clamp makes such a one empty from now on, without
+	// debt: nothing is left to take.
 	stepped(t *sluice.Term, s *State, now int64) bool
 	clamp(t *sluice.Term, s *State, now int64)
 	// meet notes in s what t must know to decide again over a state that
@@ -107,9 +108,8 @@ func full(t *sluice.Term) int64 {
 // maxWait is [sluice.MaxWait] in µs.
 const maxWait = int64(sluice.MaxWait / 1000)
 
-// latest is the last instant that there is, in the year 2112: with what is
-// reserved for later, instants take 52 bits.
-const latest = 1<<52 - 1 - maxWait
+// latest is [bounds.Latest].
+const latest = bounds.Latest
 
 // clamp returns the instant at which a decision of now is made.
 func clamp(now int64) int64 { return min(max(now, 0), latest) }
@@ -119,7 +119,7 @@ const maxRefill = int64(bounds.MaxRefill / 1000)
 
 // prepare readies it for a decision at now: what is idle is forgotten, and a
 // state too far ahead is one from before the clock stepped back and starts over
-// fully in debt. A form that the key has no state in starts with what the
+// empty. A form that the key has no state in starts with what the
 // others know.
 func (it *Item) prepare(now int64) {
 	it.Written, it.met, it.on, it.spent = false, false, nil, 0
@@ -249,10 +249,41 @@ func (windows) meet(*sluice.Term, *State, int64) bool                { return fa
 func (windows) pending(*sluice.Term, *State, int64) bool             { return false }
 func (windows) resetAfter(_ *sluice.Term, s *State, now int64) int64 { return max(s.Idle-now, 0) }
 
-// clampWindow makes s, from before the clock stepped back, count all that it
-// holds, and no less than t may, as of now.
+// tooFar reports whether a windowed state, which stands at an instant, is too far ahead of
+// now: by more than a window, and the longest wait of a reservation if it has one. One that
+// has units left is ahead by up to a window, so that these can be taken at once.
+func tooFar(s *State, at, now, window int64) bool {
+	if s.Reserved {
+		window += maxWait
+	}
+	return at-now > window
+}
+
+// stuck reports whether such a state, which is ahead of now, has a unit only at an instant that
+// lies behind a window from now.
+func stuck(s *State, free, now, window int64) bool {
+	return !s.Reserved && free-now > window
+}
+
+// clampWindow makes s, from before the clock stepped back, count as of now all that t and
+// its writer have without debt.
 func clampWindow(c counter, t *sluice.Term, s *State, now int64) {
-	units := max(full(t)+t.Debt, c.counted(t, s, c.instant(t, s)))
+	units := max(full(t), full(writer(t, s)))
 	*s = State{By: s.By}
 	c.spend(t, s, now, now, units)
+}
+
+// Ahead reports whether a state of the item lies further ahead of now than its limit
+// allows. [Decide] takes that for a clock that stepped back. A store whose clock does not
+// reads it again: another caller may have read it later, and have come first.
+func (it *Item) Ahead(now int64) bool {
+	if s := &it.State; s.Idle > now && counterOf(it.Term).stepped(it.Term, s, now) {
+		return true
+	}
+	for i := range it.Others {
+		if o := &it.Others[i]; o.Idle > now && counterOf(o.By).stepped(o.By, o, now) {
+			return true
+		}
+	}
+	return false
 }

@@ -52,34 +52,47 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 	}
 }
 
-func TestClockBackAtTheHorizon(t *testing.T) {
-	l := tokens(1, s, 3)
-	term := compile(t, l).Term(0)
-	horizon := 3*s + sluice.MaxWait.Microseconds()
+// TestClockBackBehindTheLimit: a bucket that is ahead by its Burst and Debt is one in debt. One
+// further ahead is from before the clock stepped back: it is empty, without debt. Of a
+// reservation it may be ahead by MaxWait more.
+func TestClockBackBehindTheLimit(t *testing.T) {
+	wait := sluice.MaxWait.Microseconds()
 	for _, c := range []struct {
 		name  string
-		ahead int64
+		limit sluice.Limit
+		state algo.State
 		retry time.Duration
 	}{
-		{"at the horizon it is still a reservation", horizon, sluice.MaxWait + time.Second},
-		{"behind it the clock stepped back", horizon + 1, time.Second},
+		{"in debt", with(tokens(1, s, 3), debtOf(2)), algo.State{Idle: 5 * s}, 3 * time.Second},
+		{"behind it", with(tokens(1, s, 3), debtOf(2)), algo.State{Idle: 5*s + 1}, time.Second},
+		{"years ahead", with(tokens(1, s, 3), debtOf(2)), algo.State{Idle: 24 * 1000 * h}, time.Second},
+		{"without a debt", tokens(1, s, 3), algo.State{Idle: 3*s + 1}, time.Second},
+		{"reserved", tokens(1, s, 3), algo.State{Idle: wait + 3*s, Last: wait}, sluice.MaxWait + time.Second},
+		{"behind a reservation", tokens(1, s, 3), algo.State{Idle: wait + 3*s, Last: wait + 1}, time.Second},
+		{"the next waits", with(tokens(1, s, 3), debtOf(2), nextWaits), algo.State{Idle: 24 * h}, 2 * time.Second},
+		{"interval in debt", with(tokens(1, s, 3), byInterval, debtOf(2)), algo.State{Idle: 5 * s, A: 5}, 3 * time.Second},
+		{"behind an interval's", with(tokens(1, s, 3), byInterval, debtOf(2)), algo.State{Idle: 5*s + 1, A: 1}, time.Second},
+		{"interval reserved", with(tokens(1, s, 3), byInterval), algo.State{Idle: wait + 3*s, A: 3, Last: 1}, sluice.MaxWait + time.Second},
+		{"behind an interval's reservation", with(tokens(1, s, 3), byInterval), algo.State{Idle: wait + 3*s + 1, A: 3, Last: 1}, time.Second},
 	} {
-		a := open(t, l)
-		a.items[0].State = algo.State{Idle: origin + c.ahead}
-		var word sluice.Decision
-		algo.WordTake(term, origin+c.ahead, 0, origin, 1, &word)
-		if got := a.take(origin, 1); got.RetryAfter != c.retry || word != got {
-			t.Errorf("%s: got %+v and of a word %+v, want a denial for %v", c.name, got, word, c.retry)
+		a := open(t, c.limit)
+		term := a.plan.Term(0)
+		state := c.state
+		for _, at := range []*int64{&state.Idle, &state.Last} {
+			if *at > 1 {
+				*at += origin
+			}
 		}
-	}
-}
-
-func TestClockBackLeavesAllTheDebt(t *testing.T) {
-	for _, l := range []sluice.Limit{with(tokens(1, s, 3), debtOf(2)), with(tokens(1, s, 3), byInterval, debtOf(2))} {
-		a := open(t, l)
-		a.items[0].State = algo.State{Idle: origin + 24*h, A: 0}
-		if d := a.take(origin, 1); d.Allowed || d.RetryAfter != 3*time.Second {
-			t.Errorf("%v: got %+v, want a denial for the debt and a unit", l, d)
+		a.items[0].State = state
+		got := a.take(origin, 1)
+		if got.Allowed || got.RetryAfter != c.retry {
+			t.Errorf("%s: got %+v, want a denial for %v", c.name, got, c.retry)
+		}
+		if term.OneWord && state.Last == 0 && term.Lent == 0 {
+			var word sluice.Decision
+			if algo.WordTake(term, state.Idle, 0, origin, 1, &word); word != got {
+				t.Errorf("%s: got of a word %+v, want %+v", c.name, word, got)
+			}
 		}
 	}
 }

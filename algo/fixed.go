@@ -52,7 +52,9 @@ func (fixedWindow) arrive(_ *sluice.Term, s *State) {
 }
 
 func (w fixedWindow) stepped(t *sluice.Term, s *State, now int64) bool {
-	return s.Idle-now > w.horizon(t)
+	longest := w.horizon(t) - maxWait
+	at := s.Idle - longest
+	return at > now && (tooFar(s, at, now, longest) || stuck(s, w.earliest(t, s, now, 1), now, longest))
 }
 
 func (w fixedWindow) clamp(t *sluice.Term, s *State, now int64) { clampWindow(w, t, s, now) }
@@ -162,7 +164,7 @@ func (w fixedWindow) wordTake(t *sluice.Term, idle, count, now, cost int64, d *s
 		s = State{}
 	case w.stepped(t, &s, now): // see clampWindow
 		_, s.Idle = windowOf(t, now)
-		s.A = max(t.Quota+t.Debt, count)
+		s.A = t.Quota
 		idle, count = s.Idle, s.A
 	}
 	at, left := now, t.Quota-s.A

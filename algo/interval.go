@@ -13,7 +13,8 @@ import (
 //
 // State: A is the units missing from the burst when the state was written,
 // Idle the instant of the refill that makes it full again, whole windows
-// behind the refills before it. Since is as in a bucket.
+// behind the refills before it. Since is as in a bucket. Last is 1 while units
+// are reserved ahead.
 type intervalBucket struct{}
 
 // written returns the instant of a refill as of which A units were missing.
@@ -74,14 +75,19 @@ func (intervalBucket) arrive(*sluice.Term, *State) {}
 
 func (b intervalBucket) stepped(t *sluice.Term, s *State, now int64) bool {
 	w := writer(t, s)
-	most := max(w.Burst+w.Debt, s.A) // another limit's debt may be more
-	return s.Since-now > maxWait || s.Idle-now > (ceilDiv(most, w.Quota)+1)*t.Micros+maxWait
+	most := ceilDiv(max(w.Burst+w.Debt, s.A), w.Quota) * t.Micros // another limit's debt may be more
+	if s.Last > 0 {
+		most += maxWait
+	}
+	return s.Since-now > maxWait || s.Idle-now > most
 }
 
 func (b intervalBucket) clamp(t *sluice.Term, s *State, now int64) {
 	w := writer(t, s)
-	s.A = max(w.Burst+w.Debt, s.A)
-	s.Idle = b.base(t, now) + ceilDiv(s.A, w.Quota)*t.Micros
+	if s.A <= w.Burst+w.Debt { // else another limit has charged more
+		s.A = w.Burst + w.Lent
+	}
+	s.Idle, s.Last = b.base(t, now)+ceilDiv(s.A, w.Quota)*t.Micros, 0
 	if s.Since > 0 {
 		s.Since = now
 	}
@@ -132,6 +138,11 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	}
 	s.A = units
 	s.Idle = last + ceilDiv(units, quota)*t.Micros
+	if at > now {
+		s.Last = 1
+	} else if b.written(t, s) <= now {
+		s.Last = 0
+	}
 	if own(t, s) && at <= now && s.Since+b.horizon(t) <= now {
 		s.Since = 0
 	}
@@ -152,7 +163,7 @@ func (b intervalBucket) count(t *sluice.Term, s *State, now, cost int64) (left, 
 		return left, last + ceilDiv(cost-left, t.Quota)*t.Micros, true
 	}
 	if cost > 0 {
-		s.A = missing + cost
+		s.A, s.Last = missing+cost, 0
 		s.Idle = last + ceilDiv(s.A, t.Quota)*t.Micros
 	}
 	return left, now, true

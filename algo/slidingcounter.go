@@ -181,10 +181,23 @@ func (c slidingCounter) seen(t *sluice.Term, s *State, k int) int64 {
 func (c slidingCounter) arrive(t *sluice.Term, s *State) { c.trim(t, s) }
 
 func (c slidingCounter) stepped(t *sluice.Term, s *State, now int64) bool {
-	return s.Idle-now > max(c.horizon(t), c.horizon(writer(t, s)))
+	at, window := c.start(t, s), int64(t.Behind)*t.Sub
+	return at > now && (tooFar(s, at, now, window) || stuck(s, c.earliest(t, s, now, 1), now, window))
 }
 
-func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) { clampWindow(c, t, s, now) }
+// clamp counts all units in the sub-window before that of now, or they would count for
+// longer than a window. Those of it that are out of sight count in the running one.
+func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) {
+	units := max(t.Quota, writer(t, s).Quota)
+	if *s = (State{}); t.Behind > 1 {
+		c.makeRing(t, s)
+	}
+	c.setStart(t, s, now-now%t.Sub-t.Sub)
+	c.put(t, s, 0, units)
+	if unseen := units - c.counted(t, s, now); unseen > 0 {
+		c.spend(t, s, now, now, unseen)
+	}
+}
 
 // known returns what is known of the units: they came no earlier than their
 // sub-window.

@@ -45,7 +45,8 @@ func (slidingLog) arrive(t *sluice.Term, s *State) {
 }
 
 func (l slidingLog) stepped(t *sluice.Term, s *State, now int64) bool {
-	return s.Idle-now > l.horizon(t)
+	at := l.instant(t, s)
+	return at > now && (tooFar(s, at, now, t.Micros) || stuck(s, l.earliest(t, s, now, 1), now, t.Micros))
 }
 
 func (l slidingLog) clamp(t *sluice.Term, s *State, now int64) { clampWindow(l, t, s, now) }

@@ -36,7 +36,7 @@ type State struct {
 	// balance that owes nothing a store gives the instant of the decision once it
 	// has met several limits of the name, all those of the request included. From
 	// Last on a faster limit's rate counts; while it lies ahead, units are
-	// reserved until then.
+	// reserved until then. Where units come back in intervals it is 1 or 0.
 	Since, Last int64
 	// fill, if not 0, is what a limit sees that starts with less, set for a
 	// decision and never kept: the instant before which a pre-filled counter's
@@ -90,10 +90,6 @@ type Item struct {
 // limit that has too little left for now. A cost that it never holds does not
 // say that.
 func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
-
-// OneWord reports whether the states of t's form are Idle and an A that a word has room
-// for, with By, Since, Last and Reserved only where they have them.
-func OneWord(t *sluice.Term) bool { return t.OneWord }
 
 // HasRing reports whether states of t's form may have a Ring.
 func HasRing(t *sluice.Term) bool {

@@ -35,7 +35,7 @@ func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (w
 		}
 	default:
 		c := slidingCounter{}
-		if now < c.start(t, s) || c.stepped(t, s, now) || c.owed(t, s) > 0 {
+		if now < c.start(t, s) || c.owed(t, s) > 0 {
 			return false, false
 		}
 		v := c.at(t, s, now)

@@ -69,7 +69,7 @@ func (b warmBucket) stepped(t *sluice.Term, s *State, now int64) bool {
 	if s.Last > 0 {
 		return s.Last-now > maxWait
 	}
-	return s.Idle-now > b.horizon(writer(t, s))
+	return s.Idle-s.B-now > writer(t, s).Most.Ceil()+chill(t, 0)
 }
 
 // clamp leaves the key as warm as it is.

@@ -6,16 +6,19 @@ package memstore
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 const (
 	clockCheck = time.Second          // of elapsed time between looks at the wall clock
-	clockDrift = 5 * time.Millisecond // more than that and the wall clock is followed
+	clockDrift = 5 * time.Millisecond // the wall clock is followed if it is ahead by more than that
 )
 
 // clock gives the µs since 1970 at the price of one read of the monotonic
 // clock. That runs on when the wall clock is set, and stands still while some
-// systems sleep, so the two are compared about every second.
+// systems sleep, so the two are compared about every second. A wall clock that is ahead is
+// followed; one that is behind is not, so this clock never goes back.
 type clock struct {
 	custom func() time.Time // Options.Now, or nil
 	base   time.Time        // carries the monotonic reading
@@ -34,7 +37,7 @@ func (c *clock) init(custom func() time.Time) {
 // now returns the µs since 1970, never negative. Safe for concurrent use.
 func (c *clock) now() int64 {
 	if c.custom != nil {
-		return max(c.custom().UnixMicro(), 0)
+		return min(max(c.custom().UnixMicro(), 0), bounds.Latest)
 	}
 	elapsed := c.elapsed()
 	if now := c.at(elapsed); now >= 0 {
@@ -55,14 +58,14 @@ func (c *clock) at(elapsed time.Duration) int64 {
 	return c.wall.Load() + int64(elapsed/time.Microsecond)
 }
 
-// compare looks at the wall clock and follows it if it has drifted.
+// compare looks at the wall clock and follows it if it is ahead.
 func (c *clock) compare(elapsed time.Duration) int64 {
 	if due := c.check.Load(); int64(elapsed) >= due && c.check.CompareAndSwap(due, int64(elapsed+clockCheck)) { // one of many callers compares
 		t := time.Now()
 		// The monotonic reading of the same call, or a pause of this goroutine
 		// since the last one would look like drift.
 		wall, since := c.wall.Load(), int64(t.Sub(c.base)/time.Microsecond)
-		if drift := t.UnixMicro() - wall - since; drift > clockDrift.Microseconds() || drift < -clockDrift.Microseconds() {
+		if t.UnixMicro()-wall-since > clockDrift.Microseconds() {
 			c.wall.Store(t.UnixMicro() - since)
 			return max(t.UnixMicro(), 0)
 		}

@@ -94,6 +94,19 @@ func (s *Store) fresh(sh *shard, now int64) int64 {
 	return now
 }
 
+// again returns the instant at which to decide over states of which one is too far ahead of
+// now: that of the clock as it is read behind them, for they may have been decided by
+// callers who came first and read it later. Ahead of that only a state from elsewhere is, or
+// one of a clock of Options.Now that went back.
+func (s *Store) again(items []algo.Item, now int64) int64 {
+	for i := range items {
+		if items[i].Ahead(now) {
+			return max(now, s.clock.now())
+		}
+	}
+	return now
+}
+
 // plainTake reports whether [algo.WordTake] can decide req, of one limit.
 func plainTake(req *sluice.Request, t *sluice.Term) bool {
 	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && t.Plain
@@ -113,8 +126,11 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uin
 	id := identity(hash, termMask(t.ID))
 	var state algo.State
 	word, live := sh.word(t, id, now, &state)
-	if !live {
+	switch {
+	case !live:
 		state = algo.State{}
+	case state.Idle-now > t.Horizon: // see again
+		now = max(now, s.clock.now())
 	}
 	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, d)
 	if idle == state.Idle && rem == state.A {
@@ -199,6 +215,7 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 		}
 	}
 	items, places = items[:k], places[:k]
+	now = s.again(items, now)
 	s.voids.load(req, hashes, items)
 	d := algo.Decide(&sc.req, items, now)
 	s.voids.keep(req, hashes, items, now)

@@ -77,6 +77,12 @@
 // # Clock
 //
 // Time is the system's wall clock, followed by the monotonic clock and compared
-// with it about every second: a wall clock that is set takes effect within that
-// time. The Store works inside a bubble of testing/synctest if it was made there.
+// with it about every second: a wall clock that is set forward takes effect within that
+// time. One that is set back changes nothing: the Store's time goes on, ahead of it, so no
+// key waits for longer. A clock of Options.Now may go back. Then a state that
+// is further ahead of it than its limit allows (what Burst and Debt last, or a window, and
+// MaxWait more if units are reserved) becomes empty, without debt, and so does what a snapshot
+// holds from a clock that was ahead: a key that had units left waits for a window at most
+// or, with a debt, until (Burst+Debt)/rate has passed. Each such step back may grant a key
+// what a new key has once more. The Store works inside a bubble of testing/synctest if it was made there.
 package memstore

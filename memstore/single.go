@@ -41,7 +41,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	written, ok := algo.CountTake(t, &state, now, req.Cost, d)
 	denies := ok && !d.Allowed
 	if !ok {
-		written, denies = s.decideOne(t, req, &state, now, d)
+		written, denies, now = s.decideOne(t, req, &state, now, d)
 	}
 	switch {
 	case !written:
@@ -78,7 +78,7 @@ func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64,
 		written, _ = algo.CountTake(t, &state, now, req.Cost, d)
 	}
 	if !written {
-		written, denies = s.decideOne(t, req, &state, now, d)
+		written, denies, now = s.decideOne(t, req, &state, now, d)
 	}
 	if size := sizeOf(v, &state); written && state.Idle > now {
 		if bit := uint32(1) << size; v.series.sizes.Load()&bit == 0 {
@@ -93,15 +93,17 @@ func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64,
 	return true
 }
 
-// decideOne decides a [slotTake] as any request, over a state that t wrote.
-func (s *Store) decideOne(t *sluice.Term, req *sluice.Request, state *algo.State, now int64, d *sluice.Decision) (written, denies bool) {
+// decideOne decides a [slotTake] as any request, over a state that t wrote, and returns the
+// instant of the decision.
+func (s *Store) decideOne(t *sluice.Term, req *sluice.Request, state *algo.State, now int64, d *sluice.Decision) (written, denies bool, at int64) {
 	sc := s.takeScratch()
 	it := &sc.items[0]
 	it.Term, it.Cost, it.Held, it.Start, it.State, it.Others = t, req.Cost, req.Held, 0, *state, it.Others[:0]
-	*d = algo.Decide(&oneTake, sc.items[:1], now)
+	at = s.again(sc.items[:1], now)
+	*d = algo.Decide(&oneTake, sc.items[:1], at)
 	*state, written, denies = it.State, it.Written, !d.Allowed && it.Denied()
 	s.done(sc, 1)
-	return written, denies
+	return written, denies, at
 }
 
 // afterTake returns the class of a state of class c that a take has changed, as

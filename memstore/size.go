@@ -21,7 +21,7 @@ const (
 // sizeOfForm returns the size that every state of t's form has, or may have: see sizeOf.
 func sizeOfForm(t *sluice.Term) stateSize {
 	switch {
-	case algo.OneWord(t):
+	case t.OneWord:
 		return sizeWord
 	case algo.HasRing(t):
 		return sizeRing

@@ -32,7 +32,8 @@ type Options struct {
 	// part in addition: bound MaxKeys by what their keys may take.
 	MaxKeys int
 	// Now is the clock: nil means the system's. Instants before 1970 count as
-	// 1970. It must be safe for concurrent use and may step in any direction.
+	// 1970, and those after September 2112 as then. It must be safe for concurrent use and may
+	// step in any direction: see the package comment.
 	Now func() time.Time
 }
 

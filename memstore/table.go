@@ -39,7 +39,7 @@ const (
 	idleMax   = 1<<idleBits - 1
 	lowBits   = 64 - idleBits
 	lowMask   = 1<<lowBits - 1
-	reserved  = 1      // flag
+	reserved  = 1      // flag, also of a bucket that refills in intervals: Last is 1
 	credit    = 1      // flag, of a bucket with continuous refill: A is its credit
 	lowClass  = 1      // where the class is
 	more      = 1 << 3 // flag: the key has another form, in the slot of the next rank
@@ -180,6 +180,9 @@ func (t *table) read(i int, v *version, s *algo.State) {
 	if v != nil {
 		s.By = v.term
 	}
+	if v != nil && v.term.Burst > 0 && s.Reserved && !balance(v) {
+		s.Reserved, s.Last = false, 1
+	}
 	switch {
 	case balance(v):
 		t.readBalance(w, s)
@@ -241,7 +244,7 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 		low |= uint64(v.index) << lowBy & lowMask
 		high = uint64(v.index) >> byLow
 	}
-	if s.Reserved {
+	if s.Reserved || s.Last > 0 && !balance(v) {
 		low |= reserved
 	}
 	w[1] = packIdle(s.Idle, t.epoch, 0)

@@ -205,7 +205,7 @@ func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generat
 		}
 		s := a.stateOf(t, word)
 		idle, rem := s.Idle, s.A
-		if idle <= now && (a.generation != generation.Load() || idle <= a.doubt) {
+		if idle <= now && (a.generation != generation.Load() || idle <= a.doubt) || idle-now > t.Horizon {
 			return false
 		}
 		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)

@@ -20,7 +20,12 @@
 // hash slot and in one script. Requests for different keys share a pipeline and,
 // where they are takes of one cost under limits that read the same, a call of up to 12
 // keys, but in a Cluster. Those for one key and plan that come while one is on its way share
-// the next call. So a clock of this machine that is wrong changes nothing. The slot of
+// the next call. So a clock of this machine that is wrong changes nothing. Where the
+// server's clock steps back, or a replica whose clock is behind becomes the primary, a state that is
+// further ahead of it than its limit allows (what Burst and Debt last, or a window, and MaxWait more
+// if units are reserved) becomes empty, without debt: a key that had units left waits for a
+// window at most or, with a debt, until (Burst+Debt)/rate has passed. Each such step back may
+// grant a key what a new key has once more. The slot of
 // a request is decided by the same script, at the same instant.
 //
 // A script decides on states that its own limit wrote. All others are decided in

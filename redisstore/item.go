@@ -124,7 +124,7 @@ func appendEdges(b []byte, t *sluice.Term, now int64) []byte {
 	b = appendNumbers(b, start, end)
 	// Wherever in its window the server's now is, a reservation or a clock
 	// that stepped back reaches no further than that behind its end.
-	for last := end + algo.Horizon(t); end <= last; {
+	for last := end + 2*algo.Horizon(t); end <= last; {
 		_, end = algo.CalendarWindow(t, end)
 		b = appendNumbers(b, end)
 	}

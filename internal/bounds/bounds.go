@@ -25,6 +25,10 @@ const (
 	DefaultPrecision = 27 // of a sliding histogram that names none
 )
 
+// Latest is the last instant that there is, in µs since 1970, in the year 2112: with what is
+// reserved for later, instants take 52 bits.
+const Latest = 1<<52 - 1 - int64(time.Hour/time.Microsecond)
+
 // Of leases.
 const (
 	MaxLeaseTTL     = time.Minute // longest TTL of leased units

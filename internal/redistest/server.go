@@ -55,6 +55,7 @@ type Server struct {
 
 	binary Binary
 	args   []string
+	env    []string                    // beside that of the test
 	dial   func(*rueidis.ClientOption) // how clients of this server connect
 
 	mu  sync.Mutex
@@ -129,7 +130,7 @@ func (s *Server) start(t testing.TB, args []string) {
 	s.out = new(testkit.Buffer)
 	s.cmd = exec.Command(s.binary.Path, args...)
 	dieWithParent(s.cmd)
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = s.out, s.out, s.Dir
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir, s.cmd.Env = s.out, s.out, s.Dir, append(os.Environ(), s.env...)
 	cmd, started, ended := s.cmd, make(chan error), make(chan struct{})
 	s.ended = ended
 	go func() {

@@ -25,7 +25,7 @@ function block.save(it)
 end
 
 function block.stepped(it)
-	return it.b - now > MAXWAIT
+	return it.b - now > it.idle - it.b
 end
 
 function block.clamp(it)

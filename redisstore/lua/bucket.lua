@@ -87,12 +87,12 @@ end
 
 function bucket.stepped(it)
 	if it.b < 0 then
-		return it.last - now > MAXWAIT or it.idle - now > it.lasts + MAXWAIT
+		return it.last - now > MAXWAIT or it.idle - now > it.lasts
 	end
 	if it.last > 0 then
 		return it.last - now > MAXWAIT
 	end
-	return it.idle - now > ceil(it.most, it.mostRem) + MAXWAIT
+	return it.idle - now > ceil(it.most, it.mostRem)
 end
 
 function bucket.clamp(it)
@@ -100,10 +100,13 @@ function bucket.clamp(it)
 		it.idle, it.since, it.last = min(it.idle, now + it.lasts), min(it.since, now), min(it.last, now)
 		return
 	end
-	local m, r = it.most, it.mostRem
+	local m, r = it.reach, it.reachRem
+	if it.lent > 0 then
+		m, r = it.most, it.mostRem
+	end
 	if it.last > 0 then
 		local owed, owedRem = debt(it, it.last)
-		if m < owed or m == owed and r < owedRem then
+		if it.most < owed or it.most == owed and it.mostRem < owedRem then
 			m, r = owed, owedRem
 		end
 	end

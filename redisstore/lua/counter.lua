@@ -169,7 +169,9 @@ local function fits(it, whole, oldest, from, cost)
 end
 
 --<more>
-counter.stepped, counter.clamp = windowStepped, windowClamp
+function counter.stepped(it)
+	return windowStepped(it, start(it), it.window)
+end
 
 function counter.counted(it, at)
 	if it.idle == 0 then
@@ -182,6 +184,16 @@ function counter.counted(it, at)
 	end
 	local n, rem = muldiv(oldest, it.sub - (at - from), it.sub)
 	return whole + n + (rem > 0 and it.strict or 0)
+end
+
+function counter.clamp(it)
+	clear(it)
+	setStart(it, now - now % it.sub - it.sub)
+	it.c[0] = it.full
+	local unseen = it.full - counter.counted(it, now)
+	if unseen > 0 then
+		counter.spend(it, now, unseen)
+	end
 end
 --</more>
 

@@ -69,7 +69,12 @@ function fixed.arrive(it)
 end
 
 --<more>
-fixed.stepped, fixed.clamp = windowStepped, windowClamp
+fixed.clamp = windowClamp
+
+function fixed.stepped(it)
+	local longest = it.horizon - MAXWAIT
+	return windowStepped(it, it.idle - longest, longest)
+end
 
 function fixed.counted(it, at)
 	return at >= it.idle and 0 or it.a

@@ -55,7 +55,7 @@ if raw ~= '' then
 	if count > 9007199254740991 then
 		return {3, string.format('%.0f', now)}
 	end
-	if idle - now > horizon then
+	if idle - now > horizon - (reserved == 1 and 0 or 3600000000) then
 		return {4, string.format('%.0f', now)}
 	end
 	if idle <= now then

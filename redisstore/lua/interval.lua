@@ -50,18 +50,17 @@ function interval.instant()
 	return 0
 end
 
---<more>
--- most returns the most units that may be missing.
-local function most(it)
-	return max(it.full + it.debt, it.a)
-end
-
 function interval.stepped(it)
-	return it.since - now > MAXWAIT or it.idle - now > (ceildiv(most(it), it.quota) + 1) * it.window + MAXWAIT
+	local most = ceildiv(max(it.full + it.debt, it.a), it.quota) * it.window
+	return it.since - now > MAXWAIT or it.idle - now > most + (it.last > 0 and MAXWAIT or 0)
 end
 
+--<more>
 function interval.clamp(it)
-	it.a = most(it)
+	if it.a <= it.full + it.debt then
+		it.a = it.full + it.lent
+	end
+	it.last = 0
 	it.idle = base(it, now) + ceildiv(it.a, it.quota) * it.window
 	if it.since > 0 then
 		it.since = now
@@ -82,6 +81,11 @@ end
 function interval.spend(it, at, cost)
 	local units, refills = missing(it, at)
 	setMissing(it, at, units + cost, refills)
+	if at > now then
+		it.last = 1
+	elseif writtenAt(it) <= now then
+		it.last = 0
+	end
 	if at <= now and it.since + it.horizon <= now then
 		it.since = 0
 	end

@@ -86,7 +86,11 @@ local function live(it, at)
 end
 
 --<more>
-log.stepped, log.clamp = windowStepped, windowClamp
+log.clamp = windowClamp
+
+function log.stepped(it)
+	return windowStepped(it, it.idle - it.window, it.window)
+end
 
 -- refused returns how many of the units from the i-th word on, left of them, were
 -- denied and have no say in what is owed.
@@ -333,7 +337,15 @@ function log.seen(it, op, cost, at)
 	end
 	local parts = {header}
 --<more>
-	if op == CHARGE or windowStepped(it) then
+	local stepped = log.stepped(it)
+	if newest > now and not it.reserved and not stepped then
+		while i < it.len do -- all of it has a say in whether the clock stepped back
+			local e, units, words, denied = entry(it, i)
+			parts[#parts + 1] = pack('>I7I7', e + (denied and REFUSED or 0), units)
+			i = i + words
+		end
+		return table.concat(parts)
+	elseif op == CHARGE or stepped then
 		local denied = refused(it, i, left)
 		left = left - denied
 		if denied > 0 then

@@ -94,6 +94,9 @@ for _, it in ipairs(its) do
 	if it.ring and not it.reserved and newest > now and newest <= clock then
 		now = newest
 	end
+	if now < clock and it.idle > now and it.kind.stepped(it) then
+		now = max(now, min(clock, LATEST)) -- another call came first: no clock stepped back
+	end
 end
 reply[2] = string.format('%.0f', now)
 for _, it in ipairs(its) do

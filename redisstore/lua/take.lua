@@ -61,12 +61,12 @@ if raw then
 		if aheadRem > 0 then
 			ahead = ahead - 1
 		end
-		if last > 0 and last - now > 3600000000 or last == 0 and ahead + (aheadRem > 0 and 1 or 0) > horizon then
-			-- Written before the clock stepped back: fully in debt.
+		if last > 0 and last - now > 3600000000 or last == 0 and ahead + (aheadRem > 0 and 1 or 0) > horizon - 3600000000 then
+			-- Written before the clock stepped back: empty, but for what others charged.
 			local most, mostRem = unpack('>dd', args, 57)
 			local owed = ahead + now - last
-			if last == 0 or owed < most or owed == most and aheadRem < mostRem then
-				ahead, aheadRem = most, mostRem
+			if last == 0 or owed < most or owed == most and aheadRem <= mostRem then
+				ahead, aheadRem = reach, reachRem
 			else
 				ahead = owed
 			end

@@ -41,7 +41,7 @@ if raw ~= '' then
 	if it.a > MOST then
 		return {3, reply[2]}
 	end
-	if it.idle - now > it.horizon or it.since - now > MAXWAIT then
+	if k.instant(it) - now > (it.reserved and MAXWAIT or 0) or it.since - now > MAXWAIT or k == kinds[2] and k.stepped(it) then
 		return {4, reply[2]}
 	end
 end

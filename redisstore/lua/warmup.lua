@@ -51,7 +51,7 @@ function warm.stepped(it)
 	if it.last > 0 then
 		return it.last - now > MAXWAIT
 	end
-	return it.idle - now > it.horizon
+	return it.idle - it.b - now > ceil(it.most, it.mostRem) + chill(it, 0)
 end
 
 function warm.clamp(it)

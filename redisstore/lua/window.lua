@@ -1,16 +1,19 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What windows have in common: see clampWindow in algo/counter.go.
+-- What windows have in common: see tooFar, stuck and clampWindow in algo/counter.go.
 
 --<more>
-local function windowStepped(it)
-	return it.idle - now > it.horizon
+-- windowStepped is of a state that stands at an instant, of a limit of a window.
+local function windowStepped(it, at, window)
+	if it.reserved or at <= now then
+		return at - now > window + MAXWAIT
+	end
+	return at - now > window or it.kind.earliest(it, 1) - now > window
 end
 
 local function windowClamp(it)
-	local units = max(it.full + it.debt, it.kind.counted(it, it.kind.instant(it)))
 	clear(it)
-	it.kind.spend(it, now, units)
+	it.kind.spend(it, now, it.full)
 end
 --</more>
