@@ -25,7 +25,9 @@ type checker struct {
 	outcomes [16]sluice.Outcome
 	room     sluice.Outcomes // those of them that a request has limits for
 	steps    int
-	asked    int // requests to the store
+	asked    int  // requests to the store
+	waited   bool // units were reserved
+	ended    bool // the clock has stepped back
 }
 
 type place struct {
@@ -66,6 +68,13 @@ func (j *checker) do(s *Step) (*sluice.Decision, error) {
 	if id == 0 {
 		id = j.steps
 	}
+	switch {
+	case j.ended:
+		return nil, nil //nolint:nilnil // as below
+	case s.Advance < 0:
+		return j.stepBack(s)
+	}
+	j.waited = j.waited || s.Wait > 0 || s.Op == sluice.OpReserve
 	j.now += s.Advance
 	j.store.Set(j.now)
 	req, r := j.request(s)

@@ -22,12 +22,14 @@
 //     asked (warmth).
 //   - Refunds: never more than what still counts (checkRefund).
 //   - Peeks and denials change nothing (checkAsked).
+//   - Steps of the clock back: a key that had a unit left waits no longer than they say
+//     (stepBack).
 //
 // Three drivers put requests to a store: [Exhaustive] all sequences of a few
 // operations, [BreadthFirst] all states of the specification that can be
 // reached, [Random] long sequences over limits of every form. A sequence that
 // fails is shortened and printed.
 //
-// Not evaluated: calendars, concurrency slots, steps of the clock back, evictions,
-// more than four forms under one name.
+// Not evaluated: calendars, concurrency slots, what is admitted behind a step of
+// the clock back, evictions, more than four forms under one name.
 package spec

@@ -34,6 +34,9 @@ func Random(t *testing.T, open Open, steps int, seed uint64) {
 		}
 		j := newChecker(c, store, now, "k")
 		f, seq := runRandom(rnd, j)
+		if f == nil {
+			f, seq = stepBack(rnd, j, seq)
+		}
 		done, asked = done+j.steps, asked+j.asked
 		now = j.now + 3600_000_000
 		if f == nil {
@@ -64,7 +67,7 @@ const perWorld = 120
 
 func runRandom(rnd *rand.Rand, j *checker) (*failure, []Step) {
 	d := newDrawer(rnd, j.world)
-	seq := make([]Step, 0, perWorld)
+	seq := make([]Step, 0, perWorld+1)
 	for i := range perWorld {
 		s := d.step(j)
 		s.ID = i + 1
@@ -72,6 +75,17 @@ func runRandom(rnd *rand.Rand, j *checker) (*failure, []Step) {
 		if _, err := j.do(&seq[i]); err != nil {
 			return &failure{seq, err}, seq
 		}
+	}
+	return nil, seq
+}
+
+// stepBack adds a last step, before which the clock steps back.
+func stepBack(rnd *rand.Rand, j *checker, seq []Step) (*failure, []Step) {
+	d := newDrawer(rnd, j.world)
+	by := []int64{1, 1_000_000, 59 * 60_000_000, 61 * 60_000_000, 40 * 24 * 3600_000_000, 1 + d.advance(), 1 + 3*d.advance()}
+	seq = append(seq, Step{Advance: -by[d.IntN(len(by))], Op: sluice.OpPeek, Plan: d.IntN(len(j.world.Plans)), Cost: 1, ID: perWorld + 1})
+	if _, err := j.do(&seq[perWorld]); err != nil {
+		return &failure{seq, err}, seq
 	}
 	return nil, seq
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Step is one operation of a sequence. The clock moves on by Advance first. It
+// Step is one operation of a sequence. The clock moves on by Advance first; where that is
+// negative it steps back, and a look at the key ends the sequence. It
 // names a plan and a key of the [World] by their numbers.
 type Step struct {
 	Advance int64 // µs
