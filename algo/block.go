@@ -27,8 +27,8 @@ func blocked(s *State) bool { return !s.Zero() && s.A == 0 }
 
 func (block) arrive(*sluice.Term, *State) {} // nothing is reserved in it
 
-// stepped: s began no later than now, or as far ahead as it lasts.
-func (block) stepped(_ *sluice.Term, s *State, now int64) bool { return s.B-now > s.Idle-s.B }
+// stepped: nothing is reserved in s, so it began no later than now.
+func (block) stepped(_ *sluice.Term, s *State, now int64) bool { return s.B > now }
 
 // clamp makes s a window, or block, of its length from now on.
 func (block) clamp(_ *sluice.Term, s *State, now int64) { s.Idle, s.B = s.Idle-(s.B-now), now }

@@ -235,6 +235,7 @@ func owe(t *sluice.Term, s *State, now, at int64, after span.Span) {
 	case !extended:
 	case at <= now && s.Last <= now && s.Since+remembers(t) <= now:
 		s.Since, s.Last = 0, 0 // whatever took it last
+	case at <= now && s.Last == 0 && t.Credit > 0: // Since is set in any case
 	default:
 		s.Last = max(s.Last, at)
 	}

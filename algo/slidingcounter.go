@@ -186,16 +186,21 @@ func (c slidingCounter) stepped(t *sluice.Term, s *State, now int64) bool {
 }
 
 // clamp counts all units in the sub-window before that of now, or they would count for
-// longer than a window. Those of it that are out of sight count in the running one.
+// longer than a window. Those of it that are out of sight count in the running one. The limit of
+// more units is the writer: to the other one they would be a debt.
 func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) {
-	units := max(t.Quota, writer(t, s).Quota)
-	if *s = (State{}); t.Behind > 1 {
+	units, by := writer(t, s).Quota, s.By
+	if units <= t.Quota {
+		units, by = t.Quota, nil
+	}
+	if *s = (State{By: by}); t.Behind > 1 {
 		c.makeRing(t, s)
 	}
 	c.setStart(t, s, now-now%t.Sub-t.Sub)
 	c.put(t, s, 0, units)
 	if unseen := units - c.counted(t, s, now); unseen > 0 {
-		c.spend(t, s, now, now, unseen)
+		c.turn(t, s, now)
+		c.put(t, s, 0, unseen)
 	}
 }
 

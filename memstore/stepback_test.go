@@ -21,6 +21,7 @@ var steppable = []struct {
 }{
 	{"5/min", time.Minute},
 	{"5/min burst 10", 2 * time.Minute},
+	{"5/min burst 5 credit 10 credit-for 10m", time.Minute},
 	{"5/min debt 20", 5 * time.Minute},
 	{"7/min", time.Minute},
 	{"5/min interval-refill", time.Minute},

@@ -24,6 +24,7 @@ var steppable = []struct {
 }{
 	{"5/min", time.Minute},
 	{"5/min debt 20", 5 * time.Minute},
+	{"5/min credit 10 credit-for 10m", time.Minute},
 	{"5/min interval-refill", time.Minute},
 	{"5/min leaky-bucket burst 5", time.Minute},
 	{"5/min burst 10 warm-up 30s", 135 * time.Second},

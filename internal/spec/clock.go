@@ -56,9 +56,9 @@ func (v *version) longestWait() int64 {
 	case refillKind:
 		return ceilDiv(v.burst+v.debt, v.quota) * v.window
 	case counterKind:
-		return v.window + v.sub // as long as a key may wait without a step
+		return ceilDiv(v.quota+v.debt, v.quota)*v.window + v.sub // as long as a key may wait without a step
 	case blockKind:
-		return 0 // it had a unit left, so it was not blocked
+		return v.length // a block that is over may come to life
 	default:
 		return v.window
 	}

@@ -25,7 +25,7 @@ function block.save(it)
 end
 
 function block.stepped(it)
-	return it.b - now > it.idle - it.b
+	return it.b > now
 end
 
 function block.clamp(it)

@@ -154,7 +154,7 @@ local function owe(it, at, m, r)
 	end
 	if at <= now and it.last <= now and it.since + it.remembers <= now then
 		it.since, it.last = 0, 0
-	else
+	elseif at > now or it.last > 0 or it.credit == 0 then
 		it.last = max(it.last, at)
 	end
 end
