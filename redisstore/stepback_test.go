@@ -98,7 +98,7 @@ func TestServersClockStepsBack(t *testing.T) {
 	}
 }
 
-// TestFailoverToAServerWhoseClockIsBehind promotes a replica whose clock is an hour
+// TestFailoverToAServerWhoseClockIsBehind promotes a replica whose clock is 59 minutes
 // behind that of the primary, which dies.
 func TestFailoverToAServerWhoseClockIsBehind(t *testing.T) {
 	primary := redistest.StartClocked(t, redistest.Redis(t), 0)
