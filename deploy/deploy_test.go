@@ -107,8 +107,10 @@ func TestNamesExist(t *testing.T) {
 			delete(kinds, m[1])
 			kinds[m[1]+"_bucket"], kinds[m[1]+"_sum"], kinds[m[1]+"_count"] = m[2], m[2], m[2]
 		}
-		if m[3] != "no alert" {
-			docs[m[3]] = append(docs[m[3]], m[1])
+		for alert := range strings.SplitSeq(m[3], ", ") {
+			if alert != "no alert" {
+				docs[alert] = append(docs[alert], m[1])
+			}
 		}
 	}
 	rules := alerts(t)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,8 +288,8 @@ func TestUnknownLengthFailures(t *testing.T) {
 	}
 }
 
-// TestUnknownLengthEvents: a denial in the middle of a body is reported, and ends the
-// request's summary.
+// TestUnknownLengthEvents: a denial in the middle of a body is the request's one verdict,
+// and ends its summary; a body that fits is reported once, too.
 func TestUnknownLengthEvents(t *testing.T) {
 	var verdicts []policy.VerdictKind
 	var end httplimit.Summary
@@ -298,11 +299,19 @@ func TestUnknownLengthEvents(t *testing.T) {
 		OnEnd:      func(_ *http.Request, s *httplimit.Summary) { end = *s },
 	})
 	answer(g, chunked(t, 2_000_000))
-	if len(verdicts) != 2 || verdicts[0] != policy.Allowed || verdicts[1] != policy.Denied {
+	if !slices.Equal(verdicts, []policy.VerdictKind{policy.Denied}) {
 		t.Errorf("decisions: %v", verdicts)
 	}
 	if end.Event.Verdict != policy.Denied || end.Event.Status != 413 || end.Status != 413 || end.Read != read.Load() {
 		t.Errorf("summary: %v %d %d, %d read of %d", end.Event.Verdict, end.Event.Status, end.Status, end.Read, read.Load())
+	}
+	verdicts = nil
+	fits := newGuard(t, upload("1MB/day"), countingBytes(&read), httplimit.Options{
+		OnDecision: func(_ *http.Request, e httplimit.Event) { verdicts = append(verdicts, e.Verdict) },
+	})
+	answer(fits, chunked(t, 100_000))
+	if !slices.Equal(verdicts, []policy.VerdictKind{policy.Allowed}) {
+		t.Errorf("decisions: %v", verdicts)
 	}
 }
 

@@ -147,6 +147,5 @@ func (q *Request) overrule(e *policy.Event) {
 	if q.status = status(e); e.Verdict == policy.Denied && e.Decision.TooLarge {
 		q.status = http.StatusRequestEntityTooLarge
 	}
-	q.call.Event = *e
-	q.mw.onDecision(q.r.Context(), &q.attributes, &q.call.Event)
+	q.call.Event = *e // which the settlement reports
 }

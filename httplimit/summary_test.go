@@ -97,7 +97,7 @@ func TestOnEnd(t *testing.T) {
 		{"status of the upstream", upstream.URL, "limits: 9/min", "/missing", "allowed 404 broken=false sent=0 upstream  404 bytes=0 failed=false"},
 		{"settled", upstream.URL, "limits: 9/min, when: {response: [401]}", "/", "allowed 200 broken=false sent=5 upstream  200 bytes=5 failed=false"},
 		{"denied", upstream.URL, "cost: 2, limits: 1/min", "/", "denied 429 broken=false sent=-"},
-		{"shadowed", upstream.URL, "cost: 2, mode: shadow, limits: 1/min", "/", "shadowed 200 broken=false sent=5 upstream  200 bytes=5 failed=false"},
+		{"shadowed", upstream.URL, "cost: 2, mode: shadow, limits: 1/min", "/", "allowed 200 broken=false sent=5 upstream  200 bytes=5 failed=false"},
 		{"refused", upstream.URL, "limits: 9/min, by: query.u, missing: refuse", "/", "refused 400 broken=false sent=-"},
 		{"nobody listens", "http://127.0.0.1:1", "limits: 9/min", "/", "allowed 502 broken=false sent=145 upstream  0 bytes=0 failed=true"},
 		{"broken off", upstream.URL, "limits: 9/min", "/broken", "allowed 200 broken=true sent=4 upstream  200 bytes=4 failed=true"},

@@ -87,7 +87,7 @@ func TestDelayOfAQueue(t *testing.T) {
 		ctx := t.Context()
 		a, b, c, d := q.send(ctx, "/a"), q.send(ctx, "/b"), q.send(ctx, "/c"), q.send(ctx, "/d")
 		q.check(t, []string{"/a at 0s", "/b at 1s", "/c at 2s"},
-			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Allowed, policy.Allowed})
+			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Delayed, policy.Delayed})
 		for name, rec := range map[string]*httptest.ResponseRecorder{"a": a, "b": b, "c": c} {
 			if rec.Code != 200 || len(rec.Header()["RateLimit"]) != 1 {
 				t.Errorf("%s: status %d, fields %v", name, rec.Code, rec.Header())
@@ -129,7 +129,7 @@ func TestHangingUpGivesBack(t *testing.T) {
 				}
 				q.send(t.Context(), "/d") // is given b's turn
 				q.check(t, []string{"/a at 0s", "/d at 1s"},
-					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Abandoned, policy.Allowed})
+					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Abandoned, policy.Delayed})
 			})
 		})
 	}
@@ -159,7 +159,7 @@ func TestDeadlineBeforeTheTurn(t *testing.T) {
 				}
 				q.send(t.Context(), "/d")
 				q.check(t, []string{"/a at 0s", "/b at 1s", "/d at 2s"},
-					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Allowed, policy.Allowed})
+					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Delayed, policy.Delayed})
 			})
 		})
 	}
@@ -176,7 +176,7 @@ func TestMaxWait(t *testing.T) {
 			t.Errorf("a wait of 3 s: status %d, want 429", d.Code)
 		}
 		q.check(t, []string{"/a at 0s", "/b at 1s", "/c at 2s"},
-			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Allowed, policy.Allowed})
+			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Delayed, policy.Delayed})
 	})
 }
 
@@ -189,7 +189,7 @@ func TestRefundAfterADelay(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		q.send(t.Context(), "/c")
-		q.check(t, []string{"/a at 0s", "/missing at 1s", "/c at 1s"}, []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Allowed})
+		q.check(t, []string{"/a at 0s", "/missing at 1s", "/c at 1s"}, []policy.VerdictKind{policy.Allowed, policy.Delayed, policy.Allowed})
 	})
 }
 
@@ -202,6 +202,6 @@ func TestShadowDoesNotDelay(t *testing.T) {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			q.send(t.Context(), path)
 		}
-		q.check(t, []string{"/a at 0s", "/b at 0s", "/c at 0s"}, []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Shadowed})
+		q.check(t, []string{"/a at 0s", "/b at 0s", "/c at 0s"}, []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Allowed})
 	})
 }

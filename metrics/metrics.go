@@ -153,7 +153,7 @@ func (m *Metrics) Count(e *policy.Event) {
 	if e.Evaluated == nil || !e.Evaluated.Allowed {
 		return
 	}
-	if d := e.Decision.Delay; d > 0 && (e.Verdict == policy.Allowed || e.Verdict == policy.Shadowed) {
+	if d := e.Decision.Delay; d > 0 && e.Verdict.Passes() {
 		m.delays.Observe(d.Seconds())
 	}
 	for r, l := range e.Evaluated.Unlimited() {

@@ -106,7 +106,7 @@ func now() time.Time {
 // was decided, in the order of the rules, and returns their names. Those of a denial
 // come last. Each stands in the place of one that is there in any case.
 func (e *Event) SetAnswer(h http.Header) (names []string) {
-	if e.Evaluated == nil || !e.Evaluated.matches.of.answers || e.Verdict != Allowed && e.Verdict != Denied && e.Verdict != Shadowed {
+	if e.Evaluated == nil || !e.Evaluated.matches.of.answers || !e.Verdict.Passes() && e.Verdict != Denied || e.Verdict == FailedOpen {
 		return nil // nobody knows what is left
 	}
 	now, of := now(), (*Rule)(nil)

@@ -39,10 +39,10 @@ type body struct {
 // delayed, and is safe for concurrent use. It ends with ctx and with [Call.Settle]. Call
 // Meter at most once, after the request has passed.
 func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
-	v := &c.evaluated
-	if !c.Passes() || c.Evaluated == nil || v.enforced == 0 || v.asks[0].role != taken || v.attributes.Length() >= 0 {
+	if !c.metered() {
 		return nil
 	}
+	v := &c.evaluated
 	b := &body{full: sluice.MaxQuota}
 	b.step.front = c.front
 	s, k := &b.step.evaluated, &v.asks[0]
@@ -61,9 +61,6 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 		}
 		whole = whole && !of.set.counts
 	}
-	if len(s.charges) == 0 {
-		return nil
-	}
 	s.add(taken, 0, false)
 	s.enforced = 1
 	if whole { // else a step that is not used would delay the body, or count as denied
@@ -74,6 +71,21 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 	ctx, b.end = context.WithCancel(ctx)
 	c.body = b
 	return func(n int, last bool) *Event { return b.take(ctx, int64(n), last) }
+}
+
+// metered reports whether the request's body is charged while it is read.
+func (c *Call) metered() bool {
+	v := &c.evaluated
+	if !c.Passes() || c.Evaluated == nil || v.enforced == 0 || v.asks[0].role != taken {
+		return false
+	}
+	k := &v.asks[0]
+	for i := range v.charges[k.first : k.first+k.n] {
+		if v.charges[k.first+i].metered() {
+			return v.attributes.Length() < 0
+		}
+	}
+	return false
 }
 
 // metered reports whether a charge is for a body that is charged while it is read.

@@ -25,16 +25,18 @@ type Call struct {
 	body      *body  // nil: it is not charged while it is read
 	stop      func() // ends the renewal of slots; nil if there are none
 	passed    time.Time
+	// unreported is that OnDecision waits for the body, by which the verdict may change.
+	unreported bool
 }
 
 // Passes reports whether the request may be passed on.
-func (c *Call) Passes() bool {
-	return c.Verdict == Allowed || c.Verdict == Shadowed || c.Verdict == FailedOpen
-}
+func (c *Call) Passes() bool { return c.Verdict.Passes() }
 
 // Settles reports whether [Call.Settle] may have something to do: units to correct,
 // or slots to release. Where it has not, nobody needs to watch the response.
-func (c *Call) Settles() bool { return c.Passes() && c.Evaluated != nil && c.evaluated.Settles() }
+func (c *Call) Settles() bool {
+	return c.unreported || c.Passes() && c.Evaluated != nil && c.evaluated.Settles()
+}
 
 // Settle puts right what a request that passed was charged, now that its response
 // is known, and frees its slots in flight. It goes on when ctx ends, and blocks for
@@ -43,6 +45,10 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 	if c.stop != nil {
 		c.stop()
 		c.stop = nil
+	}
+	if c.unreported {
+		c.unreported = false
+		c.front.opts.OnDecision(ctx, c.evaluated.attributes, &c.Event)
 	}
 	switch {
 	case c.body != nil: // which may have been denied since
@@ -158,10 +164,41 @@ func (c *Call) concludeBeside(ctx context.Context) {
 		e.Verdict, e.Err = Abandoned, caller.Left(ctx)
 	case !v.Allowed:
 		e.Verdict = FailedClosed
-	case v.Err != nil:
+	case v.Err != nil || v.opened():
 		e.Verdict = FailedOpen
 	default:
 		c.shadowed()
+	}
+}
+
+// opened reports whether limits that fail open let the request pass without the store.
+func (v *Verdict) opened() bool {
+	for i := range v.holds {
+		if h := &v.holds[i]; h.degraded && h.rule.Failure == sluice.FailOpen {
+			return true
+		}
+	}
+	for i := range v.enforced {
+		if k := &v.asks[i]; k.result.Decision.Degraded && v.failing(k) == sluice.FailOpen {
+			return true
+		}
+	}
+	return false
+}
+
+// pass says how a request passes that every limit allows.
+func (c *Call) pass() {
+	if c.Verdict != Allowed {
+		return
+	}
+	if c.Decision.Delay > 0 {
+		c.Verdict = Delayed
+	}
+	if c.evaluated.needs&needsGrace != 0 {
+		for range c.evaluated.Warnings() {
+			c.Verdict = Warned
+			return
+		}
 	}
 }
 
@@ -171,7 +208,6 @@ func (c *Call) shadowed() {
 		if !s.Shadow || s.Err != nil || s.Allowed {
 			continue
 		}
-		c.Verdict = Shadowed
 		name := s.Rule.Name
 		if s.Limit != nil && len(s.Rule.Levels) == 1 {
 			name = limitName(s.Rule, &s.Rule.Levels[0], s.Limit.Name)

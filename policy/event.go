@@ -15,22 +15,28 @@ import (
 // VerdictKind is the outcome of a request.
 type VerdictKind uint8
 
-// The kinds of verdict. HTTP's answer to a request that is not passed on stands
-// behind each.
+// The kinds of verdict, of which each request has one. HTTP's answer to a request that is
+// not passed on stands behind each.
 const (
-	Allowed      VerdictKind = iota // every limit allowed it; it was passed on
+	Allowed      VerdictKind = iota // passed on at once: every limit allowed it
+	Warned                          // passed on beyond a soft limit, after a delay or at once
+	Delayed                         // passed on after a delay
 	Denied                          // a limit denied it: 429, or the rule's status
-	Shadowed                        // passed on, but a rule in shadow mode would have denied it
 	Refused                         // it has no usable key, cost or token, or is not let in: 400, 401, 403
 	Abandoned                       // its context ended before it was decided or its turn came: 503, units given back
-	FailedOpen                      // the store failed; passed on undecided
+	FailedOpen                      // passed on without a limit: the store failed
 	FailedClosed                    // the store failed, or too many wait: 503
 	verdictKinds
 )
 
 var verdictNames = [...]string{
-	Allowed: "allowed", Denied: "denied", Shadowed: "shadowed", Refused: "refused",
+	Allowed: "allowed", Warned: "warned", Delayed: "delayed", Denied: "denied", Refused: "refused",
 	Abandoned: "abandoned", FailedOpen: "failed-open", FailedClosed: "failed-closed",
+}
+
+// Passes reports whether the request may be passed on.
+func (k VerdictKind) Passes() bool {
+	return k == Allowed || k == Warned || k == Delayed || k == FailedOpen
 }
 
 // String returns the kind's name, fit for a metric's label.
@@ -55,8 +61,8 @@ type Event struct {
 	// Rule is the rule of the limit that binds, or whose limit of requests in
 	// flight has denied; nil if there is none. It must not be changed.
 	Rule *Rule
-	// Violated holds the names of the limits that denied, the binding one first;
-	// of a request that is Shadowed, those that would have.
+	// Violated holds the names of the limits that denied, the binding one first; of a
+	// request that passes, those of rules in shadow mode that would have.
 	Violated []string
 	// Err is why there is no decision: a [*PartError], a [*TokenError] or
 	// ErrNotAdmitted if Refused, the context's error if Abandoned, and the error of

@@ -117,6 +117,7 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 		return nil, fmt.Errorf("policy: explain: %w", err)
 	}
 	c.conclude(context.WithoutCancel(ctx))
+	c.pass()
 	x := &Explanation{Verdict: c.Verdict, Decision: v.Decision, Rule: c.Rule, Violated: c.Violated, Err: c.Err}
 	unmatched := 0
 	for i := range e.Policy.rules {

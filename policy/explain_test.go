@@ -133,7 +133,7 @@ func TestExplainVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []policy.VerdictKind{policy.Allowed, policy.Shadowed, policy.Denied, policy.Refused} {
+	for i, want := range []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Denied, policy.Refused} {
 		a := user("ada")
 		if i == 3 {
 			a = &policy.StaticAttributes{RequestPath: "/"}

@@ -65,7 +65,8 @@ type FrontOptions struct {
 	// cause of its end is a [*PartError], the request is refused for that.
 	OnHold func(ctx context.Context, a Attributes) (context.Context, func())
 	// OnDecision, if not nil, is called once for every request, before it may pass;
-	// for one that is delayed, after that. A copy of the Event may be kept. It must
+	// for one that is delayed, after that; for one whose body is charged while it is read,
+	// by [Call.Settle], as the body may yet be denied. A copy of the Event may be kept. It must
 	// be safe for concurrent use and should be quick.
 	OnDecision func(ctx context.Context, a Attributes, e *Event)
 	// OnError, if not nil, is called with every error of the store, and of a
@@ -184,12 +185,14 @@ func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	if c.stop != nil { // nobody has settled the last use
 		c.stop()
 	}
-	c.front, c.stop, c.body, c.evaluated.Allowed = f, nil, nil, false
+	c.front, c.stop, c.body, c.unreported, c.evaluated.Allowed = f, nil, nil, false, false
 	decided := false
 	defer c.drop(ctx, &decided)
 	f.decide(ctx, a, c)
 	if f.opts.OnDecision != nil {
-		f.opts.OnDecision(ctx, a, &c.Event)
+		if c.unreported = c.metered(); !c.unreported {
+			f.opts.OnDecision(ctx, a, &c.Event)
+		}
 	}
 	if decided = true; !c.Passes() {
 		return
@@ -226,6 +229,7 @@ func (f *Front) conclude(ctx context.Context, a, held Attributes, c *Call) {
 	if c.Passes() && v.Decision.Delay > 0 {
 		c.hold(ctx, held)
 	}
+	c.pass()
 	if v.waiter != nil { // it goes no further
 		v.vacate(ctx)
 	}

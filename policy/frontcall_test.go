@@ -28,11 +28,7 @@ func TestFrontShadow(t *testing.T) {
 	var call policy.Call
 	for i, want := range []string{"", "trial", "trial"} {
 		front.Decide(t.Context(), client("192.0.2.1"), &call)
-		verdict := policy.Allowed
-		if i > 0 {
-			verdict = policy.Shadowed
-		}
-		if call.Verdict != verdict || !call.Passes() || !call.Settles() || strings.Join(call.Violated, " ") != want {
+		if call.Verdict != policy.Allowed || !call.Passes() || !call.Settles() || strings.Join(call.Violated, " ") != want {
 			t.Errorf("request %d: %v, violated %q, settles %v", i+1, call.Verdict, call.Violated, call.Settles())
 		}
 		call.Settle(t.Context(), policy.Response{Status: 200})
@@ -162,7 +158,7 @@ func TestFrontHeldBack(t *testing.T) {
 			t.Errorf("%d are delayed, want the one that was before", n)
 		}
 		<-done
-		if got := second.Decision.ResetAfter; second.Verdict != policy.Allowed || got != first.Decision.ResetAfter || got != second.Evaluated.Decision.ResetAfter {
+		if got := second.Decision.ResetAfter; second.Verdict != policy.Delayed || got != first.Decision.ResetAfter || got != second.Evaluated.Decision.ResetAfter {
 			t.Errorf("delayed: %v, reset after %v (%v), want that of the first, %v", second.Verdict, got, second.Evaluated.Decision.ResetAfter, first.Decision.ResetAfter)
 		}
 	})

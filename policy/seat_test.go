@@ -89,6 +89,6 @@ func TestNoPlaceIsNeeded(t *testing.T) {
 		l.send("b", user("ada")) // at 2 s
 		l.send("c", user("bob"))
 		l.send("d", user("ada")) // would wait 4 s
-		l.check("a allowed at 0s", "c allowed at 0s", "d denied at 0s", "b allowed at 2s")
+		l.check("a allowed at 0s", "c allowed at 0s", "d denied at 0s", "b delayed at 2s")
 	})
 }

@@ -112,7 +112,7 @@ func TestThoseBehindALeaverMoveUp(t *testing.T) {
 		if l.store.Calls() != asked {
 			t.Error("the store was asked for an instant though one was free")
 		}
-		l.check("first allowed at 0s", "a abandoned at 0s", "b abandoned at 0s", "c abandoned at 0s", "d allowed at 1s", "e allowed at 2s")
+		l.check("first allowed at 0s", "a abandoned at 0s", "b abandoned at 0s", "c abandoned at 0s", "d delayed at 1s", "e delayed at 2s")
 		if n := l.store.Asked(sluice.OpRefund); n != 0 {
 			t.Errorf("%d refunds before the instants that are left are due, want none", n)
 		}
@@ -123,8 +123,8 @@ func TestThoseBehindALeaverMoveUp(t *testing.T) {
 		}
 		l.send("f", user("ada")) // at 4 s: nothing is owed
 		l.send("g", user("ada"))
-		l.check("first allowed at 0s", "a abandoned at 0s", "b abandoned at 0s", "c abandoned at 0s", "d allowed at 1s", "e allowed at 2s",
-			"f allowed at 4s", "g allowed at 5s")
+		l.check("first allowed at 0s", "a abandoned at 0s", "b abandoned at 0s", "c abandoned at 0s", "d delayed at 1s", "e delayed at 2s",
+			"f allowed at 4s", "g delayed at 5s")
 	})
 }
 
@@ -136,20 +136,20 @@ func TestMaxWaitOfARule(t *testing.T) {
 		rules []policy.Rule
 		want  []string
 	}{
-		{"a bucket", []policy.Rule{patient(2*time.Second, "1/s burst 1")}, []string{"a allowed at 0s", "d denied at 0s", "b allowed at 1s", "c allowed at 2s"}},
-		{"a queue, whose burst says how deep", []policy.Rule{patient(2*time.Second, "1/s burst 2 leaky-bucket")}, []string{"a allowed at 0s", "c denied at 0s", "d denied at 0s", "b allowed at 1s"}},
-		{"a queue beside a bucket", []policy.Rule{patient(2*time.Second, "q: 1/s burst 3 leaky-bucket", "b: 100/s")}, []string{"a allowed at 0s", "d denied at 0s", "b allowed at 1s", "c allowed at 2s"}},
+		{"a bucket", []policy.Rule{patient(2*time.Second, "1/s burst 1")}, []string{"a allowed at 0s", "d denied at 0s", "b delayed at 1s", "c delayed at 2s"}},
+		{"a queue, whose burst says how deep", []policy.Rule{patient(2*time.Second, "1/s burst 2 leaky-bucket")}, []string{"a allowed at 0s", "c denied at 0s", "d denied at 0s", "b delayed at 1s"}},
+		{"a queue beside a bucket", []policy.Rule{patient(2*time.Second, "q: 1/s burst 3 leaky-bucket", "b: 100/s")}, []string{"a allowed at 0s", "d denied at 0s", "b delayed at 1s", "c delayed at 2s"}},
 		{
 			"the least of two",
 			[]policy.Rule{patient(time.Second, "1/s burst 1"), {Name: "all", MaxWait: time.Minute, Levels: []policy.Level{{Limits: limits("9/s")}}}},
-			[]string{"a allowed at 0s", "c denied at 0s", "d denied at 0s", "b allowed at 1s"},
+			[]string{"a allowed at 0s", "c denied at 0s", "d denied at 0s", "b delayed at 1s"},
 		},
 		{
 			"beside a rule without",
 			[]policy.Rule{patient(2*time.Second, "9/s"), {Name: "all", Levels: []policy.Level{{Limits: limits("1/s burst 1")}}}},
-			[]string{"a allowed at 0s", "d denied at 0s", "b allowed at 1s", "c allowed at 2s"},
+			[]string{"a allowed at 0s", "d denied at 0s", "b delayed at 1s", "c delayed at 2s"},
 		},
-		{"in shadow nothing waits", []policy.Rule{shadow(patient(time.Second, "1/s burst 1"))}, []string{"a allowed at 0s", "b allowed at 0s", "c shadowed at 0s", "d shadowed at 0s"}},
+		{"in shadow nothing waits", []policy.Rule{shadow(patient(time.Second, "1/s burst 1"))}, []string{"a allowed at 0s", "b allowed at 0s", "c allowed at 0s", "d allowed at 0s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestPatience(t *testing.T) {
 			t.Errorf("%v, retry after %v; want denied", c.Verdict, c.Decision.RetryAfter)
 		}
 		l.send("c", user("ada"))
-		l.check("a allowed at 0s", "b abandoned at 0s", "c allowed at 1s")
+		l.check("a allowed at 0s", "b abandoned at 0s", "c delayed at 1s")
 	})
 }
 
@@ -205,13 +205,13 @@ func TestAnotherCost(t *testing.T) {
 		l.send("stays", costing("2")) // at 3 s
 		leaves()
 		l.send("like the one that left", costing("1"))
-		l.check("all allowed at 0s", "one abandoned at 0s", "like the one that left allowed at 1s", "stays allowed at 3s")
+		l.check("all allowed at 0s", "one abandoned at 0s", "like the one that left delayed at 1s", "stays delayed at 3s")
 		for range 3 {
 			l.send("", costing("3"))() // at 6 s
 		}
 		l.ran = nil
 		l.send("two", costing("2")) // what the others have left is given back: at 5 s, as if they had not come
-		l.check("two allowed at 5s")
+		l.check("two delayed at 5s")
 		if refunds := l.store.Asked(sluice.OpRefund); refunds != 1 {
 			t.Errorf("%d refunds, want 1: the three have left one instant", refunds)
 		}
@@ -240,7 +240,7 @@ func TestReceiptOfAnInstant(t *testing.T) {
 		leaves := l.send("a", user("ada")) // at 10 s
 		l.send("b", user("ada"))           // at 20 s
 		leaves()
-		l.check("a abandoned at 0s", "b allowed at 10s")
+		l.check("a abandoned at 0s", "b delayed at 10s")
 		check := func(want ...time.Duration) {
 			t.Helper()
 			l.mu.Lock()
@@ -270,10 +270,10 @@ func TestFullQueue(t *testing.T) {
 		leaves()
 		l.send("e", user("ada"))
 		l.send("f", user("ada"))
-		l.check("a allowed at 0s", "d failed-closed at 0s", "b abandoned at 0s", "f failed-closed at 0s", "c allowed at 1s", "e allowed at 2s")
+		l.check("a allowed at 0s", "d failed-closed at 0s", "b abandoned at 0s", "f failed-closed at 0s", "c delayed at 1s", "e delayed at 2s")
 		q.Resize(0) // one place
 		l.send("g", user("ada"))
-		l.check("a allowed at 0s", "d failed-closed at 0s", "b abandoned at 0s", "f failed-closed at 0s", "c allowed at 1s", "e allowed at 2s", "g allowed at 3s")
+		l.check("a allowed at 0s", "d failed-closed at 0s", "b abandoned at 0s", "f failed-closed at 0s", "c delayed at 1s", "e delayed at 2s", "g delayed at 3s")
 	})
 }
 
@@ -299,7 +299,7 @@ func TestPanicWhileHeldBack(t *testing.T) {
 		}()
 		fails = false
 		l.send("b", user("ada"))
-		l.check("a allowed at 0s", "b allowed at 1s")
+		l.check("a allowed at 0s", "b delayed at 1s")
 	})
 }
 
@@ -310,7 +310,7 @@ func TestTwoFronts(t *testing.T) {
 		name   string
 		shared bool
 		want   string
-	}{{"one store", true, "b allowed at 1s"}, {"two stores", false, "b allowed at 0s"}} {
+	}{{"one store", true, "b delayed at 1s"}, {"two stores", false, "b allowed at 0s"}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rules := []policy.Rule{one("api", nil, "1/s burst 1")}
@@ -349,7 +349,7 @@ func TestOneThatAnotherRuleDenies(t *testing.T) {
 		l.send("b", user("bob"))()
 		l.send("c", user("ada")) // whose failures are all spent
 		l.send("d", user("eve"))
-		l.check("a allowed at 0s", "b abandoned at 0s", "c denied at 0s", "d allowed at 1s")
+		l.check("a allowed at 0s", "b abandoned at 0s", "c denied at 0s", "d delayed at 1s")
 	})
 }
 
@@ -366,7 +366,7 @@ func TestSlotsOfThoseWhoWait(t *testing.T) {
 		l.send("c", user("ada"))
 		leaves()
 		l.send("d", user("ada"))
-		l.check("a allowed at 0s", "c denied at 0s", "b abandoned at 0s", "d allowed at 1s")
+		l.check("a allowed at 0s", "c denied at 0s", "b abandoned at 0s", "d delayed at 1s")
 	})
 }
 
@@ -387,7 +387,7 @@ func TestWhatIsNotChargedIsNotGivenBack(t *testing.T) {
 		l.send("e", user("ada"))
 		l.all.Wait()
 		slices.Sort(l.ran) // three go on at once
-		l.check("a allowed at 0s", "b allowed at 1s", "c abandoned at 0s", "d allowed at 1s", "e allowed at 1s")
+		l.check("a allowed at 0s", "b delayed at 1s", "c abandoned at 0s", "d delayed at 1s", "e delayed at 1s")
 		if n := l.store.Asked(sluice.OpRefund); n != 0 {
 			t.Errorf("%d refunds, want none", n)
 		}

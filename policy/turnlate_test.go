@@ -48,7 +48,7 @@ func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
 				l.send("b", user("ada"))()
 				l.send("c", user("bob"))
 				l.send("d", user("bob"))
-				l.check("a allowed at 0s", "b abandoned at 0s", "c allowed at 0s", "d allowed at 1s")
+				l.check("a allowed at 0s", "b abandoned at 0s", "c allowed at 0s", "d delayed at 1s")
 				if err := <-reported; !errors.Is(err, c.want) {
 					t.Errorf("notified of %v, want %v", err, c.want)
 				}

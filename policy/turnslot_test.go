@@ -33,6 +33,6 @@ func testSlotOutlastsTheWait(t *testing.T, r policy.Rule) {
 		l.send("d", user("ada"))
 		time.Sleep(4 * time.Second)
 		l.send("e", user("ada"))
-		l.check("a allowed at 0s", "c denied at 5s", "b abandoned at 5s", "e denied at 9s", "d allowed at 10s")
+		l.check("a allowed at 0s", "c denied at 5s", "b abandoned at 5s", "e denied at 9s", "d delayed at 10s")
 	})
 }

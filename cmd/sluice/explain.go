@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/policy"
 )
 
 var explainCommand = cli.Command{
@@ -170,6 +171,8 @@ func verdictText(e *admin.Explanation) string {
 	switch {
 	case e.Why != "":
 		text += ": " + e.Why
+	case len(e.Violated) > 0 && e.Verdict != policy.Denied.String():
+		text += "; in shadow mode it would be denied by " + strings.Join(e.Violated, ", ")
 	case len(e.Violated) > 0:
 		text += " by " + strings.Join(e.Violated, ", ")
 		if e.Rule != "" && !slices.Contains(e.Violated, e.Rule) {

@@ -75,7 +75,7 @@ func TestExplainCommand(t *testing.T) {
 				case 0:
 					explain("allowed\n", "header.X-User=ada ip=127.0.0.1", "counts 0 of 3: 3 left", "candidate: tight would allow", "login: path: / is not /login; method: GET is not POST")
 				case 2:
-					explain("shadowed by", "counts 2 of 3: 1 left", "costs 1: allowed, 0 left after it")
+					explain("allowed; in shadow mode it would be denied by", "counts 2 of 3: 1 left", "costs 1: allowed, 0 left after it")
 				case 3:
 					explain("denied by", "counts 3 of 3: 0 left", "it would pass in", "would pass with a quota of 4, in the place of 3")
 				}

@@ -56,14 +56,14 @@ func TestStatusOfFleet(t *testing.T) {
 	}
 	for _, n := range nodes {
 		shows(n, []string{
-			"counts are the sum of 3 nodes, as of ", "this node", "api 5 0 7 0 0", "candidate: few 10 of 12",
+			"counts are the sum of 3 nodes, as of ", "this node", "all 12 5 0 0 7 0 0 0", "api 5 0 0 7 0 0 0", "candidate: few 10 of 12",
 			"denied most by api, of 7 denials: 7 times header.X-User=ada",
 		})
 	}
 	if out := shows(nodes[0], []string{"sum of 3 nodes"}, "--nodes"); strings.Count(out, "\n                 at ")+strings.Count(out, "  at ") < 3 {
 		t.Errorf("of each node:\n%s", out)
 	}
-	if out := shows(nodes[0], []string{"api 4 0 0 0 0"}, "--this-node"); strings.Contains(out, "nodes") {
+	if out := shows(nodes[0], []string{"api 4 0 0 0 0 0 0"}, "--this-node"); strings.Contains(out, "nodes") {
 		t.Errorf("of one node:\n%s", out)
 	}
 	out, _ := command(t, cli.OK, "status", "--admin="+nodes[1].admin, "--json")

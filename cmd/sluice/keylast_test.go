@@ -64,7 +64,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 				}
 				got = append(got, fmt.Sprintf("%s %s %s %d %s %s %d", d.Path, d.Verdict, d.Rule, d.Status, d.LimitVerdict, d.Mode, left))
 			}
-			want := "/3 denied user 429 denied enforced 0, /2 shadowed user 200 allowed enforced 0, /1 shadowed user 200 allowed enforced 1, /0 allowed user 200 allowed enforced 2"
+			want := "/3 denied user 429 denied enforced 0, /2 allowed user 200 allowed enforced 0, /1 allowed user 200 allowed enforced 1, /0 allowed user 200 allowed enforced 2"
 			if strings.Join(got, ", ") != want {
 				t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 			}

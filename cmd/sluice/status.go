@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/history"
 )
 
 var statusCommand = cli.Command{
@@ -29,10 +30,11 @@ var statusCommand = cli.Command{
 
 // status is what the command shows. All but Fleet is of the node that is asked.
 type status struct {
-	Status admin.Status         `json:"status"`
-	Top    admin.Top            `json:"top"`
-	Rules  []admin.RuleOverview `json:"rules"`
-	Fleet  *admin.Fleet         `json:"fleet,omitempty"` // of a shared store
+	Status   admin.Status         `json:"status"`
+	Requests admin.Requests       `json:"requests"`
+	Top      admin.Top            `json:"top"`
+	Rules    []admin.RuleOverview `json:"rules"`
+	Fleet    *admin.Fleet         `json:"fleet,omitempty"` // of a shared store
 }
 
 // runStatus shows what a running program does.
@@ -63,7 +65,7 @@ func runStatus(ctx context.Context, call *cli.Call) error {
 		s.Fleet = new(admin.Fleet)
 		err = c.call(ctx, http.MethodGet, path, nil, s.Fleet)
 	}
-	switch s.Rules = o.Rules; {
+	switch s.Requests, s.Rules = o.Requests, o.Rules; {
 	case err != nil:
 		return err
 	case call.Given("json"):
@@ -81,7 +83,13 @@ func writeStatus(w io.Writer, s *status) error {
 		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", lines(s.Status.Failure))
 	}
 	var rules []admin.RuleStatus
-	findings, top := s.Rules, s.Top.Levels
+	findings, top, requests := s.Rules, s.Top.Levels, &s.Requests
+	if s.Fleet != nil {
+		requests = &s.Fleet.Requests
+	}
+	for _, p := range requests.Problems {
+		fmt.Fprintf(&b, "%s, in the last 10 minutes\n", printable(p.Text))
+	}
 	if s.Fleet == nil {
 		rules = s.Status.Rules
 	} else {
@@ -95,7 +103,7 @@ func writeStatus(w io.Writer, s *status) error {
 		}
 	}
 	b.WriteByte('\n')
-	if err := writeRules(&b, rules, s.Fleet); err != nil {
+	if err := writeRules(&b, &requests.Total, rules, s.Fleet); err != nil {
 		return err
 	}
 	for _, o := range s.Status.Overrides {
@@ -165,7 +173,7 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 	w.WriteByte('\n')
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var table strings.Builder
-	table.WriteString("node\tversion\tconfiguration\tup\tlast seen\tallowed\tdenied\t\n")
+	table.WriteString("node\tversion\tconfiguration\tup\tlast seen\tpassed\tdenied\t\n")
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		name, seen := n.Label(), fmt.Sprintf("%.0f s ago", n.Seen)
@@ -175,7 +183,7 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 		case !n.Summed:
 			seen += ", not in the sum"
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(name), printable(n.Version), printable(n.Config), (time.Duration(n.Uptime) * time.Second).String(), seen, n.Total.Allowed, n.Total.Denied)
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(name), printable(n.Version), printable(n.Config), (time.Duration(n.Uptime) * time.Second).String(), seen, n.Total.Passed(), n.Total.Denied)
 	}
 	if _, err := io.WriteString(t, table.String()); err != nil {
 		return err
@@ -183,36 +191,51 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 	return t.Flush()
 }
 
-// writeRules writes the table of rules, and of each what nodes have counted if that was
-// asked for.
-func writeRules(b *strings.Builder, rules []admin.RuleStatus, fleet *admin.Fleet) error {
+// writeRules writes the table of all requests and of those under each rule, and what nodes
+// have counted if that was asked for.
+func writeRules(b *strings.Builder, total *history.Counts, rules []admin.RuleStatus, fleet *admin.Fleet) error {
 	var table strings.Builder
-	table.WriteString("rule\tallowed\twarned\tdenied\trefused\tfailed\twould deny\t\n")
+	table.WriteString("rule\tallowed\twarned\tdelayed\tdenied\trefused\tfailed\tno limit\twould deny\t\n")
+	fmt.Fprintf(&table, "all %d\t%s\t\t\n", total.Requests(), columns(total))
 	for i, r := range rules {
 		trial := ""
 		if r.Mode == "shadow" {
 			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Evaluated)
 		}
-		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", printable(r.Name), r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
+		fmt.Fprintf(&table, "%s\t%s\t%s\t\n", printable(r.Name), columns(&r.Counts.Counts), trial)
 		for _, c := range r.Candidates {
 			name := c.Name
 			if c.Level != "" {
 				name = c.Level + "/" + name
 			}
-			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", printable(name), c.WouldDeny, c.Evaluated)
+			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t\t\t%d of %d\t\n", printable(name), c.WouldDeny, c.Evaluated)
 		}
 		if fleet == nil {
 			continue
 		}
 		for _, n := range fleet.Rules[i].Nodes {
-			fmt.Fprintf(&table, "at %s\t%d\t%d\t%d\t%d\t%d\t\t\n", printable(fleet.Label(n.ID)), n.Allowed, n.Warned, n.Denied, n.Refused, n.Failed)
+			fmt.Fprintf(&table, "at %s\t%s\t\t\n", printable(fleet.Label(n.ID)), columns(&n.Counts.Counts))
 		}
 	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if _, err := io.WriteString(t, table.String()); err != nil {
 		return err
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := total.UpstreamErrors; n > 0 {
+		fmt.Fprintf(b, "\nof %d that passed %d got an error of the upstream\n", total.Passed(), n)
+	}
+	if n := total.Abandoned; n > 0 {
+		fmt.Fprintf(b, "\nof all, %d left before they were decided\n", n)
+	}
+	return nil
+}
+
+// columns returns the cells of a row, but for what trials would have denied.
+func columns(c *history.Counts) string {
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%d", c.Allowed, c.Warned, c.Delayed, c.Denied, c.Refused, c.Failed, c.FailedOpen)
 }
 
 func between(least, most uint64) string {

@@ -75,8 +75,8 @@ type File struct {
 	file *os.File // of the goroutine; nil while it cannot be opened
 	torn bool     // the last line of file was written in part
 
-	failing bool // nothing could be written, last
-	warned  time.Time
+	fault  atomic.Pointer[error] // why nothing could be written, last; nil: it was
+	warned time.Time
 }
 
 // Stream returns what "stdout" and "stderr" stand for, and other paths as they are.
@@ -106,6 +106,14 @@ func Open(path string, o Options) (*File, error) {
 	}
 	go f.run()
 	return f, nil
+}
+
+// Fault returns why lines cannot be written now, nil if they can.
+func (f *File) Fault() error {
+	if err := f.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Path returns the path that was opened.

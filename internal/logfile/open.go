@@ -42,7 +42,7 @@ func (f *File) skip(rest []byte) int {
 
 // failed reports why nothing can be written.
 func (f *File) failed(err error) {
-	f.failing = true
+	f.fault.Store(&err)
 	if time.Since(f.warned) < warnEvery {
 		return
 	}
@@ -52,8 +52,8 @@ func (f *File) failed(err error) {
 
 // recovered reports that something was written again.
 func (f *File) recovered() {
-	if f.failing {
-		f.failing, f.warned = false, time.Time{}
+	if f.fault.Swap(nil) != nil {
+		f.warned = time.Time{}
 		f.o.Log.Info("a log is written again", f.attrs(slog.Uint64("dropped", f.o.Counts.Dropped.Load()))...)
 	}
 }

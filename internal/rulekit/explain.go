@@ -102,7 +102,7 @@ func (x *explained) request() {
 
 // differ says in what an explanation is not the decision.
 func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.Attributes) string {
-	passes := e.Verdict == policy.Allowed || e.Verdict == policy.Shadowed
+	passes := e.Verdict.Passes()
 	switch {
 	case v.Err != nil:
 		return fmt.Sprintf("error %v", v.Err)
@@ -187,8 +187,8 @@ func numbers(n int) func(func(int) bool) {
 // count notes what an explanation was about.
 func (x *explained) count(e *policy.Explanation) {
 	x.seen[e.Verdict.String()]++
-	if e.Decision.Delay > 0 {
-		x.seen["delayed"]++
+	if e.Verdict.Passes() && len(e.Violated) > 0 {
+		x.seen["shadowed"]++
 	}
 	for _, r := range e.Rules {
 		note := func(what string, is bool) {

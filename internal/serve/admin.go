@@ -27,14 +27,14 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 	}
 	o := admin.Options{
 		Ready: func() bool { return !s.listeners.draining.Load() }, Store: s.store.ready,
-		Config: s.readyLine, Metrics: s.metrics.Handler(), Hosts: adminHosts(c),
+		Config: s.readyLine, Problems: s.problems, Metrics: s.metrics.Handler(), Hosts: adminHosts(c),
 	}
 	if token != "" || !c.Public {
 		api := admin.APIOptions{
 			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Unused: s.runtime.unused,
 			Records: s.records, Node: s.node(),
-			System: s.system, State: s.state, Decisions: s.runtime.lastDecisions,
+			System: s.system, State: s.state, Logs: s.faultyLogs, Decisions: s.runtime.lastDecisions,
 			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
 			Every: s.Intervals.Tick,
 		}
@@ -50,6 +50,24 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 		}
 	}
 	return admin.Handler(o), nil
+}
+
+// problems are those of requests of late.
+func (s *server) problems() []admin.Problem {
+	return admin.ProblemsOf(&s.runtime.tally, s.runtime.expiryNow(), s.faultyLogs())
+}
+
+// faultyLogs returns the logs that cannot be written.
+func (s *server) faultyLogs() (all []admin.Log) {
+	for _, l := range s.runtime.logs.all() {
+		if f := l.file.Load(); f != nil && f.Fault() != nil {
+			all = append(all, admin.Log{Name: l.name, Fault: f.Fault()})
+		}
+	}
+	if err := s.audit.Fault(); err != nil {
+		all = append(all, admin.Log{Name: "audit log, so that changes are refused,", Fault: err})
+	}
+	return all
 }
 
 // adminHosts returns the names by which the admin address answers: those that

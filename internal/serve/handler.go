@@ -11,6 +11,8 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/internal/server/metrics"
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/internal/server/token"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -40,9 +42,17 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 			if s.trace != nil { // spares copying the Event
 				s.trace.Decided(r, e)
 			}
-			s.count(&e.Event)
+			cause := tally.Cause{Status: e.Status}
+			if e.Verdict == policy.Refused {
+				cause.Text = token.Cause(e.Err)
+			}
+			s.tally.Count(&e.Event, cause)
+			s.counts.Count(&e.Event)
 		},
 		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
+			if u := sum.Upstream; u.URL != "" && sum.Event.Verdict.Passes() {
+				s.tally.End(u.Status, u.Err)
+			}
 			s.counts.EndHTTP(r, sum)
 			if logged != nil {
 				logged(r, sum)
@@ -78,14 +88,6 @@ func newAskers(store sluice.Store) (*sluice.Limiter, error) {
 var fieldWords = map[string]httplimit.Fields{
 	"draft-11": httplimit.Draft11, "x-ratelimit": httplimit.XRateLimit,
 	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
-}
-
-// count counts the outcome of a request.
-func (s *runtime) count(e *policy.Event) {
-	if e.Evaluated != nil {
-		s.tally.Count(e.Evaluated)
-	}
-	s.counts.Count(e)
 }
 
 // cutOff returns what bounds have cut off so far.

@@ -87,7 +87,7 @@ decision_log: %q
 			}
 		}
 	}
-	for _, verdict := range []string{"allowed", "denied", "shadowed", "refused", "abandoned", "failed-open", "failed-closed"} {
+	for _, verdict := range []string{"allowed", "warned", "delayed", "denied", "refused", "abandoned", "failed-open", "failed-closed"} {
 		series := fmt.Sprintf("sluice_requests_total{verdict=%q}", verdict)
 		if lines[series] != m[series] {
 			t.Errorf("%s is %v, and there are %v lines", series, m[series], lines[series])
@@ -99,7 +99,7 @@ decision_log: %q
 			}
 		}
 	}
-	for _, verdict := range []string{"allowed", "denied", "shadowed", "refused"} {
+	for _, verdict := range []string{"allowed", "warned", "denied", "refused"} {
 		if m[fmt.Sprintf("sluice_requests_total{verdict=%q}", verdict)] == 0 {
 			t.Errorf("no request was %s", verdict)
 		}
@@ -124,6 +124,11 @@ func (d *decision) ofRules() map[string]string {
 			if r.Verdict == "refused" {
 				of[r.Rule] = "refused"
 			}
+		case r.Mode == "grace":
+			of[r.Rule] = "warned"
+		case of[r.Rule] == "warned":
+		case d.Delay > 0:
+			of[r.Rule] = "delayed"
 		default:
 			of[r.Rule] = "allowed"
 		}

@@ -30,6 +30,7 @@ type decision struct {
 	Status                              int
 	Bytes                               int64
 	Duration                            int64 `json:"duration_us"`
+	Delay                               int64 `json:"delay_us"`
 	Broken                              bool
 	Upstream                            struct {
 		Status int
@@ -179,7 +180,7 @@ access_log: %q
 		"/one denied 429 - one=denied!",
 		"/key refused 400 - key=refused",
 		"/dry allowed 200 2 dry=allowed",
-		"/dry shadowed 200 2 dry=denied",
+		"/dry allowed 200 2 dry=denied",
 		"/down allowed 502 - failed",
 		"/%22%0a allowed 200 2",
 		"/switch allowed 101 6",

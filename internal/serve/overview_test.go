@@ -210,7 +210,7 @@ rules:
 	}
 	o, _ := overviewOf(t, s, "")
 	slow, lax, total := o.Rules[0], o.Rules[1], o.Requests.Total
-	if slow.Allowed != 2 || slow.Delayed != 1 || lax.Allowed != 2 || lax.Warned != 1 || lax.Delayed != 0 || total.Delayed != 1 || total.Warned != 1 || total.Allowed != 4 {
+	if slow.Allowed != 1 || slow.Delayed != 1 || lax.Allowed != 1 || lax.Warned != 1 || lax.Delayed != 0 || total.Delayed != 1 || total.Warned != 1 || total.Allowed != 2 {
 		t.Errorf("got %+v, %+v, %+v", slow.Counts, lax.Counts, total)
 	}
 	away := servetest.Start(t, fmt.Sprintf(`
@@ -226,7 +226,7 @@ rules:
 		}
 	}
 	o, text := overviewOf(t, away, "")
-	if open, closed := o.Rules[0], o.Rules[1]; open.Allowed != 1 || open.Degraded != 1 || closed.Failed != 1 || closed.Degraded != 1 || o.Requests.Total.Degraded != 2 || open.Failure != "open" || closed.Failure != "closed" {
+	if open, closed := o.Rules[0], o.Rules[1]; open.FailedOpen != 1 || open.Degraded != 1 || closed.Failed != 1 || closed.Degraded != 1 || o.Requests.Total.Degraded != 2 || open.Failure != "open" || closed.Failure != "closed" {
 		t.Errorf("got %+v, %+v, %+v", open.Counts, closed.Counts, o.Requests.Total)
 	}
 	if o.Store.Up || o.Store.Kind != "redis" || o.Store.Degraded != 2 || !strings.Contains(o.Store.Text, "store: down") {

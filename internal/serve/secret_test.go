@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
@@ -50,31 +51,34 @@ func wired(t *testing.T, store string) *server {
 	return s
 }
 
-// counted returns verdicts on so many keys under each rule.
-func counted(t *testing.T, n int) []policy.Verdict {
+// counted returns decisions on so many keys under each rule.
+func counted(t *testing.T, n int) []policy.Call {
 	t.Helper()
 	c, err := config.Parse("test.yaml", []byte(countingRules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{})}
-	verdicts := make([]policy.Verdict, n)
-	for i := range verdicts {
+	front, err := policy.NewFront(policy.FrontOptions{Policy: c.Policy, Store: memstore.New(memstore.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := make([]policy.Call, n)
+	for i := range calls {
 		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: make(map[string][]string), Address: netip.MustParseAddr("192.0.2.1")}
 		for _, rule := range []string{"A", "B", "C", "D"} {
 			a.Headers["X-"+rule] = []string{rule + strconv.Itoa(i)}
 		}
-		e.Decide(t.Context(), &a, &verdicts[i])
+		front.Decide(t.Context(), &a, &calls[i])
 	}
-	return verdicts
+	return calls
 }
 
-// estimates has a node count verdicts, and returns how many keys it reports there are
+// estimates has a node count decisions, and returns how many keys it reports there are
 // under each rule. Of 2,000 the numbers differ by chance under different secrets: all
 // four are the same once in 10^8 times.
-func estimates(s *server, verdicts []policy.Verdict) (reported [4]int64) {
-	for i := range verdicts {
-		s.runtime.tally.Count(&verdicts[i])
+func estimates(s *server, calls []policy.Call) (reported [4]int64) {
+	for i := range calls {
+		s.runtime.tally.Count(&calls[i].Event, tally.Cause{})
 	}
 	s.runtime.tally.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for i, rule := range []string{"a", "b", "c", "d"} {

@@ -24,6 +24,8 @@ type Options struct {
 	// Config, if not nil, says in a line which configuration is active and, if
 	// a newer one is not, why.
 	Config func() string
+	// Problems, if not nil, returns what /readyz says of the requests of late.
+	Problems func() []Problem
 	// Metrics, if not nil, answers /metrics.
 	Metrics http.Handler
 	// API, if not nil, answers /policy and what lies below /v1/. It looks at
@@ -58,6 +60,11 @@ func Handler(o Options) http.Handler {
 		}
 		if o.Config != nil {
 			detail += o.Config() + "\n"
+		}
+		if o.Problems != nil {
+			for _, p := range o.Problems() {
+				detail += p.Kind + ": " + p.Text + ", in the last 10 minutes\n"
+			}
 		}
 		text(w, status, detail)
 	})

@@ -45,6 +45,8 @@ type APIOptions struct {
 	State  func() State
 	// Decisions returns the last ones about keys; nil: they are not shown.
 	Decisions func([]decided.Key) decided.List
+	// Logs returns those that cannot be written; nil: all can.
+	Logs func() []Log
 	// Fleet returns what the other nodes of a shared store report, of these rules in
 	// detail, and Self this one's line. Nil: there are no others.
 	Fleet     func(ctx context.Context, rules []string) report.Fleet
@@ -101,7 +103,7 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Unused, Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, Logs, Unused, Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -37,9 +37,11 @@ type AuditLog struct {
 	path string
 	sync bool // to is a regular file: a pipe cannot be synced
 	torn bool // the last line was written in part
-	now  func() time.Time
-	of   []writtenEntry // the last ones
-	size int            // of their lines
+	// fault is why the last entry could not be written, nil if it was.
+	fault error
+	now   func() time.Time
+	of    []writtenEntry // the last ones
+	size  int            // of their lines
 }
 
 type writtenEntry struct {
@@ -153,6 +155,19 @@ func (l *AuditLog) Write(e AuditEntry) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.fault = l.write(e, line)
+	return l.fault
+}
+
+// Fault returns why the last entry could not be written, nil if it was.
+func (l *AuditLog) Fault() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault
+}
+
+// write appends the line of an entry.
+func (l *AuditLog) write(e AuditEntry, line []byte) error {
 	if l.torn { // what the full disk cut off must not spoil this line, too
 		line = append([]byte("\n"), line...)
 	}

@@ -15,10 +15,10 @@ import (
 
 // Explanation is the answer of POST /v1/explain.
 type Explanation struct {
-	Verdict  string   `json:"verdict"`            // as in metrics: allowed, denied, shadowed, refused, failed-open, failed-closed
+	Verdict  string   `json:"verdict"`            // as in metrics
 	Why      string   `json:"why,omitempty"`      // why it is refused, or not decided
 	Rule     string   `json:"rule,omitempty"`     // whose limit binds, or denies
-	Violated []string `json:"violated,omitempty"` // limits that deny, the binding one first
+	Violated []string `json:"violated,omitempty"` // limits that deny, the binding one first; where it passes, those in shadow mode that would
 	// Degraded is whether the store is unavailable, and a failure policy decides.
 	Degraded bool `json:"degraded,omitempty"`
 	// At is when it is decided, on the store's clock; zero where it is not asked.

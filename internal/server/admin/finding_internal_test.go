@@ -28,10 +28,10 @@ import (
 // watched is an API with rules and a clock, whose requests a test counts.
 type watched struct {
 	*API
-	now       time.Time
-	evaluator policy.Evaluator
-	tally     tally.Tally
-	v         policy.Verdict
+	now   time.Time
+	front *policy.Front
+	tally tally.Tally
+	call  policy.Call
 }
 
 func newWatched(t *testing.T, rules string) *watched {
@@ -42,7 +42,10 @@ func newWatched(t *testing.T, rules string) *watched {
 	}
 	w := &watched{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return w.now }
-	w.evaluator = policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{Now: clock})}
+	store := memstore.New(memstore.Options{Now: clock})
+	if w.front, err = policy.NewFront(policy.FrontOptions{Policy: c.Policy, Store: store}); err != nil {
+		t.Fatal(err)
+	}
 	w.tally.Share(sha256.Sum256(nil)) // numbers are the same in every run
 	w.tally.Follow(c.Policy, func() {})
 	overrides, err := OpenOverrides(filepath.Join(t.TempDir(), "overrides.json"))
@@ -50,7 +53,7 @@ func newWatched(t *testing.T, rules string) *watched {
 		t.Fatal(err)
 	}
 	w.API, err = NewAPI(APIOptions{
-		Policy: func() *policy.Policy { return c.Policy }, Store: w.evaluator.Store, Tally: &w.tally, Now: clock, Overrides: overrides,
+		Policy: func() *policy.Policy { return c.Policy }, Store: store, Tally: &w.tally, Now: clock, Overrides: overrides,
 		Version: func() (reload.Version, error) { return reload.Version{File: "test.yaml"}, nil },
 		Audit:   NewAuditLog(io.Discard),
 	})
@@ -66,8 +69,8 @@ func (w *watched) ask(t *testing.T, user string, n int) {
 	t.Helper()
 	for range n {
 		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
-		w.evaluator.Decide(t.Context(), &a, &w.v)
-		w.tally.Count(&w.v)
+		w.front.Decide(t.Context(), &a, &w.call)
+		w.tally.Count(&w.call.Event, tally.Cause{})
 	}
 }
 

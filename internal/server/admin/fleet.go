@@ -109,7 +109,10 @@ func (a *API) fleet(w http.ResponseWriter, r *http.Request) {
 		sum.Add(of)
 	}
 	f.Summed = sum.Nodes
-	f.Requests = Requests{Total: sum.Total, Recent: sum.Recent, Day: sum.Day}
+	f.Requests = Requests{Total: sum.Total, Recent: sum.Recent, Day: sum.Day, Refusals: a.o.Tally.Causes()}
+	if sum.Recent != nil {
+		f.Requests.Problems = problems(sum.Recent.Sum(), f.Requests.Refusals, a.logs())
+	}
 	a.fleetRules(f, sum, rule, rule != "" || r.URL.Query().Get("nodes") == "1")
 	if rule != "" && len(f.Rules) == 0 {
 		fail(w, http.StatusNotFound, errors.New("no node has a rule of that name; see /v1/fleet for those that are"))
@@ -282,8 +285,8 @@ func fleetFigures(s *report.RuleSum, now time.Time) *finding.Figures {
 	hour, day := s.Detail.Hour.Count(), s.Detail.Days.Count()
 	hourly, daily := s.Detail.Day.SumSince(hour.Since), s.Detail.Day.SumSince(day.Since)
 	f := &finding.Figures{
-		Now: now, Since: hour.Since, Allowed: hourly.Allowed, Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied,
-		DaySince: day.Since, DayAllowed: daily.Allowed, DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
+		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied,
+		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
 	}
 	for _, l := range s.Top(tally.Places) {
 		for _, k := range l.Keys {

@@ -114,16 +114,23 @@ func candidateText(l *policy.Level, c *policy.Candidate) string {
 
 // busier orders rules by their denials, then by their requests, most first.
 func busier(a, b history.Counts) int {
-	return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed+b.WouldDeny, a.Allowed+a.WouldDeny))
+	return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Requests()+b.WouldDeny, a.Requests()+a.WouldDeny))
 }
 
 // outcomes returns the counts of a rule as they are reported.
 func outcomes(c *tally.Counts) report.Counts {
-	return report.Counts{c.Allowed, c.Warned, c.Denied, c.Refused, c.Failed, c.Evaluated, c.WouldDeny, c.Unlimited, c.Delayed, c.Degraded}
+	return report.Counts{
+		c.Allowed, c.Warned, c.Delayed, c.Denied, c.Refused, c.Failed, c.FailedOpen, c.Abandoned,
+		c.WouldDeny, c.Degraded, c.UpstreamErrors, c.Evaluated, c.Unlimited,
+	}
 }
 
 func countsOf(n *report.Counts) tally.Counts {
 	return tally.Counts{
-		Allowed: n[0], Warned: n[1], Denied: n[2], Refused: n[3], Failed: n[4], Evaluated: n[5], WouldDeny: n[6], Unlimited: n[7], Delayed: n[8], Degraded: n[9],
+		Counts: history.Counts{
+			Allowed: n[0], Warned: n[1], Delayed: n[2], Denied: n[3], Refused: n[4], Failed: n[5], FailedOpen: n[6], Abandoned: n[7],
+			WouldDeny: n[8], Degraded: n[9], UpstreamErrors: n[10],
+		},
+		Evaluated: n[11], Unlimited: n[12],
 	}
 }

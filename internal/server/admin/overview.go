@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/server/finding"
 	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
 // Overview is the answer of GET /v1/overview: the state of the program now and of
@@ -22,11 +23,16 @@ type Overview struct {
 	Overrides int `json:"overrides"`
 }
 
-// Requests is the outcomes of all requests about which the policy was asked.
+// Requests is the outcomes of all requests.
 type Requests struct {
 	Total  history.Counts  `json:"total"`            // since the start
 	Recent *history.Series `json:"recent,omitempty"` // the last 10 minutes by seconds
 	Day    *history.Series `json:"day,omitempty"`    // the last 24 hours by minutes
+	// Refusals are why requests were refused at this node, the most frequent of late first.
+	Refusals []tally.Cause `json:"refusals,omitempty"`
+	// Problems are causes by which requests fare otherwise than the limits say, in the last 10
+	// minutes, the largest first.
+	Problems []Problem `json:"problems,omitempty"`
 }
 
 // RuleOverview is the outcomes of requests under a rule. Evaluated and WouldDeny include

@@ -40,7 +40,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	a.o.Tally.Tick(a.o.Now()) // or what came since the last tick is in the totals alone
 	o := Overview{
 		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []RuleOverview{},
-		Requests:  Requests{Total: a.o.Tally.Total()},
+		Requests:  Requests{Total: a.o.Tally.Total(), Refusals: a.o.Tally.Causes()},
 		Overrides: len(a.o.Overrides.All(a.o.Now())),
 	}
 	if a.o.System != nil {
@@ -49,6 +49,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	o.Memory.History = a.o.Tally.Bytes()
 	if recent, day, ok := a.o.Tally.Past(""); ok {
 		o.Requests.Recent, o.Requests.Day = &recent, &day
+		o.Requests.Problems = problems(recent.Sum(), o.Requests.Refusals, a.logs())
 	}
 	p, reports := a.o.Policy(), a.reports()
 	top := make(map[string][]TopLevel)
@@ -122,8 +123,8 @@ func round(x float64) float64 { return float64(int64(x*10+0.5)) / 10 }
 func (a *API) figures(rule string, now time.Time, past *history.Series, hour, day sketch.Count) *finding.Figures {
 	hourly, daily, denials := past.SumSince(hour.Since), past.SumSince(day.Since), a.o.Tally.Denials(rule)
 	f := &finding.Figures{
-		Now: now, Since: hour.Since, Allowed: hourly.Allowed, Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys,
-		DaySince: day.Since, DayAllowed: daily.Allowed, DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
+		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys,
+		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
 	}
 	for name, n := range denials.Rescued {
 		if n > f.Rescued || n == f.Rescued && name < f.Candidate {

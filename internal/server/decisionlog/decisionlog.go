@@ -92,7 +92,7 @@ func (e *Encoder) Wants(s *httplimit.Summary) bool {
 	case s.Own: // nothing was decided
 		return false
 	case e.o.Requests == Denied:
-		return s.Event.Verdict != policy.Allowed && s.Event.Verdict != policy.FailedOpen
+		return !s.Event.Verdict.Passes() || len(s.Event.Violated) > 0
 	case e.o.Requests == Sample:
 		return e.sampled(s)
 	}

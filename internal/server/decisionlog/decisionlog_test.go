@@ -250,7 +250,7 @@ func TestLines(t *testing.T) {
 		{"trace", lines[0]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736"},
 		{"a soft limit", entry(0, 0)["mode"], "soft"},
 		{"a second request", entry(1, 0)["mode"], "grace"},
-		{"a second request", lines[1]["verdict"], "shadowed"},
+		{"a second request", lines[1]["verdict"], "warned"},
 		{"a third request", lines[2]["verdict"], "denied"},
 		{"its status", lines[2]["status"], 429.0},
 		{"what binds", entry(2, 0)["binds"], true},
@@ -391,7 +391,7 @@ func TestDenied(t *testing.T) {
 	for _, line := range l.lines {
 		verdicts = append(verdicts, fmt.Sprint(decode(t, line)["verdict"]))
 	}
-	if !slices.Equal(verdicts, []string{"denied", "shadowed"}) {
+	if !slices.Equal(verdicts, []string{"denied", "allowed"}) {
 		t.Errorf("got %q", verdicts)
 	}
 }

@@ -7,30 +7,63 @@ package history
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
-// Counts are how many requests became what. Allowed and Denied exclude each
-// other; Warned, Delayed and Degraded are of the allowed ones or, Degraded, of
-// all. WouldDeny is what a shadow rule, or a candidate, would have denied.
+// Counts are the outcomes of requests. Each request is in one of the first eight, which
+// are the verdicts of package policy.
 type Counts struct {
-	Allowed   uint64 `json:"allowed"`
-	Denied    uint64 `json:"denied"`
-	WouldDeny uint64 `json:"would_deny"`
-	Warned    uint64 `json:"warned"`
-	Delayed   uint64 `json:"delayed"`
-	Degraded  uint64 `json:"degraded"`
+	Allowed    uint64 `json:"allowed"`
+	Warned     uint64 `json:"warned"`
+	Delayed    uint64 `json:"delayed"`
+	Denied     uint64 `json:"denied"`
+	Refused    uint64 `json:"refused"`     // 400, 401 and 403
+	Failed     uint64 `json:"failed"`      // 503: the store failed, or the queue is full
+	FailedOpen uint64 `json:"failed_open"` // passed without a limit, as the store failed
+	Abandoned  uint64 `json:"abandoned"`   // the client left before the decision
+
+	WouldDeny uint64 `json:"would_deny"` // of all: what a shadow rule, or a candidate, would have denied
+	Degraded  uint64 `json:"degraded"`   // of all: decided without the store
+	// UpstreamErrors are of those that passed: 5xx, or no whole response.
+	UpstreamErrors uint64 `json:"upstream_errors"`
 }
 
 // kinds is how many Counts has.
-const kinds = 6
+const kinds = 11
 
-func (c Counts) all() [kinds]uint64 {
-	return [kinds]uint64{c.Allowed, c.Denied, c.WouldDeny, c.Warned, c.Delayed, c.Degraded}
+func (c *Counts) fields() [kinds]*uint64 {
+	return [kinds]*uint64{
+		&c.Allowed, &c.Warned, &c.Delayed, &c.Denied, &c.Refused, &c.Failed, &c.FailedOpen, &c.Abandoned, &c.WouldDeny, &c.Degraded, &c.UpstreamErrors,
+	}
 }
 
-func countsOf(n [kinds]uint64) Counts {
-	return Counts{Allowed: n[0], Denied: n[1], WouldDeny: n[2], Warned: n[3], Delayed: n[4], Degraded: n[5]}
+func (c Counts) all() (n [kinds]uint64) {
+	for i, field := range c.fields() {
+		n[i] = *field
+	}
+	return n
+}
+
+func countsOf(n [kinds]uint64) (c Counts) {
+	for i, field := range c.fields() {
+		*field = n[i]
+	}
+	return c
+}
+
+// Max returns the largest count.
+func (c Counts) Max() uint64 {
+	n := c.all()
+	return slices.Max(n[:])
+}
+
+// Passed returns how many requests were passed on.
+func (c Counts) Passed() uint64 { return c.Allowed + c.Warned + c.Delayed + c.FailedOpen }
+
+// Requests returns how many requests there were.
+func (c Counts) Requests() uint64 {
+	return c.Passed() + c.Denied + c.Refused + c.Failed + c.Abandoned
 }
 
 // IsZero reports whether nothing was counted.
@@ -58,15 +91,20 @@ func (c Counts) Plus(more Counts) Counts {
 // Series is what was counted in each step of a span, oldest first; the last
 // step is not over yet. A list without which all numbers are 0 is left out.
 type Series struct {
-	Step      int       `json:"step"` // seconds
-	From      time.Time `json:"from"` // at which the first step begins
-	Steps     int       `json:"steps"`
-	Allowed   []uint32  `json:"allowed,omitempty"`
-	Denied    []uint32  `json:"denied,omitempty"`
-	WouldDeny []uint32  `json:"would_deny,omitempty"`
-	Warned    []uint32  `json:"warned,omitempty"`
-	Delayed   []uint32  `json:"delayed,omitempty"`
-	Degraded  []uint32  `json:"degraded,omitempty"`
+	Step           int       `json:"step"` // seconds
+	From           time.Time `json:"from"` // at which the first step begins
+	Steps          int       `json:"steps"`
+	Allowed        []uint32  `json:"allowed,omitempty"`
+	Warned         []uint32  `json:"warned,omitempty"`
+	Delayed        []uint32  `json:"delayed,omitempty"`
+	Denied         []uint32  `json:"denied,omitempty"`
+	Refused        []uint32  `json:"refused,omitempty"`
+	Failed         []uint32  `json:"failed,omitempty"`
+	FailedOpen     []uint32  `json:"failed_open,omitempty"`
+	Abandoned      []uint32  `json:"abandoned,omitempty"`
+	WouldDeny      []uint32  `json:"would_deny,omitempty"`
+	Degraded       []uint32  `json:"degraded,omitempty"`
+	UpstreamErrors []uint32  `json:"upstream_errors,omitempty"`
 }
 
 // Sum returns what was counted in all steps.

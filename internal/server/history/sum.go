@@ -9,7 +9,9 @@ import (
 )
 
 func (s *Series) lists() [kinds]*[]uint32 {
-	return [kinds]*[]uint32{&s.Allowed, &s.Denied, &s.WouldDeny, &s.Warned, &s.Delayed, &s.Degraded}
+	return [kinds]*[]uint32{
+		&s.Allowed, &s.Warned, &s.Delayed, &s.Denied, &s.Refused, &s.Failed, &s.FailedOpen, &s.Abandoned, &s.WouldDeny, &s.Degraded, &s.UpstreamErrors,
+	}
 }
 
 // Sound reports whether a series that another process has written can be one, of so

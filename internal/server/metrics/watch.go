@@ -108,14 +108,14 @@ type Config struct {
 // which version of its file is active. Both are asked at every scrape. Only
 // one policy can be watched.
 //
-//	sluice_rule_requests_total{rule,verdict}      allowed, warned, denied, refused, failed
+//	sluice_rule_requests_total{rule,verdict}      allowed, warned, delayed, denied, refused, failed-open, failed-closed
 //	sluice_trial_requests_total{rule,level,candidate,verdict}  what is a candidate would do
 //	sluice_config_info{file,hash}                 1, for the active version
 //	sluice_config_loaded_seconds                  when that was
 //	sluice_config_current                         0 while the file as it is now is not active
 func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	var c series.Collector
-	requests := c.Counter("sluice_rule_requests_total", "Requests by rule; warned ones are allowed, too.", "rule", "verdict")
+	requests := c.Counter("sluice_rule_requests_total", "Requests by rule and verdict.", "rule", "verdict")
 	trials := c.Counter("sluice_trial_requests_total", "Requests by what a candidate, or a rule in shadow, would have done.", "rule", "level", "candidate", "verdict")
 	info := c.Gauge("sluice_config_info", "1, labelled by the active configuration.", "file", "hash")
 	loaded := c.Gauge("sluice_config_loaded_seconds", "When the configuration became active, in seconds since 1970.")
@@ -124,9 +124,11 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 		for _, r := range t.Reports() {
 			series.Put(ch, requests, r.Allowed, r.Rule, "allowed")
 			series.Put(ch, requests, r.Warned, r.Rule, "warned")
+			series.Put(ch, requests, r.Delayed, r.Rule, "delayed")
 			series.Put(ch, requests, r.Denied, r.Rule, "denied")
 			series.Put(ch, requests, r.Refused, r.Rule, "refused")
-			series.Put(ch, requests, r.Failed, r.Rule, "failed")
+			series.Put(ch, requests, r.Failed, r.Rule, "failed-closed")
+			series.Put(ch, requests, r.FailedOpen, r.Rule, "failed-open")
 			on := r.Candidates
 			if r.Evaluated > 0 { // the rule itself is in shadow
 				on = append(on, tally.CandidateReport{Evaluated: r.Evaluated, WouldDeny: r.WouldDeny})

@@ -67,7 +67,7 @@ type Report struct {
 }
 
 // Outcomes is how many outcomes of a rule are counted.
-const Outcomes = 10
+const Outcomes = 13
 
 // Rule is the outcomes of requests under a rule.
 type Rule struct {

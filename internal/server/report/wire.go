@@ -248,7 +248,7 @@ func numbers(all ...uint64) bool {
 }
 
 func counts(c history.Counts) bool {
-	return numbers(c.Allowed, c.Denied, c.WouldDeny, c.Warned, c.Delayed, c.Degraded)
+	return c.Max() <= mostCount
 }
 
 func series(s *history.Series) bool {

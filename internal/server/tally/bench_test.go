@@ -22,19 +22,19 @@ func BenchmarkCount(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	verdicts := make([]policy.Verdict, 1024)
-	e := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{})}
-	for i := range verdicts {
-		e.Decide(context.Background(), &policy.StaticAttributes{
+	calls := make([]policy.Call, 1024)
+	front := frontOf(b, c.Policy, memstore.New(memstore.Options{}))
+	for i := range calls {
+		front.Decide(context.Background(), &policy.StaticAttributes{
 			RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {strconv.Itoa(i)}}, Address: netip.MustParseAddr("192.0.2.1"),
-		}, &verdicts[i])
+		}, &calls[i])
 	}
 	var t tally.Tally
 	t.Follow(c.Policy, func() {})
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		t.Count(&verdicts[i%len(verdicts)])
+		t.Count(&calls[i%len(calls)].Event, tally.Cause{})
 		i++
 	}
 }

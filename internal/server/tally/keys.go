@@ -120,7 +120,7 @@ func (r *room) keysOf(c *counted) *hashed {
 }
 
 // charged counts the keys that a request was charged to, and how much of their limits
-// they have used; and the request for each rule, if it goes on.
+// they have used.
 func (t *Tally) charged(in *index, v *policy.Verdict) {
 	if v.InFlight != nil {
 		if c := in.rules[v.InFlight.Rule.Name]; c != nil {
@@ -140,9 +140,6 @@ func (t *Tally) charged(in *index, v *policy.Verdict) {
 			rule, level, keys = o.Rule, nil, nil
 			if c := in.rules[rule.Name]; c != nil {
 				keys = t.room.keysOf(c)
-				if v.Allowed && v.Refused == nil {
-					c.Rule.pass(v)
-				}
 			}
 		}
 		if keys == nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/sketch"
-	"github.com/sluicegate/sluice/policy"
 )
 
 // MostRecent is of how many rules there is a history.
@@ -26,41 +25,11 @@ type recent struct {
 	full   atomic.Bool // there was no room for keys
 }
 
-// pass counts a request that goes on.
-func (r *Rule) pass(v *policy.Verdict) {
-	r.Allowed.Add(1)
-	if v.Decision.Delay > 0 {
-		r.Delayed.Add(1)
-	}
-	if v.Decision.Degraded || v.Err != nil {
-		r.Degraded.Add(1)
-	}
-}
-
-// sum counts a request among all, but for a warning, and whether a limit has denied it.
-func (t *Tally) sum(v *policy.Verdict, wouldDeny, bound bool) {
-	if wouldDeny {
-		t.total.WouldDeny.Add(1)
-	}
-	switch {
-	case v.Refused != nil:
-		t.total.Refused.Add(1)
-	case v.Allowed:
-		t.total.pass(v)
-	default:
-		if bound || v.InFlight != nil {
-			t.total.Denied.Add(1)
-			return
-		}
-		t.total.Failed.Add(1)
-		t.total.Degraded.Add(1)
-	}
-}
-
 func (r *Rule) history() history.Counts {
 	return history.Counts{
-		Allowed: r.Allowed.Load(), Denied: r.Denied.Load(), WouldDeny: r.WouldDeny.Load(),
-		Warned: r.Warned.Load(), Delayed: r.Delayed.Load(), Degraded: r.Degraded.Load(),
+		Allowed: r.Allowed.Load(), Warned: r.Warned.Load(), Delayed: r.Delayed.Load(), Denied: r.Denied.Load(),
+		Refused: r.Refused.Load(), Failed: r.Failed.Load(), FailedOpen: r.FailedOpen.Load(), Abandoned: r.Abandoned.Load(),
+		WouldDeny: r.WouldDeny.Load(), Degraded: r.Degraded.Load(), UpstreamErrors: r.UpstreamErrors.Load(),
 	}
 }
 
@@ -85,6 +54,7 @@ func (t *Tally) Tick(now time.Time) {
 		turns = int(min(max(half-t.half, 0), 2))
 	}
 	t.half = max(half, t.half)
+	t.refused.turn(now)
 	if t.past == nil {
 		t.past = history.New(history.TotalFine, history.TotalCoarse, history.Counts{})
 	}
@@ -123,7 +93,7 @@ func (t *Tally) Tick(now time.Time) {
 	}
 }
 
-// Total returns the outcomes of all requests that a policy was asked about.
+// Total returns the outcomes of all requests.
 func (t *Tally) Total() history.Counts { return t.total.history() }
 
 // Totals returns the outcomes of requests under each rule, by its name.

@@ -7,29 +7,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/server/history"
 )
 
-// Counts are the outcomes of requests under a rule, at one moment. An allowed
-// request that went over a soft limit is counted as warned, too.
+// Counts are the outcomes of requests under a rule, at one moment.
 type Counts struct {
-	Allowed   uint64 `json:"allowed"`
-	Warned    uint64 `json:"warned"`
-	Denied    uint64 `json:"denied"`
-	Refused   uint64 `json:"refused"`
-	Failed    uint64 `json:"failed"`
+	history.Counts
 	Evaluated uint64 `json:"evaluated"`
-	WouldDeny uint64 `json:"would_deny"`
 	Unlimited uint64 `json:"unlimited"` // allowed, as their tier has no limits
-	Delayed   uint64 `json:"delayed"`   // allowed, after they had waited
-	Degraded  uint64 `json:"degraded"`  // decided without the store
 }
 
 func (r *Rule) counts() Counts {
-	return Counts{
-		Allowed: r.Allowed.Load(), Warned: r.Warned.Load(), Denied: r.Denied.Load(), Refused: r.Refused.Load(),
-		Failed: r.Failed.Load(), Evaluated: r.Evaluated.Load(), WouldDeny: r.WouldDeny.Load(),
-		Unlimited: r.Unlimited.Load(), Delayed: r.Delayed.Load(), Degraded: r.Degraded.Load(),
-	}
+	return Counts{Counts: r.history(), Evaluated: r.Evaluated.Load(), Unlimited: r.Unlimited.Load()}
 }
 
 // Report is the counts of a rule.

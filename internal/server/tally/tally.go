@@ -7,9 +7,13 @@
 package tally
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -26,21 +30,24 @@ type Tally struct {
 	current atomic.Pointer[index]
 	mu      sync.Mutex // of Follow
 
-	total Rule // of all requests that a policy was asked about
-	ticks sync.Mutex
-	past  *history.History // of total
-	half  int64            // the half hour of the last Tick, since 1970
-	room  room             // for sketches
+	total   Rule // of all requests
+	refused causes
+	ticks   sync.Mutex
+	past    *history.History // of total
+	half    int64            // the half hour of the last Tick, since 1970
+	room    room             // for sketches
 }
 
-// Rule is the outcomes of requests under a rule. Of a rule in shadow and of a
-// candidate WouldDeny counts what they would have denied of what they Evaluated.
+// Rule is the outcomes of requests under a rule. Each request is in one of the first
+// eight, which are the verdicts. Of a rule in shadow and of a candidate WouldDeny counts
+// what they would have denied of what they Evaluated.
 type Rule struct {
-	Allowed, Warned, Denied, Refused, Failed atomic.Uint64
-	Evaluated, WouldDeny                     atomic.Uint64
-	Unlimited                                atomic.Uint64 // of Allowed
-	Delayed                                  atomic.Uint64 // of Allowed
-	Degraded                                 atomic.Uint64 // decided without the store
+	Allowed, Warned, Delayed, Denied       atomic.Uint64
+	Refused, Failed, FailedOpen, Abandoned atomic.Uint64
+	Evaluated, WouldDeny                   atomic.Uint64
+	Unlimited                              atomic.Uint64 // of Allowed
+	Degraded                               atomic.Uint64 // of all: decided without the store
+	UpstreamErrors                         atomic.Uint64 // of those that passed
 
 	// Rescued counts, of a candidate, what it would have let pass of what its rule has
 	// denied.
@@ -115,64 +122,116 @@ func newList() *topKeys { return newTopKeys(Places) }
 
 func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
 
-// Count counts a request by its verdict: a denied one for the rule that binds
-// and its key, an allowed one for every rule that applied.
-func (t *Tally) Count(v *policy.Verdict) {
-	in := t.current.Load()
-	if in == nil {
-		return
-	}
-	var o policy.Outcome // of the limit that denies
-	bound := false
-	if !v.Allowed && v.Refused == nil {
-		o, bound = v.Binding()
-	}
-	wouldDeny := t.sides(in, v)
-	t.sum(v, wouldDeny, bound)
-	t.charged(in, v)
-	switch {
-	case v.Refused != nil:
-		if c := in.rules[v.Refused.Rule]; c != nil {
-			c.Refused.Add(1)
-		}
-	case v.InFlight != nil:
-		t.denied(in, v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
-	case !v.Allowed:
-		if bound {
-			t.denied(in, o.Rule, o.Level, o.Key)
-			in.rescued(v, o.Rule)
-			return
-		}
-		in.each(v, func(c *counted) {
-			c.Failed.Add(1)
-			c.Degraded.Add(1)
-		})
+// of returns what counts requests of a verdict.
+func (r *Rule) of(k policy.VerdictKind) *atomic.Uint64 {
+	switch k {
+	case policy.Allowed:
+		return &r.Allowed
+	case policy.Warned:
+		return &r.Warned
+	case policy.Delayed:
+		return &r.Delayed
+	case policy.Denied:
+		return &r.Denied
+	case policy.Refused:
+		return &r.Refused
+	case policy.Abandoned:
+		return &r.Abandoned
+	case policy.FailedOpen:
+		return &r.FailedOpen
 	default:
-		warned := ""
-		for w := range v.Warnings() {
-			if warned == "" {
-				t.total.Warned.Add(1)
-			}
-			if c := in.rules[w.Rule.Name]; c != nil && warned != w.Rule.Name {
-				c.Warned.Add(1)
-			}
-			warned = w.Rule.Name
-		}
-		var last *policy.Rule
-		for s := range v.Shapes() {
-			if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
-				c.Allowed.Add(1)
-			}
-			last = s.Rule // the levels of a rule lie together
-		}
-		in.unlimited(v)
+		return &r.Failed
 	}
 }
 
-// unlimited counts a request for the rules under which it has no limits, once for
-// each. It is counted as allowed where no other level has done so.
+// Count counts a request by its verdict: among all, and a denied or refused one for the
+// rule that does so, any other for every rule that applied. Cause is that of a refusal: its status, and
+// a text of which there are few.
+func (t *Tally) Count(e *policy.Event, cause Cause) {
+	t.total.of(e.Verdict).Add(1)
+	if e.Verdict == policy.Refused {
+		t.refused.add(cause)
+	}
+	in, v := t.current.Load(), e.Evaluated
+	if in == nil || v == nil {
+		return
+	}
+	if t.sides(in, v) {
+		t.total.WouldDeny.Add(1)
+	}
+	degraded := v.Decision.Degraded || v.Err != nil
+	if degraded {
+		t.total.Degraded.Add(1)
+	}
+	t.charged(in, v)
+	switch e.Verdict {
+	case policy.Abandoned:
+	case policy.Refused:
+		if v.Refused == nil {
+			return
+		}
+		if c := in.rules[v.Refused.Rule]; c != nil {
+			c.Refused.Add(1)
+		}
+	case policy.Denied:
+		if v.InFlight != nil {
+			t.denied(in, v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
+		} else if o, bound := v.Binding(); bound {
+			t.denied(in, o.Rule, o.Level, o.Key)
+			in.rescued(v, o.Rule)
+		}
+	default:
+		in.each(v, func(c *counted, o *policy.Outcome) {
+			c.of(under(e, o)).Add(1)
+			if degraded {
+				c.Degraded.Add(1)
+			}
+		})
+		if e.Verdict.Passes() {
+			in.unlimited(v)
+		}
+	}
+}
+
+// under returns the verdict for one rule of several, by one of its outcomes: warned if it
+// has warned, and failed open if it has not decided.
+func under(e *policy.Event, o *policy.Outcome) policy.VerdictKind {
+	undecided := o.Err != nil || o.Degraded && o.Rule.Failure == sluice.FailOpen
+	switch {
+	case e.Verdict == policy.FailedClosed || undecided:
+		return e.Verdict
+	case e.Verdict == policy.Warned || e.Verdict == policy.FailedOpen:
+		for w := range e.Evaluated.Warnings() {
+			if w.Rule == o.Rule {
+				return policy.Warned
+			}
+		}
+	}
+	if e.Decision.Delay > 0 {
+		return policy.Delayed
+	}
+	return policy.Allowed
+}
+
+// End counts an error of the upstream: 5xx, or no whole response. A client that left and a
+// program that ends are none.
+func (t *Tally) End(status int, err error) {
+	if status >= http.StatusInternalServerError || err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, http.ErrServerClosed) {
+		t.total.UpstreamErrors.Add(1)
+	}
+}
+
+// unlimited counts a request for the rules under which it has no limits, or that shape it,
+// once for each. It is counted as allowed where no other level has done so.
 func (in *index) unlimited(v *policy.Verdict) {
 	var last *policy.Rule
+	for s := range v.Shapes() {
+		if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
+			c.Allowed.Add(1)
+		}
+		last = s.Rule // the levels of a rule lie together
+	}
+	last = nil
 	for r := range v.Unlimited() {
 		c := in.rules[r.Name]
 		if c == nil || r == last {
@@ -201,18 +260,27 @@ func limited(v *policy.Verdict, r *policy.Rule) bool {
 	return false
 }
 
-// each calls f once for each active rule.
-func (in *index) each(v *policy.Verdict, f func(*counted)) {
-	var last *policy.Rule
-	for o := range v.Outcomes() {
-		if o.Rule == last {
-			continue // the outcomes of a rule lie together
+// each calls f once for each active rule, with an outcome of it: one that the store has
+// not decided, if there is any.
+func (in *index) each(v *policy.Verdict, f func(*counted, *policy.Outcome)) {
+	var of policy.Outcome
+	call := func() {
+		if of.Rule == nil {
+			return
 		}
-		last = o.Rule
-		if c := in.rules[last.Name]; c != nil {
-			f(c)
+		if c := in.rules[of.Rule.Name]; c != nil {
+			f(c, &of)
 		}
 	}
+	for o := range v.Outcomes() {
+		if o.Rule != of.Rule { // the outcomes of a rule lie together
+			call()
+			of = o
+		} else if o.Err != nil || o.Degraded {
+			of = o
+		}
+	}
+	call()
 }
 
 func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {

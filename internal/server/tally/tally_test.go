@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -21,6 +23,15 @@ func compiled(t *testing.T, yaml string) *policy.Policy {
 		t.Fatal(err)
 	}
 	return c.Policy
+}
+
+func frontOf(t testing.TB, p *policy.Policy, store sluice.Store) *policy.Front {
+	t.Helper()
+	front, err := policy.NewFront(policy.FrontOptions{Policy: p, Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return front
 }
 
 // TestTally: each request counts once for its outcome, and what was
@@ -38,21 +49,22 @@ func TestTally(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := policy.Evaluator{Policy: none, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	store := memstore.New(memstore.Options{Now: func() time.Time { return now }})
+	front := frontOf(t, none, store)
 	follow := func(yaml string) {
 		p := compiled(t, yaml)
-		e.Policy = p
+		front = frontOf(t, p, store)
 		counts.Follow(p, func() {})
 	}
-	var v policy.Verdict
+	var call policy.Call
 	ask := func(path string, users ...string) {
 		for _, user := range users {
 			a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: path, Headers: map[string][]string{}, Address: netip.MustParseAddr("192.0.2.1")}
 			if user != "" {
 				a.Headers["X-User"] = []string{user}
 			}
-			e.Decide(t.Context(), &a, &v)
-			counts.Count(&v)
+			front.Decide(t.Context(), &a, &call)
+			counts.Count(&call.Event, tally.Cause{})
 		}
 	}
 	expect := func(want map[string]tally.Counts, evaluated, wouldDeny uint64) {
@@ -76,10 +88,10 @@ func TestTally(t *testing.T) {
 	ask("/api", "ada", "ada", "ada", "bob", "")
 	ask("/lax", "", "", "")
 	expect(map[string]tally.Counts{
-		"api": {Allowed: 3, Denied: 1, Refused: 1},
-		"old": {Allowed: 3},
-		"dry": {Evaluated: 4, WouldDeny: 1},
-		"lax": {Allowed: 2, Warned: 1, Denied: 1},
+		"api": {Counts: history.Counts{Allowed: 3, Denied: 1, Refused: 1}},
+		"old": {Counts: history.Counts{Allowed: 3}},
+		"dry": {Counts: history.Counts{WouldDeny: 1}, Evaluated: 4},
+		"lax": {Counts: history.Counts{Allowed: 1, Warned: 1, Denied: 1}},
 	}, 4, 2)
 	top := counts.Top("api", 10)
 	if len(top) != 1 || top[0].Total != 1 || len(top[0].Keys) != 1 || top[0].Keys[0].Key != "ada" {
@@ -89,8 +101,8 @@ func TestTally(t *testing.T) {
 	follow(dry + api)
 	ask("/api", "ada")
 	expect(map[string]tally.Counts{
-		"api": {Allowed: 3, Denied: 2, Refused: 1},
-		"dry": {Evaluated: 5, WouldDeny: 2},
+		"api": {Counts: history.Counts{Allowed: 3, Denied: 2, Refused: 1}},
+		"dry": {Counts: history.Counts{WouldDeny: 2}, Evaluated: 5},
 	}, 5, 3)
 	if top := counts.Top("", 10); len(top) != 1 || top[0].Total != 2 {
 		t.Errorf("denied most: %+v", top)
@@ -104,12 +116,12 @@ func TestShadowKeys(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var counts tally.Tally
 	counts.Follow(p, func() {})
-	e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	front := frontOf(t, p, memstore.New(memstore.Options{Now: func() time.Time { return now }}))
 	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
-		var v policy.Verdict
+		var call policy.Call
 		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
-		e.Decide(t.Context(), &a, &v)
-		counts.Count(&v)
+		front.Decide(t.Context(), &a, &call)
+		counts.Count(&call.Event, tally.Cause{})
 	}
 	counts.Tick(now)
 	hour, _, ok := counts.Keys("dry")

@@ -222,8 +222,43 @@ var (
 	errLong    = &policy.TokenError{Problem: "the token is too long"}
 )
 
+// reason is why a token is not valid, in words that hold nothing of the token.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+// reasons are those of faults that are not the token's form.
+var reasons = []struct {
+	err    error
+	reason reason
+}{
+	{jwt.ErrInvalidIssuer, "its issuer (iss) is not the one that tokens names"},
+	{jwt.ErrInvalidAudience, "its audience (aud) lacks the one that tokens names"},
+	{jwt.ErrNotValidYet, "it is not valid yet (nbf)"},
+	{jwt.ErrIssuedInTheFuture, "it was issued in the future (iat)"},
+	{jose.ErrCryptoFailure, "no key of tokens verifies its signature"},
+}
+
+// Cause says for an operator why a request was refused, without anything that the client
+// sent.
+func Cause(err error) string {
+	if err == nil {
+		return ""
+	}
+	if r, ok := errors.AsType[reason](err); ok {
+		return err.Error() + ": " + string(r)
+	}
+	return err.Error()
+}
+
 // invalid says no more than that to a client: why is for the log.
 func invalid(why error) *policy.TokenError {
+	for i := range reasons {
+		if errors.Is(why, reasons[i].err) {
+			why = reasons[i].reason
+			break
+		}
+	}
 	return &policy.TokenError{Problem: "the token is not valid", Err: why}
 }
 

@@ -1,12 +1,18 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { kinds, titles } from "./series.js";
+import { kinds, requests, titles } from "./series.js";
 import { clock, count, minute, rate } from "./format.js";
 import { byId, el, fill, say, table } from "./dom.js";
 
-const colours = { allowed: "--allowed", denied: "--denied", would_deny: "--would", warned: "--warned", delayed: "--delayed", degraded: "--degraded" };
-const dashes = { would_deny: [5, 3], warned: [2, 3], delayed: [8, 3], degraded: [1, 3] };
+const colours = {
+  allowed: "--allowed", denied: "--denied", would_deny: "--would", warned: "--warned", delayed: "--delayed", degraded: "--degraded",
+  failed_open: "--degraded", refused: "--denied", failed: "--denied", abandoned: "--muted", upstream_errors: "--denied",
+};
+const dashes = {
+  would_deny: [5, 3], warned: [2, 3], delayed: [8, 3], degraded: [1, 3], failed_open: [6, 2], refused: [4, 2], failed: [2, 2], abandoned: [1, 4],
+  upstream_errors: [8, 2, 2, 2],
+};
 const spans = { recent: { bin: 5, row: 60, words: "10 minutes" }, day: { bin: 600, row: 3600, words: "24 hours" } };
 
 // Chart draws a series as requests a second.
@@ -97,10 +103,12 @@ export function numbers(box, series, span) {
 // figures writes what a series sums up to, as a list.
 export function figures(series, more) {
   const sums = series.sum();
-  const all = sums.allowed + sums.denied;
+  const all = requests(sums);
+  const shown = kinds.filter((k) => k === "allowed" || k === "denied" || sums[k] > 0);
   const part = (k) => (all && sums[k] ? ` ${Math.round((1000 * sums[k]) / all) / 10} %` : "");
   return [
-    ...kinds.map((k) => el("div", null, el("dt", { class: k }, titles[k]), el("dd", null, count(sums[k]), k !== "allowed" && part(k) ? el("small", null, part(k)) : null))),
+    el("div", null, el("dt", null, "Requests"), el("dd", null, count(all))),
+    ...shown.map((k) => el("div", null, el("dt", { class: k }, titles[k]), el("dd", null, count(sums[k]), k !== "allowed" && part(k) ? el("small", null, part(k)) : null))),
     ...more.map(([name, value, unit]) => el("div", null, el("dt", null, name), el("dd", null, value, unit ? el("small", null, " " + unit) : null))),
   ];
 }
@@ -114,7 +122,7 @@ const svg = (tag, attributes) => {
 // spark draws the last 10 minutes of a rule, small.
 export function spark(series) {
   const bins = series.bins(20);
-  const all = bins.allowed.map((n, i) => (n === null ? null : n + bins.denied[i]));
+  const all = bins.allowed.map((n, i) => (n === null ? null : requests(Object.fromEntries(kinds.map((k) => [k, bins[k][i]])))));
   const top = Math.max(...all, 0.01);
   const points = (list) => list.map((n, i) => (n === null ? "" : `${((i * 118) / (list.length - 1) + 1).toFixed(1)},${(20.5 - (19 * n) / top).toFixed(1)}`)).join(" ").trim();
   const e = svg("svg", { class: "spark", viewBox: "0 0 120 22", "aria-hidden": "true" });

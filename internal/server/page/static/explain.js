@@ -53,14 +53,15 @@ export class Explain {
 
 function answer(e) {
   const words = [
-    e.verdict + (e.rule ? ` by ${e.rule}` : "") + (e.violated?.length ? `: ${e.violated.join(", ")}` : ""),
+    e.verdict + (e.rule ? ` by ${e.rule}` : "") + (e.violated?.length && e.verdict === "denied" ? `: ${e.violated.join(", ")}` : ""),
+    e.violated?.length && e.verdict !== "denied" && `in shadow mode it would be denied by ${e.violated.join(", ")}`,
     e.why, e.degraded && "decided without the store",
     e.delay_ns && `delayed by ${nanos(e.delay_ns)}`,
     e.too_large ? "it would never pass" : e.retry_after_ns && `it would pass in ${nanos(e.retry_after_ns)}`,
   ].filter(Boolean);
   const not = e.rules.filter((r) => !r.matches);
   return [
-    el("p", { class: e.verdict === "allowed" ? "verdict good-text" : "verdict warn-text" }, words.join("; ")),
+    el("p", { class: ["allowed", "warned", "delayed"].includes(e.verdict) ? "verdict good-text" : "verdict warn-text" }, words.join("; ")),
     ...e.rules.filter((r) => r.matches).map(rule),
     not.length + (e.more_unmatched ?? 0) === 0 ? "" : el("details", null, el("summary", null, `${count(not.length + (e.more_unmatched ?? 0))} do not match`),
       el("ul", null, not.map((r) => el("li", null, `${r.name}: ${(r.differences ?? []).join("; ")}`)))),

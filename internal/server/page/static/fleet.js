@@ -3,6 +3,7 @@
 
 import { byId, el, fill, say, table } from "./dom.js";
 import { clock, count, span } from "./format.js";
+import { passed } from "./series.js";
 
 // label is what people call a node.
 export const label = (n) => (n.listen ? `${n.name} (${n.listen})` : n.name);
@@ -16,9 +17,9 @@ export function nodes(f) {
   const rows = f.nodes.map((n) => {
     const [kind, text] = state(n);
     return [el("span", null, label(n), n.this ? el("span", { class: "tag" }, "this node") : null), el("span", { class: kind }, text), n.version,
-      el("span", { class: differ ? "warn-text mono whole" : "mono whole" }, n.config || "–"), span(n.uptime_seconds * 1000), count(n.total.allowed), count(n.total.denied)];
+      el("span", { class: differ ? "warn-text mono whole" : "mono whole" }, n.config || "–"), span(n.uptime_seconds * 1000), count(passed(n.total)), count(n.total.denied)];
   });
-  fill(byId("nodes"), table("Nodes that share the store", ["Node", "State", "Version", "Configuration", "Running for", "Allowed", "Denied"], rows));
+  fill(byId("nodes"), table("Nodes that share the store", ["Node", "State", "Version", "Configuration", "Running for", "Passed", "Denied"], rows));
 }
 
 // state says in words the state of a node.
@@ -34,6 +35,6 @@ function state(n) {
 export function byNode(f, r) {
   if (!r.nodes?.length) return null;
   const names = new Map(f.nodes.map((n) => [n.id, label(n)]));
-  return el("div", null, el("h3", null, "By node, in 10 minutes"), table("Outcomes by node", ["Node", "Allowed", "Denied"],
-    r.nodes.map((n) => [names.get(n.id) ?? n.id, count(n.lately.allowed), count(n.lately.denied)])));
+  return el("div", null, el("h3", null, "By node, in 10 minutes"), table("Outcomes by node", ["Node", "Passed", "Denied"],
+    r.nodes.map((n) => [names.get(n.id) ?? n.id, count(passed(n.lately)), count(n.lately.denied)])));
 }

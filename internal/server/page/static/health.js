@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { bytes, clock, count, date, from, percent, plural, span } from "./format.js";
+import { requests as all } from "./series.js";
 
 const soon = 14 * 86400e3; // before a certificate ends
 
@@ -23,6 +24,8 @@ export function assess(o, sums, lost, fleet) {
     else if (left < soon) say("warn", `The certificate of ${c.listener} expires in ${span(left)}.`);
     if (c.failure) say("bad", `The certificate of ${c.listener}: its files as they are now are not active. ${c.failure}`);
   }
+  const problems = o.requests.problems ?? [];
+  for (const p of problems) say(p.share >= 0.5 ? "bad" : "warn", p.text[0].toUpperCase() + p.text.slice(1) + (p.kind === "log" ? "." : ", in the last 10 minutes."));
   for (const n of fleet?.notes ?? []) say(n.kind, n.text[0].toUpperCase() + n.text.slice(1) + ".");
   if (sums.degraded > 0) say("warn", `${plural(sums.degraded, "request was", "requests were")} decided without the store in the last 10 minutes.`);
   const m = o.memory;
@@ -33,18 +36,17 @@ export function assess(o, sums, lost, fleet) {
   for (const r of o.rules) {
     for (const f of r.findings ?? []) say(f.kind === "too-tight" ? "warn" : "note", `${r.name}: ${f.text}`);
   }
-  return { ...headline(o, sums, lost, notes), notes };
+  return { ...headline(o, sums, lost, notes, problems[0]), notes };
 }
 
-function headline(o, sums, lost, notes) {
+function headline(o, sums, lost, notes, problem) {
   if (lost) return { kind: "bad", text: "Connection to sluice lost" };
   const bad = notes.some((n) => n.kind === "bad");
-  const all = sums.allowed + sums.denied;
   let requests = "No requests in the last 10 minutes";
-  if (all > 0 && sums.denied === 0) requests = "Nothing denied in the last 10 minutes";
+  if (all(sums) > 0 && sums.denied === 0) requests = "Nothing denied in the last 10 minutes";
   if (sums.denied > 0) {
     const rules = o.rules.filter((r) => r.sum?.denied > 0).sort((a, b) => b.sum.denied - a.sum.denied);
-    requests = `${percent(sums.denied, all)} of requests denied in the last 10 minutes`;
+    requests = `${percent(sums.denied, all(sums))} of requests denied in the last 10 minutes`;
     if (rules.length > 0) requests += o.rules.length === 1 ? "" : `, most by ${rules[0].name}`;
   }
   const s = o.store;
@@ -54,6 +56,7 @@ function headline(o, sums, lost, notes) {
     return { kind: "bad", text: `${s.not_applied[0].toUpperCase()}${s.not_applied.slice(1)} not applied since ${since}. ${requests}` };
   }
   if (!s.up) return { kind: "bad", text: `Store unavailable. ${requests}` };
+  if (problem) return { kind: problem.share >= 0.5 ? "bad" : "warn", text: problem.text[0].toUpperCase() + problem.text.slice(1) };
   if (bad) return { kind: "bad", text: `Needs a look. ${requests}` };
   if (notes.some((n) => n.kind === "warn")) return { kind: "warn", text: `Serving. ${requests}` };
   return { kind: "good", text: `Healthy. ${requests}` };
@@ -61,11 +64,11 @@ function headline(o, sums, lost, notes) {
 
 // verdict says in a sentence the state of a rule.
 export function verdict(r) {
-  const n = r.sum, all = n.allowed + n.denied, keys = r.keys_hour;
+  const n = r.sum, sum = all(n), keys = r.keys_hour;
   const parts = [];
-  if (all + n.would_deny === 0) parts.push("No requests in the last 10 minutes.");
-  else if (n.denied === 0) parts.push(`Denied none of ${plural(all, "request")} in the last 10 minutes.`);
-  else parts.push(`Denied ${count(n.denied)} of ${plural(all, "request")} (${percent(n.denied, all)}) in the last 10 minutes.`);
+  if (sum + n.would_deny === 0) parts.push("No requests in the last 10 minutes.");
+  else if (n.denied === 0) parts.push(`Denied none of ${plural(sum, "request")} in the last 10 minutes.`);
+  else parts.push(`Denied ${count(n.denied)} of ${plural(sum, "request")} (${percent(n.denied, sum)}) in the last 10 minutes.`);
   if (n.would_deny > 0) parts.push(`${r.mode === "shadow" ? "In shadow: it" : "It, or a candidate,"} would have denied ${count(n.would_deny)}.`);
   if (keys && keys.seen > 0) {
     parts.push(`${from(keys).replace("s", "S")}, ${about(keys.denied, keys)} of ${about(keys.seen, keys)} keys were denied, and ${about(keys.near, keys)} (${percent(keys.near, keys.seen)}) had less than a fifth of a limit left.`);

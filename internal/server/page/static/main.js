@@ -11,7 +11,7 @@ import { assess } from "./health.js";
 import { Key } from "./key.js";
 import { Rule } from "./rule.js";
 import { Rules, since } from "./rules.js";
-import { Series } from "./series.js";
+import { kinds, requests, Series } from "./series.js";
 import { Session } from "./session.js";
 import { system } from "./system.js";
 
@@ -192,9 +192,9 @@ function show() {
   view.all.recent.move(view.lost ? 0 : now);
   view.all.day.move(view.lost ? 0 : now);
   document.body.classList.toggle("lost", !!view.lost);
-  headline(assess(f ? { ...o, rules: f.rules } : o, view.all.recent.sum(), view.lost, f));
+  headline(assess(f ? { ...o, rules: f.rules, requests: f.requests } : o, view.all.recent.sum(), view.lost, f));
   const bins = view.all.recent.bins(5);
-  const lately = view.lost ? "–" : rate(bins.allowed.at(-1) + bins.denied.at(-1));
+  const lately = view.lost ? "–" : rate(requests(Object.fromEntries(kinds.map((k) => [k, bins[k].at(-1)]))));
   const here = [["In flight", count(view.live.in_flight)], ["Waiting", count(view.live.delayed)]];
   fill(byId("figures"), figures(all, [["Now", lately, view.lost ? "" : "/s"], ...(f ? [["Nodes", `${f.summed} of ${f.nodes.length + f.unreported}`]] : here)]));
   chart.draw(all, view.span, "in all");

@@ -71,9 +71,7 @@ function limits(r) {
     ["Limits", r.elsewhere ? "This node has no such rule." : (r.limits ?? []).join("\n") || "none"],
     ["By", r.by || null], ["Mode", r.mode === "shadow" ? "shadow: nothing is denied" : r.mode], ["Without store", r.failure],
     ["Since start", [...kinds].filter((k) => r[k] > 0).map((k) => `${titles[k].toLowerCase()} ${count(r[k])}`).join(", ") || "nothing counted"],
-    r.refused ? ["Refused", `${count(r.refused)} without a key`] : null,
-    r.failed ? ["Failed", `${count(r.failed)} by errors of the store`] : null,
-    r.unlimited ? ["No limit", `${count(r.unlimited)} of tiers without limits`] : null,
+    r.unlimited ? ["Tiers without limits", `${count(r.unlimited)} of those allowed`] : null,
   ].filter((p) => p && p[1])));
 }
 

@@ -4,12 +4,13 @@
 import { spark } from "./chart.js";
 import { byId, el, fill, say } from "./dom.js";
 import { count, from, percent } from "./format.js";
-import { kinds, Series } from "./series.js";
+import { kinds, passed, requests, Series, titles } from "./series.js";
 
 const mostRows = 200;
+const rare = ["warned", "delayed", "refused", "failed", "failed_open", "would_deny"]; // shown where a rule has any
 const columns = [
-  ["Rule"], ["10 minutes", "wide"], ["Allowed", "n"], ["Denied", "n"], ["Share denied", "n"], ["Would deny", "n middle"], ["Warned", "n middle"],
-  ["Delayed", "n middle"], ["Keys", "n wide"], ["Keys denied", "n wide"], ["Near limit", "n wide"],
+  ["Rule"], ["10 minutes", "wide"], ["Allowed", "n"], ["Denied", "n"], ["Share denied", "n"], ...rare.map((k) => [titles[k], "n middle"]),
+  ["Keys", "n wide"], ["Keys denied", "n wide"], ["Near limit", "n wide"],
 ];
 
 // Rules is the table of rules.
@@ -19,9 +20,9 @@ export class Rules {
     this.rows = new Map();
     this.series = new Map();
     this.body = el("tbody");
+    this.heads = columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title));
     byId("rules").append(el("table", null, el("caption", { class: "unseen" }, "The outcome of requests by rule"),
-      el("thead", null,
-        el("tr", null, columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title)))),
+      el("thead", null, el("tr", null, this.heads)),
       this.body));
   }
 
@@ -37,7 +38,7 @@ export class Rules {
   sort() {
     this.sum();
     const shown = this.all.map((r, i) => ({ r, i }));
-    if (this.all.length > 12) shown.sort((a, b) => b.r.sum.denied - a.r.sum.denied || b.r.sum.allowed - a.r.sum.allowed || a.i - b.i);
+    if (this.all.length > 12) shown.sort((a, b) => b.r.sum.denied - a.r.sum.denied || passed(b.r.sum) - passed(a.r.sum) || a.i - b.i);
     const names = shown.slice(0, mostRows).map((s) => s.r.name);
     const left = this.all.length - names.length;
     const keys = this.all.find((r) => r.keys_hour)?.keys_hour;
@@ -74,6 +75,10 @@ export class Rules {
       const row = this.rows.get(r.name);
       if (row) this.write(row, r);
     }
+    rare.forEach((k, i) => {
+      this.heads[5 + i].hidden = !this.all.some((r) => r.sum[k] > 0);
+    });
+    for (const row of this.rows.values()) rare.forEach((_, i) => (row.cells[4 + i].hidden = this.heads[5 + i].hidden));
   }
 
   write(row, r) {
@@ -90,13 +95,12 @@ export class Rules {
     const of = (i, k) => number(i, count(n[k]), k, !n[k]);
     of(1, "allowed");
     of(2, "denied");
-    number(3, percent(n.denied, n.allowed + n.denied), "share", !n.denied);
-    of(4, "would_deny");
-    of(5, "warned");
-    of(6, "delayed");
-    number(7, keys ? count(keys.seen) : "–", "", !keys?.seen);
-    number(8, keys ? count(keys.denied) : "–", "", !keys?.denied);
-    number(9, keys ? percent(keys.near, keys.seen) : "–", "", !keys?.near);
+    number(3, percent(n.denied, requests(n)), "share", !n.denied);
+    rare.forEach((k, i) => of(4 + i, k));
+    const at = 4 + rare.length;
+    number(at, keys ? count(keys.seen) : "–", "", !keys?.seen);
+    number(at + 1, keys ? count(keys.denied) : "–", "", !keys?.denied);
+    number(at + 2, keys ? percent(keys.near, keys.seen) : "–", "", !keys?.near);
   }
 
   // mark says which rule is shown in full.

@@ -1,10 +1,18 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-export const kinds = ["allowed", "denied", "would_deny", "warned", "delayed", "degraded"];
+// verdicts are the kinds of which each request is one, those that passed first.
+const passing = ["allowed", "warned", "delayed", "failed_open"];
+const verdicts = [...passing, "denied", "refused", "failed", "abandoned"];
+export const kinds = [...verdicts, "would_deny", "degraded", "upstream_errors"];
 export const titles = {
-  allowed: "Allowed", denied: "Denied", would_deny: "Would deny", warned: "Warned", delayed: "Delayed", degraded: "Without store",
+  allowed: "Allowed", warned: "Warned", delayed: "Delayed", failed_open: "No limit", denied: "Denied", refused: "Refused", failed: "Failed",
+  abandoned: "Left", would_deny: "Would deny", degraded: "Without store", upstream_errors: "Upstream errors",
 };
+
+const sumOf = (list) => (n) => list.reduce((sum, k) => sum + (n[k] ?? 0), 0);
+export const passed = sumOf(passing); // requests that were passed on
+export const requests = sumOf(verdicts); // all
 
 export const noCounts = () => Object.fromEntries(kinds.map((k) => [k, 0]));
 
