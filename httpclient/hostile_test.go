@@ -60,6 +60,23 @@ var badAnswers = []struct {
 	{"an enormous name", 200, []string{`RateLimit: "` + strings.Repeat("a", 100_000) + `";r=0;t=999999999`}},
 	{"a large name", 200, []string{`RateLimit: "` + strings.Repeat("a", 8000) + `";r=0;t=999999999`}},
 	{"bytes that no field has", 200, []string{"RateLimit: \"\xff\";r=0;t=9", "Retry-After: \xff"}},
+	{"decimals without end", 403, []string{"Retry-After: 1." + strings.Repeat("9", 100_000)}},
+	{"a number without end", 502, []string{"Retry-After: " + strings.Repeat("9", 8000)}},
+	{"two points", 504, []string{"Retry-After: 1.2.3"}},
+	{"a point alone", 509, []string{"Retry-After: ."}},
+	{"hexadecimal", 529, []string{"Retry-After: 0x7fffffff"}},
+	{"a choice a year later", 300, []string{"Retry-After: 31536000"}},
+	{"thousands of Retry-After", 403, strings.Split(strings.Repeat("Retry-After: 1000000000\n", 5000)+"X: y", "\n")},
+	{"draft 7, for 30 years", 200, []string{"RateLimit: limit=1, remaining=0, reset=999999999"}},
+	{"draft 7, the largest", 200, []string{"RateLimit: remaining=9223372036854775808, reset=9223372036854775808"}},
+	{"draft 7, thousands", 200, []string{"RateLimit: " + strings.Repeat("remaining=0, reset=999999999, ", 5000) + "x=1"}},
+	{"draft 6, for 30 years", 200, []string{"RateLimit-Limit: 1, 1;w=60", "RateLimit-Remaining: 0", "RateLimit-Reset: 999999999"}},
+	{"draft 6, negative", 200, []string{"RateLimit-Remaining: -1", "RateLimit-Reset: -1"}},
+	{"draft 6, no numbers", 200, []string{"RateLimit-Remaining: NaN", "RateLimit-Reset: Infinity"}},
+	{"X-RateLimit, milliseconds", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1790000000000"}},
+	{"X-RateLimit, an exponent", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1e300"}},
+	{"X-RateLimit, a number without end", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: " + strings.Repeat("9", 120)}},
+	{"X-RateLimit since the year 1", 200, []string{"Date: Mon, 01 Jan 0001 00:00:00 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1790000000"}},
 	{"X-RateLimit", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1790000000"}},
 	{"X-RateLimit, the largest", 200, []string{"X-RateLimit-Remaining: 9223372036854775807", "X-RateLimit-Reset: 9223372036854775807"}},
 	{"X-RateLimit, negative", 200, []string{"X-RateLimit-Remaining: -9223372036854775808", "X-RateLimit-Reset: -9223372036854775808"}},
@@ -79,7 +96,7 @@ func TestTransportMaxHold(t *testing.T) {
 							answer(c.status, c.fields...)(w, r)
 						}
 					})
-					client := limited(t, h, httpclient.TransportOptions{MaxHold: 5 * time.Minute, MaxRetries: -1, Fields: httpclient.Draft11 | httpclient.XRateLimit})
+					client := limited(t, h, httpclient.TransportOptions{MaxHold: 5 * time.Minute, MaxRetries: -1})
 					for range times {
 						if status, err := get(t.Context(), client, "http://api.test/"); status != c.status || err != nil {
 							t.Fatalf("got %d, %v; want %d", status, err, c.status)
@@ -280,8 +297,7 @@ func TestTransportAmongBadAnswers(t *testing.T) {
 				time.Sleep(pause)
 				answer(lie.status, fields...)(w, req)
 			})
-			fields := []httpclient.Fields{httpclient.Draft11 | httpclient.XRateLimit, httpclient.Draft11 | httpclient.XRateLimitEpoch}[seed%2]
-			client := limited(t, h, httpclient.TransportOptions{Fields: fields, MaxWait: 20 * time.Second, MaxHold: time.Minute})
+			client := limited(t, h, httpclient.TransportOptions{MaxWait: 20 * time.Second, MaxHold: time.Minute})
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {

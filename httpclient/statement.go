@@ -5,7 +5,6 @@ package httpclient
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 const (
 	fieldPolicy     = "RateLimit-Policy"
 	fieldRateLimit  = "RateLimit"
+	fieldRemaining  = "RateLimit-Remaining"
+	fieldReset      = "RateLimit-Reset"
 	fieldRetryAfter = "Retry-After"
 	fieldXRemaining = "X-RateLimit-Remaining"
 	fieldXReset     = "X-RateLimit-Reset"
@@ -24,19 +25,25 @@ const (
 
 // statement returns what an answer says of the limits.
 func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statement {
-	s := pacing.Statement{At: now, Denied: res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable}
-	if age, ok := pacing.Seconds(res.Header.Get("Age")); ok && age > 0 {
+	s, h := pacing.Statement{At: now}, res.Header
+	if age, ok := pacing.Seconds(h.Get("Age")); ok && age > 0 {
 		return pacing.Statement{At: now, Cached: true}
 	}
-	if s.Denied {
-		s.Wait = retryAfter(res.Header, now)
+	if status := res.StatusCode; status >= http.StatusMultipleChoices {
+		var asked bool
+		s.Wait, asked = retryAfter(h, now)
+		s.Denied = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable ||
+			asked && status >= http.StatusBadRequest
 	}
+	// Of families that state the same limit the most exact comes first.
 	f := t.opts.Fields
-	if f&Draft11 != 0 {
-		s.Draft11(lines(res.Header, fieldPolicy), lines(res.Header, fieldRateLimit))
+	if f&RateLimit != 0 {
+		s.Draft11(lines(h, fieldPolicy), lines(h, fieldRateLimit))
+		state(&s, h, pair(one(h, fieldRateLimit), "remaining"), pair(one(h, fieldRateLimit), "reset"))
+		state(&s, h, one(h, fieldRemaining), one(h, fieldReset))
 	}
-	if f&(XRateLimit|XRateLimitEpoch) != 0 {
-		xRateLimit(&s, res.Header, now, f&XRateLimitEpoch != 0)
+	if f&XRateLimit != 0 {
+		state(&s, h, one(h, fieldXRemaining), one(h, fieldXReset))
 	}
 	if s.Denied && s.Wait == 0 {
 		// No Retry-After, but a limit that has nothing left.
@@ -49,24 +56,29 @@ func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statemen
 	return s
 }
 
-// retryAfter returns what Retry-After says, in either form; 0 if it says nothing.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+// retryAfter returns what Retry-After says, in either form, and whether it says
+// anything.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	text := h.Get(fieldRetryAfter)
 	if d, ok := pacing.Seconds(text); ok {
-		return d
+		return d, true
 	}
-	if len(text) > 64 {
-		return 0
+	if len(text) > mostText {
+		return 0, false
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
-		return 0
+		return 0, false
 	}
-	// By the server's own clock, if it says what that is.
+	return min(max(at.Sub(serverTime(h, now)), 0), sluice.MaxWindow), true
+}
+
+// serverTime returns the time by the server's own clock, now if it does not say.
+func serverTime(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
+		return date
 	}
-	return min(max(at.Sub(now), 0), sluice.MaxWindow)
+	return now
 }
 
 // lines returns the lines of a field. On the wire case does not matter, but in
@@ -78,27 +90,51 @@ func lines(h http.Header, name string) []string {
 	return h[name]
 }
 
-// xRateLimit reads X-RateLimit-Remaining and X-RateLimit-Reset.
-func xRateLimit(s *pacing.Statement, h http.Header, now time.Time, epoch bool) {
-	one := func(name string) string {
-		if v := lines(h, name); len(v) == 1 {
-			return strings.TrimSpace(v[0])
-		}
-		return ""
+// mostText bounds the text of a date or a pair.
+const mostText = 128
+
+// one returns the text of a field that is there once.
+func one(h http.Header, name string) string {
+	if v := lines(h, name); len(v) == 1 && len(v[0]) <= mostText {
+		return strings.TrimSpace(v[0])
 	}
-	left, lerr := strconv.ParseInt(one(fieldXRemaining), 10, 64)
-	reset, rerr := strconv.ParseInt(one(fieldXReset), 10, 64)
-	if lerr != nil || rerr != nil || left < 0 || reset < 0 {
+	return ""
+}
+
+// pair returns the value of a key in a field of draft 7, as in
+// "limit=10, remaining=5, reset=7".
+func pair(text, key string) string {
+	for member := range strings.SplitSeq(text, ",") {
+		if name, value, _ := strings.Cut(strings.TrimSpace(member), "="); name == key {
+			return value
+		}
+	}
+	return ""
+}
+
+// Above these a reset is a point in time, in seconds since 1970 or in milliseconds:
+// of seconds from now they would be 31 years, or more.
+const (
+	leastEpoch   = 1e9
+	leastEpochMs = 1e12
+)
+
+// state takes in the units that are left and when that ends, if nothing more exact
+// is known of the limits.
+func state(s *pacing.Statement, h http.Header, left, reset string) {
+	n, ok := pacing.Number(left)
+	end, also := pacing.Number(reset)
+	if !ok || !also || len(s.Items) > 0 {
 		return
 	}
-	if epoch {
-		if date, err := http.ParseTime(h.Get("Date")); err == nil {
-			now = date
-		}
-		reset = max(reset-now.Unix(), 0)
+	if end > leastEpochMs {
+		end /= 1000
 	}
-	if reset == 0 {
-		return
+	if end > leastEpoch {
+		end -= float64(serverTime(h, s.At).Unix())
 	}
-	s.State("x-ratelimit", left, reset)
+	end = min(end, sluice.MaxWindow.Seconds())
+	if span := time.Duration(end * float64(time.Second)); span > 0 {
+		s.State("ratelimit", int64(min(n, 1<<53)), span)
+	}
 }

@@ -19,16 +19,17 @@ import (
 // Fields are families of header fields, which may be combined by |.
 type Fields uint8
 
-// The families, spelled as in package httplimit, which writes them.
+// The families. Of those that an answer has, the first counts: servers that send
+// several state the same limit in each.
 const (
-	// Draft11 is RateLimit-Policy and RateLimit of
-	// draft-ietf-httpapi-ratelimit-headers-11, whose format is that of the
-	// drafts from 08 on, with the parameter sluice-burst of our own.
-	Draft11 Fields = 1 << iota
-	// XRateLimit is X-RateLimit-Remaining and X-RateLimit-Reset, in seconds from now.
+	// RateLimit is RateLimit and RateLimit-Policy of drafts 7 to 11 of
+	// draft-ietf-httpapi-ratelimit-headers, with the parameter sluice-burst of our
+	// own, and RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6.
+	RateLimit Fields = 1 << iota
+	// XRateLimit is X-RateLimit-Remaining and X-RateLimit-Reset. A reset above 10^9
+	// is a point in time, in seconds since 1970, and one above 10^12 in milliseconds;
+	// any other is in seconds from now.
 	XRateLimit
-	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
-	XRateLimitEpoch
 	// NoFields is none of them.
 	NoFields
 	fieldsEnd
@@ -42,9 +43,7 @@ type TransportOptions struct {
 	Base http.RoundTripper
 
 	// Fields are the header fields that are obeyed besides Retry-After, which
-	// always is. Zero means [Draft11]. X-RateLimit-Reset has two meanings that
-	// cannot be distinguished, so it is read only if an option names one: [XRateLimit]
-	// is in seconds from now, [XRateLimitEpoch] in seconds since 1970.
+	// always is. Zero means RateLimit|XRateLimit, all that there are.
 	Fields Fields
 
 	// Partition, if not nil, names the budget at its host that a request draws on,
@@ -76,8 +75,8 @@ type TransportOptions struct {
 	// where seconds belong, keeps nobody out for a year.
 	MaxHold time.Duration
 
-	// MaxRetries is how often a request is sent again after an answer of 429
-	// or 503. Zero means 3, a negative number never.
+	// MaxRetries is how often a request is sent again after an answer of 429 or 503,
+	// or another of 400 to 599 with a Retry-After. Zero means 3, a negative number never.
 	MaxRetries int
 
 	// Repeatable says whether a request may be sent again though its method
@@ -129,17 +128,21 @@ func (e *HoldError) Unwrap() error { return e.err }
 // Of "at most r units within t" it makes a pace: requests are spread over t, or
 // as the limit's quota allows in the long run if that is more, and go out in the
 // order in which they came. When nothing is left the next goes out as soon as
-// units that were spent before are back for certain. After a Retry-After no request goes
-// to that host before its end. What was answered with 429 or 503 is sent again,
-// with a random delay on top so that clients do not come back all at once, as
-// often and as long as the options allow; then the answer is handed on as it
+// units that were spent before are back for certain. After a Retry-After, in whole or
+// decimal seconds or as a date, no request goes to that host before its end, whatever
+// the status from 300 on: also one that a redirect leads there. On a success it says
+// when to ask for the result of that request, and delays no other.
+// What was answered with 429 or 503, or another status from 400 on with a Retry-After, as
+// GitHub's 403, is sent again, with a random delay on top so that clients do not come back
+// all at once, as often and as long as the options allow; then the answer is handed on as it
 // is. Until a host has stated a limit nothing is delayed. No answer holds
 // requests back for longer than MaxHold, and [Transport.Forget] ends a wait that is
 // known to be mistaken.
 //
 // Fields on answers from a cache (Age above 0) are ignored, as they were meant
 // for another request. A cache belongs around a Transport, not within, or else
-// what it could answer at once is paced too.
+// what it could answer at once is paced too: examples/client has one, so that repeated
+// reads cost nothing.
 //
 // It is safe for concurrent use and needs no closing. A goroutine reads a small
 // answer that denied off its connection, until the request is sent again or the
@@ -161,10 +164,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		fault("Fields: %#x has bits without a meaning", uint8(f))
 	case f&NoFields != 0 && f != NoFields:
 		fault("Fields: NoFields does not go with others")
-	case f&XRateLimit != 0 && f&XRateLimitEpoch != 0:
-		fault("Fields: X-RateLimit-Reset is either in seconds from now or since 1970; choose XRateLimit or XRateLimitEpoch")
 	case f == 0:
-		o.Fields = Draft11
+		o.Fields = RateLimit | XRateLimit
 	}
 	if err != nil {
 		return nil, err

@@ -34,7 +34,14 @@ func TestStatement(t *testing.T) {
 		{"r is no integer", 0, 200, []string{`RateLimit: "a";r=1.5;t=1`}, `false 0s`},
 		{"negative r", 0, 200, []string{`RateLimit: "a";r=-1;t=1`}, `false 0s`},
 		{"one fault voids all", 0, 200, []string{`RateLimit: "a";r=1;t=1, (b)`}, `false 0s`},
-		{"draft 07", 0, 200, []string{`RateLimit: limit=10, remaining=5, reset=5`}, `false 0s`},
+		{"draft 07", 0, 200, []string{"RateLimit-Policy: 10;w=60", "RateLimit: limit=10, remaining=5, reset=7"}, `false 0s [ratelimit/ true 5 7s 0 0s]`},
+		{"draft 07, in another order", 0, 200, []string{"RateLimit: reset=7,remaining=5"}, `false 0s [ratelimit/ true 5 7s 0 0s]`},
+		{"draft 07, half of it", 0, 200, []string{"RateLimit: limit=10, remaining=5"}, `false 0s`},
+		{"draft 06", 0, 200, []string{"RateLimit-Policy: 10;w=60", "RateLimit-Limit: 10", "RateLimit-Remaining: 5", "RateLimit-Reset: 7"}, `false 0s [ratelimit/ true 5 7s 0 0s]`},
+		{"draft 03", 0, 200, []string{"RateLimit-Limit: 10, 10;w=60", "Ratelimit-Remaining: 5", "Ratelimit-Reset: 7"}, `false 0s [ratelimit/ true 5 7s 0 0s]`},
+		{"draft 03, denied", 0, 429, []string{"RateLimit-Remaining: 0", "RateLimit-Reset: 7"}, `false 7s [ratelimit/ true 0 7s 0 0s]`},
+		{"the most exact of several", 0, 200, []string{`RateLimit: "a";r=1;t=2`, "RateLimit-Remaining: 3", "RateLimit-Reset: 4", "X-RateLimit-Remaining: 5", "X-RateLimit-Reset: 6"}, `false 0s [a/ true 1 2s 0 0s]`},
+		{"the more exact of two", 0, 200, []string{"RateLimit-Remaining: 3", "RateLimit-Reset: 4", "X-RateLimit-Remaining: 5", "X-RateLimit-Reset: 6"}, `false 0s [ratelimit/ true 3 4s 0 0s]`},
 		{"a long name", 0, 200, []string{`RateLimit: "` + strings.Repeat("a", 513) + `";r=1;t=1, "b";r=1;t=1`}, `false 0s [b/ true 1 1s 0 0s]`},
 		{"too many", 0, 200, []string{"RateLimit: " + strings.Repeat(`"a";r=1;t=1, `, 16) + `"b";r=1;t=1`}, `false 0s`},
 		{"too long", 0, 200, []string{`RateLimit: "` + strings.Repeat("a", 8<<10) + `";r=1;t=1`}, `false 0s`},
@@ -47,13 +54,25 @@ func TestStatement(t *testing.T) {
 		{"a date", 0, 429, []string{"Retry-After: Fri, 01 May 2026 12:00:05 GMT"}, `false 5s`},
 		{"a date gone by", 0, 429, []string{"Retry-After: Fri, 01 May 2026 11:00:00 GMT"}, `false 0s`},
 		{"by the server's clock", 0, 429, []string{"Date: Fri, 01 May 2026 11:59:58 GMT", "Retry-After: Fri, 01 May 2026 12:00:05 GMT"}, `false 7s`},
-		{"neither form", 0, 429, []string{"Retry-After: 2.0"}, `false 0s`},
+		{"decimals", 0, 429, []string{"Retry-After: 2.0"}, `false 2s`},
+		{"less than a second", 0, 429, []string{"Retry-After: 0.9"}, `false 900ms`},
+		{"of a failure", 0, 403, []string{"Retry-After: 60"}, `false 1m0s`},
+		{"of a redirect", 0, 302, []string{"Retry-After: 3"}, `false 3s`},
+		{"neither form", 0, 429, []string{"Retry-After: 2.0.1"}, `false 0s`},
 		{"signed", 0, 429, []string{"Retry-After: +2"}, `false 0s`},
-		{"not asked for", 0, 200, []string{"X-RateLimit-Remaining: 3", "X-RateLimit-Reset: 7"}, `false 0s`},
-		{"from now", XRateLimit, 200, []string{"X-Ratelimit-Remaining: 3", "X-Ratelimit-Reset: 7"}, `false 0s [x-ratelimit/ true 3 7s 0 0s]`},
-		{"since 1970", XRateLimitEpoch, 200, []string{"X-RateLimit-Remaining: 3", fmt.Sprint("X-RateLimit-Reset: ", now.Unix()+7)}, `false 0s [x-ratelimit/ true 3 7s 0 0s]`},
+		{"in an exponent", 0, 429, []string{"Retry-After: 1e9"}, `false 0s`},
+		{"not asked for", RateLimit, 200, []string{"X-RateLimit-Remaining: 3", "X-RateLimit-Reset: 7"}, `false 0s`},
+		{"nor this", XRateLimit, 200, []string{`RateLimit: "a";r=1;t=2`, "RateLimit-Remaining: 3", "RateLimit-Reset: 7"}, `false 0s`},
+		{"from now", 0, 200, []string{"X-Ratelimit-Remaining: 3", "X-Ratelimit-Reset: 7"}, `false 0s [ratelimit/ true 3 7s 0 0s]`},
+		{"decimals, as Reddit sends", 0, 200, []string{"X-Ratelimit-Remaining: 99.0", "X-Ratelimit-Reset: 7"}, `false 0s [ratelimit/ true 99 7s 0 0s]`},
+		{"since 1970", 0, 200, []string{"X-RateLimit-Remaining: 3", fmt.Sprint("X-RateLimit-Reset: ", now.Unix()+7)}, `false 0s [ratelimit/ true 3 7s 0 0s]`},
+		{"since 1970, by the server's clock", 0, 200, []string{"Date: Fri, 01 May 2026 11:59:58 GMT", "X-RateLimit-Remaining: 3", fmt.Sprint("X-RateLimit-Reset: ", now.Unix()+7)}, `false 0s [ratelimit/ true 3 9s 0 0s]`},
+		{"decimals since 1970, as Discord sends", 0, 200, []string{"X-RateLimit-Remaining: 3", fmt.Sprintf("X-RateLimit-Reset: %d.500", now.Unix()+7)}, `false 0s [ratelimit/ true 3 7.5s 0 0s]`},
+		{"milliseconds since 1970", 0, 200, []string{"X-RateLimit-Remaining: 3", fmt.Sprint("X-RateLimit-Reset: ", now.UnixMilli()+7500)}, `false 0s [ratelimit/ true 3 7.5s 0 0s]`},
+		{"gone by", 0, 200, []string{"X-RateLimit-Remaining: 0", fmt.Sprint("X-RateLimit-Reset: ", now.Unix()-7)}, `false 0s`},
+		{"GitHub, without Retry-After", 0, 403, []string{"X-RateLimit-Remaining: 0", fmt.Sprint("X-RateLimit-Reset: ", now.Unix()+7)}, `false 0s [ratelimit/ true 0 7s 0 0s]`},
 		{"twice", XRateLimit, 200, []string{"X-RateLimit-Remaining: 3", "X-RateLimit-Remaining: 4", "X-RateLimit-Reset: 7"}, `false 0s`},
-		{"only Retry-After", NoFields, 429, []string{"Retry-After: 2", `RateLimit: "a";r=0;t=9`}, `false 2s`},
+		{"only Retry-After", NoFields, 429, []string{"Retry-After: 2", `RateLimit: "a";r=0;t=9`, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 9"}, `false 2s`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt, err := NewTransport(TransportOptions{Fields: c.fields})
@@ -83,22 +102,25 @@ func FuzzStatement(f *testing.F) {
 	f.Add("9", "Fri, 01 May 2026 11:59:58 GMT", `"a";q=10;w=1`, `"a";r=1;t=1`, "3", "7")
 	f.Add("Fri, 01 May 2026 12:00:05 GMT", "", `"a";q=0;w=0`, `"a";r=0;t=999999999999999`, "-1", "99999999999999999999")
 	f.Add("99999999999999999999", "x", `"a";q=999999999999999;w=999999999999999`, `"b";r=999999999999999;t=1`, "9223372036854775807", "9223372036854775807")
-	rt, err := NewTransport(TransportOptions{Fields: Draft11 | XRateLimit})
-	if err != nil {
-		f.Fatal(err)
-	}
-	epoch, err := NewTransport(TransportOptions{Fields: Draft11 | XRateLimitEpoch})
-	if err != nil {
-		f.Fatal(err)
+	f.Add("0.9", "Mon, 01 Jan 0001 00:00:00 GMT", "10;w=60", "limit=10, remaining=0, reset=1790000000", "0.5", "1790000000.5")
+	f.Add("1e9", "", "", "remaining=NaN, reset=-1", "Infinity", "1790000000000")
+	var all []*Transport
+	for _, fields := range []Fields{RateLimit, XRateLimit, RateLimit | XRateLimit} {
+		rt, err := NewTransport(TransportOptions{Fields: fields})
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, rt)
 	}
 	f.Fuzz(func(t *testing.T, retry, date, policy, limit, left, reset string) {
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 		h := http.Header{
 			"Retry-After": {retry}, "Date": {date}, "Ratelimit-Policy": {policy}, "Ratelimit": {limit},
+			"Ratelimit-Remaining": {left}, "Ratelimit-Reset": {reset},
 			"X-Ratelimit-Remaining": {left}, "X-Ratelimit-Reset": {reset},
 		}
-		for _, rt := range []*Transport{rt, epoch} {
-			for _, status := range []int{200, 429} {
+		for _, rt := range all {
+			for _, status := range []int{200, 302, 403, 429} {
 				s := rt.statement(&http.Response{StatusCode: status, Header: h}, now)
 				if s.Wait < 0 || s.Wait > sluice.MaxWindow || status == 200 && s.Wait > 0 {
 					t.Fatalf("%d waits for %v", status, s.Wait)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,12 +43,13 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 		// Of a sliding counter the client knows only that it has forgotten a unit
 		// two windows later.
 		{"sliding counter", "10/s sliding-counter", 0, 0, 20 * time.Second},
-		{"X-RateLimit", "10/s", httplimit.XRateLimit, httpclient.XRateLimit, 12 * time.Second},
-		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, httpclient.XRateLimitEpoch, 12 * time.Second},
+		{"X-RateLimit", "10/s", httplimit.XRateLimit, 0, 12 * time.Second},
+		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, 0, 12 * time.Second},
 	} {
 		for _, together := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s together=%v", c.name, together), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					time.Sleep(2 * 366 * 24 * time.Hour) // from 2000 on, past the 10^9th second
 					h := newCounter(t, c.server, c.limit)
 					client := limited(t, h, httpclient.TransportOptions{Fields: c.client, MaxWait: time.Hour})
 					start := time.Now()
@@ -175,7 +177,11 @@ func TestTransportRetries(t *testing.T) {
 		{name: "without Retry-After", answers: []http.HandlerFunc{answer(503)}, want: 200, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
 		{name: "nothing left", answers: []http.HandlerFunc{answer(429, `RateLimit: "a";r=0;t=8`)}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "nonsense", answers: []http.HandlerFunc{answer(429, "Retry-After: soon")}, want: 200, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
-		{name: "other failures are not ours", answers: []http.HandlerFunc{answer(502, "Retry-After: 1")}, want: 502, attempts: 1},
+		{name: "other failures are not ours", answers: []http.HandlerFunc{answer(502)}, want: 502, attempts: 1},
+		{name: "nor with another text", answers: []http.HandlerFunc{answer(403, "Retry-After: soon")}, want: 403, attempts: 1},
+		{name: "decimals, as Shopify sends", answers: []http.HandlerFunc{answer(429, "Retry-After: 8.0")}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
+		{name: "less than a second", answers: []http.HandlerFunc{answer(429, "Retry-After: 0.9")}, want: 200, attempts: 2, from: 900 * time.Millisecond, to: 1015 * time.Millisecond},
+		{name: "at once", answers: []http.HandlerFunc{answer(502, "Retry-After: 0")}, want: 200, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
 		{name: "count spent", answers: []http.HandlerFunc{denial, denial, denial, denial, denial}, want: 429, attempts: 4, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "never", opts: httpclient.TransportOptions{MaxRetries: -1}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 		{name: "too long", opts: httpclient.TransportOptions{MaxWait: 7 * time.Second}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
@@ -227,6 +233,44 @@ func TestTransportRetries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTransportObeysAnyStatus: whatever the failure, a Retry-After delays the request that
+// is sent again and all others; of a redirect it delays the request that follows.
+func TestTransportObeysAnyStatus(t *testing.T) {
+	for _, status := range []int{400, 403, 404, 408, 409, 413, 420, 429, 500, 502, 503, 504, 509, 529, 599} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{answers: []http.HandlerFunc{answer(status, "Retry-After: 8.5")}, start: time.Now()}
+				client := limited(t, s, httpclient.TransportOptions{})
+				var wg sync.WaitGroup
+				for range 2 {
+					wg.Go(func() {
+						if got, err := get(t.Context(), client, "http://api.test/"); got != 200 || err != nil {
+							t.Errorf("got %d, %v; want 200", got, err)
+						}
+					})
+					synctest.Wait()
+				}
+				wg.Wait()
+				if len(s.at) != 3 || s.at[1] < 8500*time.Millisecond {
+					t.Errorf("got requests at %v; want two more from 8.5s on", s.at)
+				}
+			})
+		})
+	}
+	t.Run("redirect", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{answers: []http.HandlerFunc{answer(302, "Location: /moved", "Retry-After: 8")}, start: time.Now()}
+			client := limited(t, s, httpclient.TransportOptions{})
+			if got, err := get(t.Context(), client, "http://api.test/"); got != 200 || err != nil {
+				t.Errorf("got %d, %v; want 200", got, err)
+			}
+			if got, want := fmt.Sprint(s.at), "[0s 8s]"; got != want {
+				t.Errorf("got requests at %v; want %v", got, want)
+			}
+		})
+	})
 }
 
 // TestTransportHolds: a call that would wait too long fails at once.
@@ -366,12 +410,12 @@ func TestTransportBlind(t *testing.T) {
 
 func TestNewTransportRefuses(t *testing.T) {
 	_, err := httpclient.NewTransport(httpclient.TransportOptions{
-		MaxWait: -1, MaxHold: -1, MaxBudgets: -1, Fields: httpclient.XRateLimit | httpclient.XRateLimitEpoch,
+		MaxWait: -1, MaxHold: -1, MaxBudgets: -1, Fields: httpclient.XRateLimit | httpclient.NoFields,
 	})
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"MaxWait: -1ns", "MaxHold: -1ns", "MaxBudgets: -1", "choose XRateLimit or XRateLimitEpoch"} {
+	for _, want := range []string{"MaxWait: -1ns", "MaxHold: -1ns", "MaxBudgets: -1", "NoFields does not go with others"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q; want it to say %q", err, want)
 		}

@@ -84,7 +84,7 @@ func FuzzPace(f *testing.F) {
 				s.Wait = min(max(time.Duration(wait), 0), sluice.MaxWindow)
 			}
 			s.Draft11([]string{policy}, []string{limit})
-			s.State("x", max(left, 0), max(reset, 0))
+			s.State("x", max(left, 0), time.Duration(max(reset, 0)))
 			b.Answered(b.sent, s)
 			if len(b.paces) > maxItems {
 				t.Fatalf("%d limits are remembered", len(b.paces))

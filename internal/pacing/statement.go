@@ -4,8 +4,10 @@
 package pacing
 
 import (
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -118,27 +120,26 @@ func (s *Statement) item(id identity) *Item {
 }
 
 // State takes in that a limit of that name, which counts calls, has so many units
-// left for so many seconds. Neither is negative.
-func (s *Statement) State(name string, left, seconds int64) {
+// left for a time. Neither is negative.
+func (s *Statement) State(name string, left int64, span time.Duration) {
 	it := s.item(identity{Name: name})
 	it.Left, it.Stated = min(left, maxInteger), true
-	it.Span = time.Duration(min(seconds, maxSeconds)) * time.Second
+	it.Span = min(span, sluice.MaxWindow)
 }
 
-// Seconds reads a non-negative number of them, digits only. One longer than is
+// Seconds reads a non-negative number of them, as [Number] does. One longer than is
 // accepted counts as the longest.
 func Seconds(text string) (time.Duration, bool) {
-	if text == "" || len(text) > maxFieldBytes {
-		return 0, false
+	n, ok := Number(text)
+	return time.Duration(min(n, float64(maxSeconds))*float64(time.Second) + 0.5), ok // to the nearest ns
+}
+
+// Number reads digits, with or without a decimal point. One too large for a float64
+// is infinite.
+func Number(text string) (float64, bool) {
+	if len(text) > maxFieldBytes || strings.Trim(text, "0123456789.") != "" {
+		return 0, false // such as a sign, an exponent or a name
 	}
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil { // out of range
-		return sluice.MaxWindow, true
-	}
-	return time.Duration(min(n, maxSeconds)) * time.Second, true
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
