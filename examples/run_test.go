@@ -20,6 +20,7 @@ func TestPrograms(t *testing.T) {
 			"logins":    `^(try \d: wait 0s\n){5}try 6: wait ([1-9]|1[0-2])s\n$`,
 			"worker":    `^(\d+\.\d s: job \d+\n){20}([2-9]|\d\d+)\.\d s: job \d+\n$`,
 			"bytes":     `^60 MB: wait 0s\n30 MB: wait 0s\n20 MB: wait [1-6]s\n10 MB: wait 0s\n$`,
+			"client":    `^reads: 100, requests: 1\n$`,
 			"slots":     `^(\d+\.\d s: export \d\n){2}([1-9]\d*\.\d s: export \d\n){2}$`,
 			"redis":     `^mail 1: true\nmail 2: true\nmail 3: true\nmail 4: false\n$`,
 			"observe":   `^\S+ \S+ INFO denied scope=login retry_after=(30s|[12]?\d\.\d+s)\n$`,
