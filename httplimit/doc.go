@@ -38,6 +38,11 @@
 //   - A client may ask at [OwnPath] what it has left, if [Options] say so; that
 //     charges nothing.
 //
+// Nothing here reads the body of a request that is not passed on. A server of net/http
+// over HTTP/1 reads up to 256 KB of it, and closes the connection of a longer one, half a
+// second behind the answer or, if the client asked for that, at once: a client that reads
+// an answer only when its upload is sent may get an error in its place.
+//
 // Limits are named as their rule is, or RULE/LIMIT where a key of the rule is under
 // several, with the level between them in a hierarchy.
 //

@@ -43,5 +43,8 @@ func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow 
 		}
 		defer x.Finish(w)
 		next.ServeHTTP(shared, r)
+		if body := x.Body(); body != nil && !body.Ended() && x.Status() != http.StatusSwitchingProtocols {
+			answeredEarly(r)
+		}
 	})
 }

@@ -199,16 +199,8 @@ func (m *Memory) ConnState(c net.Conn, s http.ConnState) {
 	if m == nil {
 		return
 	}
-	for {
-		if own, ok := c.(*memoryConn); ok {
-			own.follow(s == http.StateActive || s == http.StateHijacked)
-			return
-		}
-		below, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			return
-		}
-		c = below.NetConn()
+	if own, ok := under[*memoryConn](c); ok {
+		own.follow(s == http.StateActive || s == http.StateHijacked)
 	}
 }
 
@@ -231,6 +223,9 @@ func (m *Memory) Wrap(next http.Handler) http.Handler {
 				w.Header().Set("Connection", "close") // and what stands behind it is not read
 			}
 			writeProblem(w, http.StatusServiceUnavailable, "this gateway has no memory left for the request; it was not sent")
+			if r.ContentLength != 0 {
+				answeredEarly(r)
+			}
 			return
 		}
 		defer m.giveBack(n)

@@ -54,6 +54,7 @@ func (s *runtime) setPlaces(c *config.Config) {
 			slog.Int64("abandoned", c.Abandoned), slog.Int64("requests", have.abandoned), slog.Int64("descriptors", descriptors))
 	}
 	s.places.Resize(int(have.clients))
+	s.lingering.Resize(have.clients / 4)
 	s.abandoned.Resize(int(have.abandoned))
 	s.upstreams.Resize(have.upstreams)
 }

@@ -125,7 +125,7 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 		if err = d.newGate(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.Listener.Close())
 		}
-		o.Listener = gateway.ListenDeadlines(d.runtime.memory.Listen(o.Listener))
+		o.Listener = gateway.ListenDeadlines(d.runtime.memory.Listen(d.runtime.lingering.Listen(o.Listener)))
 	}
 	if secure != nil {
 		o.Listener = tls.NewListener(o.Listener, secure)

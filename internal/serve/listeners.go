@@ -72,7 +72,12 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)
 		o.front = &http.Server{
-			Handler: o.inflight.wrap(clients.memory.Wrap(front)), ConnState: clients.memory.ConnState, ErrorLog: errorLog, Protocols: &protocols,
+			Handler: o.inflight.wrap(clients.memory.Wrap(front)), ErrorLog: errorLog, Protocols: &protocols,
+			ConnContext: clients.lingering.ConnContext,
+			ConnState: func(c net.Conn, s http.ConnState) {
+				clients.memory.ConnState(c, s)
+				clients.lingering.ConnState(c, s)
+			},
 			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: unread, MaxReceiveBufferPerStream: unread, WriteByteTimeout: stallTimeout},
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 			BaseContext: func(net.Listener) context.Context { return own },

@@ -52,7 +52,8 @@ type runtime struct {
 	abandoned *gateway.Abandoned // too
 	ahead     *httplimit.ReadAhead
 	memory    *gateway.Memory // nil without GOMEMLIMIT
-	places    *tcp.Places     // of connections, of all listeners for clients
+	lingering *gateway.Lingering
+	places    *tcp.Places // of connections, of all listeners for clients
 	upstreams *gateway.Connections
 	askers    *sluice.Limiter
 	now       func() time.Time
@@ -96,6 +97,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 		held: policy.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
 		ahead: httplimit.NewReadAhead(bounds.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
+		lingering: gateway.NewLingering(defaultConnections / 4),
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -186,6 +186,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchRequests(s.listeners.requests)
 	s.metrics.WatchHeld(s.runtime.heldBack)
 	s.metrics.WatchCutOff(s.runtime.cutOff)
+	s.metrics.WatchLingering(s.runtime.lingering.Stats)
 	s.metrics.WatchClientMemory(s.runtime.memory.Stats)
 	s.metrics.WatchUpstreams(s.runtime.upstreams.Stats)
 	s.metrics.WatchCertificates(s.listeners.certificates)

@@ -238,3 +238,21 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 		series.Put(ch, ended, n.LongRequests, "longest_request")
 	})
 }
+
+// WatchLingering exports how connections linger whose request was answered before its
+// end. It is asked at every scrape.
+//
+//	sluice_lingering_connections
+//	sluice_lingering_total{end}  client, bound, full
+func (m *Metrics) WatchLingering(stats func() gateway.LingeringStats) {
+	var c series.Collector
+	open := c.Gauge("sluice_lingering_connections", "Connections on which what is left of a request is read and dropped, so that the client gets its answer.")
+	ended := c.Counter("sluice_lingering_total", "Such connections that are over, by what ended them: the client, a bound of time or bytes, or too many at once.", "end")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, open, s.Open)
+		series.Put(ch, ended, s.Client, "client")
+		series.Put(ch, ended, s.Bound, "bound")
+		series.Put(ch, ended, s.Full, "full")
+	})
+}

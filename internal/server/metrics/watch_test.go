@@ -59,6 +59,9 @@ func TestStats(t *testing.T) {
 		return gateway.AbandonedStats{Waiting: 41, Seen: 42, Lost: 43, Unsent: 44, Full: 45}
 	})
 	m.WatchCutOff(func() metrics.CutOff { return metrics.CutOff{SlowBodies: 61, LongRequests: 62} })
+	m.WatchLingering(func() gateway.LingeringStats {
+		return gateway.LingeringStats{Open: 91, Client: 92, Bound: 93, Full: 94}
+	})
 	m.WatchUpstreams(func() gateway.ConnectionStats {
 		return gateway.ConnectionStats{Open: 71, Full: 72, NoDescriptor: 73, NoPort: 74}
 	})
@@ -77,6 +80,8 @@ func TestStats(t *testing.T) {
 		"sluice_abandoned": 41, `sluice_abandoned_total{end="seen"}`: 42, `sluice_abandoned_total{end="lost"}`: 43,
 		`sluice_abandoned_total{end="unsent"}`: 44, `sluice_abandoned_total{end="full"}`: 45,
 		`sluice_cut_off_total{bound="least_body_rate"}`: 61, `sluice_cut_off_total{bound="longest_request"}`: 62,
+		"sluice_lingering_connections": 91, `sluice_lingering_total{end="client"}`: 92,
+		`sluice_lingering_total{end="bound"}`: 93, `sluice_lingering_total{end="full"}`: 94,
 		"sluice_upstream_connections": 71, `sluice_upstream_connections_refused_total{reason="full"}`: 72,
 		`sluice_upstream_connections_refused_total{reason="descriptors"}`: 73, `sluice_upstream_connections_refused_total{reason="ports"}`: 74,
 		"sluice_client_memory_bytes": 82, "sluice_client_memory_limit_bytes": 81, `sluice_client_memory_refused_total{what="connection"}`: 83,

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lingers returns the client's end of a connection that is being closed behind a request
+// whose body was not read, and what is closed once it is.
+func lingers(ctx context.Context, l *Lingering) (client net.Conn, closed chan struct{}) {
+	client, server := net.Pipe()
+	conn := &lingeringConn{Conn: server, of: l}
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	answeredEarly(r.WithContext(l.ConnContext(ctx, newDeadlineConn(conn))))
+	closed = make(chan struct{})
+	go func() {
+		_ = conn.Close()
+		close(closed)
+	}()
+	return client, closed
+}
+
+// drip sends one part after each pause until the connection is closed.
+func drip(client net.Conn, part []byte, pause time.Duration) {
+	for err := error(nil); err == nil; {
+		time.Sleep(pause)
+		_, err = client.Write(part)
+	}
+}
+
+// TestLingeringIsBounded: whatever a client sends, its connection is closed in time.
+func TestLingeringIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		send  func(client net.Conn)
+		takes time.Duration
+		want  LingeringStats
+	}{
+		{"nothing", func(net.Conn) {}, 5 * time.Second, LingeringStats{Bound: 1}},
+		{"a byte each 4 seconds", func(c net.Conn) { drip(c, []byte("x"), 4*time.Second) }, 30 * time.Second, LingeringStats{Bound: 1}},
+		{"a byte, and nothing more", func(c net.Conn) { _, _ = c.Write([]byte("x")) }, 5 * time.Second, LingeringStats{Bound: 1}},
+		{"without end", func(c net.Conn) { drip(c, make([]byte, 1<<20), 0) }, 0, LingeringStats{Bound: 1}},
+		{"all, and leaves", func(c net.Conn) { _, _ = c.Write(make([]byte, 1<<20)); _ = c.Close() }, 0, LingeringStats{Client: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLingering(1)
+				began := time.Now()
+				client, closed := lingers(t.Context(), l)
+				sent := make(chan struct{})
+				go func() {
+					defer close(sent)
+					c.send(client)
+				}()
+				<-closed
+				if took := time.Since(began); took != c.takes {
+					t.Errorf("closed after %v, want %v", took, c.takes)
+				}
+				if got := l.Stats(); got != c.want {
+					t.Errorf("got %+v, want %+v", got, c.want)
+				}
+				<-sent
+				_ = client.Close()
+			})
+		})
+	}
+}
+
+// TestLingeringIsBoundedInNumber: no more linger at once than may, and when one is over
+// another may.
+func TestLingeringIsBoundedInNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLingering(2)
+		first, firstClosed := lingers(t.Context(), l)
+		second, secondClosed := lingers(t.Context(), l)
+		synctest.Wait()
+		_, thirdClosed := lingers(t.Context(), l)
+		<-thirdClosed
+		if got, want := l.Stats(), (LingeringStats{Open: 2, Full: 1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		_ = first.Close()
+		<-firstClosed
+		fourth, fourthClosed := lingers(t.Context(), l)
+		synctest.Wait()
+		if got, want := l.Stats(), (LingeringStats{Open: 2, Client: 1, Full: 1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		_ = second.Close()
+		_ = fourth.Close()
+		<-secondClosed
+		<-fourthClosed
+	})
+}
+
+// TestLingeringEnds: a server that is closed does not wait for what lingers, and nothing
+// begins to once its context has ended.
+func TestLingeringEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLingering(2)
+		began := time.Now()
+		client, server := net.Pipe()
+		conn := &lingeringConn{Conn: server, of: l}
+		ctx, cancel := context.WithCancel(t.Context())
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r = r.WithContext(l.ConnContext(ctx, conn))
+		answeredEarly(r)
+		closed := make(chan struct{})
+		go func() {
+			_ = conn.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		<-closed
+		cancel()
+		answeredEarly(r)
+		_ = conn.Close() // which is closed already
+		if took := time.Since(began); took != 0 || l.Stats().Open != 0 {
+			t.Errorf("took %v, %+v", took, l.Stats())
+		}
+		_ = client.Close()
+	})
+}
+
+// TestLingeringIsForUnreadBodies: a connection that takes another request, or is of
+// HTTP/2, does not linger.
+func TestLingeringIsForUnreadBodies(t *testing.T) {
+	l := NewLingering(1)
+	_, server := net.Pipe()
+	conn := &lingeringConn{Conn: server, of: l}
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r = r.WithContext(l.ConnContext(t.Context(), conn))
+	r.ProtoMajor = 2
+	if answeredEarly(r); conn.unread.Load() {
+		t.Error("one of HTTP/2 lingers")
+	}
+	r.ProtoMajor = 1
+	answeredEarly(r)
+	if l.ConnState(conn, http.StateActive); !conn.unread.Load() {
+		t.Error("one with an unread body does not linger")
+	}
+	if l.ConnState(newDeadlineConn(conn), http.StateIdle); conn.unread.Load() {
+		t.Error("an idle one lingers")
+	}
+}
