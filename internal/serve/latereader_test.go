@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
@@ -157,6 +158,31 @@ rules:
 	if most < 1 || most > connections/4 {
 		t.Errorf("%v lingered at once, want at most %d", most, connections/4)
 	}
+}
+
+// TestStopEndsLingering: a stop waits for connections that linger as long as for requests,
+// and closes them.
+func TestStopEndsLingering(t *testing.T) {
+	g := servetest.Start(t, `
+listen: [127.0.0.1:0]
+rules:
+  - {name: requests, match: {path: /denied}, limits: 1/h fixed-window}
+`, func(o *serve.Options) { o.Drain = 10 * time.Millisecond })
+	g.Get(t, "/denied")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, conn)
+	if _, err := io.WriteString(conn, "POST /denied HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, "the connection to linger", func() bool { return g.Metrics(t)["sluice_lingering_connections"] == 1 })
+	g.End(t)
+	testkit.Until(t, "the connection to be closed", func() bool {
+		_, err := conn.Write([]byte("x"))
+		return err != nil
+	})
 }
 
 // curl uploads by length, in chunks, and behind Expect.
