@@ -73,6 +73,7 @@ func TestStopsBesideAReload(t *testing.T) {
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
 	s := servetest.Start(t, fmt.Sprintf("admin: off\nstore: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *serve.Options) {
+		o.Intervals.Tick = time.Hour // which asks, too
 		o.Now = func() time.Time {
 			if stuck.CompareAndSwap(true, false) { // no request comes: it is the reload that asks
 				close(asked)
