@@ -74,13 +74,13 @@ func (l *lingeringListener) Accept() (net.Conn, error) {
 type lingeringKey struct{}
 
 // ConnContext is for that field of the [http.Server] that Listen is for. No connection
-// lingers once ctx has ended.
+// lingers any more when ctx has ended.
 func (l *Lingering) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	own, ok := under[*lingeringConn](c)
 	if !ok {
 		return ctx
 	}
-	own.ended = ctx.Done()
+	own.atEnd = func(end func()) (stop func() bool) { return context.AfterFunc(ctx, end) }
 	return context.WithValue(ctx, lingeringKey{}, own)
 }
 
@@ -120,19 +120,14 @@ func under[C net.Conn](c net.Conn) (found C, ok bool) {
 type lingeringConn struct {
 	net.Conn
 	of     *Lingering
-	ended  <-chan struct{} // closed when the server is to end
+	atEnd  func(end func()) (stop func() bool) // has the end of the server call end
 	unread atomic.Bool
 }
 
-// Close closes the connection. It lingers at the first call alone, which is that of the
-// connection's own goroutine: a server that is closed calls it once more, and ends that.
+// Close closes the connection, the first time when it has lingered.
 func (c *lingeringConn) Close() error {
 	if c.unread.Swap(false) {
-		select {
-		case <-c.ended:
-		default:
-			c.linger()
-		}
+		c.linger()
 	}
 	return c.Conn.Close()
 }
@@ -144,7 +139,8 @@ func (c *lingeringConn) linger() {
 		l.full.Add(1)
 		return
 	}
-	_ = c.CloseWrite() // the client sees the end of the answer; an error means that it is gone
+	defer c.atEnd(func() { _ = c.Conn.Close() })() // Close reports it
+	_ = c.CloseWrite()                             // the client sees the end of the answer; an error means that it is gone
 	n, err := io.Copy(io.Discard, io.LimitReader(&rest{c.Conn, time.Now().Add(lingerTime)}, lingerBytes))
 	if n == lingerBytes || errors.Is(err, os.ErrDeadlineExceeded) {
 		l.bound.Add(1)

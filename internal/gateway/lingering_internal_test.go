@@ -15,9 +15,9 @@ import (
 
 // lingers returns the client's end of a connection that is being closed behind a request
 // whose body was not read, and what is closed once it is.
-func lingers(ctx context.Context, l *Lingering) (client net.Conn, closed chan struct{}) {
+func lingers(ctx context.Context, l *Lingering) (client, conn net.Conn, closed chan struct{}) {
 	client, server := net.Pipe()
-	conn := &lingeringConn{Conn: server, of: l}
+	conn = &lingeringConn{Conn: server, of: l}
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	answeredEarly(r.WithContext(l.ConnContext(ctx, newDeadlineConn(conn))))
 	closed = make(chan struct{})
@@ -25,7 +25,7 @@ func lingers(ctx context.Context, l *Lingering) (client net.Conn, closed chan st
 		_ = conn.Close()
 		close(closed)
 	}()
-	return client, closed
+	return client, conn, closed
 }
 
 // drip sends one part after each pause until the connection is closed.
@@ -54,7 +54,7 @@ func TestLingeringIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLingering(1)
 				began := time.Now()
-				client, closed := lingers(t.Context(), l)
+				client, _, closed := lingers(t.Context(), l)
 				sent := make(chan struct{})
 				go func() {
 					defer close(sent)
@@ -79,17 +79,17 @@ func TestLingeringIsBounded(t *testing.T) {
 func TestLingeringIsBoundedInNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLingering(2)
-		first, firstClosed := lingers(t.Context(), l)
-		second, secondClosed := lingers(t.Context(), l)
+		first, _, firstClosed := lingers(t.Context(), l)
+		second, _, secondClosed := lingers(t.Context(), l)
 		synctest.Wait()
-		_, thirdClosed := lingers(t.Context(), l)
+		_, _, thirdClosed := lingers(t.Context(), l)
 		<-thirdClosed
 		if got, want := l.Stats(), (LingeringStats{Open: 2, Full: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		_ = first.Close()
 		<-firstClosed
-		fourth, fourthClosed := lingers(t.Context(), l)
+		fourth, _, fourthClosed := lingers(t.Context(), l)
 		synctest.Wait()
 		if got, want := l.Stats(), (LingeringStats{Open: 2, Client: 1, Full: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
@@ -101,36 +101,39 @@ func TestLingeringIsBoundedInNumber(t *testing.T) {
 	})
 }
 
-// TestLingeringEnds: a server that is closed does not wait for what lingers, and nothing
-// begins to once its context has ended.
+// TestLingeringEnds: nothing lingers any more when the server is closed, or its context
+// has ended, which is all that a connection over TLS learns.
 func TestLingeringEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLingering(2)
-		began := time.Now()
-		client, server := net.Pipe()
-		conn := &lingeringConn{Conn: server, of: l}
-		ctx, cancel := context.WithCancel(t.Context())
-		r := httptest.NewRequest(http.MethodPost, "/", nil)
-		r = r.WithContext(l.ConnContext(ctx, conn))
-		answeredEarly(r)
-		closed := make(chan struct{})
-		go func() {
-			_ = conn.Close()
-			close(closed)
-		}()
-		synctest.Wait()
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		<-closed
-		cancel()
-		answeredEarly(r)
-		_ = conn.Close() // which is closed already
-		if took := time.Since(began); took != 0 || l.Stats().Open != 0 {
-			t.Errorf("took %v, %+v", took, l.Stats())
-		}
-		_ = client.Close()
-	})
+	for name, end := range map[string]func(conn net.Conn, cancel func()){
+		"closed":    func(conn net.Conn, _ func()) { _ = conn.Close() },
+		"ended":     func(_ net.Conn, cancel func()) { cancel() },
+		"had ended": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if end == nil {
+					cancel()
+				}
+				l := NewLingering(2)
+				began := time.Now()
+				client, conn, closed := lingers(ctx, l)
+				synctest.Wait()
+				if end != nil {
+					if got := l.Stats().Open; got != 1 {
+						t.Errorf("%d linger, want 1", got)
+					}
+					end(conn, cancel)
+				}
+				<-closed
+				if took := time.Since(began); took != 0 || l.Stats().Open != 0 {
+					t.Errorf("took %v, %+v", took, l.Stats())
+				}
+				_ = client.Close()
+			})
+		})
+	}
 }
 
 // TestLingeringIsForUnreadBodies: a connection that takes another request, or is of
