@@ -88,7 +88,7 @@ func writeStatus(w io.Writer, s *status) error {
 		requests = &s.Fleet.Requests
 	}
 	for _, p := range requests.Problems {
-		fmt.Fprintf(&b, "%s, in the last 10 minutes\n", printable(p.Text))
+		fmt.Fprintf(&b, "of late: %s\n", printable(p.Text))
 	}
 	if s.Fleet == nil {
 		rules = s.Status.Rules

@@ -62,9 +62,7 @@ func Handler(o Options) http.Handler {
 			detail += o.Config() + "\n"
 		}
 		if o.Problems != nil {
-			for _, p := range o.Problems() {
-				detail += p.Kind + ": " + p.Text + ", in the last 10 minutes\n"
-			}
+			detail += problemLines(o.Problems())
 		}
 		text(w, status, detail)
 	})

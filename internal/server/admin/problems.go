@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/history"
@@ -38,6 +39,15 @@ func ProblemsOf(t *tally.Tally, now time.Time, logs []Log) []Problem {
 	t.Tick(now)
 	recent, _, _ := t.Past("")
 	return problems(recent.Sum(), t.Causes(), logs)
+}
+
+// problemLines are those of /readyz.
+func problemLines(all []Problem) string {
+	var b strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&b, "%s: %s%s\n", p.Kind, p.Text, map[bool]string{false: ", in the last 10 minutes"}[p.Kind == "log"])
+	}
+	return b.String()
 }
 
 func (a *API) logs() []Log {

@@ -32,21 +32,21 @@ type Counts struct {
 // kinds is how many Counts has.
 const kinds = 11
 
-func (c *Counts) fields() [kinds]*uint64 {
+func fieldsOf(c *Counts) [kinds]*uint64 {
 	return [kinds]*uint64{
 		&c.Allowed, &c.Warned, &c.Delayed, &c.Denied, &c.Refused, &c.Failed, &c.FailedOpen, &c.Abandoned, &c.WouldDeny, &c.Degraded, &c.UpstreamErrors,
 	}
 }
 
 func (c Counts) all() (n [kinds]uint64) {
-	for i, field := range c.fields() {
+	for i, field := range fieldsOf(&c) {
 		n[i] = *field
 	}
 	return n
 }
 
 func countsOf(n [kinds]uint64) (c Counts) {
-	for i, field := range c.fields() {
+	for i, field := range fieldsOf(&c) {
 		*field = n[i]
 	}
 	return c

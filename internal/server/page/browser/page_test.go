@@ -268,3 +268,27 @@ func TestUse(t *testing.T) {
 		})
 	}
 }
+
+// TestProblems: the headline names what goes wrong, with its cause, and the tiles add up to
+// all requests; while the store is away each rule says what it does.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	g := startWith(t, false, "deny: [127.0.0.0/8]\n")
+	away := startWith(t, false, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", testkit.FreeAddress(t)))
+	b := open(t, 1440, "light")
+	b.show(t, g)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Healthy. No requests")`)
+	g.ask(t, 12, "/api/x", "ada")
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("12 of 12 requests got 403: ")`) // without a reload
+	if got := b.text(t, "#figures"); !strings.Contains(got, "Requests\n12") || !strings.Contains(got, "Refused\n12 100 %") || strings.Contains(got, "Delayed") {
+		t.Errorf("figures %q", got)
+	}
+	b.accessible(t, "problems")
+	away.ask(t, 3, "/api/x", "ada")
+	b.show(t, away)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Limits not applied since ")`)
+	b.until(t, `document.querySelector("#rules").innerText.includes("without the store: no limit")`)
+	if got := b.text(t, "#figures"); !strings.Contains(got, "Requests\n3") || !strings.Contains(got, "No limit\n3 100 %") || !strings.Contains(got, "Allowed\n0") {
+		t.Errorf("figures %q", got)
+	}
+}

@@ -154,8 +154,11 @@ function take(e) {
   if (at <= from) return;
   if (!view.f) add(e, from, at); // the sum of all nodes is asked for
   view.last.at = at;
-  view.last.total = e.total;
   view.live = { in_flight: e.in_flight, delayed: e.delayed };
+  const more = since(e.total, view.last.total);
+  const bad = more.refused + more.failed + more.failed_open + more.upstream_errors;
+  if (bad > 0 && Date.now() - view.loaded > together) view.loaded = 0; // the headline may have to say why
+  view.last.total = e.total;
   if (e.store_up !== view.o.store.up || e.version !== view.o.config.version || e.current === !!view.o.config.failure) view.loaded = 0;
   view.o.time = e.time;
   show();
@@ -199,7 +202,7 @@ function show() {
   fill(byId("figures"), figures(all, [["Now", lately, view.lost ? "" : "/s"], ...(f ? [["Nodes", `${f.summed} of ${f.nodes.length + f.unreported}`]] : here)]));
   chart.draw(all, view.span, "in all");
   if (byId("numbers").open) numbers(byId("numbers").querySelector("div"), all, view.span);
-  rules.mark(view.rule);
+  rules.mark(view.rule, !o.store.up);
   nodes(f);
   say(byId("system-title"), f ? "System of this node" : "System");
   system(o, view.live);

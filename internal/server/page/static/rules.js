@@ -57,9 +57,10 @@ export class Rules {
     const button = el("button", { type: "button", class: "link", "aria-expanded": "false", "aria-controls": "rule" }, name);
     button.addEventListener("click", () => this.open(name));
     const mode = el("span", { class: "tag", hidden: true });
+    const away = el("span", { class: "tag denied", hidden: true });
     const limits = el("div", { class: "limits" });
     const cells = columns.slice(1).map(([, kind]) => el("td", { class: kind }));
-    return { button, mode, limits, cells, tr: el("tr", null, el("th", { scope: "row" }, button, mode, limits), cells) };
+    return { button, mode, away, limits, cells, tr: el("tr", null, el("th", { scope: "row" }, button, mode, away, limits), cells) };
   }
 
   // add counts what an event reports, and shows it.
@@ -86,6 +87,8 @@ export class Rules {
     row.mode.hidden = r.mode !== "shadow" && !r.findings?.length && !r.elsewhere;
     say(row.mode, r.elsewhere ? "at other nodes" : r.mode === "shadow" ? "shadow" : findingWords[r.findings?.[0]?.kind] ?? "look");
     row.mode.setAttribute("class", r.mode === "shadow" ? "tag" : "tag would_deny");
+    row.away.hidden = !this.away || r.elsewhere;
+    say(row.away, "without the store: " + (r.mode === "shadow" ? "judges nothing" : meanwhile[r.failure] ?? r.failure));
     say(row.limits, (r.limits ?? []).join("; ") + (r.by ? ` by ${r.by}` : ""));
     fill(row.cells[0], r.lately && !r.recent ? null : spark(this.series.get(r.name)));
     const number = (i, text, kind, zero) => {
@@ -103,8 +106,12 @@ export class Rules {
     number(at + 2, keys ? percent(keys.near, keys.seen) : "–", "", !keys?.near);
   }
 
-  // mark says which rule is shown in full.
-  mark(name) {
+  // mark says which rule is shown in full, and whether the store is away.
+  mark(name, away = this.away) {
+    if (away !== this.away) {
+      this.away = away;
+      this.show();
+    }
     for (const [of, row] of this.rows) {
       row.tr.classList.toggle("open", of === name);
       row.button.setAttribute("aria-expanded", String(of === name));
@@ -112,6 +119,7 @@ export class Rules {
   }
 }
 
+const meanwhile = { open: "no limit", local: "this node's share", closed: "answers 503" };
 const findingWords = { "too-tight": "too tight?", "one-client": "one client", "never-reached": "never reached" };
 
 // since returns what was counted since before.
