@@ -38,7 +38,7 @@ func TestManyOutages(t *testing.T) {
 			time.Sleep(2 * slowness)
 			settled(t, s)
 			g, b := footprint()
-			if n > 14 && g > goroutines || n == outages && b > bytes+24<<10 {
+			if n > 14 && g > goroutines || n == outages && b > bytes+64<<10 {
 				t.Errorf("after %d outages %d goroutines and %d bytes, they were %d and %d", n, g, b, goroutines, bytes)
 			}
 			goroutines, bytes = g, b
