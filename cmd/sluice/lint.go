@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/nginx"
-	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/serve"
 )
 
@@ -80,69 +77,4 @@ func runLint(ctx context.Context, c *cli.Call) error {
 		return cli.ErrFailed
 	}
 	return nil
-}
-
-var convertCommand = cli.Command{
-	Name: "convert", Args: "nginx FILE", Summary: "turn nginx's request limits into a configuration",
-	Doc:   "writes the request limits of an nginx configuration, or of Ingress objects for ingress-nginx, as rules of sluice's file to standard output. What cannot be kept is noted on standard error, line by line. FILE may be - for standard input. It exits with 1 if FILE cannot be read or has no limit.",
-	Flags: []cli.Flag{{Name: "json", Doc: "write JSON with the file and the notes"}},
-	Run:   runConvert,
-}
-
-// runConvert turns other programs' configurations into sluice's.
-func runConvert(_ context.Context, c *cli.Call) error {
-	if len(c.Args) != 2 || c.Args[0] != "nginx" {
-		return cli.Usagef("expected nginx and a file, got %q", c.Args)
-	}
-	name, from := c.Args[1], c.Stdin
-	if name == "-" {
-		name = standardInput
-	} else {
-		f, err := regular.OpenGiven(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close() //nolint:errcheck // it was only read
-		from = f
-	}
-	yaml, notes, err := nginx.Convert(from, name, problemsOf)
-	if c.Given("json") && err == nil {
-		doc := convertDoc{YAML: string(yaml), Notes: []noteDoc{}}
-		for _, n := range notes {
-			doc.Notes = append(doc.Notes, noteDoc{n.File, n.Line, n.Text})
-		}
-		return c.JSON(doc)
-	}
-	for _, note := range notes {
-		if _, err := io.WriteString(c.Stderr, note.String()+"\n"); err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return c.Print(string(yaml))
-}
-
-// convertDoc is a converted configuration as JSON has it.
-type convertDoc struct {
-	YAML  string    `json:"yaml"`
-	Notes []noteDoc `json:"notes"`
-}
-
-type noteDoc struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-	Text string `json:"text"`
-}
-
-// problemsOf says what is wrong with a file of rules.
-func problemsOf(yaml []byte) (problems []string) {
-	_, err := config.Parse("", yaml)
-	if faults, ok := errors.AsType[config.Faults](err); ok {
-		for _, f := range faults {
-			problems = append(problems, f.Problem)
-		}
-	}
-	return problems
 }

@@ -83,32 +83,3 @@ func TestLintFaults(t *testing.T) {
 		command(t, cli.Usage, args...)
 	}
 }
-
-// TestConvert: what nginx limits becomes a file that lint accepts, and the rest
-// is reported.
-func TestConvert(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "nginx.conf")
-	text := `http {
-  limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s;
-  server {
-    location /login { limit_req zone=one burst=5 nodelay; limit_req_status 429; }
-    location /geo { limit_req zone=elsewhere; }
-  }
-}
-`
-	servetest.WriteFile(t, conf, text)
-	yaml, notes := command(t, cli.OK, "convert", "nginx", conf)
-	if !strings.Contains(notes, conf+":5: ") {
-		t.Errorf("notes %q, want line 5", notes)
-	}
-	file := filepath.Join(dir, "sluice.yaml")
-	servetest.WriteFile(t, file, yaml)
-	out, _ := command(t, cli.OK, "lint", file)
-	if !strings.Contains(out, "/login") || !strings.Contains(out, "leaky-bucket") {
-		t.Errorf("got\n%s\nof\n%s", out, yaml)
-	}
-	command(t, cli.Usage, "convert", "haproxy", conf)
-	command(t, cli.Failed, "convert", "nginx", filepath.Join(dir, "none.conf"))
-}

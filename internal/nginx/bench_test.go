@@ -49,7 +49,7 @@ func TestManyZones(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape, func(t *testing.T) {
 			const n = 300
-			yaml, _, err := nginx.Convert(strings.NewReader(many(shape, n)), "f", check)
+			yaml, _, err := nginx.Convert([]nginx.File{{Name: "f", Text: many(shape, n)}}, check)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func BenchmarkConvert(b *testing.B) {
 			text := many(shape, n)
 			b.Run(fmt.Sprintf("%s/%d", shape, n), func(b *testing.B) {
 				for b.Loop() {
-					if _, _, err := nginx.Convert(strings.NewReader(text), "f", check); err != nil {
+					if _, _, err := nginx.Convert([]nginx.File{{Name: "f", Text: text}}, check); err != nil {
 						b.Fatal(err)
 					}
 				}

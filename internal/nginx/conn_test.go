@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -51,7 +50,7 @@ func TestRealNginxInFlight(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close) // after nginx has ended
 	base, text := startNginx(t, strings.ReplaceAll(connConfig, "UPSTREAM", upstream.Listener.Addr().String()))
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
+	yaml, notes, err := convertText("nginx.conf", text)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)
 	}

@@ -33,6 +33,12 @@ func check(yaml []byte) (problems []string) {
 	return problems
 }
 
+// convertText converts a file. Of the notes it leaves out those about upstreams.
+func convertText(name, text string) (yaml []byte, notes []nginx.Note, err error) {
+	yaml, notes, err = nginx.Convert([]nginx.File{{Name: name, Text: text}}, check)
+	return yaml, slices.DeleteFunc(notes, func(n nginx.Note) bool { return strings.Contains(n.Text, "upstream") }), err
+}
+
 // Each configuration of testdata has beside it what is made of it: a file of
 // ours, which must be without faults, and notes.
 func TestConvert(t *testing.T) {
@@ -46,16 +52,11 @@ func TestConvert(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			f, err := os.Open(file)
+			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
-				if err := f.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			yaml, notes, err := nginx.Convert(f, filepath.Base(file), check)
+			yaml, notes, err := nginx.Convert([]nginx.File{{Name: filepath.Base(file), Text: string(text)}}, check)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,21 +100,13 @@ func TestErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := nginx.Convert(strings.NewReader(test.text), "f", check)
+			_, _, err := nginx.Convert([]nginx.File{{Name: "f", Text: test.text}}, check)
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})
 	}
-	broken := errors.New("broken")
-	if _, _, err := nginx.Convert(brokenReader{broken}, "f", check); !errors.Is(err, broken) {
-		t.Errorf("error %v, want the reader's", err)
-	}
 }
-
-type brokenReader struct{ err error }
-
-func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
 // A rate that nginx rounds is not what its file says, and the file of ours must
 // say why.
@@ -125,7 +118,7 @@ func TestRoundedRateIsExplained(t *testing.T) {
 		{"7r/s", "7/s", ""},
 	} {
 		text := fmt.Sprintf("http { limit_req_zone $binary_remote_addr zone=z:1m rate=%s; limit_req zone=z burst=5 nodelay; }", test.rate)
-		yaml, _, err := nginx.Convert(strings.NewReader(text), "f", check)
+		yaml, _, err := nginx.Convert([]nginx.File{{Name: "f", Text: text}}, check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +140,7 @@ func TestEmptyMark(t *testing.T) {
 		limit_req_zone $key zone=z:1m rate=1r/s;
 		limit_req zone=z;
 	}`
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
+	yaml, notes, err := convertText("f", text)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)
 	}
@@ -162,7 +155,7 @@ func TestEmptyMark(t *testing.T) {
 // begins with another one's.
 func TestNameWithinAName(t *testing.T) {
 	const text = `http { limit_req_zone ${arg_k}$arg_key zone=z:1m rate=1r/s; limit_req zone=z; }`
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
+	yaml, notes, err := convertText("f", text)
 	if err != nil || !strings.Contains(string(yaml), "by: [query.k, query.key]") {
 		t.Fatalf("error %v, got\n%s", err, yaml)
 	}
@@ -212,7 +205,7 @@ func TestDecidesAsNginx(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.rate+" "+test.args, func(t *testing.T) {
 			text := fmt.Sprintf("http { limit_req_zone $binary_remote_addr zone=z:1m rate=%s; limit_req zone=z %s; }", test.rate, test.args)
-			yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
+			yaml, notes, err := convertText("f", text)
 			if err != nil || len(notes) > 0 {
 				t.Fatalf("error %v, notes %v", err, notes)
 			}
@@ -263,7 +256,7 @@ func FuzzConvert(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
+		yaml, notes, err := nginx.Convert([]nginx.File{{Name: "f", Text: text}}, check)
 		lines := strings.Count(text, "\n") + 1
 		for _, n := range notes {
 			if n.Line < 0 || n.Line > lines || n.Text == "" {

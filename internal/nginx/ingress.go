@@ -49,13 +49,15 @@ const (
 	maxObject = 10_000
 )
 
-func (c *converter) ingresses(text string) error {
+func (c *converter) ingresses(f File) error {
+	text := f.Text
 	d := yaml.NewDecoder(strings.NewReader(text))
 	for range maxObject {
 		var o object
 		err := d.Decode(&o)
 		switch {
 		case errors.Is(err, io.EOF):
+			c.note(nil, "no upstream: the addresses of services are not in the file; write upstream into the result, or sluice serve answers with its sample app")
 			return nil
 		case err != nil:
 			line, what := 1, err.Error()
@@ -65,11 +67,11 @@ func (c *converter) ingresses(text string) error {
 					line = 1 + strings.Count(text[:min(at.Mark.Index, len(text))], "\n")
 				}
 			}
-			return &SyntaxError{c.file, line, "is not a list of Kubernetes objects: " + what}
+			return &SyntaxError{f.Name, line, "is not a list of Kubernetes objects: " + what}
 		}
 		c.object(&o)
 	}
-	return &SyntaxError{c.file, 1, fmt.Sprintf("more than %d objects; convert a part of them", maxObject)}
+	return &SyntaxError{f.Name, 1, fmt.Sprintf("more than %d objects; convert a part of them", maxObject)}
 }
 
 func (c *converter) object(o *object) {
@@ -86,18 +88,26 @@ func (c *converter) object(o *object) {
 // annotations are those of an Ingress that limit, with the lines they are on.
 type annotations struct {
 	values map[string]string
-	lines  map[string]int
+	lines  map[string]*directive // of no nginx configuration: where it stands
 }
 
 func (c *converter) annotations(n *yaml.Node) annotations {
-	a := annotations{map[string]string{}, map[string]int{}}
+	a := annotations{map[string]string{}, map[string]*directive{}}
 	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
 		name, ours := strings.CutPrefix(n.Content[i].Value, prefix)
 		if ours && strings.HasPrefix(name, "limit-") {
-			a.values[name], a.lines[name] = n.Content[i+1].Value, n.Content[i].Line
+			a.values[name], a.lines[name] = n.Content[i+1].Value, &directive{file: c.files[0].Name, line: n.Content[i].Line}
 		}
 	}
 	return a
+}
+
+// last returns the later of a line and that of an annotation.
+func (a annotations) last(line *directive, name string) *directive {
+	if line != nil && line.line > a.lines[name].line {
+		return line
+	}
+	return a.lines[name]
 }
 
 // number returns the value of an annotation, 0 if there is none.
@@ -134,7 +144,7 @@ func (c *converter) ingress(o *object) {
 	}
 	z := &zone{name: name, by: []string{"ip/32/128"}, share: true, exempt: c.allowlist(a)}
 	var limits []limit
-	line := 0
+	var line *directive // the last of them
 	multiplier := cmp.Or(c.number(a, "limit-burst-multiplier"), 5)
 	for _, each := range []struct {
 		name string
@@ -142,7 +152,7 @@ func (c *converter) ingress(o *object) {
 	}{{"limit-rps", perSecond}, {"limit-rpm", perMinute}} {
 		if n := c.number(a, each.name); n > 0 {
 			limits = append(limits, limitOf(each.of(n), n*multiplier, 0, true))
-			line = max(line, a.lines[each.name])
+			line = a.last(line, each.name)
 		}
 	}
 	if len(limits) == 2 {
@@ -151,19 +161,19 @@ func (c *converter) ingress(o *object) {
 	}
 	inFlight := min(c.number(a, "limit-connections"), 65535)
 	if inFlight > 0 {
-		line = max(line, a.lines["limit-connections"])
+		line = a.last(line, "limit-connections")
 	}
-	if line == 0 {
+	if line == nil {
 		return
 	}
 	ruleName := ""
-	for _, g := range c.routes(o, line) {
+	for _, g := range c.paths(o, line) {
 		if ruleName != "" {
 			c.note(line, "ingress %s: its hosts have different paths; they share a budget in ingress-nginx, and have one each here", name)
 		}
 		ruleName = c.name(name)
 		c.rules = append(c.rules, rule{
-			name: ruleName, origin: []int{line}, budget: budget{zone: z, inFlight: inFlight, status: "503"}, limits: limits, hosts: g.hosts, paths: g.paths,
+			name: ruleName, origin: []*directive{line}, budget: budget{zone: z, inFlight: inFlight, status: "503"}, limits: limits, hosts: g.hosts, paths: g.paths,
 		})
 	}
 	c.note(line, "ingress %s: ingress-nginx has this limit in each of its replicas; here it is one for all that share a store", name)
@@ -186,8 +196,8 @@ func (c *converter) allowlist(a annotations) (networks []string) {
 	return networks
 }
 
-// routes groups the hosts of an Ingress that have the same paths.
-func (c *converter) routes(o *object, line int) (groups []area) {
+// paths groups the hosts of an Ingress that have the same paths.
+func (c *converter) paths(o *object, line *directive) (groups []area) {
 	n := 0
 	var listed []map[string]bool // the hosts of each group
 	for _, r := range o.Spec.Rules {

@@ -9,6 +9,7 @@ import "strings"
 type directive struct {
 	name  string
 	args  []string
+	file  string
 	line  int
 	block []*directive
 }
@@ -92,7 +93,7 @@ func (p *parser) block(depth int) (list []*directive, err error) {
 }
 
 func (p *parser) directive(depth int) (*directive, error) {
-	d := &directive{line: p.line}
+	d := &directive{file: p.file, line: p.line}
 	for named := false; ; named = true {
 		p.space()
 		if p.text == "" {
@@ -181,13 +182,14 @@ func (p *parser) skip(opened int) error {
 	return p.fail(opened, notClosed)
 }
 
-func find(list []*directive, name string) *directive {
+// all returns the directives of a name.
+func all(list []*directive, name string) (found []*directive) {
 	for _, d := range list {
-		if d.name == name && d.block != nil {
-			return d
+		if d.name == name {
+			found = append(found, d)
 		}
 	}
-	return nil
+	return found
 }
 
 // arg returns the i-th argument, "" if there is none.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
@@ -44,7 +43,7 @@ http {
 // many keys: the profiles decide each as nginx did, when nginx did.
 func TestRealNginxProfiles(t *testing.T) {
 	base, text := startNginx(t, profilesConfig) // alone: other tests would have to share the machine
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
+	yaml, notes, err := convertText("nginx.conf", text)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)
 	}

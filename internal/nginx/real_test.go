@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -52,12 +51,12 @@ http {
 // The same requests go to nginx and to what Convert made of its configuration.
 func TestRealNginx(t *testing.T) {
 	base, text := startNginx(t, realConfig)
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
+	yaml, notes, err := convertText("nginx.conf", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range notes {
-		if !strings.Contains(n.Text, "is one budget with line") {
+		if !strings.Contains(n.Text, "is one budget in nginx") {
 			t.Errorf("note: %v", n)
 		}
 	}

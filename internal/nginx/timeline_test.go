@@ -22,7 +22,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -142,7 +141,7 @@ func (z *zone) check(t *testing.T, l answered, s span) {
 func TestRealNginxInTime(t *testing.T) {
 	t.Parallel()
 	base, text := startNginx(t, timelineConfig)
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
+	yaml, notes, err := convertText("nginx.conf", text)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)
 	}

@@ -4,7 +4,6 @@
 package nginx
 
 import (
-	"cmp"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -22,7 +21,7 @@ var (
 // rule is a rule of sluice's file.
 type rule struct {
 	name   string
-	origin []int // lines of the limit_req
+	origin []*directive // the limit_req
 	budget
 	limits               []limit
 	hosts, paths, except []string
@@ -41,40 +40,52 @@ type budget struct {
 // limit is a limit's text, and why it differs from what nginx's file says.
 type limit struct{ text, why string }
 
+// zoneName returns the zone of a limit_req or limit_conn.
+func (c *converter) zoneName(d *directive) string {
+	if d.name == "limit_conn" {
+		return d.arg(0)
+	}
+	name, _ := d.option("zone")
+	return name
+}
+
 // merge makes rules of areas. Areas of one zone and one limit share a budget in
 // nginx, so they become one rule as far as one rule can say them.
 func (c *converter) merge() {
-	perZone := map[*zone][]int{} // lines of the rules of a zone
+	perZone := map[*zone][]int{} // its rules
 	alike := map[budget][]int{}  // which rules have it
 	for _, a := range c.areas {
-		name := a.use.arg(0)
-		if c.kind == "limit_req" {
-			name, _ = a.use.option("zone")
-		}
+		name := c.zoneName(a.use)
 		z := c.zones[name]
 		if z == nil || z.conn != (c.kind == "limit_conn") {
-			c.note(a.use.line, "%s: this file has no %s_zone of the name %q; not kept", c.kind, c.kind, name)
+			c.note(a.use, "%s: there is no %s_zone of the name %q; not kept", c.kind, c.kind, name)
 			continue
 		}
 		z.used = true
 		if z.lost {
-			c.note(a.use.line, "%s: the zone %s is not kept, see line %d", c.kind, name, z.line)
+			c.note(a.use, "%s: the zone %s is not kept, see line %d", c.kind, name, z.at.line)
 			continue
 		}
 		r := rule{
-			origin: []int{a.use.line}, budget: budget{zone: z, shadow: a.dryRun, status: c.status(a)},
+			origin: []*directive{a.use}, budget: budget{zone: z, shadow: a.dryRun, status: c.status(a)},
 			hosts: a.hosts, paths: a.paths, except: a.except,
 		}
 		if !c.limit(a.use, &r) || slices.ContainsFunc(alike[r.budget], func(i int) bool { return c.rules[i].join(&r) }) {
 			continue
 		}
 		r.name = c.name(name)
-		if others := perZone[z]; len(others) > 0 {
-			c.note(a.use.line, "%s: the zone %s is one budget with line %d in nginx; here they are two rules, with a budget each", c.kind, name, others[0])
-		}
-		perZone[z] = append(perZone[z], a.use.line)
+		perZone[z] = append(perZone[z], len(c.rules))
 		alike[r.budget] = append(alike[r.budget], len(c.rules))
 		c.rules = append(c.rules, r)
+	}
+	for z, rules := range perZone {
+		for _, i := range rules {
+			for _, d := range c.rules[i].origin {
+				if len(rules) > 1 {
+					c.note(d, "%s: the zone %s is one budget in nginx; here it is one for each of several rules", c.kind, z.name)
+				}
+			}
+		}
 	}
 	c.areas = nil
 }
@@ -124,7 +135,7 @@ func (c *converter) limit(d *directive, r *rule) bool {
 	if r.zone.conn {
 		n, err := strconv.ParseInt(d.arg(1), 10, 32)
 		if err != nil || n < 1 || n > 65535 {
-			c.note(d.line, "limit_conn %s: %q is not a number from 1 to 65535; not kept", d.arg(0), d.arg(1))
+			c.note(d, "limit_conn %s: %q is not a number from 1 to 65535; not kept", d.arg(0), d.arg(1))
 			return false
 		}
 		r.inFlight = n
@@ -137,7 +148,7 @@ func (c *converter) limit(d *directive, r *rule) bool {
 		}
 		n, err := strconv.ParseInt(s, 10, 32)
 		if err != nil || n < 0 || name == "delay" && n == 0 {
-			c.note(d.line, "limit_req: %s=%s is not a number that nginx accepts; not kept", name, s)
+			c.note(d, "limit_req: %s=%s is not a number that nginx accepts; not kept", name, s)
 			return 0, false
 		}
 		return n, true
@@ -146,7 +157,7 @@ func (c *converter) limit(d *directive, r *rule) bool {
 	delay, ok2 := number("delay")
 	for _, a := range d.args {
 		if key, _, _ := strings.Cut(a, "="); key != "zone" && key != "burst" && key != "delay" && a != "nodelay" {
-			c.note(d.line, "limit_req: %s is not known; not kept", a)
+			c.note(d, "limit_req: %s is not known; not kept", a)
 		}
 	}
 	r.limit = limitOf(r.zone.rate, burst, delay, slices.Contains(d.args, "nodelay"))
@@ -176,9 +187,15 @@ func limitOf(r rate, burst, delay int64, nodelay bool) limit {
 
 func (c *converter) status(a area) string {
 	n, err := strconv.Atoi(a.settings.status)
-	if err != nil || n < 400 || n > 599 {
-		c.note(a.use.line, "%s_status %s: must be 400 to 599; 503 is written", c.kind, a.settings.status)
+	switch {
+	case err != nil || n < 400 || n > 599:
+		c.note(a.use, "%s_status %s: must be 400 to 599; 503 is written", c.kind, a.settings.status)
 		return "503"
+	case n == 408 || n == 444 || n == 499:
+		c.note(a.use, "%s_status %d: nginx closes the connection without an answer; here the answer is 503", c.kind, n)
+		return "503"
+	case n >= 494 && n <= 497: // codes of nginx's own, which a client does not see
+		return "400"
 	}
 	return a.settings.status
 }
@@ -199,16 +216,40 @@ func (c *converter) name(zone string) string {
 // write returns rules as a file.
 func (c *converter) write(rules []rule) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Converted from %s. Bursts count the first request, which nginx's do not.\n", strings.Map(printable, c.file))
-	if len(c.trusted) > 0 {
-		fmt.Fprintf(&b, "client_ip:\n  header: %s\n  trusted: %s\n", quote(cmp.Or(c.header, "X-Real-Ip")), list(c.trusted))
+	fmt.Fprintf(&b, "# Converted from %s. Bursts count the first request, which nginx's do not.\n", strings.Map(printable, c.files[0].Name))
+	if len(c.listens) > 0 {
+		b.WriteString("listen:\n")
+	}
+	for _, l := range c.listens {
+		fmt.Fprintf(&b, "  - address: %s\n", quote(l.address))
+		if l.cert != "" || l.key != "" {
+			fmt.Fprintf(&b, "    tls: {cert: %s, key: %s}\n", quote(l.cert), quote(l.key))
+		}
+	}
+	if len(c.routes) > 0 {
+		b.WriteString("upstream:\n")
+	}
+	for _, r := range c.routes {
+		fmt.Fprintf(&b, "  - url: %s\n", quote(r.url))
+		if r.host != "" {
+			fmt.Fprintf(&b, "    host: %s\n", quote(r.host))
+		}
+		if r.path != "" {
+			fmt.Fprintf(&b, "    path: %s\n", quote(r.path))
+		}
+		if r.ownHost {
+			b.WriteString("    upstream_host: true\n")
+		}
+	}
+	if c.client != nil && len(c.client.trusted) > 0 {
+		fmt.Fprintf(&b, "client_ip:\n  header: %s\n  trusted: %s\n", quote(c.client.header), list(c.client.trusted))
 	}
 	b.WriteString("rules:\n")
 	for i := range rules {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		rules[i].write(&b)
+		c.writeRule(&b, &rules[i])
 	}
 	return []byte(b.String())
 }
@@ -228,10 +269,13 @@ func (l limit) line() string {
 	return l.text + "   # " + l.why + "\n"
 }
 
-func (r *rule) write(b *strings.Builder) {
+func (c *converter) writeRule(b *strings.Builder, r *rule) {
 	lines := make([]string, len(r.origin))
-	for i, l := range r.origin {
-		lines[i] = strconv.Itoa(l)
+	for i, d := range r.origin {
+		lines[i] = strconv.Itoa(d.line)
+		if len(c.files) > 1 {
+			lines[i] = strings.Map(printable, d.file) + ":" + lines[i]
+		}
 	}
 	fmt.Fprintf(b, "  - name: %s   # line %s\n", quote(r.name), strings.Join(lines, ", "))
 	var match []string

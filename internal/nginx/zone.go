@@ -17,7 +17,7 @@ import (
 type zone struct {
 	conn   bool // of requests in flight
 	name   string
-	line   int
+	at     *directive
 	by     []string // as in sluice's file; none: one budget for all
 	share  bool     // a request without a part of the key is limited nevertheless
 	exempt []string // networks
@@ -32,41 +32,17 @@ var (
 	variableForm = regexp.MustCompile(`\$(?:\{([^}]*)\}|(\w+))`)
 )
 
-// survey finds what may stand anywhere: zones, maps, and what says where the
-// client's address comes from.
-func (c *converter) survey(tree []*directive) {
-	var zones []*directive
-	walk(tree, func(d *directive) {
-		switch d.name {
-		case "limit_req_zone", "limit_conn_zone":
-			zones = append(zones, d)
-		case "geo", "map":
-			if n := len(d.args); n > 0 {
-				c.tables[d.name+" "+bare(d.args[n-1])] = d
-			}
-		case "include":
-			if d.arg(0) != "mime.types" && !strings.HasSuffix(d.arg(0), "/mime.types") && !strings.HasSuffix(d.arg(0), "_params") {
-				c.note(d.line, "include %s: not read; convert that file, too, if it has limits", d.arg(0))
-			}
-		case "set_real_ip_from":
-			c.trust(d)
-		case "real_ip_header":
-			if !headerForm.MatchString(d.arg(0)) || d.arg(0) == "proxy_protocol" {
-				c.note(d.line, "real_ip_header %s: is not a header; not kept", d.arg(0))
-				break
-			}
-			c.header, c.realIP = textproto.CanonicalMIMEHeaderKey(d.arg(0)), d
-		case "limit_conn_log_level", "limit_req_log_level":
-			c.note(d.line, "%s: has no counterpart; not kept", d.name)
-		case "limit_rate", "limit_rate_after":
-			c.note(d.line, "%s: limits the bandwidth of one response; not kept", d.name)
+// survey finds zones, maps and what is not known of http.
+func (c *converter) survey(http []*directive) {
+	for _, d := range http {
+		if n := len(d.args); n > 0 && (d.name == "geo" || d.name == "map") {
+			c.tables[d.name+" "+bare(d.args[n-1])] = d
 		}
-	})
-	for _, d := range zones {
-		c.zone(d)
 	}
-	if c.header != "" && len(c.trusted) == 0 {
-		c.note(c.realIP.line, "real_ip_header: no set_real_ip_from says whose header is trusted; not kept")
+	for _, d := range http {
+		if d.name == "limit_req_zone" || d.name == "limit_conn_zone" {
+			c.define(d)
+		}
 	}
 }
 
@@ -77,11 +53,42 @@ func walk(tree []*directive, visit func(*directive)) {
 	}
 }
 
-func (c *converter) trust(d *directive) {
-	if p, ok := network(d.arg(0)); !ok {
-		c.note(d.line, "set_real_ip_from %s: not an address or network; not kept", d.arg(0))
-	} else if !slices.Contains(c.trusted, p) {
-		c.trusted = append(c.trusted, p)
+// client says how the address of a client is found.
+type client struct {
+	trusted []string // proxies
+	header  string
+}
+
+func (a *client) equal(b *client) bool {
+	return slices.Equal(a.trusted, b.trusted) && a.header == b.header
+}
+
+// realIP reads how a location finds the address of a client: all that are limited must
+// do alike.
+func (c *converter) realIP(l *location) {
+	own, d := &client{}, l.d
+	header, recursive := l.value("real_ip_header", "X-Real-IP"), l.value("real_ip_recursive", "off") == "on"
+	for _, d = range l.effective("set_real_ip_from") {
+		p, ok := network(d.arg(0))
+		switch {
+		case !ok:
+			c.note(d, "set_real_ip_from %s: not an address or network; not kept", d.arg(0))
+		case !headerForm.MatchString(header), header == "proxy_protocol", strings.EqualFold(header, "Forwarded"):
+			c.note(d, "real_ip_header %s: is not a header of one address or X-Forwarded-For; not kept", header)
+		case strings.HasSuffix(p, "/0") && !recursive:
+			c.note(d, "set_real_ip_from %s: trusts everybody, so that a client could choose its address here; not kept, write the networks of your proxies", d.arg(0))
+		case !slices.Contains(own.trusted, p):
+			own.trusted, own.header = append(own.trusted, p), textproto.CanonicalMIMEHeaderKey(header)
+			if own.header == "X-Forwarded-For" && !recursive {
+				c.note(d, "set_real_ip_from %s: real_ip_recursive is off, so that nginx takes the last address of X-Forwarded-For even if it is a proxy's; here it is the last one that is not trusted", d.arg(0))
+			}
+		}
+	}
+	slices.Sort(own.trusted)
+	if c.client == nil {
+		c.client = own
+	} else if !c.client.equal(own) {
+		c.note(d, "%v: finds the address of clients otherwise than what is limited before it; here all do as that", l)
 	}
 }
 
@@ -96,23 +103,23 @@ func network(s string) (string, bool) {
 	return a.String(), true
 }
 
-func (c *converter) zone(d *directive) {
+func (c *converter) define(d *directive) {
 	spec, _ := d.option("zone")
 	name, _, _ := strings.Cut(spec, ":")
-	z := &zone{name: name, line: d.line, conn: d.name == "limit_conn_zone"}
+	z := &zone{name: name, at: d, conn: d.name == "limit_conn_zone"}
 	if name == "" || d.arg(0) == "" {
-		c.note(d.line, "%s: without a key or a zone; not kept", d.name)
+		c.note(d, "%s: without a key or a zone; not kept", d.name)
 		return
 	}
 	if old := c.zones[name]; old != nil {
-		c.note(d.line, "zone %s is on line %d already; not kept", name, old.line)
+		c.note(d, "zone %s is on line %d already; not kept", name, old.at.line)
 		return
 	}
 	c.zones[name] = z
 	if text, _ := d.option("rate"); !z.conn {
 		var ok bool
 		if z.rate, ok = parseRate(text); !ok {
-			c.note(d.line, "zone %s: the rate %q is not one of nginx's, such as 10r/s or 30r/m; not kept", name, text)
+			c.note(d, "zone %s: the rate %q is not one of nginx's, such as 10r/s or 30r/m; not kept", name, text)
 			z.lost = true
 		}
 	}
@@ -170,12 +177,17 @@ func (c *converter) key(d *directive, z *zone) bool {
 		if strings.Contains(part, ".") {
 			optional++
 		}
-		if v == "server_name" {
-			c.note(d.line, "zone %s: every server that has a name has a budget of its own in nginx; here the servers share one", z.name)
+		switch {
+		case v == "server_name":
+			c.note(d, "zone %s: every server that has a name has a budget of its own in nginx; here the servers share one", z.name)
+		case v == "http_host":
+			c.note(d, "zone %s: every spelling of a host, and every port, has a budget of its own in nginx; here they share one", z.name)
+		case (v == "server_port" || v == "scheme") && len(c.listens) > 1:
+			c.note(d, "zone %s: every %s has a budget of its own in nginx; here all share one", z.name, v)
 		}
 		switch {
 		case !ok:
-			c.note(d.line, "zone %s: no key of a rule is $%s; the zone is not kept", z.name, v)
+			c.note(d, "zone %s: no key of a rule is $%s; the zone is not kept", z.name, v)
 			return false
 		case part != "" && !slices.Contains(z.by, part):
 			z.by = append(z.by, part)
@@ -184,7 +196,7 @@ func (c *converter) key(d *directive, z *zone) bool {
 	// nginx leaves a request out only if all of its key is empty.
 	z.share = text != "" || len(z.by) > optional || optional > 1
 	if optional > 1 && len(z.by) == optional && text == "" {
-		c.note(d.line, "zone %s: requests without any part of the key are not limited in nginx; here they share a budget", z.name)
+		c.note(d, "zone %s: requests without any part of the key are not limited in nginx; here they share a budget", z.name)
 	}
 	return true
 }
@@ -222,7 +234,7 @@ func part(variable string) (string, bool) {
 // a mark, and a map makes an empty key of it, which nginx does not limit.
 func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 	fail := func(format string, args ...any) (string, bool) {
-		c.note(z.line, "zone %s: %s; the zone is not kept", z.name, fmt.Sprintf(format, args...))
+		c.note(z.at, "zone %s: %s; the zone is not kept", z.name, fmt.Sprintf(format, args...))
 		return "", false
 	}
 	geo := c.tables["geo "+bare(m.arg(0))]
@@ -230,6 +242,11 @@ func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 		return fail("its key is a map of %s, which is no geo block of the client's address", m.arg(0))
 	}
 	keys := values(m.block)
+	for name := range keys {
+		if strings.ContainsAny(name[:min(1, len(name))], `~\\`) || name == "hostnames" || name == "volatile" {
+			return fail("its map has %s, which is no mark", name)
+		}
+	}
 	of := func(mark string) string {
 		if k, ok := keys[mark]; ok {
 			return k

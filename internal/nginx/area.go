@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nginx
+
+import (
+	"net/url"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// group makes areas of a server's spots.
+func (c *converter) group(s *server) {
+	if len(s.hosts) == 0 && !s.open {
+		return // it gets no request that a rule could ask for
+	}
+	nest(s.spots)
+	groups := map[settings]*group{}
+	of := func(s settings) *group {
+		if groups[s] == nil {
+			groups[s] = &group{}
+		}
+		return groups[s]
+	}
+	var order []settings // those with limits, as they come
+	for i := range s.spots {
+		l := &s.spots[i]
+		g := of(l.settings)
+		if len(g.own) == 0 && l.limits != nil {
+			order = append(order, l.settings)
+		}
+		g.own = append(g.own, l)
+		if l.around != nil && l.around.settings != l.settings {
+			inner := of(l.around.settings)
+			inner.except = append(inner.except, l)
+		}
+	}
+	for _, set := range order {
+		s.limited = true
+		c.area(groups[set], set, s.hosts)
+		for _, o := range groups[set].own {
+			c.realIP(o.at)
+		}
+	}
+}
+
+// group is what has to do with some settings.
+type group struct {
+	own    []*spot // those that have them
+	except []*spot // others, directly within one of own
+}
+
+// nest finds for every location which is around it. In the order of their paths
+// those around one stand before it, so a stack of them is enough.
+func nest(all []spot) {
+	sorted := make([]*spot, len(all))
+	for i := range all {
+		sorted[i] = &all[i]
+	}
+	sort.SliceStable(sorted, func(i, j int) bool {
+		a, b := sorted[i], sorted[j]
+		return a.path < b.path || a.path == b.path && !a.exact && b.exact
+	})
+	var stack []*spot
+	open := map[settings]int{} // how many of the stack have them
+	for _, l := range sorted {
+		for len(stack) > 0 && !strings.HasPrefix(l.path, stack[len(stack)-1].path) {
+			open[stack[len(stack)-1].settings]--
+			stack = stack[:len(stack)-1]
+		}
+		top := len(stack) - 1
+		twice := !l.exact && top >= 0 && stack[top].path == l.path // which nginx refuses
+		if twice {
+			top--
+		}
+		if top >= 0 {
+			l.around = stack[top]
+			l.again = l.around.settings != l.settings && open[l.settings] > 0
+		}
+		if !l.exact && !twice {
+			stack = append(stack, l)
+			open[l.settings]++
+		}
+	}
+}
+
+// area is a part of the requests that some limits are about.
+type area struct {
+	hosts, paths, except []string
+	use                  *directive
+	settings
+}
+
+// area makes areas of the locations that have the same settings: their paths,
+// but for other locations within them.
+func (c *converter) area(g *group, s settings, hosts []string) {
+	a := area{hosts: hosts, settings: s}
+	for _, l := range g.own {
+		if l.around != nil && l.around.settings == s {
+			continue // a part of the one around it
+		}
+		a.paths = append(a.paths, c.patterns(*l)...)
+		if l.again {
+			c.note(l.d, "%v: lies in %s, which is limited otherwise, and that in one that is limited as this is; a rule cannot say so, and %s is not limited here", l.at, l.around.path, l.path)
+		}
+	}
+	for _, l := range g.except {
+		a.except = append(a.except, c.patterns(*l)...)
+	}
+	if slices.Contains(a.paths, "/") {
+		a.paths = nil
+	}
+	for _, use := range s.uses(c.kind) {
+		a.use = use
+		c.areas = append(c.areas, a)
+	}
+}
+
+// patterns returns the path patterns of a location.
+func (c *converter) patterns(l spot) []string {
+	path := escape(l.path)
+	switch {
+	case l.exact:
+		return []string{exactly(path)}
+	case strings.HasSuffix(path, "/"):
+		return []string{path}
+	}
+	c.note(l.d, "%v: begins with these letters in nginx, %sx included; here %s and what lies below it is meant", l.at, l.path, l.path)
+	return []string{path, path + "/"}
+}
+
+// exactly returns the pattern of a path without what lies below it.
+func exactly(path string) string {
+	if strings.HasSuffix(path, "/") {
+		return path + "{$}"
+	}
+	return path
+}
+
+// escape writes a path so that nothing in it is a wildcard.
+func escape(path string) string {
+	parts := strings.Split(path, "/")
+	kept := parts[:0]
+	for i, p := range parts {
+		if i == 0 || i == len(parts)-1 || p != "" { // nginx merges doubled slashes, too
+			kept = append(kept, url.PathEscape(p))
+		}
+	}
+	return strings.Join(kept, "/")
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nginx_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// like makes n requests of a client.
+func like(n int, path string, fields ...string) (list []asked) {
+	for range n {
+		list = append(list, asked{method: "GET", path: path, host: "a.test", from: "127.0.0.1", fields: fields})
+	}
+	return list
+}
+
+// with returns a configuration of lines behind those that every one has: a line that
+// ends in { begins a block.
+func with(text string) *stanza {
+	http := block("http", append(base(), line("limit_req_zone $binary_remote_addr zone=z:32k rate=1r/m"), line("limit_conn_zone $binary_remote_addr zone=c:32k"))...)
+	open := []*stanza{http}
+	for l := range strings.Lines(text) {
+		l = strings.TrimSpace(l)
+		top := open[len(open)-1]
+		switch {
+		case l == "":
+		case l == "}":
+			open = open[:len(open)-1]
+		case strings.HasSuffix(l, "{"):
+			b := block(strings.TrimSuffix(l, " {"))
+			top.list = append(top.list, b)
+			open = append(open, b)
+		default:
+			top.list = append(top.list, line("%s", strings.TrimSuffix(l, ";")))
+		}
+	}
+	return http
+}
+
+// TestKnownConfigurations: configurations that many have decide in sluice as in nginx. A
+// note that has to be there names what cannot.
+func TestKnownConfigurations(t *testing.T) {
+	t.Parallel()
+	const limit = "limit_req zone=z burst=1 nodelay;"
+	tests := map[string]struct {
+		text     string
+		requests []asked
+		note     string // "": all must decide alike
+	}{
+		"files beside a limit": {
+			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nproxy_pass http://UP0;\n}\nlocation ~* \\.css$ {\nproxy_pass http://UP0;\n}\n}",
+			append(like(5, "/x"), like(5, "/x.css")...), `location ~* \.css$: a path in a rule is no regular expression`,
+		},
+		"what is no file": {
+			"server {\nlisten PORT0;\nlocation / {\ntry_files $uri @app;\n}\nlocation @app {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			like(5, "/x"), "location /: try_files: requests for files that are there are not limited in nginx",
+		},
+		"a health check": {
+			"server {\nlisten PORT0;\n" + limit + "\nlocation / {\nproxy_pass http://UP0;\n}\nlocation = /healthz {\nreturn 200 ok;\n}\n}",
+			append(like(5, "/healthz"), like(5, "/x")...), "",
+		},
+		"redirects": {
+			"server {\nlisten PORT0;\n" + limit + "\nrewrite ^/old/(.*)$ /new/$1 permanent;\nlocation / {\nproxy_pass http://UP0;\n}\nlocation /moved/ {\nrewrite ^ /x redirect;\n}\n}",
+			append(append(like(5, "/old/x"), like(5, "/moved/x")...), like(5, "/x")...), "",
+		},
+		"everybody is trusted": {
+			"set_real_ip_from 0.0.0.0/0;\nreal_ip_header X-Forwarded-For;\nserver {\nlisten PORT0;\nlocation / {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			append(like(3, "/x", "X-Forwarded-For: 192.0.2.1, 192.0.2.9"), like(3, "/x", "X-Forwarded-For: 192.0.2.2, 192.0.2.9")...), "set_real_ip_from 0.0.0.0/0: trusts everybody",
+		},
+		"modifiers without a blank": {
+			"server {\nlisten PORT0;\nlocation / {\nproxy_pass http://UP0;\n}\nlocation =/login {\n" + limit + "\nproxy_pass http://UP0;\n}\nlocation ^~/static/ {\n" +
+				"limit_conn c 1;\nproxy_pass http://UP0;\n}\nlocation ~\\.css$ {\nproxy_pass http://UP0;\n}\n}",
+			append(append(like(5, "/login"), like(5, "/x")...), held(like(2, "/static/x.css"))...), "",
+		},
+		"a status that closes": {
+			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nlimit_req_status 444;\nproxy_pass http://UP0;\n}\n}",
+			like(5, "/x"), "limit_req_status 444: nginx closes the connection",
+		},
+		"a status of nginx's own": {
+			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nlimit_req_status 496;\nproxy_pass http://UP0;\n}\n}",
+			like(5, "/x"), "",
+		},
+		"an answer of its own": {
+			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nlimit_req_status 429;\nerror_page 429 = /busy;\nproxy_pass http://UP0;\n}\nlocation = /busy {\nreturn 200 busy;\n}\n}",
+			like(5, "/x"), "error_page 429: is not the answer of a denial here",
+		},
+		"a field of denials": {
+			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nadd_header Retry-After 5 always;\nproxy_pass http://UP0;\n}\n}",
+			like(5, "/x"), "add_header Retry-After: is not in the answer of a denial here",
+		},
+		"a directive that is not known": {
+			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\ndeny 127.0.0.1;\nproxy_pass http://UP0;\n}\n}",
+			like(5, "/x"), "deny: is not known; not kept",
+		},
+	}
+	g := newStage(t)
+	for name, test := range tests {
+		s := &site{http: with(test.text), requests: test.requests}
+		r, err := g.try(t, s)
+		notes := fmt.Sprint(r.notes)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case r.problem != "":
+			t.Errorf("%s: %s\n%s\n%s", name, r.problem, notes, r.yaml)
+		case test.note == "" && r.excused, !strings.Contains(notes, test.note):
+			t.Errorf("%s: notes %s, want %q", name, notes, test.note)
+		case test.note == "" && r.compared != len(test.requests):
+			t.Errorf("%s: compared %d requests", name, r.compared)
+		}
+	}
+}
+
+// held returns requests that stay with the upstream.
+func held(list []asked) []asked {
+	for i := range list {
+		list[i].held = true
+	}
+	return list
+}
