@@ -91,6 +91,14 @@ func TestKnownConfigurations(t *testing.T) {
 			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nadd_header Retry-After 5 always;\nproxy_pass http://UP0;\n}\n}",
 			like(5, "/x"), "add_header Retry-After: is not in the answer of a denial here",
 		},
+		"a regular expression beside what is internal": {
+			"server {\nlisten PORT0;\n" + limit + "\nlocation / {\ninternal;\n}\nlocation ~* \\.css$ {\nproxy_pass http://UP0;\n}\n}",
+			append(like(3, "/x"), like(5, "/x.css")...), `location ~* \.css$: a path in a rule is no regular expression`,
+		},
+		"an index": {
+			"server {\nlisten PORT0;\nlocation / {\n}\nlocation = /index.html {\n" + limit + "\n}\n}",
+			append(like(5, "/"), like(5, "/index.html")...), "location /: requests for / are limited as those of /index.html in nginx, if that file is there",
+		},
 		"a directive that is not known": {
 			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\ndeny 127.0.0.1;\nproxy_pass http://UP0;\n}\n}",
 			like(5, "/x"), "deny: is not known; not kept",

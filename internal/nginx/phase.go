@@ -92,10 +92,8 @@ func (c *converter) add(s *server, o spot) {
 // spots adds those of a location to its server.
 func (c *converter) spots(l *location) {
 	s := l.server
-	f := c.fate(l)
-	to := f.settings
+	f, to := c.fate(l), c.outside(l)
 	if len(all(l.list, "internal")) > 0 {
-		to = settings{} // a client gets 404
 		c.errorPages(l, &fate{code: "404"}, false)
 	}
 	switch {
@@ -104,7 +102,7 @@ func (c *converter) spots(l *location) {
 	case l.pattern() != nil:
 		other := func(p spot) bool { return p.settings != to }
 		if slices.ContainsFunc(l.pattern().reach(), func(p *location) bool {
-			return c.fate(p).settings != to || slices.ContainsFunc(c.fate(p).parts, other)
+			return c.outside(p) != to || slices.ContainsFunc(c.fate(p).parts, other)
 		}) {
 			c.note(l.d, "%v: a path in a rule is no regular expression; its requests are limited as those of the locations around it", l)
 		}
@@ -158,6 +156,14 @@ func (c *converter) fate(l *location) *fate {
 		c.later(l, f)
 	}
 	return l.fate
+}
+
+// outside returns how the requests of clients to a location are limited.
+func (c *converter) outside(l *location) settings {
+	if len(all(l.list, "internal")) > 0 {
+		return settings{} // they get 404
+	}
+	return c.fate(l).settings
 }
 
 // rewrite returns what the directives of the rewrite phase do with requests of a
