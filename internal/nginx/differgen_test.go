@@ -39,6 +39,10 @@ func (m *maker) site(requests int) *site {
 		add(block("map $http_x_key $of_map", line(`default ""`), line("a $binary_remote_addr")))
 		keys = append(keys, "$of_map")
 	}
+	if m.chance(25) {
+		add(m.realIP()...)
+		keys = append(keys, "$binary_remote_addr", "$binary_remote_addr", "$binary_remote_addr")
+	}
 	reused := m.chance(35) // zones by several limits, which is a note mostly
 	for i := range 8 {
 		if reused && i == 2 {
@@ -53,9 +57,6 @@ func (m *maker) site(requests int) *site {
 			m.conns = append(m.conns, fmt.Sprintf("c%d", i))
 			add(line("limit_conn_zone %s zone=c%d:32k", pick(m, keys...), i))
 		}
-	}
-	if m.chance(20) {
-		add(m.realIP()...)
 	}
 	if m.chance(30) {
 		add(m.limits()...)
@@ -135,7 +136,7 @@ func (m *maker) realIP() (list []*stanza) {
 		list = append(list, line("real_ip_header %s", pick(m, "X-Forwarded-For", "X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP")))
 	}
 	if m.chance(60) {
-		list = append(list, line("real_ip_recursive %s", pick(m, "on", "on", "off")))
+		list = append(list, line("real_ip_recursive %s", pick(m, "on", "off")))
 	}
 	return list
 }
@@ -293,8 +294,8 @@ func (m *maker) request(ports int, hosts []string) asked {
 	if m.chance(30) {
 		r.fields = append(r.fields, "Cookie: c=s"+pick(m, "1", "2"))
 	}
-	if m.chance(30) {
-		r.fields = append(r.fields, "X-Forwarded-For: "+pick(m, "192.0.2.1", "192.0.2.2, 127.0.0.1", "192.0.2.1, 192.0.2.3", "192.0.2.3, 10.1.1.1, 127.0.0.2", "10.1.1.1"))
+	if m.chance(50) {
+		r.fields = append(r.fields, "X-Forwarded-For: "+pick(m, "192.0.2.1", "192.0.2.2, 127.0.0.1", "192.0.2.3, 127.0.0.1", "192.0.2.1, 192.0.2.3", "192.0.2.3, 10.1.1.1, 127.0.0.2", "10.1.1.1"))
 	}
 	if m.chance(20) {
 		r.fields = append(r.fields, "X-Real-IP: "+pick(m, "192.0.2.1", "192.0.2.2"), "CF-Connecting-IP: 192.0.2."+pick(m, "1", "9"))

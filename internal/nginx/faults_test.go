@@ -70,6 +70,14 @@ func TestKnownConfigurations(t *testing.T) {
 			"set_real_ip_from 0.0.0.0/0;\nreal_ip_header X-Forwarded-For;\nserver {\nlisten PORT0;\nlocation / {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
 			append(like(3, "/x", "X-Forwarded-For: 192.0.2.1, 192.0.2.9"), like(3, "/x", "X-Forwarded-For: 192.0.2.2, 192.0.2.9")...), "set_real_ip_from 0.0.0.0/0: trusts everybody",
 		},
+		"proxies one behind the other, the last address": {
+			"set_real_ip_from 127.0.0.0/8;\nreal_ip_header X-Forwarded-For;\nserver {\nlisten PORT0;\nlocation / {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			append(like(3, "/x", "X-Forwarded-For: 192.0.2.1, 127.0.0.9"), like(3, "/x", "X-Forwarded-For: 192.0.2.2, 127.0.0.9")...), "set_real_ip_from 127.0.0.0/8: real_ip_recursive is off",
+		},
+		"proxies one behind the other": {
+			"set_real_ip_from 127.0.0.0/8;\nreal_ip_header X-Forwarded-For;\nreal_ip_recursive on;\nserver {\nlisten PORT0;\nlocation / {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			append(like(3, "/x", "X-Forwarded-For: 192.0.2.1, 127.0.0.9"), like(3, "/x", "X-Forwarded-For: 192.0.2.2, 127.0.0.9")...), "",
+		},
 		"modifiers without a blank": {
 			"server {\nlisten PORT0;\nlocation / {\nproxy_pass http://UP0;\n}\nlocation =/login {\n" + limit + "\nproxy_pass http://UP0;\n}\nlocation ^~/static/ {\n" +
 				"limit_conn c 1;\nproxy_pass http://UP0;\n}\nlocation ~\\.css$ {\nproxy_pass http://UP0;\n}\n}",
