@@ -14,6 +14,9 @@ package profile
 
 import (
 	"cmp"
+	_ "embed" // profiles.json
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -49,22 +52,46 @@ type Profile struct {
 	Vectors []Vector
 }
 
+//go:embed profiles.json
+var file []byte
+
 // table is every profile, by name.
 var table = sync.OnceValue(func() []Profile {
-	all := slices.Concat(proxies(), libraries(), stores(), amazon(), services())
-	for i := range all {
-		p := &all[i]
-		for j := range p.Vectors {
-			v := &p.Vectors[j]
-			v.maxWait = p.MaxWait
-			if v.Limits == nil && v.InFlight == 0 {
-				v.Limits = p.Limits
-			}
-		}
+	var all []Profile
+	if err := json.Unmarshal(file, &all); err != nil {
+		panic(fmt.Sprintf("profile: profiles.json: %v", err)) //nolint:forbidigo // it is a part of the program, which every test reads
 	}
-	slices.SortFunc(all, func(a, b Profile) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 })
+
+// UnmarshalJSON reads a profile of the file, whose vectors have its limits and waits.
+func (p *Profile) UnmarshalJSON(data []byte) (err error) {
+	type plain Profile
+	text := struct {
+		*plain
+		Answer   []string
+		InFlight int64  `json:"in_flight"`
+		MaxWait  string `json:"max_wait"`
+	}{plain: (*plain)(p)}
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	for _, line := range text.Answer {
+		p.Answer += line + "\n"
+	}
+	p.InFlight = text.InFlight
+	if text.MaxWait != "" {
+		p.MaxWait, err = time.ParseDuration(text.MaxWait)
+	}
+	for i := range p.Vectors {
+		v := &p.Vectors[i]
+		v.maxWait = p.MaxWait
+		if v.Limits == nil && v.InFlight == 0 {
+			v.Limits = p.Limits
+		}
+	}
+	return err
+}
 
 // All returns every profile, by name.
 func All() []Profile { return slices.Clone(table()) }
@@ -103,13 +130,4 @@ func Meant(name string) (names []string) {
 		return nil
 	}
 	return []string{near}
-}
-
-// limits reads texts that stand in the tables.
-func limits(texts ...string) []sluice.Limit {
-	all := make([]sluice.Limit, len(texts))
-	for i, text := range texts {
-		all[i] = sluice.MustParseLimit(text)
-	}
-	return all
 }

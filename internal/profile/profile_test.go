@@ -58,7 +58,7 @@ func TestPlayReportsDifferences(t *testing.T) {
 	}
 }
 
-// TestTable: what stands in the tables can be used and printed.
+// TestTable: what stands in the file can be used and printed.
 func TestTable(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z0-9-]+$`)
 	vectors, before := make(map[string]bool), ""

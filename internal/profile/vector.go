@@ -6,6 +6,7 @@ package profile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ type Vector struct {
 	Limits []sluice.Limit
 	// InFlight, if not zero, is how many requests run at once: the steps are of
 	// these, each of which runs until a later step ends it, and not of the Limits.
-	InFlight int64
+	InFlight int64 `json:"in_flight"`
 	Steps    []Step
 
 	maxWait time.Duration
@@ -44,6 +45,46 @@ type Step struct {
 	TooLarge   bool // the cost can never fit
 	Delay      time.Duration
 	ResetAfter time.Duration // zero: not said
+}
+
+// UnmarshalJSON reads a step, whose times are texts such as "1m30s".
+func (s *Step) UnmarshalJSON(data []byte) error {
+	type plain Step
+	var text struct {
+		*plain
+		Op, At, Every, Delay string
+		RetryAfter           string `json:"retry_after"`
+		ResetAfter           string `json:"reset_after"`
+		TooLarge             bool   `json:"too_large"`
+	}
+	text.plain = (*plain)(s)
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		of   *time.Duration
+		text string
+	}{{&s.At, text.At}, {&s.Every, text.Every}, {&s.Delay, text.Delay}, {&s.RetryAfter, text.RetryAfter}, {&s.ResetAfter, text.ResetAfter}} {
+		var err error
+		if d.text == "" {
+			continue
+		}
+		if *d.of, err = time.ParseDuration(d.text); err != nil {
+			return err
+		}
+	}
+	if s.TooLarge = text.TooLarge; s.TooLarge {
+		s.RetryAfter = sluice.MaxRetryAfter
+	}
+	if text.Op == "" {
+		return nil
+	}
+	for s.Op = sluice.OpTake; s.Op.String() != text.Op; s.Op++ {
+		if s.Op > sluice.OpReset {
+			return fmt.Errorf("%q is no operation", text.Op)
+		}
+	}
+	return nil
 }
 
 // Start is when vectors begin: a minute, an hour and a day of UTC do, too.
@@ -159,54 +200,4 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, ", all of it after %v", s.ResetAfter)
 	}
 	return b.String()
-}
-
-// all is times requests of 1 at an instant, which all pass.
-func all(at time.Duration, times, left int64) Step {
-	return Step{At: at, Cost: 1, Times: times, Allowed: times, Remaining: left}
-}
-
-// pass is a take that passes.
-func pass(at time.Duration, cost, left int64) Step {
-	return Step{At: at, Cost: cost, Allowed: 1, Remaining: left}
-}
-
-// deny is a take that is denied.
-func deny(at time.Duration, cost, left int64, retryAfter time.Duration) Step {
-	return Step{At: at, Cost: cost, Remaining: left, RetryAfter: retryAfter}
-}
-
-// never is a take of more than there can be.
-func never(at time.Duration, cost, left int64) Step {
-	return Step{At: at, Cost: cost, Remaining: left, RetryAfter: sluice.MaxRetryAfter, TooLarge: true}
-}
-
-// wait is times reservations of 1 at an instant, of which the last waits and
-// leaves nothing.
-func wait(at time.Duration, times int64, delay time.Duration) Step {
-	return Step{At: at, Op: sluice.OpReserve, Cost: 1, Times: times, Allowed: times, Delay: delay}
-}
-
-// held is the step if its last request is delayed.
-func (s Step) held(delay time.Duration) Step {
-	s.Delay = delay
-	return s
-}
-
-// reset is the step with what is said of when the key is full again.
-func (s Step) reset(after time.Duration) Step {
-	s.ResetAfter = after
-	return s
-}
-
-// ends is the step behind the end of one request in flight.
-func (s Step) ends() Step {
-	s.Ends = 1
-	return s
-}
-
-// peeked is the step if it only looks.
-func (s Step) peeked() Step {
-	s.Op = sluice.OpPeek
-	return s
 }
