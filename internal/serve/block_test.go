@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
@@ -95,6 +96,18 @@ func TestBlock(t *testing.T) {
 
 		// A look at the key counts nothing, and a reset lets it in.
 		var states admin.KeyStates
+		if free := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?header.X-User=bob").Body; !strings.Contains(free, `"words": "not blocked`) || strings.Contains(free, strconv.FormatInt(sluice.MaxQuota, 10)) {
+			t.Errorf("another client's key is %s", free)
+		}
+		for path, body := range map[string]string{
+			"/v1/explain": `{"url":"/","headers":{"X-User":["bob"]}}`,
+			"/v1/key/add": `{"parts":{"header.X-User":"bob"},"units":1,"author":"eve"}`,
+		} {
+			got := s.Ask(t, http.MethodPost, path, body)
+			if got.Status != http.StatusOK || strings.Contains(got.Body, fmt.Sprintf(`"remaining": %d`, sluice.MaxQuota)) {
+				t.Errorf("%s: %d %s", path, got.Status, got.Body)
+			}
+		}
 		page := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?header.X-User=ada")
 		if err := json.Unmarshal([]byte(page.Body), &states); err != nil || len(states.Keys) != 1 || len(states.Keys[0].Limits) != 2 {
 			t.Fatalf("the key is %s", page.Body)

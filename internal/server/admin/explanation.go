@@ -62,7 +62,7 @@ type ExplainedLimit struct {
 	Kind       string        `json:"kind,omitempty"` // soft or grace
 	Allowed    bool          `json:"allowed"`
 	Room       int64         `json:"room"`      // the largest cost that fits
-	Remaining  int64         `json:"remaining"` // after the request, if it passes
+	Remaining  int64         `json:"remaining"` // after the request, if it passes; 0 of a block
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
 	TooLarge   bool          `json:"too_large,omitempty"` // it never fits
 	ResetAfter time.Duration `json:"reset_after_ns,omitempty"`
@@ -191,8 +191,12 @@ func explainedLevel(l *policy.LevelExplanation) ExplainedLevel {
 }
 
 func explainedLimit(r *sluice.Reason) ExplainedLimit {
+	remaining := r.Remaining
+	if r.Limit.Algorithm == sluice.Block { // it has no units
+		remaining = 0
+	}
 	return ExplainedLimit{
-		Limit: r.Limit.String(), Allowed: r.Allowed, Room: r.Room, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
+		Limit: r.Limit.String(), Allowed: r.Allowed, Room: r.Room, Remaining: remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
 		TooLarge: r.TooLarge, Lines: slices.Clone(r.Lines), Changes: r.Changes,
 	}
 }

@@ -69,8 +69,8 @@ type InFlightState struct {
 // LimitState is what a key has left under a limit.
 type LimitState struct {
 	Limit      string        `json:"limit"`
-	Full       int64         `json:"full"`                // units that an idle key may spend at once
-	Remaining  int64         `json:"remaining"`           // units left to spend now
+	Full       int64         `json:"full"`                // units that an idle key may spend at once; 0 of a block
+	Remaining  int64         `json:"remaining"`           // units left to spend now; 0 of a block
 	Allowed    bool          `json:"allowed"`             // a cost of 1 would fit
 	TooLarge   bool          `json:"too_large,omitempty"` // it never fits
 	RetryAfter time.Duration `json:"retry_after_ns"`
@@ -232,8 +232,12 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 			o = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		}
 		term := req.Plan.Term(i)
+		full := term.Full()
+		if term.Algorithm == sluice.Block { // it has no units
+			full, o.Remaining = 0, 0
+		}
 		limits = append(limits, LimitState{
-			Limit: term.Limit.String(), Full: term.Full(), Remaining: o.Remaining, Allowed: o.Allowed,
+			Limit: term.Limit.String(), Full: full, Remaining: o.Remaining, Allowed: o.Allowed,
 			TooLarge: o.TooLarge, RetryAfter: o.RetryAfter, ResetAfter: o.ResetAfter, Words: words(term, o),
 		})
 	}

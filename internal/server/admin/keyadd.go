@@ -111,9 +111,11 @@ func (a *API) add(ctx context.Context, p *policy.Policy, t *target, tier string,
 	if _, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpAdd, Charge: charge, Outcomes: &out}); err != nil {
 		return nil, err
 	}
-	given := make([]Given, len(out))
+	given := make([]Given, 0, len(out))
 	for i, o := range out {
-		given[i] = Given{Limit: charge.Plan.Term(i).String(), Given: -o.Spent, Remaining: o.Remaining}
+		if term := charge.Plan.Term(i); term.Algorithm != sluice.Block { // a block has no units
+			given = append(given, Given{Limit: term.String(), Given: -o.Spent, Remaining: o.Remaining})
+		}
 	}
 	return given, nil
 }

@@ -294,6 +294,22 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestBlock: the entry of a block says no units, blocked or not; that of a limit beside it does.
+func TestBlock(t *testing.T) {
+	l := newLogged(t, "  - {name: a, by: ip, limits: 2/min sliding-log, block: 1h after 1 denial/min}\n", newStore(), decisionlog.Options{})
+	for i, want := range []string{"allowed", "allowed", "denied", "denied"} {
+		line := l.ask(t, get("/"))
+		entries := line["rules"].([]any)
+		limit, block := entries[0].(map[string]any), entries[1].(map[string]any)
+		if limit["remaining"] != float64(max(0, 1-i)) {
+			t.Errorf("request %d: the limit is %v", i+1, limit)
+		}
+		if left, ok := block["remaining"]; ok || block["verdict"] != want {
+			t.Errorf("request %d: the block is %v with %v left, want it %s without", i+1, block, left, want)
+		}
+	}
+}
+
 // TestHash: a key is the same under one secret and another under another, and is
 // found with the secret.
 func TestHash(t *testing.T) {

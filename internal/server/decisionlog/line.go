@@ -164,15 +164,15 @@ func (l *rules) outcome(o *policy.Outcome, binds bool) {
 	if o.Err != nil || o.Degraded {
 		l.b = append(append(append(l.b, `,"failure":"`...), o.Rule.Failure.String()...), '"')
 	}
-	l.result(&o.Outcome, o.Err)
+	l.result(o.Limit, &o.Outcome, o.Err)
 	if binds {
 		l.b = append(l.b, `,"binds":true`...)
 	}
 	l.b = append(l.b, '}')
 }
 
-// result appends what a limit had to say.
-func (l *rules) result(o *sluice.Outcome, err error) {
+// result appends what a limit had to say. A block has no units that could be left.
+func (l *rules) result(limit *sluice.Term, o *sluice.Outcome, err error) {
 	switch {
 	case err != nil:
 		l.b = append(l.b, `,"verdict":"failed"`...)
@@ -183,7 +183,9 @@ func (l *rules) result(o *sluice.Outcome, err error) {
 	default:
 		l.b = append(l.b, `,"verdict":"denied"`...)
 	}
-	l.b = appendNumber(l.b, `,"remaining":`, o.Remaining)
+	if limit == nil || limit.Algorithm != sluice.Block {
+		l.b = appendNumber(l.b, `,"remaining":`, o.Remaining)
+	}
 	if !o.Allowed {
 		l.b = appendRetry(l.b, o.RetryAfter, o.TooLarge)
 	}
@@ -223,7 +225,7 @@ func (l *rules) side(s *policy.Trial) {
 	}
 	l.b = l.appendKey(l.b, s.Key)
 	l.b = appendNumber(l.b, `,"cost":`, s.Cost)
-	l.result(&sluice.Outcome{Allowed: s.Allowed, TooLarge: s.Decision.TooLarge, Remaining: s.Decision.Remaining, RetryAfter: s.Decision.RetryAfter}, s.Err)
+	l.result(s.Limit, &sluice.Outcome{Allowed: s.Allowed, TooLarge: s.Decision.TooLarge, Remaining: s.Decision.Remaining, RetryAfter: s.Decision.RetryAfter}, s.Err)
 	l.b = append(l.b, '}')
 }
 

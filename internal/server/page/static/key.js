@@ -169,8 +169,9 @@ const whole = (...texts) => el("span", { class: "whole" }, ...texts);
 function limits(list) {
   return table("Limits of the key", ["Limit", "Left", "1 more", "As new in", "In words"], list.map((l) => {
     const left = el("meter", { min: "0", max: String(Math.max(1, l.full)), value: String(Math.max(0, l.remaining)), "aria-hidden": "true" });
+    const units = l.full ? [left, ` ${count(l.remaining)} of ${count(l.full)}`] : []; // a block has no units
     return [
-      l.limit, el("span", { class: l.allowed ? "whole" : "whole bad-text" }, left, ` ${count(l.remaining)} of ${count(l.full)}`),
+      l.limit, el("span", { class: l.allowed ? "whole" : "whole bad-text" }, ...units),
       whole(l.allowed ? "fits now" : l.too_large ? "never" : nanos(l.retry_after_ns)), whole(nanos(l.reset_after_ns)), l.words,
     ];
   }));
