@@ -121,12 +121,13 @@ func Denials(l sluice.Limit) (least, most int64) {
 // worstBlock is [Worst] of a block.
 func worstBlock(l sluice.Limit) string {
 	least, most := Denials(l)
-	times := fmt.Sprintf("%d times", least)
-	if least == 1 {
-		times = "once"
+	denials := "1 denial"
+	if least > 1 {
+		denials = fmt.Sprintf("%d denials", least)
 	}
+	says := fmt.Sprintf("blocks a key for %s after %s in any %s", amount.Lasting(l.BlockFor), denials, amount.Length(l.Window))
 	if most > least {
-		times += fmt.Sprintf(", and by the %dth at the latest,", most)
+		says += fmt.Sprintf(" (at most %d, if they straddle two windows)", most)
 	}
-	return fmt.Sprintf("denied for %s after the other limits have denied %s in any %s", amount.Lasting(l.BlockFor), times, amount.Length(l.Window))
+	return says
 }

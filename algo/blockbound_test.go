@@ -110,9 +110,9 @@ func TestDenialsTight(t *testing.T) {
 // TestBlockBound: it says nothing of units, and its words say what it does.
 func TestBlockBound(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"20/min block 10min", "denied for 10 minutes after the other limits have denied 20 times, and by the 38th at the latest, in any minute"},
-		{"1/h block 1day", "denied for 1 day after the other limits have denied once in any hour"},
-		{"2/5s block 90s", "denied for 90 seconds after the other limits have denied 2 times in any 5 seconds"},
+		{"20/min block 10min", "blocks a key for 10 minutes after 20 denials in any minute (at most 38, if they straddle two windows)"},
+		{"1/h block 1day", "blocks a key for 1 day after 1 denial in any hour"},
+		{"2/5s block 90s", "blocks a key for 90 seconds after 2 denials in any 5 seconds"},
 	} {
 		l := sluice.MustParseLimit(c.text)
 		if got := algo.Worst(l); got != c.want {

@@ -167,7 +167,11 @@ func (x *explainer) log(l slidingLog, room int64) (lines []string) {
 	}
 	if entries > 0 {
 		e := r.entry(0)
-		lines = append(lines, fmt.Sprintf("of these the oldest, %d, came at %s and count until %s", e.units, x.at(e.at), x.at(e.at+t.Micros)))
+		oldest, expires := "unit", "expires"
+		if e.units > 1 {
+			oldest, expires = fmt.Sprintf("%d units", e.units), "expire"
+		}
+		lines = append(lines, fmt.Sprintf("the oldest %s, from %s, %s at %s", oldest, x.at(e.at), expires, x.at(e.at+t.Micros)))
 	}
 	if denied > 0 {
 		lines = append(lines, fmt.Sprintf("%d of these were denied", denied))

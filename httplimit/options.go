@@ -43,12 +43,11 @@ type Options struct {
 	// request, and only if a rule needs a claim.
 	//
 	// An error means that the token cannot be used, whatever else is returned:
-	// the request is answered with 401. That of what looks claims up means the
-	// same if it is a [*policy.TokenError]; otherwise that the claim cannot be
-	// used, which is answered with 400. The client reads the problem of a
-	// TokenError and of a [*policy.ClaimError]. Of other errors it reads nothing
-	// but that the token cannot be verified, or the claim not be read: OnError is
-	// called with these.
+	// the request is answered with 401. If the returned Lookup fails with a
+	// [*policy.TokenError], the response is 401, otherwise 400. The client reads
+	// the problem of a TokenError and of a [*policy.ClaimError]. Of other errors
+	// it reads only that the token cannot be verified, or that the claim cannot
+	// be read: OnError is called with these.
 	Claims func(*http.Request) (policy.Lookup, error)
 	// TokenRequired answers a request with 401 that has no token, and for which a
 	// rule needs a claim, whatever the rule says of requests without one.

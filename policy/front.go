@@ -81,7 +81,7 @@ type FrontOptions struct {
 
 // ErrNotAdmitted is why a request is refused whose client's network may not use
 // the front at all.
-var ErrNotAdmitted = errors.New("clients from this network are not let in")
+var ErrNotAdmitted = errors.New("requests from this network are not allowed")
 
 // Front is what stands between a protocol and an [Evaluator], the same for every
 // protocol: it finds the client behind proxies, decides, delays requests in a

@@ -70,7 +70,7 @@ func TestFrontAnswers(t *testing.T) {
 		{"in flight", full, policy.FrontOptions{}, nil, 1, policy.Denied, 8, 0, false, "full/one", `as many requests as the limit "full/one" allows are in flight; retry when one has ended`},
 		{"no key", key, policy.FrontOptions{}, nil, 0, policy.Refused, 3, 0, false, "", "header User is missing"},
 		{"no token", token, policy.FrontOptions{}, expired, 0, policy.Refused, 16, 0, false, "", "the token has expired"},
-		{"not let in", plain, policy.FrontOptions{Deny: network}, nil, 0, policy.Refused, 7, 0, false, "", "clients from this network are not let in"},
+		{"not let in", plain, policy.FrontOptions{Deny: network}, nil, 0, policy.Refused, 7, 0, false, "", "requests from this network are not allowed"},
 		{"closed", closed, policy.FrontOptions{Store: testkit.Failing(down)}, nil, 0, policy.FailedClosed, 14, time.Second, true, "", "the rate limit could not be checked; retry later"},
 		{"closed, and the store knows for how long", closed, policy.FrontOptions{Store: testkit.Failing(later{})}, nil, 0, policy.FailedClosed, 14, time.Hour, true, "", "the rate limit could not be checked; retry later"},
 		{"closed for ever", closed, policy.FrontOptions{Store: testkit.Failing(forever{})}, nil, 0, policy.FailedClosed, 14, sluice.MaxWindow, true, "", "the rate limit could not be checked; retry later"},

@@ -124,7 +124,7 @@ rules:
 		{"a token that is none", []string{"https://api.example/", "--client=192.0.2.1", "-H=Authorization: Bearer x.y.z"}, []string{"refused: ", "token"}},
 		{"a certificate", []string{"/", "--client=192.0.2.1", "--cert=uri=spiffe://a/b"}, []string{"cert.uri=spiffe://a/b"}},
 		{"bytes", []string{"PUT", "/", "--client=192.0.2.1", "--body-bytes=1000001"}, []string{"denied by", "it never passes", "denied for good, as the limit never has more than 1000000", "a cost of 1000000 at most"}},
-		{"not let in", []string{"/", "--client=203.0.113.7"}, []string{"refused: clients from this network are not let in"}},
+		{"not let in", []string{"/", "--client=203.0.113.7"}, []string{"refused: requests from this network are not allowed"}},
 		{"exempt", []string{"/", "--client=198.51.100.7"}, []string{"matches, and exempts the client's network"}},
 		{"a request that others read differently", []string{"/", "--client=192.0.2.1", "-H=Host: a b"}, []string{"refused: the request's host is not a name"}},
 	} {

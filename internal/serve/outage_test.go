@@ -106,7 +106,7 @@ func TestReadyInAnOutage(t *testing.T) {
 			if c.want == 503 && c.listen == web && s.Get(t, "/a/").Status != 503 {
 				t.Error("not ready, and yet a request is let in")
 			}
-			meanwhile := "each rule goes on as its failure says"
+			meanwhile := "each rule applies its own failure policy"
 			switch {
 			case c.want == 503:
 				meanwhile = "requests are refused"

@@ -210,7 +210,7 @@ func (s *sharedStore) awaySince() (since time.Time, away bool) {
 func (s *sharedStore) meanwhile() string {
 	switch policy, same := s.of.oneFailure(); {
 	case !same:
-		return "each rule goes on as its failure says"
+		return "each rule applies its own failure policy"
 	case policy == sluice.FailOpen:
 		return "requests are let through"
 	case policy == sluice.FailLocal:

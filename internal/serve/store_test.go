@@ -66,7 +66,7 @@ rules:
 		testkit.Until(t, "the loss to be reported", func() bool {
 			s.Get(t, "/guarded")
 			page := servetest.Ready(t, s)
-			return page.Status == 200 && strings.Contains(page.Body, "store: down; each rule goes on as its failure says")
+			return page.Status == 200 && strings.Contains(page.Body, "store: down; each rule applies its own failure policy")
 		})
 	}
 }

@@ -93,7 +93,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 		f.say("warn", "what %s written cannot be read: it is of another version, under another secret_file, or of another program", nodesDo(int64(others.Unread), "has", "have"))
 	}
 	if stale := f.named(func(n *NodeOverview) bool { return !n.Current && !n.Silent }); len(stale) > 0 {
-		f.say("warn", "%s: the configuration's file as it is now is not active", list(stale))
+		f.say("warn", "%s: the configuration's file has errors and was not loaded; the previous version stays active", list(stale))
 	}
 	if away := f.named(func(n *NodeOverview) bool { return !n.StoreUp && !n.Silent }); len(away) > 0 {
 		f.say("warn", "%s: requests are decided without the store", list(away))

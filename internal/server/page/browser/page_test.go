@@ -138,7 +138,7 @@ func TestReload(t *testing.T) {
 	b.show(t, g)
 	good := g.read(t, "sluice.yaml")
 	g.write(t, "sluice.yaml", strings.Replace(good, "3/h", "3/hour-or-so", 1))
-	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs a look") && document.querySelector("#notes").textContent.includes("hour-or-so")`)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs a look") && document.querySelector("#notes").textContent.includes("sluice.yaml has errors and was not loaded. The previous version (") && document.querySelector("#notes").textContent.includes("hour-or-so")`)
 	g.write(t, "sluice.yaml", strings.Replace(good, "3/h", "4/h", 1))
 	b.until(t, `document.querySelector("#headline").textContent.startsWith("Healthy") && document.querySelector("#rules").textContent.includes("4/hour")`)
 }

@@ -17,12 +17,12 @@ export function assess(o, sums, lost, fleet) {
   if (lost) say("bad", `No answer from sluice since ${clock(lost)}. What is shown is as it was then. This page keeps trying.`);
   const s = o.store;
   if (!s.up) say("bad", `The store is unavailable: ${s.text.replace(/^store: /, "")}`);
-  if (o.config.failure) say("bad", `${o.config.file || "The configuration's file"} as it is now is not active. Version ${o.config.version} goes on.\n${o.config.failure}`);
+  if (o.config.failure) say("bad", `${o.config.file || "The configuration's file"} has errors and was not loaded. The previous version (${o.config.version}) stays active.\n${o.config.failure}`);
   for (const c of o.certificates ?? []) {
     const left = Date.parse(c.not_after) - now;
     if (left <= 0) say("bad", `The certificate of ${c.listener} has expired on ${date(c.not_after)}.`);
     else if (left < soon) say("warn", `The certificate of ${c.listener} expires in ${span(left)}.`);
-    if (c.failure) say("bad", `The certificate of ${c.listener}: its files as they are now are not active. ${c.failure}`);
+    if (c.failure) say("bad", `The certificate of ${c.listener}: its new files were not loaded, and the previous ones stay active. ${c.failure}`);
   }
   const problems = o.requests.problems ?? [];
   for (const p of problems) say(p.share >= 0.5 ? "bad" : "warn", p.text[0].toUpperCase() + p.text.slice(1) + (p.kind === "log" ? "." : ", in the last 10 minutes."));
@@ -31,7 +31,7 @@ export function assess(o, sums, lost, fleet) {
   const m = o.memory;
   if (m.limit && m.clients > 0.9 * m.limit) say("warn", `Clients' requests take ${bytes(m.clients)} of ${bytes(m.limit)}: what is beyond is refused.`);
   if (s.evicted) say("warn", `The store is full: ${plural(s.evicted, "key was", "keys were")} evicted since the start. An evicted key has its whole quota again.`);
-  if (o.queue.full) say("note", `${plural(o.queue.full, "request", "requests")} found no place to wait since the start.`);
+  if (o.queue.full) say("note", `${plural(o.queue.full, "request", "requests")} found the queue full since the start.`);
   if (o.upstreams.refused) say("note", `${plural(o.upstreams.refused, "connection", "connections")} to upstreams could not be opened for want of descriptors, ports or room since the start.`);
   for (const r of o.rules) {
     for (const f of r.findings ?? []) say(f.kind === "too-tight" ? "warn" : "note", `${r.name}: ${f.text}`);

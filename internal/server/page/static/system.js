@@ -17,7 +17,7 @@ function store(o) {
     ["State", s.up ? "up" : "unavailable", s.up ? "good-text" : "bad-text"],
     ["Kind", s.kind === "memory" ? "memory of this process" : s.kind],
     s.target ? ["Address", s.target] : null,
-    [`Since ${clock(Date.parse(s.latency_since))}`, s.p50_ms ? `half of decisions within ${millis(s.p50_ms)}, 99 of 100 within ${millis(s.p99_ms)}` : "none asked for"],
+    [`Since ${clock(Date.parse(s.latency_since))}`, s.p50_ms ? `p50 ≤ ${millis(s.p50_ms)}, p99 ≤ ${millis(s.p99_ms)}` : "no decisions"],
     ["Asked in all", count(s.asked)],
     ["Failed", s.failed ? `${count(s.failed)} (${percent(s.failed, s.asked)})` : "0", s.failed ? "warn-text" : null],
     ...(s.kind === "memory"
@@ -43,7 +43,7 @@ function work(o, live) {
   return part("Work", [
     ["Running for", span(Date.parse(o.time) - Date.parse(o.started))],
     ["In flight", count(live.in_flight)], ["Waiting", count(live.delayed)],
-    ["No place to wait", `${count(q.full)}, ${count(q.share_full)} for their key's share`],
+    ["Queue full", `${count(q.full)} (${count(q.share_full)} by the per-key limit)`],
     q.read_ahead ? ["Read ahead", bytes(q.read_ahead)] : null,
     ["Memory", bytes(m.total)],
     m.limit ? ["Of clients", `${bytes(m.clients ?? 0)} of ${bytes(m.limit)}`] : null,
