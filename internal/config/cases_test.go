@@ -8,6 +8,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +79,51 @@ func TestRunCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/cases/results.txt", b.String())
+}
+
+// TestKeysOfCases: docs/testing.md lists the keys of a file of cases, and no others.
+func TestKeysOfCases(t *testing.T) {
+	const unknown = `
+unheard-of: 1
+cases:
+  - unheard-of: 1
+    name: a
+    given: {unheard-of: 1, response: {unheard-of: 1}}
+    steps:
+      - {unheard-of: 1, expect: {unheard-of: 1}}
+`
+	_, faults := config.RunCases(t.Context(), parse(t, "rules: [{name: a, limits: 1/h}]"), "cases", []byte(unknown), newStore)
+	if faults == nil {
+		t.Fatal("keys that do not exist are accepted")
+	}
+	want := make(map[string][]string)
+	for _, m := range regexp.MustCompile(`(?m)(\S+) has no key "unheard-of"; use one of (.*)$`).FindAllStringSubmatch(faults.Error(), -1) {
+		want[m[1]] = strings.Split(m[2], ", ")
+	}
+	page, err := os.ReadFile("../../docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, of := make(map[string][]string), ""
+	for _, row := range regexp.MustCompile(`(?m)^\|([^|]*)\| ((?:`+"`[a-z_]+`"+`(?:, )?)+) \|.*$`).FindAllStringSubmatch(string(page), -1) {
+		if words := strings.Fields(strings.ReplaceAll(row[1], "`", "")); len(words) > 0 {
+			of = map[string]string{"file": "cases"}[words[len(words)-1]]
+			if of == "" {
+				of = words[len(words)-1]
+			}
+		}
+		got[of] = append(got[of], strings.Split(strings.ReplaceAll(row[2], "`", ""), ", ")...)
+	}
+	for name, keys := range want {
+		slices.Sort(keys)
+		slices.Sort(got[name])
+		if !slices.Equal(got[name], keys) {
+			t.Errorf("%s: the page lists %v, and there are %v", name, got[name], keys)
+		}
+	}
+	if len(want) != 6 || len(got) != 6 {
+		t.Errorf("%d mappings have keys, of which %d are listed, by %v", len(want), len(got), faults)
+	}
 }
 
 // A case is evaluated as the gateway evaluates requests: in whichever way a
