@@ -29,7 +29,7 @@ rules:
 ` + "```" + `
 
 Users of some platforms, such as nginx, choose the numbers. Their profiles have the numbers of the documentation. For other numbers copy
-the limit's text from this page and change it. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `.
+the limit's text from this page and change it. A Go program also uses that text: ` + "`sluice.MustParseLimit(\"2/s burst 40 leaky-bucket nodelay\")`" + `.
 
 Each profile below lists decisions of its platform, from the platform's documentation or source. Tests compare the profile with these
 decisions in memory, on Redis and, if the platform answers HTTP, through the gateway. Package ` + "`storetest`" + ` does so with any other store.

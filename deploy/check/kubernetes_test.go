@@ -243,8 +243,8 @@ func TestKustomize(t *testing.T) {
 	}
 }
 
-// render returns the manifests of the chart under values.
-func render(t *testing.T, ch *chart.Chart, values string) (string, error) {
+// render returns the manifests of the chart under values, and what Helm prints after an install.
+func render(t *testing.T, ch *chart.Chart, values string) (objects, notes string, err error) {
 	t.Helper()
 	var overlay map[string]any
 	if err := yaml.Unmarshal([]byte(values), &overlay); err != nil {
@@ -252,11 +252,11 @@ func render(t *testing.T, ch *chart.Chart, values string) (string, error) {
 	}
 	all, err := chartutil.ToRenderValues(ch, overlay, chartutil.ReleaseOptions{Name: "front", Namespace: "limits"}, chartutil.DefaultCapabilities)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	files, err := engine.Render(ch, all)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -264,7 +264,7 @@ func render(t *testing.T, ch *chart.Chart, values string) (string, error) {
 			b.WriteString("\n---\n" + files[name])
 		}
 	}
-	return b.String(), nil
+	return b.String(), files["sluice/templates/NOTES.txt"], nil
 }
 
 // TestHelm: the chart makes what Kubernetes takes, by its defaults and with all on, and
@@ -291,9 +291,12 @@ affinity: {nodeAffinity: {}}
 		"little": "{redis: {secret: ''}, replicas: 1, disruptionBudget: {enabled: false}}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := render(t, ch, values)
+			text, notes, err := render(t, ch, values)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if command := "kubectl -n limits create secret generic sluice-store --from-file=url=./redis-url\n"; strings.Contains(notes, command) != (name != "little") {
+				t.Errorf("the notes are\n%s", notes)
 			}
 			c := read(t, []byte(text))
 			c.verify(t)
@@ -308,7 +311,7 @@ affinity: {nodeAffinity: {}}
 		})
 	}
 	for _, values := range []string{"{replicaCount: 3}", "{config: {listen: '0.0.0.0:80', rules: []}}", "{goMemoryLimit: 200M}", "{image: {name: x}}"} {
-		if _, err := render(t, ch, values); err == nil {
+		if _, _, err := render(t, ch, values); err == nil {
 			t.Errorf("%s is taken", values)
 		}
 	}
