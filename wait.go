@@ -91,6 +91,11 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 // of a thousand, or of a caller whose ctx ends as it may go on: then the error is
 // joined by the store's.
 //
+// An instant that is left stays spent for [Limiter.Take] until it is given back: under
+// 2/10s, a Take after 12 callers that have waited and left is denied for a minute, and a
+// Wait goes on at the first of their instants. So use Wait, and not Take, for a key that
+// others wait for.
+//
 // Deadlines and delays are of the time package, whatever clock the store goes by. In a
 // bubble of testing/synctest, where the store's default clock is virtual too, it takes no
 // real time. A store under a clock of its own, such as that of memstore.Options.Now,

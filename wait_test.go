@@ -78,6 +78,37 @@ func TestWhatIsLeftGoesToTheNext(t *testing.T) {
 	})
 }
 
+// TestTakeAfterManyLeft: what waiters have left stays spent for a take until it is due,
+// and goes to the next waiter before.
+func TestTakeAfterManyLeft(t *testing.T) {
+	for _, text := range []string{"2/10s", "2/10s sliding-log"} {
+		synctest.Test(t, func(t *testing.T) {
+			lim, _ := counted(t, text)
+			must(t)(lim.Take(t.Context(), "k", 2))
+			var leave []func()
+			for range 12 {
+				l, _ := wait(t, lim, 1)
+				leave = append(leave, l)
+			}
+			for _, l := range leave {
+				l()
+			}
+			start := time.Now()
+			if d := must(t)(lim.Take(t.Context(), "k", 1)); d.Allowed || d.RetryAfter != time.Minute {
+				t.Errorf("%s: a take is allowed: %v, or in %v, want in a minute", text, d.Allowed, d.RetryAfter)
+			}
+			d := must(t)(lim.Wait(t.Context(), "k", 1))
+			if waited := time.Since(start); waited > 10*time.Second || waited != d.Delay {
+				t.Errorf("%s: the next waited for %v, by its decision %v", text, waited, d.Delay)
+			}
+			time.Sleep(time.Until(start.Add(time.Minute)))
+			if d := must(t)(lim.Take(t.Context(), "k", 1)); !d.Allowed {
+				t.Errorf("%s: after a minute a take is denied for %v", text, d.RetryAfter)
+			}
+		})
+	}
+}
+
 // TestWaitAndClocks: the store's clock says for how long, and the time package when that
 // is over, by the default clock and by another.
 func TestWaitAndClocks(t *testing.T) {
