@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-const rules = `  - {name: api, match: {path: /api/}, by: header.X-User, limits: 3/h sliding-log}
+const rules = `  - {name: api, match: {path: /api/}, by: header.X-User, limits: 3/h sliding-log, block: 1h after 1000 denials/h}
   - {name: dry, match: {path: /dry}, by: header.X-User, limits: 1/min sliding-log, mode: shadow}
   - {name: idle, match: {path: /never}, by: ip, limits: 5/s}
   - {name: __proto__, match: {path: /proto}, by: header.X-User, limits: 1/min sliding-log, candidates: {none: 1/h sliding-log}}
@@ -62,6 +62,9 @@ func TestPage(t *testing.T) {
 	b.until(t, `document.querySelector(".state-of-key")?.innerText.includes("0 of 3")`)
 	if got := b.text(t, `#key [aria-label="Last decisions"]`); strings.Count(got, "denied 429") != 6 || strings.Count(got, "GET /api/x") != 9 || !strings.Contains(got, "3/hour sliding-log") {
 		t.Errorf("last decisions %q", got)
+	}
+	if got := b.text(t, ".state-of-key"); !strings.Contains(got, "not blocked") || strings.Contains(got, "9,007,199") || strings.Contains(got, "of 0") {
+		t.Errorf("the block of the key is %q", got)
 	}
 	b.click(t, ".state-of-key summary")
 	b.enter(t, ".state-of-key input", "eve")
