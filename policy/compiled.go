@@ -87,7 +87,7 @@ func (o *override) valid(now time.Time) bool { return o.expires.IsZero() || now.
 
 type candidate struct {
 	*Candidate
-	plan *sluice.Plan
+	plans map[*set]*sluice.Plan // by the limits in whose place they stand
 }
 
 func (l *level) tier(value string) *set {

@@ -367,27 +367,3 @@ func (c *compiler) oneOverride(r *rule, l *level, at Place, i int) (key string, 
 	l.overrides[key] = override{set: s, expires: o.Expires}
 	return key, true
 }
-
-func (c *compiler) candidates(r *rule, l *level, at Place, scope string) {
-	if len(l.Candidates) > bounds.MaxLevels {
-		c.fault(at.in("Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), bounds.MaxLevels)
-	}
-	for i := range l.Candidates {
-		source, here := &l.Candidates[i], at.in("Candidates").item(i)
-		if !validName(source.Name) {
-			c.fault(here.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
-		}
-		for j := range l.Candidates[:i] {
-			if l.Candidates[j].Name == source.Name {
-				c.fault(here.in("Name"), "%q is the name of candidate %d, too; choose another", source.Name, j+1)
-			}
-		}
-		hard := make([]Limit, len(source.Limits))
-		for j := range hard {
-			hard[j].Limit = source.Limits[j]
-		}
-		if s := c.set(r, here.in("Limits"), scope+"+"+source.Name, hard); s != nil {
-			l.candidates = append(l.candidates, candidate{source, s.take})
-		}
-	}
-}

@@ -279,7 +279,9 @@ func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string
 	}
 	for j := range l.candidates {
 		k := &l.candidates[j]
-		v.trials = append(v.trials, charge{rule: r, level: l, candidate: k, Charge: sluice.Charge{Plan: k.plan, Key: key, Cost: cost}})
+		if plan := k.plans[s]; plan != nil {
+			v.trials = append(v.trials, charge{rule: r, level: l, candidate: k, Charge: sluice.Charge{Plan: plan, Key: key, Cost: cost}})
+		}
 	}
 }
 

@@ -87,6 +87,7 @@ type CandidateExplanation struct {
 	Candidate *Candidate
 	Allowed   bool
 	Limits    []sluice.Reason
+	Skipped   string // why the request is not evaluated, "" if it is
 }
 
 // errExplainStore is why an Evaluator explains nothing.
@@ -215,9 +216,15 @@ func (v *Verdict) explainLimits(x *LevelExplanation, l *level, s *set, key strin
 	}
 	for i := range l.candidates {
 		c := &l.candidates[i]
-		on := CandidateExplanation{Candidate: c.Candidate, Allowed: true, Limits: dry.reasons[sluice.Charge{Plan: c.plan, Key: key, Cost: x.Cost}]}
-		if on.Limits == nil {
-			continue
+		on := CandidateExplanation{Candidate: c.Candidate, Allowed: true}
+		if plan := c.plans[s]; plan != nil {
+			if on.Limits = dry.reasons[sluice.Charge{Plan: plan, Key: key, Cost: x.Cost}]; on.Limits == nil {
+				continue
+			}
+		} else if on.Allowed, on.Skipped = false, "it has no limits for the tier "+x.Tier; x.Override != nil {
+			on.Skipped = "the key has an override"
+		} else if s == l.base {
+			on.Skipped = "it has limits for tiers only"
 		}
 		for _, r := range on.Limits {
 			on.Allowed = on.Allowed && r.Allowed

@@ -173,10 +173,16 @@ type Override struct {
 }
 
 // Candidate is limits that deny nothing. They are evaluated together, on states of their
-// own, as if they stood in the place of the level's limits.
+// own, as if they stood in the place of the level's limits. A request whose key has an
+// override is not evaluated.
 type Candidate struct {
-	Name   string // as a Rule's
+	Name string // as a Rule's
+	// Limits stand in the place of the level's own: no request of a tier that the
+	// level's Tiers name is evaluated under them. There may be none if there are Tiers.
 	Limits []sluice.Limit
+	// Tiers stand in the place of the limits that the level's Tiers give to a tier. A
+	// tier that is not among them is not evaluated.
+	Tiers map[string][]sluice.Limit
 }
 
 // When makes a rule count only requests whose response is of a certain status,

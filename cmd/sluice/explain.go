@@ -238,7 +238,10 @@ func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel, said strin
 	}
 	for _, c := range l.Trials {
 		what := "would deny"
-		if c.Allowed {
+		switch {
+		case c.Skipped != "":
+			what = "is not evaluated: " + c.Skipped
+		case c.Allowed:
 			what = "would allow"
 		}
 		fmt.Fprintf(b, "    candidate: %s %s\n", c.Name, what)

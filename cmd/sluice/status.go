@@ -224,6 +224,9 @@ func writeRules(b *strings.Builder, total *history.Counts, rules []admin.RuleSta
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(rules, func(r admin.RuleStatus) bool { return len(r.Candidates) > 0 }) {
+		b.WriteString("\ncandidates: of requests without tier and override, or of a tier that the candidate names\n")
+	}
 	if n := total.UpstreamErrors; n > 0 {
 		fmt.Fprintf(b, "\nof %d that passed %d got an error of the upstream\n", total.Passed(), n)
 	}

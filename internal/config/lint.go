@@ -162,7 +162,7 @@ func warnings(c *Config, i int, now time.Time) (texts []string) {
 			}
 		}
 		for _, trial := range l.Candidates {
-			if same(trial.Limits, l.Limits) {
+			if same(trial.Limits, l.Limits) && len(trial.Tiers) == 0 {
 				add("the candidate %s equals the active limits; remove it, or try other limits", trial.Name)
 			}
 		}

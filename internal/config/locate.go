@@ -57,7 +57,12 @@ func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 		case step.Item > 0 && step.Field == "Limits":
 			next = limitItem(next, step.Item-1)
 		case step.Item > 0 && (step.Field != "By" || resolved(next).Kind != yaml.MappingNode): // {first: …} is one part
-			next = item(next, step.Item-1)
+			names := next
+			if next = item(names, step.Item-1); step.Field == "Candidates" {
+				if of := child(names, next.Value); of != nil && resolved(of).Kind == yaml.MappingNode {
+					next = of
+				}
+			}
 		}
 		at = next
 	}

@@ -60,7 +60,7 @@ http://127.0.0.1:3001
 	}
 	l := r.Levels[0]
 	if got, want := fmt.Sprint(l.By, l.Missing, l.Limits, l.Tiers.By, l.Tiers.Limits, l.Tiers.Unlimited, l.ExemptKeys, r.ExemptNetworks, l.Candidates),
-		"[header.X-User ip/24/48] share [100/min soft 1000/hour grace 5000/day] claim.plan map[pro:[1000/min 20/s]] [vip] [[probe 192.0.2.0/24]] [192.0.2.9/32 10.9.0.0/16] [{tight [50/min]} {loose [200/min 1000/hour]}]"; got != want {
+		"[header.X-User ip/24/48] share [100/min soft 1000/hour grace 5000/day] claim.plan map[pro:[1000/min 20/s]] [vip] [[probe 192.0.2.0/24]] [192.0.2.9/32 10.9.0.0/16] [{tight [50/min] map[]} {loose [200/min 1000/hour] map[]} {plans [] map[pro:[900/min]]}]"; got != want {
 		t.Errorf("level\n%s, want\n%s", got, want)
 	}
 	o := l.Overrides[0]
@@ -86,7 +86,7 @@ http://127.0.0.1:3001
 		t.Error("the last rule, and not the first, shapes")
 	}
 	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
-		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "51 89 true 2 10 0s 5 1m0s"; got != want {
+		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "51 90 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }

@@ -53,7 +53,7 @@ github [60/hour fixed-window anchor first] 429 1s
 3
 list [1/day 1/2min burst 15 30/hour fixed-window 9/week] 0 0s
 places [10/s burst 6 leaky-bucket] 0 0s
-map[pro:[10000/s burst 5000]] [10/s burst 6 leaky-bucket nodelay] [{loose [5/s burst 13 leaky-bucket delay-after 9]}]
+map[pro:[10000/s burst 5000]] [10/s burst 6 leaky-bucket nodelay] [{loose [5/s burst 13 leaky-bucket delay-after 9] map[]}]
 levels [2/s burst 40 leaky-bucket nodelay] 0 0s
 [100/s]
 `

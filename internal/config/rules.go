@@ -195,14 +195,29 @@ func (d *decoder) finishLevel() {
 func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
 	d.pairs(n, "candidates", bounds.MaxLevels, func(key, value *yaml.Node) {
 		c := policy.Candidate{Name: key.Value}
-		for _, l := range d.limitList(value, of) {
-			if l.Grace != nil {
-				d.fault(value, "a candidate with a soft limit; use hard limits")
-			}
-			c.Limits = append(c.Limits, l.Limit)
+		byTier := child(value, "limits") != nil || child(value, "tiers") != nil
+		if byTier || d.recorded != nil {
+			d.mapping(value, "a candidate", field{"limits", func(n *yaml.Node) { c.Limits = d.hardLimits(n, of) }}, field{"tiers", func(n *yaml.Node) {
+				c.Tiers = map[string][]sluice.Limit{}
+				d.pairs(n, "tiers", 1000, func(key, value *yaml.Node) { c.Tiers[key.Value] = d.hardLimits(value, of) })
+			}})
+		}
+		if !byTier {
+			c.Limits = d.hardLimits(value, of)
 		}
 		l.Candidates = append(l.Candidates, c)
 	})
+}
+
+// hardLimits reads the limits of a candidate.
+func (d *decoder) hardLimits(n *yaml.Node, of like) (limits []sluice.Limit) {
+	for _, l := range d.limitList(n, of) {
+		if l.Grace != nil {
+			d.fault(n, "a candidate with a soft limit; use hard limits")
+		}
+		limits = append(limits, l.Limit)
+	}
+	return limits
 }
 
 func (d *decoder) readMode(n *yaml.Node, r *policy.Rule) {

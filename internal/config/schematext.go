@@ -113,7 +113,7 @@ var meanings = map[string]string{ //nolint:gosec // which holds no secret
 	"in_flight":           "Requests at once for each key, a number or {cap, ttl}.",
 	"tiers":               "Limits by what a part of the request says, such as a customer's tier.",
 	"overrides":           "Limits of single keys.",
-	"candidates":          "Limits that are evaluated beside the active ones, and deny nothing, by name.",
+	"candidates":          "Limits by name that are evaluated beside the active ones, and deny nothing; for requests with neither a tier nor an override, or by tier.",
 
 	"match.method":         "Methods.",
 	"match.host":           "Hosts; *.example.com for all below.",
@@ -144,6 +144,8 @@ var meanings = map[string]string{ //nolint:gosec // which holds no secret
 	"by.first":             "Parts, of which the first that a request has is the key.",
 	"tiers.by":             "Part of the request that names the tier, such as claim.plan.",
 	"tiers.limits":         "Limits of each tier, by its name; none: no limit.",
+	"a candidate.limits":   "Limits for requests with neither a tier nor an override.",
+	"a candidate.tiers":    "Limits for requests of a tier, by its name.",
 	"an override.key":      "The key: a value, or a list where it has several parts.",
 	"an override.limits":   "Limits in the place of the rule's.",
 	"an override.expires":  "When the override ends, such as 2026-12-31 or 2026-12-31T18:00:00Z (default: never).",

@@ -138,8 +138,17 @@ func levelWords(r *policy.Rule, l *policy.Level) (lines []string) {
 		list(fmt.Sprintf("for %s, %s (%s; %s): ", keyText(l, o.Key), until, o.Reason, o.Author), o.Limits)
 	}
 	for _, c := range l.Candidates {
+		some := ""
+		if l.Tiers != nil || len(l.Overrides) > 0 {
+			some = ", of requests without tier and override"
+		}
 		for _, limit := range c.Limits {
-			add("candidate %s: %s", c.Name, limitWords(r, policy.Limit{Limit: limit}))
+			add("candidate %s%s: %s", c.Name, some, limitWords(r, policy.Limit{Limit: limit}))
+		}
+		for _, tier := range sortedKeys(c.Tiers) {
+			for _, limit := range c.Tiers[tier] {
+				add("candidate %s, where %v is %s: %s", c.Name, l.Tiers.By, tier, limitWords(r, policy.Limit{Limit: limit}))
+			}
 		}
 	}
 	return lines

@@ -136,6 +136,9 @@ func (d drawer) level(j int) policy.Level {
 	}
 	if d.one(6) {
 		l.Candidates = []policy.Candidate{{Name: "c", Limits: []sluice.Limit{d.limit(0)}}}
+		if l.Tiers != nil {
+			l.Candidates[0].Tiers = map[string][]sluice.Limit{"pro": {d.limit(0)}}
+		}
 	}
 	if len(l.By) > 0 && d.one(4) {
 		values := make([]string, len(l.By))

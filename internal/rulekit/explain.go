@@ -149,7 +149,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 	for _, r := range e.Rules {
 		for _, l := range r.Levels {
 			for _, c := range l.Candidates {
-				if !slices.Contains(sides, fmt.Sprint(r.Rule.Name, true, c.Allowed)) {
+				if c.Skipped == "" && !slices.Contains(sides, fmt.Sprint(r.Rule.Name, true, c.Allowed)) {
 					return fmt.Sprintf("candidate %s of %s: explained %v, evaluated %v", c.Candidate.Name, r.Rule.Name, c.Allowed, sides)
 				}
 			}

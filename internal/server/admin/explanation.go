@@ -74,6 +74,7 @@ type ExplainedLimit struct {
 type ExplainedCandidate struct {
 	Name    string           `json:"name"`
 	Allowed bool             `json:"allowed"`
+	Skipped string           `json:"skipped,omitempty"` // why it is not evaluated
 	Limits  []ExplainedLimit `json:"limits"`
 }
 
@@ -181,7 +182,7 @@ func explainedLevel(l *policy.LevelExplanation) ExplainedLevel {
 		x.InFlight = &InFlightState{Cap: f.Limit.Cap, Held: f.Decision.Held, Free: f.Decision.Free}
 	}
 	for _, c := range l.Candidates {
-		e := ExplainedCandidate{Name: c.Candidate.Name, Allowed: c.Allowed, Limits: []ExplainedLimit{}}
+		e := ExplainedCandidate{Name: c.Candidate.Name, Allowed: c.Allowed, Skipped: c.Skipped, Limits: []ExplainedLimit{}}
 		for i := range c.Limits {
 			e.Limits = append(e.Limits, explainedLimit(&c.Limits[i]))
 		}

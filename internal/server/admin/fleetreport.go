@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -108,6 +110,9 @@ func candidateText(l *policy.Level, c *policy.Candidate) string {
 	text := []string{l.Name, c.Name}
 	for _, limit := range c.Limits {
 		text = append(text, limit.String())
+	}
+	for _, tier := range slices.Sorted(maps.Keys(c.Tiers)) {
+		text = append(text, fmt.Sprint(tier, c.Tiers[tier]))
 	}
 	return strings.Join(text, "+")
 }

@@ -76,7 +76,7 @@ function rule(r) {
       l.override ? el("p", null, `Limits of its own: ${l.override}.`) : null, l.note ? el("p", null, l.note) : null,
       (l.limits ?? []).map(limit),
       l.in_flight ? el("p", null, `In flight: ${count(l.in_flight.held)} of ${count(l.in_flight.cap)}, ${count(l.in_flight.free)} more may.`) : null,
-      (l.candidates ?? []).map((c) => [el("p", { class: "muted" }, `Candidate ${c.name}: ${c.allowed ? "would allow" : "would deny"}`), c.limits.map(limit)]),
+      (l.candidates ?? []).map((c) => [el("p", { class: "muted" }, `Candidate ${c.name}: ${c.skipped ? `not evaluated: ${c.skipped}` : c.allowed ? "would allow" : "would deny"}`), c.limits.map(limit)]),
     ]));
 }
 

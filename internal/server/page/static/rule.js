@@ -89,5 +89,6 @@ function keys(r) {
 function candidates(r) {
   if (!r.candidates?.length) return null;
   return el("div", null, el("h3", null, "Candidates"), table("Candidates", ["Candidate", "Evaluated", "Would deny"],
-    r.candidates.map((c) => [(c.level ? c.level + "+" : "") + c.name, count(c.evaluated), count(c.would_deny)])));
+    r.candidates.map((c) => [(c.level ? c.level + "+" : "") + c.name, count(c.evaluated), count(c.would_deny)])),
+  el("p", { class: "muted" }, "Of requests without tier and override, or of a tier that the candidate names."));
 }

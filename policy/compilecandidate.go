@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
+)
+
+func (c *compiler) candidates(r *rule, l *level, at Place, scope string) {
+	if len(l.Candidates) > bounds.MaxLevels {
+		c.fault(at.in("Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), bounds.MaxLevels)
+	}
+	for i := range l.Candidates {
+		source, here := &l.Candidates[i], at.in("Candidates").item(i)
+		if !validName(source.Name) {
+			c.fault(here.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+		}
+		for j := range l.Candidates[:i] {
+			if l.Candidates[j].Name == source.Name {
+				c.fault(here.in("Name"), "%q is the name of candidate %d, too; choose another", source.Name, j+1)
+			}
+		}
+		k := candidate{source, make(map[*set]*sluice.Plan, 1+len(source.Tiers))}
+		scope := scope + "+" + source.Name
+		if len(source.Limits) > 0 || len(source.Tiers) == 0 {
+			if l.Unlimited {
+				c.fault(here.in("Limits"), "would stand in the place of limits that the level does not have; write limits of tiers")
+			}
+			c.try(r, here.in("Limits"), scope, k.plans, l.base, source.Limits)
+		}
+		for _, tier := range slices.Sorted(maps.Keys(source.Tiers)) {
+			here := here.in("Tiers").key(tier)
+			if l.Tiers == nil || l.Tiers.Limits[tier] == nil {
+				c.fault(here, "%q is no tier with limits here; %s", tier, l.limitedTiers())
+			}
+			c.try(r, here, scope, k.plans, l.tiers[tier], source.Tiers[tier])
+		}
+		l.candidates = append(l.candidates, k)
+	}
+}
+
+// try compiles the limits of a candidate that are evaluated beside those of a set.
+func (c *compiler) try(r *rule, at Place, scope string, plans map[*set]*sluice.Plan, beside *set, limits []sluice.Limit) {
+	hard := make([]Limit, len(limits))
+	for j := range hard {
+		hard[j].Limit = limits[j]
+	}
+	if s := c.set(r, at, scope, hard); s != nil && beside != nil {
+		plans[beside] = s.take
+	}
+}
+
+// limitedTiers says which tiers a candidate may name.
+func (l *level) limitedTiers() string {
+	if l.Tiers == nil || len(l.Tiers.Limits) == 0 {
+		return "leave it out"
+	}
+	return "use one of " + strings.Join(slices.Sorted(maps.Keys(l.Tiers.Limits)), ", ")
+}
