@@ -172,10 +172,8 @@ func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
 		}
 		return clamp(r.Written)
 	case ResponseHeader:
-		if r.Header != nil && !r.Unseen {
-			if n, ok := c.number(r.Header(c.Header)); ok {
-				return n
-			}
+		if n, ok := c.stated(r); ok && !r.Unseen {
+			return n
 		}
 	case Milliseconds:
 		if r.Took > 0 {
@@ -190,6 +188,14 @@ func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
 	case Fixed, RequestHeader, costs:
 	}
 	return charged
+}
+
+// stated returns the cost that a response names.
+func (c Cost) stated(r *Response) (int64, bool) {
+	if r.Header == nil {
+		return 0, false
+	}
+	return c.number(r.Header(c.Header))
 }
 
 func (c Cost) number(values []string) (int64, bool) {

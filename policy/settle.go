@@ -26,6 +26,9 @@ func (v *Verdict) Settle(ctx context.Context, r Response) error {
 	if r.Running {
 		v.keepSlots()
 	}
+	if v.needs&needsResponse != 0 && v.Allowed && !v.settled {
+		v.noteStated(&r)
+	}
 	return v.settle(ctx, func(c *charge) int64 {
 		actual := c.rule.Cost.after(c.Cost, v.attributes, &r)
 		if w := c.rule.When; w != nil && !r.Unseen && !w.counts(r.Status) {
@@ -33,6 +36,34 @@ func (v *Verdict) Settle(ctx context.Context, r Response) error {
 		}
 		return actual
 	})
+}
+
+// noteStated notes for which rules the response has named its cost.
+func (v *Verdict) noteStated(r *Response) {
+	var last *rule
+	for i := range v.charges {
+		c := &v.charges[i]
+		if c.rule == last || c.candidate != nil || c.rule.Cost.Of != ResponseHeader || r.Unseen {
+			continue
+		}
+		if last = c.rule; last.When == nil || last.When.counts(r.Status) {
+			_, ok := last.Cost.stated(r)
+			v.stated = append(v.stated, stated{&last.Rule, ok})
+		}
+	}
+}
+
+// StatedCosts yields, once Settle has returned, the rules whose cost is a header field of
+// the response, and whether the response had a usable one: else the cost stays the
+// estimate. A response that was not seen, or does not count, is left out.
+func (v *Verdict) StatedCosts() iter.Seq2[*Rule, bool] {
+	return func(yield func(*Rule, bool) bool) {
+		for _, s := range v.stated {
+			if !yield(s.rule, s.ok) {
+				return
+			}
+		}
+	}
 }
 
 // Settles reports whether Settle may have something to do: units to correct, or

@@ -76,6 +76,13 @@ type Verdict struct {
 	sideErrs   []Trial
 	shapes     []Shape
 	free       []freed
+	stated     []stated
+}
+
+// stated is whether a response has named its cost under a rule.
+type stated struct {
+	rule *Rule
+	ok   bool
 }
 
 func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
@@ -94,6 +101,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.sideErrs = v.sideErrs[:0]
 	v.shapes = v.shapes[:0]
 	v.free = v.free[:0]
+	v.stated = v.stated[:0]
 }
 
 // now says which overrides have expired.

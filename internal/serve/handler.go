@@ -5,6 +5,7 @@ package serve
 
 import (
 	"cmp"
+	"log/slog"
 	"net/http"
 
 	"github.com/sluicegate/sluice"
@@ -52,6 +53,9 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
 			if u := sum.Upstream; u.URL != "" && sum.Event.Verdict.Passes() {
 				s.tally.End(u.Status, u.Err)
+				if u.Err == nil {
+					s.stated(sum.Event.Evaluated)
+				}
 			}
 			s.counts.EndHTTP(r, sum)
 			if logged != nil {
@@ -59,6 +63,18 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 			}
 		},
 	})
+}
+
+// stated counts whether a response has named its cost.
+func (s *runtime) stated(v *policy.Verdict) {
+	if v == nil {
+		return
+	}
+	for r, has := range v.StatedCosts() {
+		if s.tally.Stated(r.Name, has, s.now()) {
+			s.log.Warn("a response has no usable header field of its cost: the estimate stays", slog.String("rule", r.Name), slog.String("header", r.Cost.Header))
+		}
+	}
 }
 
 // routeOf returns the route by which a request is measured, by the names in the

@@ -285,7 +285,7 @@ func fleetFigures(s *report.RuleSum, now time.Time) *finding.Figures {
 	hour, day := s.Detail.Hour.Count(), s.Detail.Days.Count()
 	hourly, daily := s.Detail.Day.SumSince(hour.Since), s.Detail.Day.SumSince(day.Since)
 	f := &finding.Figures{
-		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied,
+		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, Unstated: s.Unstated,
 		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
 	}
 	for _, l := range s.Top(tally.Places) {

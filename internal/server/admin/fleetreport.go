@@ -75,9 +75,10 @@ func detail(t *tally.Tally, r *report.Rule) {
 	if hour, day, ok := t.Keys(r.Name); ok {
 		r.Detail.Hour, r.Detail.Days = hour, day
 	}
-	rescued := t.Denials(r.Name).Rescued
+	denials := t.Denials(r.Name)
+	r.Unstated = denials.Unstated
 	for i := range r.Candidates {
-		r.Candidates[i].Rescued = rescued[r.Candidates[i].Name]
+		r.Candidates[i].Rescued = denials.Rescued[r.Candidates[i].Name]
 	}
 	for _, d := range t.Top(r.Name, mostReported) {
 		l := report.Level{Name: d.Level, Total: d.Total, Recent: d.Recent, Rest: d.Rest}

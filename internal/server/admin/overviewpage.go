@@ -123,7 +123,7 @@ func round(x float64) float64 { return float64(int64(x*10+0.5)) / 10 }
 func (a *API) figures(rule string, now time.Time, past *history.Series, hour, day sketch.Count) *finding.Figures {
 	hourly, daily, denials := past.SumSince(hour.Since), past.SumSince(day.Since), a.o.Tally.Denials(rule)
 	f := &finding.Figures{
-		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys,
+		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys, Unstated: denials.Unstated,
 		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
 	}
 	for name, n := range denials.Rescued {

@@ -16,11 +16,12 @@ const (
 	TooTight     = "too-tight"
 	OneClient    = "one-client"
 	NeverReached = "never-reached"
+	UnstatedCost = "unstated-cost"
 )
 
 // Finding is something about a rule that an operator may want to look at.
 type Finding struct {
-	Kind string `json:"kind"` // too-tight, one-client or never-reached
+	Kind string `json:"kind"` // one of the kinds
 	Text string `json:"text"` // with the figures it rests on
 }
 
@@ -38,6 +39,7 @@ type Figures struct {
 	// Rescued how much.
 	Candidate string
 	Rescued   uint64
+	Unstated  uint64 // responses that lacked the header field of their cost
 
 	DaySince              time.Time // of those below: about the last day
 	DayAllowed, DayDenied uint64
@@ -57,6 +59,8 @@ const (
 	tightShare    = 0.05 // of the keys seen, at least
 	topOfTight    = 0.5  // share of denials that the first fewKeys make, at most
 	rescuedShare  = 0.5  // of denials that a candidate would have let pass, at least
+	unstatedShare = 0.1  // of the requests allowed, at least
+	unstated      = 20   // responses, at least
 	neverPeak     = 0.5  // share of a limit that was used, less
 	neverRequests = 1000
 	neverAfter    = time.Hour
@@ -65,6 +69,8 @@ const (
 // Of returns what there is to be said, which mostly is nothing.
 func Of(f *Figures) []Finding {
 	switch {
+	case f.Unstated >= unstated && float64(f.Unstated) >= unstatedShare*float64(f.Allowed):
+		return []Finding{{UnstatedCost, f.unstatedText()}}
 	case f.oneClient() > 0:
 		return []Finding{{OneClient, f.oneClientText()}}
 	case f.tooTight():
@@ -73,6 +79,11 @@ func Of(f *Figures) []Finding {
 		return []Finding{{NeverReached, f.neverReachedText()}}
 	}
 	return nil
+}
+
+func (f *Figures) unstatedText() string {
+	return fmt.Sprintf("the cost of requests is not known: %d of %d responses in the last %s had no usable header field of the cost, so the estimate stays",
+		min(f.Unstated, f.Allowed), f.Allowed, f.ago(f.Since))
 }
 
 // top returns how many denials the first n keys had.

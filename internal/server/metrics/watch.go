@@ -110,6 +110,7 @@ type Config struct {
 //
 //	sluice_rule_requests_total{rule,verdict}      allowed, warned, delayed, denied, refused, failed-open, failed-closed
 //	sluice_trial_requests_total{rule,level,candidate,verdict}  what is a candidate would do
+//	sluice_unstated_costs_total{rule}             responses that lacked the header field of their cost
 //	sluice_config_info{file,hash}                 1, for the active version
 //	sluice_config_loaded_seconds                  when that was
 //	sluice_config_current                         0 while the file as it is now is not active
@@ -117,6 +118,7 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	var c series.Collector
 	requests := c.Counter("sluice_rule_requests_total", "Requests by rule and verdict.", "rule", "verdict")
 	trials := c.Counter("sluice_trial_requests_total", "Requests by what a candidate, or a rule in shadow, would have done.", "rule", "level", "candidate", "verdict")
+	unstated := c.Counter("sluice_unstated_costs_total", "Responses without a usable header field of their cost, so that the estimate stays.", "rule")
 	info := c.Gauge("sluice_config_info", "1, labelled by the active configuration.", "file", "hash")
 	loaded := c.Gauge("sluice_config_loaded_seconds", "When the configuration became active, in seconds since 1970.")
 	current := c.Gauge("sluice_config_current", "1 if the last reload of the configuration succeeded, else 0.")
@@ -129,6 +131,9 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 			series.Put(ch, requests, r.Refused, r.Rule, "refused")
 			series.Put(ch, requests, r.Failed, r.Rule, "failed-closed")
 			series.Put(ch, requests, r.FailedOpen, r.Rule, "failed-open")
+			if r.Priced {
+				series.Put(ch, unstated, r.Unstated, r.Rule)
+			}
 			on := r.Candidates
 			if r.Evaluated > 0 { // the rule itself is in shadow
 				on = append(on, tally.CandidateReport{Evaluated: r.Evaluated, WouldDeny: r.WouldDeny})

@@ -76,6 +76,7 @@ type Rule struct {
 	Counts     Counts         `json:"c"`          // since the start
 	Recent     history.Counts `json:"r,omitzero"` // in the last 10 minutes
 	Candidates []Candidate    `json:"k,omitempty"`
+	Unstated   uint64         `json:"u,omitempty"` // recent responses that lacked the header field of their cost
 	Detail     *Detail        `json:"d,omitempty"` // of a rule that is looked at
 }
 

@@ -99,6 +99,7 @@ func (s *RuleSum) add(id string, r *Rule) {
 		s.Counts[i] += n
 	}
 	s.Recent = s.Recent.Plus(r.Recent)
+	s.Unstated += r.Unstated
 	for _, c := range r.Candidates {
 		i := slices.IndexFunc(s.Candidates, func(o Candidate) bool { return o.Level == c.Level && o.Name == c.Name })
 		if i < 0 {

@@ -199,7 +199,7 @@ func (r *Report) sound() bool {
 }
 
 func (r *Rule) sound() bool {
-	if r.Name == "" || !names(r.Name) || !numbers(r.Counts[:]...) || !counts(r.Recent) || len(r.Candidates) > mostCandidates {
+	if r.Name == "" || !names(r.Name) || !numbers(r.Counts[:]...) || !numbers(r.Unstated) || !counts(r.Recent) || len(r.Candidates) > mostCandidates {
 		return false
 	}
 	for i := range r.Candidates {

@@ -206,6 +206,7 @@ func (c *counted) turn() {
 	for _, list := range c.levels {
 		list.turn()
 	}
+	c.mark.turn(c.Unstated.Load())
 	for _, candidate := range c.candidates {
 		candidate.mark.turn(candidate.Rescued.Load())
 	}

@@ -133,6 +133,8 @@ type Denials struct {
 	Keys []uint64
 	// Rescued is how many of the rule's denials each candidate would have let pass.
 	Rescued map[string]uint64
+	// Unstated is how many responses lacked the header field of their cost.
+	Unstated uint64
 }
 
 // Denials returns the recent ones of a rule.
@@ -144,6 +146,7 @@ func (t *Tally) Denials(rule string) (d Denials) {
 		return d
 	}
 	c := in.rules[rule]
+	d.Unstated = c.Unstated.Load() - c.mark.before
 	for _, list := range c.levels {
 		keys, total := list.recent()
 		d.Keys = append(d.Keys, keys...)

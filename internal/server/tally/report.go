@@ -27,6 +27,8 @@ type Report struct {
 	Rule string
 	Counts
 	Candidates []CandidateReport
+	Priced     bool   // by a header field of the response
+	Unstated   uint64 // responses that lacked it
 }
 
 // CandidateReport is what a candidate would have denied.
@@ -46,7 +48,7 @@ func (t *Tally) Reports() []Report {
 	reports := make([]Report, 0, len(in.names))
 	for _, name := range in.names {
 		c := in.rules[name]
-		r := Report{Rule: name, Counts: c.counts()}
+		r := Report{Rule: name, Counts: c.counts(), Priced: c.priced, Unstated: c.Unstated.Load()}
 		for _, candidate := range slices.Sorted(maps.Keys(c.candidates)) {
 			level, short, _ := strings.Cut(candidate, "+")
 			counts := c.candidates[candidate].counts()

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/server/history"
@@ -52,7 +53,11 @@ type Rule struct {
 	// Rescued counts, of a candidate, what it would have let pass of what its rule has
 	// denied.
 	Rescued atomic.Uint64
-	mark    mark // of Rescued, guarded by Tally.ticks
+	// Unstated counts responses that lacked the header field of their cost.
+	Unstated atomic.Uint64
+	silent   atomic.Bool  // the last response did
+	told     atomic.Int64 // when it was reported last, since 1970
+	mark     mark         // of Rescued or, of a rule, of Unstated, guarded by Tally.ticks
 }
 
 // counted is a rule with its candidates and levels, found again by name when a
@@ -60,6 +65,7 @@ type Rule struct {
 type counted struct {
 	*Rule
 	recent     *recent
+	priced     bool                // by a header field of the response
 	candidates map[string]*Rule    // by LEVEL+NAME; nil: there are none
 	levels     map[string]*topKeys // of denied keys; nil: there are none
 }
@@ -88,7 +94,7 @@ func (t *Tally) Follow(p *policy.Policy, pause func()) {
 		if was == nil {
 			was = &counted{Rule: new(Rule), recent: new(recent)}
 		}
-		c := &counted{Rule: was.Rule, recent: was.recent}
+		c := &counted{Rule: was.Rule, recent: was.recent, priced: r.Cost.Of == policy.ResponseHeader}
 		for j := range r.Levels {
 			l := &r.Levels[j]
 			for k := range l.Candidates {
@@ -219,6 +225,26 @@ func (t *Tally) End(status int, err error) {
 	if status >= http.StatusInternalServerError || err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, http.ErrServerClosed) {
 		t.total.UpstreamErrors.Add(1)
 	}
+}
+
+// Stated counts whether a response had the header field of its cost under a rule. It
+// reports whether that is to be logged: the first time that the field lacks, and then once
+// the field has come again, but not twice in a minute.
+func (t *Tally) Stated(rule string, has bool, now time.Time) (tell bool) {
+	in := t.current.Load()
+	if in == nil || in.rules[rule] == nil {
+		return false
+	}
+	c := in.rules[rule]
+	if has {
+		if c.silent.Load() {
+			c.silent.Store(false)
+		}
+		return false
+	}
+	c.Unstated.Add(1)
+	last := c.told.Load()
+	return !c.silent.Swap(true) && now.UnixNano()-last >= int64(time.Minute) && c.told.CompareAndSwap(last, now.UnixNano())
 }
 
 // unlimited counts a request for the rules under which it has no limits, or that shape it,

@@ -34,7 +34,7 @@ export function assess(o, sums, lost, fleet) {
   if (o.queue.full) say("note", `${plural(o.queue.full, "request", "requests")} found the queue full since the start.`);
   if (o.upstreams.refused) say("note", `${plural(o.upstreams.refused, "connection", "connections")} to upstreams could not be opened for want of descriptors, ports or room since the start.`);
   for (const r of o.rules) {
-    for (const f of r.findings ?? []) say(f.kind === "too-tight" ? "warn" : "note", `${r.name}: ${f.text}`);
+    for (const f of r.findings ?? []) say(["too-tight", "unstated-cost"].includes(f.kind) ? "warn" : "note", `${r.name}: ${f.text}`);
   }
   return { ...headline(o, sums, lost, notes, problems[0]), notes };
 }

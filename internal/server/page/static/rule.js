@@ -42,7 +42,7 @@ export class Rule {
     r.sum = recent ?? r.lately ?? new Series(r.recent, 5, 600, Date.parse(o.time)).sum();
     const day = new Series(r.day, 600, 86400, Date.parse(o.time));
     say(this.words, verdict(r));
-    fill(this.findings, (r.findings ?? []).map((f) => el("p", { class: f.kind === "too-tight" ? "warn-text" : null }, f.text)));
+    fill(this.findings, (r.findings ?? []).map((f) => el("p", { class: ["too-tight", "unstated-cost"].includes(f.kind) ? "warn-text" : null }, f.text)));
     fill(this.sums, figures(day, []));
     this.chart.draw(day, "day", `under the rule ${name}`);
     numbers(this.numbers, day, "day");

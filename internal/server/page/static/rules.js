@@ -120,7 +120,7 @@ export class Rules {
 }
 
 const meanwhile = { open: "no limit", local: "this node's share", closed: "answers 503" };
-const findingWords = { "too-tight": "too tight?", "one-client": "one client", "never-reached": "never reached" };
+const findingWords = { "too-tight": "too tight?", "one-client": "one client", "never-reached": "never reached", "unstated-cost": "cost not known" };
 
 // since returns what was counted since before.
 export const since = (now, before) => Object.fromEntries(kinds.map((k) => [k, Math.max(0, (now?.[k] ?? 0) - (before?.[k] ?? 0))]));
