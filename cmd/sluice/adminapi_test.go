@@ -71,7 +71,7 @@ func TestKeyCommands(t *testing.T) {
 		ask(want)
 	}
 	show("limits of its own: launch (eve), until 2")
-	if out, _ = command(t, cli.OK, "status", at); !strings.Contains(out, "override of api for ada, 127.0.0.1: 5/min sliding-log") {
+	if out, _ = command(t, cli.OK, "status", at); !strings.Contains(out, "override of api for header.X-User=ada ip=127.0.0.1: 5/min sliding-log") {
 		t.Errorf("status lacks the override:\n%s", out)
 	}
 	if kept, err := os.ReadFile(overrides); err != nil || !strings.Contains(string(kept), `"launch"`) {

@@ -123,7 +123,7 @@ func TestKeySaysWhere(t *testing.T) {
 		}
 	}
 	out, _ = command(t, cli.OK, "status", "--admin="+s.Admin)
-	if want := "override of address for 127.0.0.1: 8/min sliding-log, until it is removed (x; "; !strings.Contains(out, want) || !strings.Contains(out, "), on this node only\n") {
+	if want := "override of address for ip=127.0.0.1: 8/min sliding-log, until it is removed (x; "; !strings.Contains(out, want) || !strings.Contains(out, "), on this node only\n") {
 		t.Errorf("got\n%s\nwant %q", out, want)
 	}
 	out, _ = command(t, cli.OK, "key", "audit", "--n=2", "--admin="+s.Admin)

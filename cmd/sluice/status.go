@@ -111,7 +111,11 @@ func writeStatus(w io.Writer, s *status) error {
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), printable(strings.Join(o.Key, ", ")), printable(strings.Join(o.Limits, ", ")), until, printable(o.Reason), printable(o.Author))
+		key := printable(strings.Join(o.Key, ", "))
+		if o.Parts != nil {
+			key = keyText(o.Parts, "")
+		}
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), key, printable(strings.Join(o.Limits, ", ")), until, printable(o.Reason), printable(o.Author))
 		switch {
 		case o.ThisNodeOnly:
 			b.WriteString(", on this node only")

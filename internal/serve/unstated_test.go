@@ -34,7 +34,9 @@ rules:
   - {name: tokens, by: header.X-User, limits: 1000/h, cost: {response_header: X-Cost, most: 50, estimate: 2}}
   - {name: failures, limits: 1000/h, cost: {response_header: X-Cost, most: 50}, when: {response: 5xx}}
   - {name: plain, limits: 1000/h}
-`, upstream), func(o *serve.Options) { o.Now = func() time.Time { return servetest.FixedClock().Add(time.Duration(ahead.Load())) } })
+`, upstream), func(o *serve.Options) {
+		o.Now = func() time.Time { return servetest.FixedClock().Add(time.Duration(ahead.Load())) }
+	})
 	get := func(n int, text string) {
 		t.Helper()
 		field.Store(text)

@@ -136,12 +136,7 @@ func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decid
 }
 
 func (t *target) describe() KeyState {
-	s := KeyState{Rule: t.rule.Name, Level: t.level.Name, Shadow: t.rule.Shadow, Parts: make(map[string]string)}
-	for i, p := range t.level.By {
-		p, value := p.Of(t.values[i])
-		s.Parts[p.String()] = value
-	}
-	return s
+	return KeyState{Rule: t.rule.Name, Level: t.level.Name, Shadow: t.rule.Shadow, Parts: named(t.level, t.values)}
 }
 
 // state peeks at a key under all limits of its level.

@@ -36,10 +36,12 @@ type StoredOverride struct {
 	// Removed is whether it was ended, by Author: it is kept so that no node brings
 	// it back.
 	Removed bool `json:"removed,omitempty"`
-	// ThisNodeOnly is whether it is for this node only, where others share its store,
-	// and Unused why the rules have no use for it, where that is so. Neither is kept.
-	ThisNodeOnly bool   `json:"this_node_only,omitempty"`
-	Unused       string `json:"unused,omitempty"`
+	// Parts are the values as the rule names them, where it has such a key. ThisNodeOnly is
+	// whether it is for this node only, where others share its store, and Unused why the
+	// rules have no use for it, where that is so. None of them is kept.
+	Parts        map[string]string `json:"parts,omitempty"`
+	ThisNodeOnly bool              `json:"this_node_only,omitempty"`
+	Unused       string            `json:"unused,omitempty"`
 }
 
 // ID distinguishes the overrides of different keys.
@@ -148,7 +150,7 @@ func (l *Overrides) put(o *StoredOverride, v fleet.Version) {
 	}
 	l.last++
 	k := &kept{StoredOverride: *o, version: v, at: l.last}
-	k.Version, k.ThisNodeOnly, k.Unused = v.String(), false, ""
+	k.Version, k.Parts, k.ThisNodeOnly, k.Unused = v.String(), nil, false, ""
 	to[o.ID()] = k
 }
 

@@ -97,7 +97,7 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o := StoredOverride{
-		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: textsOf(limits), // whatever the rule's become
+		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Parts: named(t.level, t.values), Limits: textsOf(limits), // whatever the rule's become
 		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
 	}
 	if err := fits(a.o.Policy(), o); err != nil {
@@ -167,7 +167,7 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Reason: q.Reason, Author: q.Author, Added: a.o.Now(), Removed: true}
+	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Parts: named(t.level, t.values), Reason: q.Reason, Author: q.Author, Added: a.o.Now(), Removed: true}
 	done, err := a.setOverride(r, &q, &o)
 	a.finish(w, r, &t, done, err)
 }

@@ -89,7 +89,7 @@ func nameOf(body []byte) (string, error) {
 // body returns how an override is kept in the store.
 func (o *StoredOverride) body() ([]byte, error) {
 	kept := *o
-	kept.Version, kept.ThisNodeOnly, kept.Unused = "", false, ""
+	kept.Version, kept.Parts, kept.ThisNodeOnly, kept.Unused = "", nil, false, ""
 	return json.Marshal(kept)
 }
 

@@ -47,15 +47,18 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	if a.o.Records != nil {
 		s.Unconfirmed = !a.o.Records.Synced()
 	}
+	p := a.o.Policy()
 	for i := range s.Overrides {
 		o := &s.Overrides[i]
+		if l := levelFor(p, o); l != nil && has(l, o.Key) {
+			o.Parts = named(l, o.Key)
+		}
 		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""
 		if a.o.Unused != nil {
 			o.Unused = a.o.Unused(o)
 		}
 	}
 	reports := a.reports()
-	p := a.o.Policy()
 	for i := range p.Len() {
 		r := p.Rule(i)
 		s.Rules = append(s.Rules, ruleStatus(r, reports[r.Name]))

@@ -249,6 +249,11 @@ func partsOf(l *policy.Level, key string) map[string]string {
 			values[i] = unescape.Replace(values[i])
 		}
 	}
+	return named(l, values)
+}
+
+// named returns the values of a key by the names of its parts.
+func named(l *policy.Level, values []string) map[string]string {
 	parts := make(map[string]string, len(l.By))
 	for i, p := range l.By {
 		if i < len(values) {

@@ -55,14 +55,38 @@ export class Key {
   // list shows the overrides beside those of the file.
   async list(may, n) {
     const all = may && n > 0 ? (await ask("GET", "v1/policy")).overrides : [];
+    const text = JSON.stringify(all);
+    if (text === this.listed) return; // or what is typed would be lost
+    this.listed = text;
+    const author = el("input", { autocomplete: "off", required: true });
+    author.value = this.author;
+    const form = el("form", { class: "row" }, field("Your name, to end one", author, "short"));
+    form.addEventListener("submit", (e) => e.preventDefault());
     fill(this.overrides, all.length === 0 ? null : [
-      el("h3", null, `Overrides (${count(all.length)})`),
-      table("Overrides", ["Rule", "Key", "Limits", "Until", "Reason", "By"], all.slice(0, mostOverrides).map((o) => [
-        o.rule + (o.level ? "/" + o.level : ""), el("span", { class: "mono" }, (o.key ?? []).join(" ")), o.limits.join("; "),
-        whole(o.expires ? date(o.expires) : "no end"), o.reason ?? "", o.author ?? "",
+      el("h3", null, `Overrides (${count(all.length)})`), form,
+      table("Overrides", ["Rule", "Key", "Limits", "Until", "Reason", "By", "End"], all.slice(0, mostOverrides).map((o) => [
+        o.rule + (o.level ? "/" + o.level : ""), el("span", { class: "mono" }, keyOf(o)), o.limits.join("; "),
+        whole(o.expires ? date(o.expires) : "no end"), o.reason ?? "", o.author ?? "", this.ending(o, author, form),
       ])),
       all.length > mostOverrides ? el("p", { class: "muted" }, `${count(all.length - mostOverrides)} more: sluice status.`) : null,
     ]);
+  }
+
+  // ending is the button that ends an override.
+  ending(o, author, form) {
+    const button = el("button", { type: "button", "aria-label": `End the override of ${o.rule} for ${keyOf(o)}` }, "End");
+    button.addEventListener("click", () => {
+      this.author = author.value;
+      if (!form.reportValidity()) return;
+      const parts = o.parts ?? Object.fromEntries((o.key ?? []).map((value, i) => [`value ${i + 1}`, value])); // of a rule that has no use for it
+      this.try(async () => {
+        const done = await ask("DELETE", "v1/override", { rule: o.rule, level: o.level, parts, author: author.value, reason: "", version: o.version });
+        say(this.said, `Override removed: ${done.this_node_only ? "on this node only." : "in the store, for all nodes that share it."}`);
+        this.said.focus();
+        this.changed();
+      });
+    });
+    return button;
   }
 
   // lookUp shows a key that was chosen elsewhere.
@@ -163,6 +187,9 @@ export class Key {
     });
   }
 }
+
+// keyOf writes the key of an override.
+const keyOf = (o) => (o.parts ? Object.entries(o.parts).map(([p, v]) => `${p}=${v}`) : o.key ?? []).join(" ");
 
 const whole = (...texts) => el("span", { class: "whole" }, ...texts);
 

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/serve/servetest"
+)
+
+// TestKeyOfSeveralSources: a key that is the first of several parts is written as its rule
+// names it: in status, in the audit log and in the file of overrides' listing.
+func TestKeyOfSeveralSources(t *testing.T) {
+	t.Parallel()
+	audit, overrides := filepath.Join(t.TempDir(), "audit.jsonl"), filepath.Join(t.TempDir(), "overrides.json")
+	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`
+rules:
+  - {name: api, by: {first: [header.X-User, ip]}, limits: 3/min sliding-log}
+`, servetest.Stopped, func(o *serve.Options) { o.Audit, o.Overrides = audit, overrides })
+	at := "--admin=" + s.Admin
+	command(t, cli.OK, "key", "override", "header.X-User=bob", "--rule=api", "--limit=1/min sliding-log", "--reason=abuse", "--author=eve", at)
+	for range 2 {
+		s.Get(t, "/", "X-User", "bob")
+	}
+	out, _ := command(t, cli.OK, "status", at)
+	for _, want := range []string{"override of api for header.X-User=bob: 1/min sliding-log", "once  header.X-User=bob"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status lacks %q:\n%s", want, out)
+		}
+	}
+	list, _ := command(t, cli.OK, "key", "audit", at)
+	text, err := os.ReadFile(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"key audit": list, "the audit log": string(text)} {
+		if !strings.Contains(text, `"parts":{"header.X-User":"bob"}`) {
+			t.Errorf("%s lacks the key:\n%s", name, text)
+		}
+	}
+	if kept, err := os.ReadFile(overrides); err != nil || strings.Contains(string(kept), "parts") {
+		t.Errorf("kept %s, %v", kept, err)
+	}
+	command(t, cli.OK, "key", "override", "header.X-User=bob", "--rule=api", "--remove", "--author=eve", at)
+}
