@@ -163,6 +163,24 @@ func TestHangUpSignal(t *testing.T) {
 	}
 }
 
+// TestHangUpSignalWithoutFile: where there is no file to be read, the log says so, and the
+// program goes on.
+func TestHangUpSignalWithoutFile(t *testing.T) {
+	t.Parallel()
+	p := startProgramWith(t, "--listen", "127.0.0.1:0", "--admin", "off", "--limit", "1000/min")
+	p.signal(t, syscall.SIGHUP)
+	testkit.Until(t, "the log of SIGHUP", func() bool {
+		return strings.Contains(p.logs.String(), "SIGHUP opens logs again and nothing else: a configuration that does not come from a file is read once")
+	})
+	if got := servetest.Fetch(t, http.DefaultClient, p.url+"/?userId=u").Status; got != 200 {
+		t.Errorf("got %d behind it", got)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Errorf("ended with %v; logged %s", err, p.logs)
+	}
+}
+
 // What another program writes into a pipe that is open already is read.
 func TestConfigurationOnStandardInput(t *testing.T) {
 	t.Parallel()

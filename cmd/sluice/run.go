@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/sluicegate/sluice/internal/cli"
@@ -47,19 +46,17 @@ func runServe(ctx context.Context, call *cli.Call) error {
 }
 
 // serve runs what the flags say, or the file that they name, which a hang-up
-// signal has read again. The signal has logs opened again, too.
+// signal has read again. The signal has logs opened again, too, and ends nothing.
 func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	if f.Given("config") {
 		if err := f.load(&o); err != nil {
 			return err
 		}
 	}
-	if slices.ContainsFunc([]string{"config", "decision-log", "access-log", "audit"}, f.Given) {
-		again := make(chan os.Signal, 1)
-		signal.Notify(again, syscall.SIGHUP)
-		defer signal.Stop(again)
-		o.Again = again
-	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
+	o.Again = again
 	m := newMemory()
 	defer m.stop()
 	o.Started, o.Around = m.started, m.around

@@ -75,6 +75,9 @@ func TestFailover(t *testing.T) {
 			}
 			if policy == "open" {
 				r.ExpectLog(t, "the store is available again") // 10 s after the other line
+				if log := r.Logs.String(); strings.Contains(log, "outages=0") {
+					t.Errorf("no outage is over, or began:\n%s", log)
+				}
 			}
 		})
 	}

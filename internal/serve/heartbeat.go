@@ -122,7 +122,8 @@ type outageLog struct {
 	explained        bool // a server has said why it is not
 	reported, warned time.Time
 	unsaid           int // errors since warned
-	outages          uint64
+	outages          uint64 // as last reported
+	over             uint64 // of these, before the store was last reported as available
 }
 
 func (l *outageLog) look() {
@@ -136,12 +137,12 @@ func (l *outageLog) look() {
 	if time.Since(l.reported) < logEvery {
 		return
 	}
-	since := slog.Uint64("outages", stats.Outages-l.outages)
 	if up {
-		l.log.Info("the store is available again", l.attr(), since)
+		l.log.Info("the store is available again", l.attr(), slog.Uint64("outages", max(stats.Outages-l.over, 1)))
+		l.over = stats.Outages
 	} else {
 		l.explained = redisurl.Answered(l.lastFailure())
-		l.log.Warn("the store is unavailable", l.attr(), since, slog.String("cause", l.cause()),
+		l.log.Warn("the store is unavailable", l.attr(), slog.Uint64("outages", max(stats.Outages-l.outages, 1)), slog.String("cause", l.cause()),
 			slog.String("meanwhile", l.meanwhile()), l.since())
 		l.alone()
 	}
