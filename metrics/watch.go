@@ -48,7 +48,7 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 	var c series.Collector
 	up := c.Gauge("sluice_store_up", "1 while requests go to the shared store, 0 while the failure policy decides.")
 	outages := c.Counter("sluice_store_outages_total", "Times the shared store was marked down.")
-	degraded := c.Counter("sluice_degraded_total", "Requests that the failure policy decided in the store's place.", "policy")
+	degraded := c.Counter("sluice_degraded_total", "Decisions that the failure policy made in the store's place, of which a request can have several.", "policy")
 	failed := c.Counter("sluice_store_calls_failed_total", "Calls that the shared store did not decide, by the reason.", "reason")
 	inFlight := c.Gauge("sluice_store_calls_in_flight", "Store calls in flight, those included whose callers have left.")
 	owed := c.Gauge("sluice_store_owed_keys", "Keys with units to be charged to the shared store on its return.")

@@ -89,7 +89,7 @@ func (s *server) storeOverview() admin.StoreOverview {
 		stats := sh.store.Stats()
 		o.NotApplied, o.NotAppliedSince = sh.notApplied()
 		o.Kind, o.Target, o.Nodes = "redis", sh.target.String(), sh.live()
-		o.Outages, o.InFlight, o.Degraded = stats.Outages, stats.InFlight, stats.Opened+stats.DecidedLocally+stats.Refused
+		o.Outages, o.InFlight, o.Degraded = stats.Outages, stats.InFlight, s.runtime.tally.Total().Degraded
 		return o
 	}
 	stats := s.store.memory.Stats()

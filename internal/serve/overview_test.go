@@ -217,7 +217,7 @@ rules:
 upstream: %q
 store: {redis: {url: "redis://127.0.0.1:1"}}
 rules:
-  - {name: open, match: {path: /open}, limits: 5/h}
+  - {name: open, match: {path: /open}, limits: 5/h, candidates: {c: 1/h}} # two calls of the store
   - {name: closed, match: {path: /closed}, limits: 5/h, failure: closed}
 `, servetest.Named(t, "up")))
 	for path, want := range map[string]int{"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable} {

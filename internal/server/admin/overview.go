@@ -120,8 +120,8 @@ type StoreOverview struct {
 	LatencySince time.Time `json:"latency_since"`
 	P50          float64   `json:"p50_ms"`
 	P99          float64   `json:"p99_ms"`
-	Asked        uint64    `json:"asked"` // since the start, as what follows
-	Failed       uint64    `json:"failed"`
+	Asked        uint64    `json:"asked"`  // calls since the start, as what follows
+	Failed       uint64    `json:"failed"` // of these
 	// Of a store in this process.
 	Keys    int    `json:"keys,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`

@@ -69,7 +69,7 @@ export class Rule {
 function limits(r) {
   return el("div", null, el("h3", null, "Limits"), pairs([
     ["Limits", r.elsewhere ? "This node has no such rule." : (r.limits ?? []).join("\n") || "none"],
-    ["By", r.by || null], ["Mode", r.mode === "shadow" ? "shadow: nothing is denied" : r.mode], ["Without store", r.failure],
+    ["By", r.by || null], ["Mode", r.mode === "shadow" ? "shadow: nothing is denied" : r.mode], ["Failure policy", r.failure],
     ["Since start", [...kinds].filter((k) => r[k] > 0).map((k) => `${titles[k].toLowerCase()} ${count(r[k])}`).join(", ") || "nothing counted"],
     r.unlimited ? ["Tiers without limits", `${count(r.unlimited)} of those allowed`] : null,
   ].filter((p) => p && p[1])));

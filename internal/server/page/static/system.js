@@ -18,11 +18,11 @@ function store(o) {
     ["Kind", s.kind === "memory" ? "memory of this process" : s.kind],
     s.target ? ["Address", s.target] : null,
     [`Since ${clock(Date.parse(s.latency_since))}`, s.p50_ms ? `p50 ≤ ${millis(s.p50_ms)}, p99 ≤ ${millis(s.p99_ms)}` : "no decisions"],
-    ["Asked in all", count(s.asked)],
-    ["Failed", s.failed ? `${count(s.failed)} (${percent(s.failed, s.asked)})` : "0", s.failed ? "warn-text" : null],
+    ["Calls", count(s.asked)],
+    ["Failed calls", s.failed ? `${count(s.failed)} (${percent(s.failed, s.asked)})` : "0", s.failed ? "warn-text" : null],
     ...(s.kind === "memory"
       ? [["Keys", `${count(s.keys ?? 0)} in ${bytes(s.bytes ?? 0)}`], ["Evicted", count(s.evicted ?? 0), s.evicted ? "warn-text" : null]]
-      : [["Nodes", count(s.nodes ?? 0)], ["Outages", count(s.outages ?? 0)], ["Degraded", count(s.degraded ?? 0)], ["Calls now", count(s.calls_in_flight ?? 0)]]),
+      : [["Nodes", count(s.nodes ?? 0)], ["Outages", count(s.outages ?? 0)], ["Requests without store", count(s.degraded ?? 0)], ["Calls now", count(s.calls_in_flight ?? 0)]]),
   ]);
 }
 
