@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func (c *adminClient) call(ctx context.Context, method, path string, send, into 
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w; is sluice serve running, and is this its admin address?", err)
+		return unanswered(c.base, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
@@ -84,4 +85,12 @@ func (c *adminClient) call(ctx context.Context, method, path string, send, into 
 		return fmt.Errorf("the answer of %s cannot be read: %w", c.base, err)
 	}
 	return nil
+}
+
+// unanswered returns the error of a program that cannot be asked.
+func unanswered(at string, err error) error {
+	if cause, ok := errors.AsType[*url.Error](err); ok {
+		err = cause.Err
+	}
+	return fmt.Errorf("no sluice at %s: %w; is sluice serve running, and is this its admin address?", at, err)
 }

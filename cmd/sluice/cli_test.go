@@ -6,6 +6,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -223,5 +225,32 @@ func TestManual(t *testing.T) {
 	cmd.Stdin = strings.NewReader(page)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestWhatToDo: faults of the first minutes say what to do.
+func TestWhatToDo(t *testing.T) {
+	t.Parallel()
+	out, _ := command(t, cli.OK, "key", "--help")
+	if help, _ := command(t, cli.OK, "help", "key"); out != help || !strings.Contains(out, "sluice key show ") {
+		t.Errorf("key --help: %q", out)
+	}
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	at := strings.TrimPrefix(down.URL, "http://")
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{cli.Usage, []string{"keys", "--help"}, `sluice: unknown command "keys"; did you mean key?`},
+		{cli.Usage, []string{"serve", "--by", "claim.sub", "--limit=5/min"}, "so no request has the claim sub; set tokens in a file, and use --config FILE"},
+		{cli.Usage, []string{"serve", "--by", "cert.cn", "--limit=5/min"}, "client_ca: FILE} in a file, and use --config FILE"},
+		{cli.Failed, []string{"status", "--admin", at}, "sluice: no sluice at http://" + at + ": dial tcp "},
+		{cli.Failed, []string{"healthz", "--admin", at}, "sluice: no sluice at http://" + at + ": dial tcp "},
+	} {
+		if _, stderr := command(t, c.code, c.args...); !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: %q, want %q", c.args, stderr, c.want)
+		}
 	}
 }

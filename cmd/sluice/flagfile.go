@@ -94,6 +94,9 @@ func (f *serveFlags) parse() *config.Config {
 	reported := make(map[string]bool) // the key of requests is that of bytes, too
 	for _, fault := range faults {
 		line := p.lines[min(max(fault.Line, 1), len(p.lines))-1]
+		if strings.HasSuffix(fault.Problem, "; set tokens") || strings.HasSuffix(fault.Problem, "client_ca: FILE}") { // for which there are no flags
+			fault.Problem += " in a file, and use --config FILE"
+		}
 		text := "--" + line.flag + ": " + fault.Problem
 		if strings.HasPrefix(fault.Problem, line.flag+" ") {
 			text = "--" + fault.Problem

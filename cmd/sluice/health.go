@@ -54,7 +54,7 @@ func runHealth(ctx context.Context, c *cli.Call) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return unanswered(adminURL(c.Values), err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(resp.Body, mostHealth))

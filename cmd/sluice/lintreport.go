@@ -76,13 +76,18 @@ func (r *lintReport) write(c *cli.Call, format string) error {
 		return c.Print(r.annotations())
 	}
 	var b strings.Builder
-	if r.Report != nil {
+	switch {
+	case r.Report == nil:
+	case !c.Given("test"):
 		if err := r.WriteText(&b); err != nil {
 			return err
 		}
+	case c.Given("strict"): // they decide the exit code
+		for _, w := range r.Warnings {
+			b.WriteString(w.String() + "\n")
+		}
 	}
 	for _, results := range r.Cases {
-		b.WriteByte('\n')
 		if err := results.WriteText(&b); err != nil {
 			return err
 		}

@@ -123,6 +123,9 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return p.help(args[1:], stdout, stderr)
 	}
 	c, rest := p.find(args)
+	if c == nil && len(args) > 1 && isHelp(args[1]) {
+		return p.help(args[:1], stdout, stderr)
+	}
 	if c == nil {
 		say(stderr, p.Name+": "+p.unknown(args)+"\n")
 		return Usage

@@ -4,6 +4,8 @@
 package config
 
 import (
+	"strings"
+
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/storeurl"
@@ -12,6 +14,10 @@ import (
 func (d *decoder) store(n *yaml.Node, s *Store) {
 	var memory, redis bool
 	short := func(n *yaml.Node) {
+		if strings.Contains(n.Value, "://") {
+			d.fault(n, "a store's URL stands under redis; use store: {redis: {url: redis://127.0.0.1:6379}}")
+			return
+		}
 		var word string
 		d.choice(n, "store", &word, "memory")
 	}
