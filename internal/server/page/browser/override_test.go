@@ -9,6 +9,19 @@ import (
 	"testing"
 )
 
+// TestFindings: what there is to be said of any rule stands at the top of the page.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	g := start(t, true)
+	g.ask(t, 130, "/api/x", "loud")
+	for _, user := range []string{"a", "b", "c", "d", "e"} {
+		g.ask(t, 1, "/api/x", user)
+	}
+	b := open(t, 1440, "light")
+	b.show(t, g)
+	b.until(t, `document.querySelector("#notes").innerText.includes("api: one key makes most denials: 127 or more of 127, of about 6 keys")`)
+}
+
 // TestOverrides: an override is listed by the parts of its key, and a button ends it, once
 // the page knows who does.
 func TestOverrides(t *testing.T) {

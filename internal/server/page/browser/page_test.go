@@ -53,6 +53,7 @@ func TestPage(t *testing.T) {
 	b.until(t, `document.querySelector("#login .fault").textContent.includes("not the token")`)
 	b.enter(t, "#token", token+"\r")
 	b.until(t, `!document.querySelector("#login").open && document.querySelector("#key form")`)
+	b.until(t, fmt.Sprintf(`document.querySelector("#tops tbody")?.innerText.startsWith(%q)`, "header.X-User="+hostile+"\tapi\t6"))
 	b.click(t, "#rules button")
 	b.until(t, fmt.Sprintf(`document.querySelector("#rule button.link")?.innerText === %q`, "header.X-User="+hostile))
 	if got := b.text(t, "#rule"); !strings.Contains(got, "Denied 6 of 9 requests (67 %)") {

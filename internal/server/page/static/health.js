@@ -4,6 +4,7 @@
 import { bytes, clock, count, date, from, percent, plural, span } from "./format.js";
 import { requests as all } from "./series.js";
 
+const mostFindings = 20;
 const soon = 14 * 86400e3; // before a certificate ends
 
 // assess returns the problems of the program, gravest first, and a headline.
@@ -33,9 +34,9 @@ export function assess(o, sums, lost, fleet) {
   if (s.evicted) say("warn", `The store is full: ${plural(s.evicted, "key was", "keys were")} evicted since the start. An evicted key has its whole quota again.`);
   if (o.queue.full) say("note", `${plural(o.queue.full, "request", "requests")} found the queue full since the start.`);
   if (o.upstreams.refused) say("note", `${plural(o.upstreams.refused, "connection", "connections")} to upstreams could not be opened for want of descriptors, ports or room since the start.`);
-  for (const r of o.rules) {
-    for (const f of r.findings ?? []) say(["too-tight", "unstated-cost"].includes(f.kind) ? "warn" : "note", `${r.name}: ${f.text}`);
-  }
+  const found = o.rules.flatMap((r) => (r.findings ?? []).map((f) => [["too-tight", "unstated-cost"].includes(f.kind) ? "warn" : "note", `${r.name}: ${f.text}`]));
+  for (const [kind, text] of found.slice(0, mostFindings)) say(kind, text);
+  if (found.length > mostFindings) say("note", `${plural(found.length - mostFindings, "finding", "findings")} more: sluice status.`);
   return { ...headline(o, sums, lost, notes, problems[0]), notes };
 }
 

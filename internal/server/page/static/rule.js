@@ -7,6 +7,7 @@ import { byId, el, fill, pairs, say, table } from "./dom.js";
 import { byNode } from "./fleet.js";
 import { count, date, from } from "./format.js";
 import { about, verdict } from "./health.js";
+import { keyText, times } from "./rules.js";
 import { kinds, Series, titles } from "./series.js";
 
 // Rule is the part of the page that shows one rule in full.
@@ -54,10 +55,10 @@ export class Rule {
   top(r, hidden) {
     const parts = (r.top ?? []).map((level) => {
       const rows = level.keys.map((k) => {
-        const text = k.parts ? Object.entries(k.parts).map(([part, value]) => `${part}=${value}`).join("\n") : k.hash;
+        const text = keyText(k, "\n");
         const button = k.parts && el("button", { type: "button", class: "link mono" }, text);
         button?.addEventListener("click", () => this.lookUp(text, r.name));
-        return [button || el("span", { class: "mono" }, text), k.least === k.most ? count(k.most) : `${count(k.least)}–${count(k.most)}`];
+        return [button || el("span", { class: "mono" }, text), times(k)];
       });
       return [el("h4", { class: level.level ? "muted" : "unseen" }, level.level || "All"), table(`Keys denied most${level.level ? ", level " + level.level : ""}`, ["Key", "Denied"], rows)];
     });

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { spark } from "./chart.js";
-import { byId, el, fill, say } from "./dom.js";
+import { byId, el, fill, say, table } from "./dom.js";
 import { count, from, percent } from "./format.js";
 import { kinds, passed, requests, Series, titles } from "./series.js";
 
@@ -33,6 +33,15 @@ export class Rules {
     this.all = o.rules;
     this.sort();
     this.show(now);
+    this.tops();
+  }
+
+  // tops shows which keys are denied most under all rules.
+  tops() {
+    const all = this.all.flatMap((r) => (r.top ?? []).flatMap((l) => l.keys.map((k) => ({ ...k, rule: r.name + (l.level ? "/" + l.level : "") }))));
+    const first = all.sort((a, b) => b.least - a.least).slice(0, 5);
+    fill(byId("tops"), first.length === 0 ? null : [el("h3", null, "Keys denied most, since the start"),
+      table("Keys denied most under all rules", ["Key", "Rule", "Denied"], first.map((k) => [el("span", { class: "mono" }, keyText(k)), k.rule, times(k)]))]);
   }
 
   sort() {
@@ -118,6 +127,10 @@ export class Rules {
     }
   }
 }
+
+// keyText writes a key that was denied, in clear or as its hash, and times how often.
+export const keyText = (k, between = " ") => (k.parts ? Object.entries(k.parts).map(([part, value]) => `${part}=${value}`).join(between) : k.hash);
+export const times = (k) => (k.least === k.most ? count(k.most) : `${count(k.least)}–${count(k.most)}`);
 
 const meanwhile = { open: "no limit", local: "this node's share", closed: "answers 503" };
 const findingWords = { "too-tight": "too tight?", "one-client": "one client", "never-reached": "never reached", "unstated-cost": "cost not known" };
