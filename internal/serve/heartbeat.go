@@ -121,7 +121,7 @@ type outageLog struct {
 	up               bool // as last reported
 	explained        bool // a server has said why it is not
 	reported, warned time.Time
-	unsaid           int // errors since warned
+	unsaid           int    // errors since warned
 	outages          uint64 // as last reported
 	over             uint64 // of these, before the store was last reported as available
 }
