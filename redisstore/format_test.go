@@ -25,7 +25,7 @@ func TestFormatIsFixed(t *testing.T) {
 		"x: 7/min burst 3":                                     "01002007808ece1c03065bfedbb020ae0005",
 		"x: 65537/min burst 50 debt 5":                         "010030818004808ece1c0532065bfeda3708140000000000836d",
 		"x: 10MB/s initial 2MB":                                "010048800180ade204c0843d80a4e803065bfeda3704810001",
-		"x: 10/s burst 7 credit 5 credit-for 1h":               "01026080200ac0843d070580c8ceb40d065bfeda388b20000000000000000000065bfeda370480065bfeda370480",
+		"x: 10/s burst 7 credit 5 credit-for 1h":               "01026080200ac0843d070580c8ceb40d065bfeda388b20000000000000000000065bfeda37048000000000000000",
 		"x: 2/s warm-up 4s":                                    "010040801002c0843d8092f401065bfeda53a0b8000000000000000000000007a120",
 		"x: 10/s debt 2 next-waits":                            "01005080040ac0843d02065bfeda388b200000",
 		"x: 10/s burst 20 interval-refill":                     "010060010ac0843d14065bfeda4646c000000000000001",

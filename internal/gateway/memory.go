@@ -205,8 +205,8 @@ func (m *Memory) ConnState(c net.Conn, s http.ConnState) {
 }
 
 // Wrap returns a handler that answers with 503 where there is no memory for a
-// request. It belongs around every other handler.
-func (m *Memory) Wrap(next http.Handler) http.Handler {
+// request, and calls refused. It belongs around every other handler.
+func (m *Memory) Wrap(next http.Handler, refused func()) http.Handler {
 	if m == nil {
 		return next
 	}
@@ -218,6 +218,7 @@ func (m *Memory) Wrap(next http.Handler) http.Handler {
 		}
 		if !m.take(n, most) {
 			m.refuse(r.Context(), &m.requests, "a request was refused")
+			refused()
 			w.Header().Set("Retry-After", "1")
 			if r.ProtoMajor == 1 {
 				w.Header().Set("Connection", "close") // and what stands behind it is not read

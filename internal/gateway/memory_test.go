@@ -41,7 +41,7 @@ func newScarce(t *testing.T) *scarce {
 			<-s.release
 		}
 	})
-	server := &http.Server{Handler: s.Wrap(handler), ConnState: s.ConnState, ReadHeaderTimeout: time.Hour}
+	server := &http.Server{Handler: s.Wrap(handler, func() {}), ConnState: s.ConnState, ReadHeaderTimeout: time.Hour}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(s.Listen(l)) }()
 	t.Cleanup(func() {

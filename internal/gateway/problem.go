@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"syscall"
@@ -24,14 +25,17 @@ const statusClientGone = 499
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchange.Of(w)
 	x.Failed = true
+	body := x.Body()
+	broken := body != nil && body.Err() != nil
 	if noted := exchange.Observed(w); noted != nil {
 		noted.Err = err
+		if broken { // by the client: no error of the upstream
+			noted.Err = fmt.Errorf("%w, as the client's body: %w", context.Canceled, body.Err())
+		}
 	}
 	// The upstream may have read enough of the request to act on it. One that found
 	// no connection, as that was refused or not made in time, was not sent: else an
 	// upstream that is down would count against all clients.
-	body := x.Body()
-	broken := body != nil && body.Err() != nil
 	if x.Sent() && !notDialled(err) {
 		wire.NotifyUnseen(w)
 		if broken || r.Context().Err() != nil || gaveUp(err) {

@@ -106,6 +106,13 @@ var fieldWords = map[string]httplimit.Fields{
 	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
 }
 
+// noMemory counts a request that was answered with 503 before a rule was asked.
+func (s *runtime) noMemory() {
+	e := policy.Event{Verdict: policy.FailedClosed}
+	s.tally.Count(&e, tally.Cause{})
+	s.counts.Count(&e)
+}
+
 // cutOff returns what bounds have cut off so far.
 func (s *runtime) cutOff() metrics.CutOff {
 	return metrics.CutOff{SlowBodies: s.slowBodies.Load(), LongRequests: s.longRequests.Load()}

@@ -72,7 +72,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)
 		o.front = &http.Server{
-			Handler: o.inflight.wrap(clients.memory.Wrap(front)), ErrorLog: errorLog, Protocols: &protocols,
+			Handler: o.inflight.wrap(clients.memory.Wrap(front, clients.noMemory)), ErrorLog: errorLog, Protocols: &protocols,
 			ConnContext: clients.lingering.ConnContext,
 			ConnState: func(c net.Conn, s http.ConnState) {
 				clients.memory.ConnState(c, s)

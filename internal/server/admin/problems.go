@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// A problem is named from this share of requests, and this number.
+// A problem is named from this share of requests, and this number or half of them.
 const (
 	leastShare    = 0.05
 	leastRequests = 3
@@ -63,12 +63,12 @@ func problems(recent history.Counts, causes []tally.Cause, logs []Log) []Problem
 	var all []Problem
 	requests := recent.Requests()
 	add := func(kind string, n uint64, text string) {
-		if share := float64(n) / float64(max(requests, 1)); n >= leastRequests && share >= leastShare {
+		if share := float64(n) / float64(max(requests, 1)); share >= leastShare && (n >= leastRequests || share >= 0.5) {
 			all = append(all, Problem{kind, share, fmt.Sprintf("%d of %d requests %s", n, requests, text)})
 		}
 	}
 	add("refused", recent.Refused, refusal(recent.Refused, causes))
-	add("failed", recent.Failed, "got 503: their limits could not be checked, or too many wait")
+	add("failed", recent.Failed, "got 503: their limits could not be checked, too many wait, or there is no memory for them")
 	add("failed-open", recent.FailedOpen, "passed without a limit, as the store was unavailable")
 	add("upstream", recent.UpstreamErrors, "got an error of the upstream: 5xx, no answer, or a timeout")
 	for _, l := range logs {
@@ -80,7 +80,7 @@ func problems(recent history.Counts, causes []tally.Cause, logs []Log) []Problem
 
 // refusal says why requests were refused, by the most frequent cause.
 func refusal(n uint64, causes []tally.Cause) string {
-	if len(causes) == 0 {
+	if len(causes) == 0 || causes[0].Recent < (n+1)/2 { // other nodes may have other causes
 		return "were refused with 400, 401 or 403"
 	}
 	of := causes[0]

@@ -5,6 +5,7 @@ package tally
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,26 +15,36 @@ import (
 const (
 	mostCauses = 64
 	longCause  = 200 // bytes
-	causesKeep = 10 * time.Minute
+	lately     = 11  // minutes, the present one among them
 )
 
 // Cause is why requests were refused, and how many of late.
 type Cause struct {
 	Status int    `json:"status"`
 	Text   string `json:"text"`
-	Recent uint64 `json:"recent"` // in the last 10 to 20 minutes
+	Recent uint64 `json:"recent"` // in the last 10 to 11 minutes
 	Total  uint64 `json:"total"`
 }
 
 // causes counts refusals by their cause. Texts are of rules and of the program, never of
-// a client, so there are few; those beyond mostCauses count as one.
+// a client, so there are few; those beyond mostCauses of late count as one.
 type causes struct {
-	mu    sync.Mutex
-	began time.Time // of the present 10 minutes
-	of    map[Cause]*refusals
+	mu     sync.Mutex
+	minute int64 // the present one, since 1970
+	of     map[Cause]*refusals
 }
 
-type refusals struct{ total, before, last uint64 } // the last two at the turns before
+type refusals struct {
+	total   uint64
+	minutes [lately]uint64
+}
+
+func (r *refusals) recent() (n uint64) {
+	for _, of := range r.minutes {
+		n += of
+	}
+	return n
+}
 
 func (c *causes) add(cause Cause) {
 	cause.Text = cmp.Or(strings.ToValidUTF8(cause.Text[:min(len(cause.Text), longCause)], ""), "no cause is known")
@@ -44,6 +55,9 @@ func (c *causes) add(cause Cause) {
 	}
 	n := c.of[cause]
 	if n == nil && len(c.of) >= mostCauses {
+		maps.DeleteFunc(c.of, func(_ Cause, n *refusals) bool { return n.recent() == 0 })
+	}
+	if n == nil && len(c.of) >= mostCauses {
 		cause.Text = "other causes"
 		n = c.of[cause]
 	}
@@ -52,18 +66,27 @@ func (c *causes) add(cause Cause) {
 		c.of[cause] = n
 	}
 	n.total++
+	n.minutes[c.minute%lately]++
 }
 
+// turn begins the minute of now.
 func (c *causes) turn(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Sub(c.began) < causesKeep {
-		return
+	to := now.Unix() / 60
+	if c.minute == 0 { // what came before the first minute counts in it
+		c.minute = to
+		for _, n := range c.of {
+			n.minutes = [lately]uint64{}
+			n.minutes[to%lately] = n.total
+		}
 	}
-	c.began = now
-	for _, n := range c.of {
-		n.before, n.last = n.last, n.total
+	for i := max(c.minute+1, to-lately+1); i <= to; i++ {
+		for _, n := range c.of {
+			n.minutes[i%lately] = 0
+		}
 	}
+	c.minute = max(c.minute, to)
 }
 
 // Causes returns why requests were refused, the most frequent of late first.
@@ -73,7 +96,7 @@ func (t *Tally) Causes() []Cause {
 	defer c.mu.Unlock()
 	all := make([]Cause, 0, len(c.of))
 	for cause, n := range c.of {
-		cause.Recent, cause.Total = n.total-n.before, n.total
+		cause.Recent, cause.Total = n.recent(), n.total
 		all = append(all, cause)
 	}
 	slices.SortFunc(all, func(a, b Cause) int {
