@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/storeurl"
 )
 
 // Options are the settings of a [Store]: how it names states and how long it
@@ -42,22 +42,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-const longestPrefix = 256
-
 // filled returns o with defaults, or all its faults.
 func (o Options) filled() (Options, error) {
-	var faults []error
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
 	}
-	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > longestPrefix {
-		faults = append(faults, fmt.Errorf("option Prefix %.40q: must have at most %d bytes and no braces, which have a meaning for a Cluster", o.Prefix, longestPrefix))
-	}
-	if n := len(o.Secret); n > 0 && n < 16 {
-		faults = append(faults, fmt.Errorf("option Secret of %d bytes can be guessed: give it 16 random bytes or more", n))
-	}
+	err := storeurl.CheckNames(o.Prefix, o.Secret)
 	if o.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("option Timeout %v is negative: leave it zero for %v", o.Timeout, bounds.DefaultRedisTimeout))
+		err = errors.Join(err, fmt.Errorf("option Timeout %v is negative: leave it zero for %v", o.Timeout, bounds.DefaultRedisTimeout))
 	}
 	if o.Timeout == 0 {
 		o.Timeout = bounds.DefaultRedisTimeout
@@ -65,5 +57,5 @@ func (o Options) filled() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return o, errors.Join(faults...)
+	return o, err
 }

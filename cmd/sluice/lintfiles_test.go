@@ -72,6 +72,7 @@ func TestLintFiles(t *testing.T) {
 		{"no password", "store: {redis: {url: \"redis://127.0.0.1:1?password_file=%s/none\"}}", []string{":1:22: password_file: stat %s/none: no such file"}},
 		{"no certificate of the store's", "store: {redis: {url: \"rediss://127.0.0.1:1?ca_file=%s/none\"}}", []string{":1:22: ca_file: "}},
 		{"no secret of the store's", "store: {redis: {url: \"redis://127.0.0.1:1?secret_file=%s/none\"}}", []string{":1:22: secret_file: "}},
+		{"a short secret of the store's", "store: {redis: {url: \"redis://127.0.0.1:1?secret_file=%s/short\"}}", []string{":1:22: secret_file: a secret of 10 bytes can be guessed"}},
 		{"all at once", "tokens: {hmac_file: %s/none}\nadmin: {address: 127.0.0.1:0, token_file: %s/none}", []string{":1:21: token: ", ":2:43: token file: "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,6 +33,9 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 				field{"url", func(n *yaml.Node) { prefixed = d.storeURL(n, s) }},
 				d.word("prefix", &s.Prefix),
 			)
+			if err := storeurl.CheckNames(s.Prefix, nil); err != nil {
+				d.fault(child(n, "prefix"), "%v", err)
+			}
 			if prefixed && s.Prefix != "" {
 				d.fault(child(n, "prefix"), "the url names a prefix already; use one of them")
 			}

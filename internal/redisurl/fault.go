@@ -6,10 +6,13 @@ package redisurl
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -40,6 +43,23 @@ func Temporary(err error) bool {
 		return true
 	}
 	return false
+}
+
+// hint returns err with what to change in the URL, where it may be about TLS. A server
+// without TLS waits for the end of a line that never comes, or answers in another protocol;
+// one with TLS closes a connection that begins without.
+func (t *Target) hint(err error) error {
+	scheme, _, _ := strings.Cut(t.String(), "://")
+	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return fmt.Errorf("%w; name the file of its authority, or of a certificate that it signed itself, by ca_file", err)
+	case t.url.TLS && silent:
+		return fmt.Errorf("%w; if the server speaks no TLS at this port, begin the URL with %s://", err, strings.Replace(scheme, "rediss", "redis", 1))
+	case !t.url.TLS && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("%w; if the server speaks TLS at this port, begin the URL with %s://", err, strings.Replace(scheme, "redis", "rediss", 1))
+	}
+	return err
 }
 
 // TakesNoWrites reports whether an error is the answer of a server that takes no writes: a

@@ -84,7 +84,16 @@ func (t *Target) Single() bool { return t.url.Kind == storeurl.Single }
 func (t *Target) Prefix() string { return t.url.Parameters["prefix"] }
 
 // Secret returns what is in the file of the secret, nil if the URL names none.
-func (t *Target) Secret() ([]byte, error) { return t.file("secret_file") }
+func (t *Target) Secret() ([]byte, error) {
+	secret, err := t.file("secret_file")
+	if err != nil {
+		return nil, err
+	}
+	if err := storeurl.CheckNames("", secret); err != nil {
+		return nil, fmt.Errorf("secret_file: %w", err)
+	}
+	return secret, nil
+}
 
 // Option returns how to connect. It reads the files that the line names. The
 // user's password is read again for every connection that is made, so that one
@@ -215,13 +224,13 @@ func DialWithin(life context.Context) func(context.Context, string, *net.Dialer,
 	}
 }
 
-// Refusal returns err, of a connection made as option says, and the server that has refused:
-// a sentinel, whose address it names, or the master. The client reports neither, and
-// each has a user of its own. It blocks while it asks the sentinels, no longer
+// Refusal returns err, of a connection made as option says, with what to do about TLS, and
+// the server that has refused: a sentinel, whose address it names, or the master. The client
+// reports neither, and each has a user of its own. It blocks while it asks the sentinels, no longer
 // than ctx.
 func (t *Target) Refusal(ctx context.Context, option rueidis.ClientOption, err error) error {
 	if t.url.Kind != storeurl.Sentinel || !Answered(err) || Temporary(err) {
-		return err
+		return t.hint(err)
 	}
 	return refusal(ctx, option, err)
 }

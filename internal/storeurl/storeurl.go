@@ -77,6 +77,8 @@ const (
 	longestLine     = 4096
 	longestMaster   = 256
 	longestVariable = 256
+	longestPrefix   = 256
+	leastSecret     = 16
 	mostAddresses   = 64
 	mostDatabases   = 1 << 20
 )
@@ -276,6 +278,9 @@ func (p *parsing) setQuery(query string) {
 		}
 		p.Timeout = d
 	}
+	if CheckNames(p.Parameters["prefix"], nil) != nil {
+		p.fault("prefix: is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", longestPrefix)
+	}
 	has := func(name string) bool { return p.Parameters[name] != "" }
 	if !p.TLS && (has("ca_file") || has("cert_file") || has("key_file")) {
 		p.fault("ca_file, cert_file and key_file are about TLS; begin the URL with %s://", strings.Replace(p.scheme, "redis", "rediss", 1))
@@ -286,6 +291,19 @@ func (p *parsing) setQuery(query string) {
 	if p.Kind != Sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
 		p.fault("sentinel_user and sentinel_password_file are for redis-sentinel://; leave them out")
 	}
+}
+
+// CheckNames returns what is wrong with how the names of keys begin, and with the secret
+// under which they are hashed, if there is one.
+func CheckNames(prefix string, secret []byte) error {
+	var faults []error
+	if strings.ContainsAny(prefix, "{}") || len(prefix) > longestPrefix {
+		faults = append(faults, fmt.Errorf("prefix %.40q is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", prefix, longestPrefix))
+	}
+	if n := len(secret); n > 0 && n < leastSecret {
+		faults = append(faults, fmt.Errorf("a secret of %d bytes can be guessed; give it %d random bytes or more", n, leastSecret))
+	}
+	return errors.Join(faults...)
 }
 
 // String returns the URL without user and parameters: what may be shown.
