@@ -38,6 +38,9 @@ type Config struct {
 	// ClientHeader names the header field with the client's address; empty:
 	// X-Forwarded-For.
 	ClientHeader string
+	// ClientHops is how many addresses from the right of that field the client's is,
+	// from 1; zero: Trusted says it.
+	ClientHops int
 	// Allow are the networks whose clients are let in; none: all. Clients of Deny are
 	// refused even if Allow has them.
 	Allow, Deny []netip.Prefix
@@ -94,6 +97,6 @@ func of(c *config.Config, err error) (*Config, error) {
 	}
 	return &Config{
 		Version: c.Version, Policy: c.Policy, Allow: c.Allow, Deny: c.Deny,
-		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header,
+		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops),
 	}, nil
 }

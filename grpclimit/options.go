@@ -41,6 +41,9 @@ type Options struct {
 	// peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
+	// ClientHops, from 1 to 16, is for proxies whose networks are not known: see
+	// [policy.FrontOptions].
+	ClientHops int
 	// Allow, if not empty, are the only networks from which clients are let in;
 	// Deny are those from which they are not, whatever Allow says.
 	Allow, Deny []netip.Prefix
@@ -95,7 +98,7 @@ func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.L
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, idle: sync.Pool{New: func() any { return new(decision) }}}
 	common := policy.FrontOptions{
-		Store: o.Store, Slots: o.Slots, Trusted: o.Trusted, ClientHeader: o.ClientHeader,
+		Store: o.Store, Slots: o.Slots, Trusted: o.Trusted, ClientHeader: o.ClientHeader, ClientHops: o.ClientHops,
 		Allow: o.Allow, Deny: o.Deny, MaxWait: o.MaxWait, Queue: o.Queue, Now: o.Now, NoBodies: true,
 	}
 	if o.OnDecision != nil {

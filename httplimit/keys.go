@@ -121,6 +121,9 @@ type ClientIP struct {
 	// that holds a single address, such as "X-Real-IP" or "CF-Connecting-IP".
 	// The proxies must overwrite a single one; to a list they append.
 	Header string
+	// Hops, from 1 to 16, is for proxies whose networks are not known: see ClientHops of
+	// [policy.FrontOptions].
+	Hops int
 	// IPv4Bits and IPv6Bits are how long a prefix shares a budget: by default
 	// 32, each address by itself, and 64, the least that one customer gets.
 	IPv4Bits, IPv6Bits int
@@ -135,7 +138,7 @@ type ClientIP struct {
 // IPv4 addresses in IPv6 ones (mapped, NAT64, 6to4) count as IPv4.
 func ByClientIP(o ClientIP) Key {
 	finder, err := clientip.New(clientip.Options{
-		Trusted: o.Trusted, Header: o.Header, IPv4Bits: o.IPv4Bits, IPv6Bits: o.IPv6Bits,
+		Trusted: o.Trusted, Header: o.Header, Hops: o.Hops, IPv4Bits: o.IPv4Bits, IPv6Bits: o.IPv6Bits,
 	})
 	if err != nil {
 		return policy.BadPart("client address", err)

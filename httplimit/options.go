@@ -33,6 +33,9 @@ type Options struct {
 	// X-Forwarded-For. None are by default: a client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
+	// ClientHops, from 1 to 16, is for proxies whose networks are not known: see
+	// [policy.FrontOptions].
+	ClientHops int
 	// Allow, if not empty, are the only networks from which clients are let in;
 	// Deny are those from which they are not, whatever Allow says. A client that is turned
 	// away is answered with 403 before anything is decided.

@@ -96,8 +96,8 @@ func TestOnEnd(t *testing.T) {
 		{"too large", upstream.URL, "limits: 9/min", "/small?long", "allowed 413 broken=false sent=124"},
 		{"status of the upstream", upstream.URL, "limits: 9/min", "/missing", "allowed 404 broken=false sent=0 upstream  404 bytes=0 failed=false"},
 		{"settled", upstream.URL, "limits: 9/min, when: {response: [401]}", "/", "allowed 200 broken=false sent=5 upstream  200 bytes=5 failed=false"},
-		{"denied", upstream.URL, "cost: 2, limits: 1/min", "/", "denied 429 broken=false sent=-"},
-		{"shadowed", upstream.URL, "cost: 2, mode: shadow, limits: 1/min", "/", "allowed 200 broken=false sent=5 upstream  200 bytes=5 failed=false"},
+		{"denied", upstream.URL, "cost: {request_header: X-Cost, most: 9}, limits: 1/min", "/", "denied 429 broken=false sent=-"},
+		{"shadowed", upstream.URL, "cost: {request_header: X-Cost, most: 9}, mode: shadow, limits: 1/min", "/", "allowed 200 broken=false sent=5 upstream  200 bytes=5 failed=false"},
 		{"refused", upstream.URL, "limits: 9/min, by: query.u, missing: refuse", "/", "refused 400 broken=false sent=-"},
 		{"nobody listens", "http://127.0.0.1:1", "limits: 9/min", "/", "allowed 502 broken=false sent=145 upstream  0 bytes=0 failed=true"},
 		{"broken off", upstream.URL, "limits: 9/min", "/broken", "allowed 200 broken=true sent=4 upstream  200 bytes=4 failed=true"},
@@ -113,6 +113,7 @@ func TestOnEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			r.Header.Set("X-Cost", "2")
 			if c.path == "/switch" {
 				r.Body, r.ContentLength = http.NoBody, 0
 				r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"x"}}

@@ -110,6 +110,32 @@ func (c Cost) Afterwards() bool {
 	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Of == FuncCost && c.Func.After != nil
 }
 
+// NeverAdmits returns why no request of the rule ever fits a limit, "" if one may: each
+// is charged more on arrival than an idle key has. Of the cost in a header that is the
+// estimate, which a request without the field is charged. [Compile] accepts such limits, as
+// those of a candidate; a file and an override do not.
+func (r *Rule) NeverAdmits(limit Limit) string {
+	l := limit.Limit
+	if limit.Grace != nil { // above a soft limit requests are admitted
+		l = *limit.Grace
+	}
+	units, most := r.Cost.Units, l.Full()
+	what, raise := fmt.Sprintf("each request costs %d units", units), "quota"
+	switch {
+	case r.Cost.Of == FuncCost, units <= most, l.Validate() != nil:
+		return ""
+	case r.Cost.Of == RequestHeader:
+		what = fmt.Sprintf("a request without %s is charged %d units", r.Cost.Header, units)
+	case r.Cost.Of == ResponseHeader:
+		what = fmt.Sprintf("each request is charged %d units until its response is known", units)
+	}
+	if l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.LeakyBucket {
+		raise = "burst"
+	}
+	return fmt.Sprintf("%v never admits a request: %s, and never more than %d fit; use a %s of %d or more, or a cost of at most %d",
+		l, what, most, raise, units, most)
+}
+
 // before returns what a request is charged under the rule when it comes.
 func (r *rule) before(a Attributes) (int64, error) {
 	c := &r.Cost

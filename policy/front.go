@@ -46,6 +46,12 @@ type FrontOptions struct {
 	// X-Forwarded-For. None are by default: a client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
+	// ClientHops, from 1 to 16, is for proxies whose networks are not known, and
+	// excludes Trusted: the client's address is the one at this place in ClientHeader,
+	// counted from the right, which the nearest proxy writes to. Where there are fewer
+	// it is the peer's. Clients must not reach the front but through so many
+	// proxies: one that does chooses its own address.
+	ClientHops int
 	// Allow, if not empty, are the only networks from which clients are let in;
 	// Deny are those from which they are not, whatever Allow says. A client that is turned
 	// away is refused with [ErrNotAdmitted] before anything is decided.
@@ -126,7 +132,7 @@ func NewFront(o FrontOptions) (*Front, error) {
 	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWait {
 		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWait)
 	}
-	finder, err := clientip.New(clientip.Options{Trusted: o.Trusted, Header: o.ClientHeader})
+	finder, err := clientip.New(clientip.Options{Trusted: o.Trusted, Header: o.ClientHeader, Hops: o.ClientHops})
 	if err != nil {
 		fault("client address: %w", err)
 	}

@@ -124,7 +124,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		want []string // what the lines hold, in order
 	}{
 		{"limit that cannot be read", []string{"--limit", "10/minn"}, []string{`--limit "10/minn": "minn" is not a window; use a number and one of us, ms, s, min, h, day, week, or month and year with a calendar (column 4)`}},
-		{"limit that makes no sense", []string{"--limit", "0/min"}, []string{`--limit "0/min": quota: 0 must be 1 to `}},
+		{"limit that makes no sense", []string{"--limit", "0/min"}, []string{`--limit "0/min" admits nothing; use deny`}},
 		{"limit with two faults", []string{"--limit", "0/367day"}, []string{`--limit "0/367day": `}},
 		{"limit of nothing", []string{"--limit", ""}, []string{`--limit "": no limit; use a quota and a window, such as 100/min`}},
 		{"limits of one name", []string{"--limit", "5/min", "--limit", "9/min"}, []string{`--limit: two limits have the name "token-bucket.min" and would count in one state; give one a name of its own, such as "second: 9/min"`}},

@@ -22,6 +22,7 @@ rules:
   - {name: log, match: {path: /log}, by: ip, limits: 3/min sliding-log}
   - {name: parts, match: {path: /parts}, by: ip, limits: 60/min sliding-counter sub-windows 6 strict}
   - {name: mixed, match: {path: /mixed}, by: ip, limits: [3/min sliding-log, 1000/day calendar Asia/Seoul]}
+  - {name: dear, match: {path: /dear}, by: ip, limits: 100/min, cost: 10}
 `, servetest.Stopped)
 	override := func(want int, rule, limit string) (stdout, stderr string) {
 		t.Helper()
@@ -53,6 +54,7 @@ rules:
 	for _, c := range []struct{ name, rule, limit, want string }{
 		{"a word of another algorithm", "log", "10/min burst 20", `column 8: burst belongs to token-bucket and leaky-bucket, and the limit in whose place this one stands is counted by sliding-log; leave it out, or write token-bucket`},
 		{"which of two", "mixed", "100/h", `replaces limits counted by fixed-window and sliding-log; name the algorithm of this one`},
+		{"less than a request costs", "dear", "5/min", "5/min never admits a request: each request costs 10 units, and never more than 5 fit; use a burst of 10 or more, or a cost of at most 5"},
 		{"too much for a log", "log", "1000000/min", "sliding-histogram"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,6 +22,10 @@ type Options struct {
 	// Header is the one field that is read: X-Forwarded-For (the default),
 	// Forwarded, or any other, which then holds a single address.
 	Header string
+	// Hops, if not zero, says which address of Header is the client's, from the right:
+	// 1 is that which the nearest proxy wrote. Every peer is then taken for a proxy. A
+	// header of any name is a list then. Hops excludes Trusted.
+	Hops int
 	// IPv4Bits and IPv6Bits are the length of the prefix that makes a group.
 	// Zero means 32 and 64.
 	IPv4Bits, IPv6Bits int
@@ -30,6 +34,7 @@ type Options struct {
 // Finder finds clients' addresses. It is safe for concurrent use.
 type Finder struct {
 	trusted []netip.Prefix
+	hops    int    // 0: the trusted say it
 	header  string // canonical
 	kind    kind
 	bits4   int
@@ -49,9 +54,12 @@ const (
 // the client's own writing.
 const MaxHops = 32
 
+// MostHops is the largest Hops.
+const MostHops = 16
+
 // New returns a Finder, or every fault of o joined.
 func New(o Options) (*Finder, error) {
-	f := &Finder{bits4: o.IPv4Bits, bits6: o.IPv6Bits, header: textproto.CanonicalMIMEHeaderKey(o.Header)}
+	f := &Finder{hops: o.Hops, bits4: o.IPv4Bits, bits6: o.IPv6Bits, header: textproto.CanonicalMIMEHeaderKey(o.Header)}
 	if f.bits4 == 0 {
 		f.bits4 = 32
 	}
@@ -81,7 +89,16 @@ func New(o Options) (*Finder, error) {
 	default:
 		f.kind = single
 	}
-	if o.Header != "" && len(o.Trusted) == 0 {
+	if f.hops != 0 && f.kind == single {
+		f.kind = list
+	}
+	if f.hops < 0 || f.hops > MostHops {
+		fault("Hops: %d must be 1 to %d, or 0 for none", f.hops, MostHops)
+	}
+	if f.hops != 0 && len(o.Trusted) > 0 {
+		fault("Hops and Trusted exclude each other; use Trusted if the proxies' networks are known")
+	}
+	if o.Header != "" && len(o.Trusted) == 0 && f.hops == 0 {
 		fault("Header: %q has no effect without trusted proxies; list their networks in Trusted", o.Header)
 	}
 	if strings.ContainsAny(f.header, " \t\r\n:,;\"") {
@@ -116,7 +133,7 @@ func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 }
 
 // Behind returns the client's address: that of the connection's other end unless
-// it is trusted. The lines of the header field are asked for by its canonical name.
+// it is trusted, or Hops says which one of the header's it is. The lines of the header field are asked for by its canonical name.
 // It does not allocate for well-formed headers, and reads a bounded part of any
 // other.
 func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip.Addr {
@@ -138,7 +155,9 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 		return client
 	}
 	// From the right, which is where trusted proxies write, to the first hop
-	// that is not trusted or cannot be read. All of them trusted: the leftmost.
+	// that is not trusted or cannot be read. All of them trusted: the leftmost. With Hops
+	// it is the one at this place, or the peer if it is missing or cannot be read: what a
+	// client wrote lies further left, as long as it comes through so many proxies.
 	hops := 0
 	for _, line := range slices.Backward(lines) {
 		for rest, more := line, true; more; hops++ {
@@ -150,12 +169,15 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 			if element, rest, more, ok = f.last(rest); !ok {
 				return client
 			}
+			if hops+1 < f.hops {
+				continue
+			}
 			addr, ok := f.address(element)
 			if !ok {
 				return client
 			}
 			client = addr
-			if !f.Trusts(client) {
+			if f.hops > 0 || !f.Trusts(client) {
 				return client
 			}
 		}
@@ -180,8 +202,11 @@ func (f *Finder) address(element string) (netip.Addr, bool) {
 }
 
 // Trusts reports whether an address, without a zone and not mapped into IPv6, is that of
-// a trusted proxy.
+// a trusted proxy: with Hops any is.
 func (f *Finder) Trusts(addr netip.Addr) bool {
+	if f.hops > 0 {
+		return true
+	}
 	for _, p := range f.trusted {
 		if p.Contains(addr) {
 			return true

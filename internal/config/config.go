@@ -113,7 +113,20 @@ type Store struct {
 type ClientIP struct {
 	Trusted []netip.Prefix // proxies whose Header is trusted
 	Header  string         // empty: X-Forwarded-For
-	None    bool           // the file says that there is no proxy: Trusted is an empty list there
+	// Hops is which address of the Header from the right is the client's, from 1; zero: Trusted says it.
+	Hops int64
+	None bool // the file says that there is no proxy: Trusted is an empty list there
+
+	line int
+}
+
+// Forwarding returns the networks of peers whose fields for the client are passed on: with
+// Hops every peer is a proxy.
+func (c *ClientIP) Forwarding() []netip.Prefix {
+	if c.Hops > 0 {
+		return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	}
+	return c.Trusted
 }
 
 // Tokens says how a request's token is verified, so that its claims may be used.

@@ -150,6 +150,10 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 	for _, err := range flatten(err) {
 		if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
 			found = true
+			if fault.Field == "Quota" && strings.HasPrefix(fault.Problem, "0 ") {
+				d.faultAt(n, offset, "limit %q admits nothing; use deny for networks that may send nothing, or remove the rule", shorten(text))
+				continue
+			}
 			d.faultAt(n, offset, "limit %q: %s: %s", shorten(text), limitWord(fault.Field), fault.Problem)
 		}
 	}

@@ -66,26 +66,40 @@ func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.
 // Lint describes every rule of c, and every listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
-	l := &Report{File: c.File, Version: c.Version}
+	l := &Report{File: c.File, Version: c.Version, Warnings: Warnings(c, now, func() {})}
 	for i := range c.Listen {
-		at := &c.Listen[i]
-		if !at.Limits.Limited() {
-			continue
-		}
-		l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
-		for _, text := range listenerWarnings(c, at) {
-			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: at.line, Listener: at.Name, Problem: text})
+		if at := &c.Listen[i]; at.Limits.Limited() {
+			l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
 		}
 	}
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
 		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.platforms[r.Name])...)})
-		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), literalStars(r)) {
-			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
-		}
 	}
 	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c), nodesHints(c))
 	return l
+}
+
+// Warnings returns what is allowed in c and makes no sense. The instant says which
+// overrides have expired. It calls pause as [policy.CompilePaced] does.
+func Warnings(c *Config, now time.Time, pause func()) (all []Warning) {
+	for _, text := range proxyWarnings(c) {
+		all = append(all, Warning{File: c.File, Line: c.ClientIP.line, Problem: text})
+	}
+	for i := range c.Listen {
+		at := &c.Listen[i]
+		for _, text := range listenerWarnings(c, at) {
+			all = append(all, Warning{File: c.File, Line: at.line, Listener: at.Name, Problem: text})
+		}
+	}
+	for i := range c.Policy.Len() {
+		pause()
+		r := c.Policy.Rule(i)
+		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), forged(r), foreignPaths(r)) {
+			all = append(all, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
+		}
+	}
+	return all
 }
 
 // WriteText writes the rules in plain words, and then the warnings and hints.
@@ -115,7 +129,7 @@ func (l *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-func count(n int, what string) string {
+func count[N int | int64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -165,9 +179,18 @@ func warnings(c *Config, i int, now time.Time) (texts []string) {
 			if same(trial.Limits, l.Limits) && len(trial.Tiers) == 0 {
 				add("the candidate %s equals the active limits; remove it, or try other limits", trial.Name)
 			}
+			for _, limit := range trial.Limits {
+				if problem := r.NeverAdmits(policy.Limit{Limit: limit}); problem != "" {
+					add("the candidate %s: %s", trial.Name, problem)
+				}
+			}
 		}
 	}
-	return slices.Concat(texts, covered(p, i, reported), free(p, i))
+	texts = append(texts, covered(p, i, reported)...)
+	for j := range texts {
+		texts[j] = inUnits(r.Cost, texts[j])
+	}
+	return append(texts, free(p, i)...)
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {

@@ -40,7 +40,7 @@ func crossing(sets [][]policy.Limit) (texts []string) {
 		}
 		if n := algo.BoundOfChange(longest, all...); n > most {
 			texts = append(texts, fmt.Sprintf("a key that changes between the limits named %q, by a tier or an override, may pass up to %s within %s, more than any of them allows; use limits of which one contains the others, or names of their own",
-				name, amount.Of(n, all[0].Unit == sluice.Bytes), amount.Length(longest)))
+				name, amount.Of(n, all[0].Unit == sluice.Bytes), amount.Lasting(longest)))
 		}
 	}
 	return texts

@@ -55,7 +55,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	case sluice.FailOpen:
 		add("if the store is unavailable: connections are accepted")
 	case sluice.FailLocal:
-		for _, line := range c.shares(slices.Concat(l.Connections, l.Bytes), l.Open.Cap) {
+		for _, line := range c.shares(policy.Cost{}, slices.Concat(l.Connections, l.Bytes), l.Open.Cap) {
 			add("%s", ofConnections(line))
 		}
 	default:
@@ -66,6 +66,12 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 
 // listenerWarnings returns what has no effect in a listener's limits.
 func listenerWarnings(c *Config, at *Listener) (texts []string) {
+	if wide := everywhere(at.ProxyProtocol); wide != "" {
+		texts = append(texts, fmt.Sprintf("proxy_protocol has %s, so any client that connects may write its own address; list the proxies' networks", wide))
+	}
+	if !at.Limits.Limited() {
+		return texts
+	}
 	for _, list := range [][]sluice.Limit{at.Limits.Connections, at.Limits.Bytes} {
 		var r policy.Rule // which charges one unit, and delays nothing as a whole
 		r.Shape = true
@@ -77,7 +83,7 @@ func listenerWarnings(c *Config, at *Listener) (texts []string) {
 		more, _ := pointless(&r, set)
 		texts = append(texts, more...)
 	}
-	if !at.TCP && len(c.ClientIP.Trusted) > 0 && len(at.ProxyProtocol) == 0 {
+	if !at.TCP && (len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0) && len(at.ProxyProtocol) == 0 {
 		texts = append(texts, "its connections come from the proxies in client_ip, so all clients of a proxy share a budget; list the proxies' networks under exempt, or limit clients under rules")
 	}
 	for i := range texts {
@@ -90,7 +96,7 @@ func listenerWarnings(c *Config, at *Listener) (texts []string) {
 // is by ip and nobody has said whether there is one.
 func shared(c *Config) (hints []Hint) {
 	rule, ok := c.RuleByIP()
-	if !ok || len(c.ClientIP.Trusted) > 0 || c.ClientIP.None {
+	if !ok || len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0 || c.ClientIP.None {
 		return nil
 	}
 	for i := range c.Listen {

@@ -11,12 +11,28 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// literalStars warns of paths with a star, which other programs take for any text.
-func literalStars(r *policy.Rule) (texts []string) {
+// foreignPaths warns of paths with what stands for other text in the patterns of other
+// programs, and for itself here.
+func foreignPaths(r *policy.Rule) (texts []string) {
 	for _, path := range slices.Concat(r.Match.Paths, r.Match.Except) {
-		if strings.Contains(path, "*") {
-			texts = append(texts, fmt.Sprintf("the * of path %s stands for itself; use {name} for any one segment, and end a path with / for all below it", path))
+		if sign := foreignSign(path); sign != "" {
+			texts = append(texts, fmt.Sprintf("the %s of path %s stands for itself; use {name} for any one segment, and end a path with / for all below it", sign, path))
 		}
 	}
 	return texts
+}
+
+// foreignSign returns the first sign of a path that other programs give a meaning, "" if
+// it has none. A colon within a segment has none, as in /v1/jobs:cancel, nor has a dollar
+// that begins one, as in /$metadata.
+func foreignSign(path string) string {
+	switch i := strings.IndexAny(path, "*[(^"); {
+	case i >= 0:
+		return path[i : i+1]
+	case strings.Contains(path, "/:"):
+		return ":"
+	case strings.HasSuffix(path, "$"):
+		return "$"
+	}
+	return ""
 }

@@ -30,12 +30,12 @@ func ruleShares(c *Config, r *policy.Rule) (lines []string) {
 			slots = l.InFlight.Cap
 		}
 	}
-	return c.shares(limits, slots)
+	return c.shares(r.Cost, limits, slots)
 }
 
-// shares says what nodes let through of limits, and of so many slots, while the store is
-// unavailable.
-func (c *Config) shares(limits []sluice.Limit, slots int64) (lines []string) {
+// shares says what nodes let through of limits under a cost, and of so many slots, while the
+// store is unavailable.
+func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (lines []string) {
 	const away = "if the store is unavailable: "
 	switch {
 	case c.Store.Redis == "":
@@ -51,7 +51,7 @@ func (c *Config) shares(limits []sluice.Limit, slots int64) (lines []string) {
 			units, window = s.Quota+s.Debt, "calendar "+l.Calendar.String()
 		}
 		lines = append(lines, fmt.Sprintf("%s%v on each of %d nodes, together at most %s in any %s",
-			away, s, c.Nodes, amount.Of(c.Nodes*units, l.Unit == sluice.Bytes), window))
+			away, s, c.Nodes, inUnits(cost, amount.Of(c.Nodes*units, l.Unit == sluice.Bytes)), window))
 	}
 	if slots > 0 {
 		lines = append(lines, fmt.Sprintf("%sat most %s at once on each of %d nodes", away, amount.Of(max(slots/c.Nodes, 1), false), c.Nodes))

@@ -133,6 +133,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
 		}
 	}
+	for i := range clean {
+		d.neverAdmits(nodes[i], &clean[i])
+	}
 	if len(d.faults) == 0 {
 		d.sampledRule(root, c)
 	}

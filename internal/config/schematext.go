@@ -68,6 +68,7 @@ var meanings = map[string]string{ //nolint:gosec // which holds no secret
 
 	"client_ip.trusted": "Networks of trusted proxies; [] says that there is none.",
 	"client_ip.header":  "Header field in which they name the client (default X-Forwarded-For).",
+	"client_ip.hops":    "The client is the address in the header at this place from the right, whoever the proxies are; excludes trusted.",
 
 	"tokens.header":    "Header field with the token (default Authorization, behind Bearer).",
 	"tokens.cookie":    "Cookie with the token, in the place of a header field.",

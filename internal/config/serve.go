@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -211,6 +212,7 @@ func ParseAdminHost(text string) (string, error) {
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
+	c.line = n.Line
 	d.mapping(n, "client_ip",
 		field{"trusted", func(n *yaml.Node) {
 			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0 && d.recorded == nil; !c.None {
@@ -218,12 +220,16 @@ func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 			}
 		}},
 		d.word("header", &c.Header),
+		d.number("hops", 1, clientip.MostHops, &c.Hops),
 	)
+	if c.Hops > 0 && (len(c.Trusted) > 0 || c.None) {
+		d.fault(child(n, "hops"), "hops and trusted exclude each other; use trusted if the proxies' networks are known")
+	}
 	if c.Header != "" && !headerForm.MatchString(c.Header) {
 		d.fault(child(n, "header"), "header is %q; use a header's name, such as X-Forwarded-For", shorten(c.Header))
 	}
-	if c.Header != "" && len(c.Trusted) == 0 {
-		d.fault(n, "header has no effect without trusted proxies; list their networks under trusted")
+	if c.Header != "" && len(c.Trusted) == 0 && c.Hops == 0 {
+		d.fault(n, "header has no effect without trusted proxies; list their networks under trusted, or set hops")
 	}
 }
 

@@ -168,8 +168,11 @@ func limitWords(r *policy.Rule, l policy.Limit) string {
 // Worst says what a limit of a rule admits at worst and, where the rule's cost is known only
 // afterwards, what becomes of a response that costs more than there is.
 func Worst(r *policy.Rule, l sluice.Limit) string {
+	if r.NeverAdmits(policy.Limit{Limit: l}) != "" {
+		return "no request ever fits"
+	}
 	if r.Shape || !r.Cost.Afterwards() {
-		return algo.Worst(l)
+		return inUnits(r.Cost, algo.Worst(served(r.Cost, l)))
 	}
 	f := r.Counted(l).Filled()
 	bytes, debt := l.Unit == sluice.Bytes, f.Debt
@@ -177,7 +180,7 @@ func Worst(r *policy.Rule, l sluice.Limit) string {
 	if r.Cost.Of == policy.RequestBytes {
 		return algo.Worst(f) // a body is charged before it is passed on
 	}
-	says := algo.Worst(f) + ", and what is in flight when that is reached"
+	says := inUnits(r.Cost, algo.Worst(f)) + ", and what is in flight when that is reached"
 	switch {
 	case f.Burst == 0 && f.Algorithm != sluice.SlidingCounter:
 		return says + "; one response of any size passes in each window"
@@ -304,7 +307,7 @@ func costWords(c policy.Cost, shape bool) string {
 	case policy.Milliseconds:
 		return "the milliseconds that it runs"
 	default:
-		return amount.Of(c.Units, false)
+		return inUnits(policy.Cost{Of: policy.FuncCost}, amount.Of(c.Units, false))
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	logged := s.logs.onEnd(c, g.decisions)
 	return httplimit.New(httplimit.Options{
 		Policy: g.policy, Store: s.store,
-		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
+		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops), Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
 		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {

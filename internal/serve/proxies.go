@@ -35,7 +35,7 @@ type proxies struct {
 // newProxies returns what reports under a configuration, no sooner again than the one
 // of before if the operator has not listed trusted proxies since.
 func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, error) {
-	finder, err := clientip.New(clientip.Options{Trusted: c.ClientIP.Trusted, Header: c.ClientIP.Header})
+	finder, err := clientip.New(clientip.Options{Trusted: c.ClientIP.Trusted, Header: c.ClientIP.Header, Hops: int(c.ClientIP.Hops)})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, er
 		p.due.Store(old.proxies.due.Load())
 	}
 	switch {
-	case !byIP || c.ClientIP.None: // nothing to report
+	case !byIP || c.ClientIP.None || c.ClientIP.Hops > 0: // nothing to report
 	case c.ClientIP.Header != "":
 		p.fields = []string{http.CanonicalHeaderKey(c.ClientIP.Header)}
 	default:

@@ -31,7 +31,11 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 					return err
 				}
 				named(s.keys(next))
-				return s.apply(ctx, next)
+				if err := s.apply(ctx, next); err != nil {
+					return err
+				}
+				logWarnings(s.Log, next, s.runtime.now())
+				return nil
 			})
 		},
 		Hurried: s.reopen, Around: s.Around, Changed: s.changed, Every: s.Intervals.File,
@@ -178,6 +182,26 @@ func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.V
 	}
 	if more > 0 {
 		log.Error("the configuration has more faults; see sluice lint", slog.String("file", v.File), slog.Int("faults", more))
+	}
+}
+
+// logWarnings logs what an active configuration allows and makes no sense, a line for
+// each warning.
+func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
+	all := config.Warnings(c, now, newYield())
+	for i, w := range all {
+		if i == mostFaults && len(all) > mostFaults+1 {
+			log.Warn("the configuration has more warnings; see sluice lint", slog.String("file", c.File), slog.Int("warnings", len(all)-i))
+			return
+		}
+		var of slog.Attr // none is left out
+		switch {
+		case w.Rule != "":
+			of = slog.String("rule", w.Rule)
+		case w.Listener != "":
+			of = slog.String("listener", w.Listener)
+		}
+		log.Warn("the configuration is active and has a warning", slog.String("file", w.File), slog.Int("line", w.Line), of, slog.String("problem", w.Problem))
 	}
 }
 

@@ -91,6 +91,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, s.listeners.close(), s.close(ctx))
 	}
 	s.announce()
+	logWarnings(s.Log, s.Config, s.runtime.now())
 	defer notifySystemd(ctx, s.Log, "configuration "+o.Config.Version)()
 	// The rules that it starts with would stay in memory beside those of a reload, as
 	// long as a caller has them on its stack.

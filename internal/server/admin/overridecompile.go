@@ -136,12 +136,14 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 		}
 	} else {
 		limits, unreadable := parseLimits(l, o.Limits)
-		problem := ""
+		var problem string
 		switch {
 		case unreadable != nil:
 			problem = "its limits cannot be read: " + unreadable.Error()
 		case len(limits) == 0:
 			problem = "its limits do not fit the rule: no limit; write one, such as 100/min"
+		default:
+			problem = neverAdmits(p, o.Rule, limits)
 		}
 		if problem != "" {
 			return p, problem, nil
@@ -153,6 +155,18 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 		return p, "its limits do not fit the rule: " + faults[0].Problem, nil
 	}
 	return next, "", err
+}
+
+// neverAdmits returns why limits of an override deny every request of a rule, "" if they
+// do not.
+func neverAdmits(p *policy.Policy, rule string, limits []policy.Limit) string {
+	r, _ := p.RuleOf(rule) // which has a level, so it is there
+	for _, l := range limits {
+		if problem := r.NeverAdmits(l); problem != "" {
+			return "its limits do not fit the rule: " + problem
+		}
+	}
+	return ""
 }
 
 // levelFor returns the level that an override is for, nil if there is none.

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+var requestCount = regexp.MustCompile(`\b[0-9]+ requests?\b`)
+
+// inUnits makes numbers of requests in words about a limit, which has them for its units,
+// what the limit counts under a cost.
+func inUnits(c policy.Cost, text string) string {
+	unit := "unit"
+	switch {
+	case c.Bytes(), c.Of == policy.Fixed && c.Units <= 1:
+		return text
+	case c.Of == policy.Milliseconds:
+		unit = "millisecond"
+	}
+	return requestCount.ReplaceAllStringFunc(text, func(found string) string {
+		digits, _, _ := strings.Cut(found, " ")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case err != nil:
+			return found
+		case c.Of == policy.Fixed:
+			return fmt.Sprintf("%s (%s)", count(n, unit), count(n/c.Units, "request"))
+		}
+		return count(n, unit)
+	})
+}
+
+// served returns a limit without the part of its quota that no request of a fixed cost
+// ever gets, as it is less than one costs.
+func served(c policy.Cost, l sluice.Limit) sluice.Limit {
+	whole := l
+	whole.Quota -= l.Quota % max(c.Units, 1)
+	exact := l.Algorithm == sluice.FixedWindow || l.Algorithm == sluice.SlidingLog || l.Algorithm == sluice.SlidingHistogram
+	if c.Of != policy.Fixed || !exact || l.Debt > 0 || whole.Validate() != nil {
+		return l
+	}
+	return whole
+}
