@@ -48,7 +48,7 @@ func refused(t *testing.T, l *sluice.Limiter, word string) {
 // one.
 func TestFailoverBehindAnAddress(t *testing.T) {
 	t.Parallel()
-	for _, word := range []string{"READONLY", "MASTERDOWN", "LOADING"} {
+	for _, word := range []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING"} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
 			a := redistest.StartAddress(t)

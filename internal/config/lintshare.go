@@ -25,6 +25,9 @@ func ruleShares(c *Config, r *policy.Rule) (lines []string) {
 				f.Debt = 0 // nothing is admitted into debt
 			}
 			limits = append(limits, f)
+			if limit.Grace != nil { // which admits what is above the soft limit
+				limits = append(limits, r.Counted(*limit.Grace))
+			}
 		}
 		if l.InFlight != nil {
 			slots = l.InFlight.Cap
@@ -46,6 +49,10 @@ func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (l
 	for _, l := range limits {
 		s, name, l := l.Share(int(c.Nodes)), l.Name, l.Filled()
 		s.Name = name
+		if cost.Units > s.Full() {
+			lines = append(lines, fmt.Sprintf("%s%v on each of %d nodes, where no request fits that costs %d: each gets 503", away, s, c.Nodes, cost.Units))
+			continue
+		}
 		units, window := algo.Bound(s, l.Window), amount.Length(l.Window)
 		if l.Calendar != sluice.NoCalendar {
 			units, window = s.Quota+s.Debt, "calendar "+l.Calendar.String()

@@ -17,7 +17,7 @@ import (
 // polls and changes go to the new one.
 func TestFailoverBehindAnAddress(t *testing.T) {
 	t.Parallel()
-	for _, word := range []string{"READONLY", "MASTERDOWN", "LOADING"} {
+	for _, word := range []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING"} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
 			a := redistest.StartAddress(t)

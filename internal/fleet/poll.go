@@ -100,7 +100,9 @@ func (c *Conn) Run(ctx context.Context) {
 var pollScript = NewScript(`
 local wrote = redis.pcall('HDEL', KEYS[1], '')
 local no = type(wrote) == 'table' and wrote.err or ''
-if string.find(no, 'READONLY', 1, true) or string.find(no, 'MASTERDOWN', 1, true) then return wrote end
+for _, word in ipairs({'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'MISCONF'}) do
+  if string.find(no, word, 1, true) then return wrote end
+end
 local t = redis.call('TIME')
 local out = {string.format('%.0f', t[1] * 1000000 + t[2])}
 for i = 1, #ARGV - 1, 2 do

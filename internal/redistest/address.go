@@ -28,8 +28,8 @@ func StartAddress(t testing.TB) *Address {
 // URL returns the address's URL, as [Patient] as can be.
 func (a *Address) URL() string { return "redis://" + a.Addr + Patient }
 
-// Demote has the old server take no writes: it answers with READONLY, MASTERDOWN or
-// LOADING. The last breaks its connections, and lasts for minutes.
+// Demote has the old server take no writes: it answers with READONLY, MASTERDOWN,
+// NOREPLICAS or LOADING. The last breaks its connections, and lasts for minutes.
 func (a *Address) Demote(t testing.TB, word string) {
 	t.Helper()
 	switch word {
@@ -38,6 +38,8 @@ func (a *Address) Demote(t testing.TB, word string) {
 		fallthrough
 	case "READONLY":
 		a.Old.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	case "NOREPLICAS":
+		a.Old.Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	case "LOADING":
 		a.Old.Do(t, "DEBUG", "POPULATE", "50000", "filler", "100")
 		a.Old.Do(t, "SAVE")

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,12 +63,16 @@ func (t *Target) hint(err error) error {
 	return err
 }
 
+// noWrites begin the answers of servers that take no writes.
+var noWrites = []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF"}
+
 // TakesNoWrites reports whether an error is the answer of a server that takes no writes: a
-// replica, with or without its primary, or one that loads its data. After a failover
+// replica, with or without its primary, a primary without replicas that needs them or
+// without a disk to save to, or a server that loads its data. After a failover
 // its address may lead to another server, while its connections stay.
 func TakesNoWrites(err error) bool {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && (reply.IsLoading() || strings.HasPrefix(reply.Error(), "READONLY") || strings.HasPrefix(reply.Error(), "MASTERDOWN"))
+	return ok && (reply.IsLoading() || slices.ContainsFunc(noWrites, func(word string) bool { return strings.HasPrefix(reply.Error(), word) }))
 }
 
 // Loading reports whether an error is the answer of a server that loads its data.

@@ -88,6 +88,7 @@ func (s *sharedStore) shareSecret(ctx context.Context) {
 // alive calls f with the slots by which the nodes of a fleet count themselves.
 func (s *sharedStore) alive(ctx context.Context, f func(context.Context, *sluice.Slots)) {
 	if s.redis.Err() != nil {
+		s.census.missed = true
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
@@ -103,9 +104,32 @@ func (s *sharedStore) alive(ctx context.Context, f func(context.Context, *sluice
 // heartbeat reports that this node lives and learns how many do. If it fails the last
 // number stays.
 func (s *sharedStore) heartbeat(ctx context.Context, slots *sluice.Slots) {
-	if d, err := slots.Acquire(ctx, "", s.id, 1); err == nil && d.Held > 0 {
-		s.nodes.Store(d.Held)
+	d, err := slots.Acquire(ctx, "", s.id, 1)
+	if err != nil || d.Held <= 0 {
+		s.census.missed = true
+		return
 	}
+	s.nodes.Store(d.Held)
+	s.most.Store(s.census.heard(d.Held, time.Now()))
+}
+
+// census is among how many nodes limits are divided in an outage: the most that were heard of
+// in [heartbeatTTL]. Behind an outage the nodes come back one by one, each with the next beat,
+// so the number from before holds as long again.
+type census struct {
+	most   int64
+	until  time.Time
+	missed bool // no beat has arrived since
+}
+
+func (c *census) heard(n int64, now time.Time) int64 {
+	if c.missed {
+		c.missed, c.until = false, now.Add(heartbeatTTL)
+	}
+	if n >= c.most || now.After(c.until) {
+		c.most, c.until = n, now.Add(heartbeatTTL)
+	}
+	return c.most
 }
 
 // leave reports that this node is gone. If that is lost its slot expires.

@@ -4,8 +4,13 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -48,9 +53,7 @@ func (s *server) self() report.Node {
 		n.Listen = l[0].Address
 	}
 	n.Upstream = upstreamsOf(c)
-	for i := range min(c.Policy.Len(), report.MostNamed) {
-		n.Named = append(n.Named, c.Policy.Rule(i).Name)
-	}
+	n.Named = named(c.Policy)
 	return n
 }
 
@@ -58,7 +61,7 @@ func (s *server) self() report.Node {
 func upstreamsOf(c *config.Config) string {
 	var urls []string
 	for i := range c.Upstreams {
-		urls = append(urls, c.Upstreams[i].URL.Redacted())
+		urls = append(urls, plainURL(c.Upstreams[i].URL))
 	}
 	for _, l := range listenersOf(c) {
 		if l.TCP {
@@ -69,7 +72,38 @@ func upstreamsOf(c *config.Config) string {
 		return "the sample app"
 	}
 	slices.Sort(urls)
-	return strings.Join(slices.Compact(urls), ", ")
+	text := strings.Join(slices.Compact(urls), ", ")
+	if len(text) > mostUpstreams { // a line's texts are short
+		sum := sha256.Sum256([]byte(text))
+		text = fmt.Sprintf("%s… (%x)", strings.ToValidUTF8(text[:mostUpstreams], ""), sum[:4])
+	}
+	return text
+}
+
+const mostUpstreams = 200 // bytes
+
+// plainURL returns a URL as it is compared: without the port that its scheme has anyway.
+func plainURL(u *url.URL) string {
+	plain := *u
+	if port := map[string]string{"http": "80", "h2c": "80", "https": "443"}[u.Scheme]; port != "" {
+		plain.Host = strings.TrimSuffix(u.Host, ":"+port)
+	}
+	return strings.TrimSuffix(plain.Redacted(), "/")
+}
+
+// named returns the names of some rules: those with the least hashes, so that nodes with
+// many rules in common name some of the same.
+func named(p *policy.Policy) (names []string) {
+	for i := range p.Len() {
+		names = append(names, p.Rule(i).Name)
+	}
+	hash := func(name string) uint64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name)) // it never fails
+		return h.Sum64()
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(hash(a), hash(b)) })
+	return names[:min(len(names), report.MostNamed)]
 }
 
 // met logs that other nodes count under the names of this one's rules but send requests to

@@ -51,6 +51,8 @@ type sharedStore struct {
 	// confirmed reports whether this node has what the others have; nil before it is
 	// shared.
 	confirmed func() bool
+	census    census       // of run
+	most      atomic.Int64 // by which limits are divided, as the census has it
 	nodes     atomic.Int64 // last known number of live ones; 0: the store was never heard of
 	away      atomic.Int64 // ns since the epoch: when the store became unavailable; 0: it is not
 	fault     string       // of the secret that nodes share, as last reported; of run
@@ -129,7 +131,7 @@ func (s *sharedStore) live() int64 { return max(s.nodes.Load(), 1) }
 // divisor returns among how many nodes limits are divided while the store is unavailable.
 func (s *sharedStore) divisor() int {
 	c, _ := s.of.active()
-	return int(max(s.live(), c.Nodes))
+	return int(max(s.live(), s.most.Load(), c.Nodes))
 }
 
 // up reports whether requests go to the store.

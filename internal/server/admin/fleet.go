@@ -144,8 +144,7 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 		s := &others.Nodes[i]
 		n := overviewOf(&s.Node)
 		n.Seen = round((others.Now.Sub(s.Last) + others.Ago).Seconds())
-		_, shares := self.Shares(&s.Node)
-		n.Apart = !shares
+		n.Apart = self.Apart(&s.Node)
 		switch n.Silent = others.Silent(s); {
 		case others.Err != nil:
 			n.Why = "the store does not answer"

@@ -132,7 +132,8 @@ func DifferentUpstreams(self *report.Node, others *report.Fleet) string {
 		return ""
 	}
 	return fmt.Sprintf("nodes of different upstreams count under the name %s, and share its limits: %s. "+
-		"If they are different services, name the rules of each (--name, or in its file), or give each a prefix of its own (?prefix= in the store's URL)",
+		"If they are different services, give each a prefix of its own (?prefix= in the store's URL), or name the rules of each (--name, or in its file); "+
+		"with names alone all of these nodes count where failure: local divides limits",
 		under, eachHas(at))
 }
 

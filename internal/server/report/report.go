@@ -25,8 +25,8 @@ type Node struct {
 	Name    string `json:"name"` // for people: its host
 	Version string `json:"version"`
 	Listen  string `json:"listen,omitempty"` // where clients come in, at first
-	// Upstream is where requests go, and Named the names of the first rules, [MostNamed] at
-	// most: under each the nodes that have it share budgets.
+	// Upstream is where requests go, and Named the names of rules, [MostNamed] at most:
+	// under each the nodes that have it share budgets.
 	Upstream string   `json:"upstream,omitempty"`
 	Named    []string `json:"named,omitempty"`
 	Config   string   `json:"config"` // version of the configuration's file
@@ -41,14 +41,20 @@ type Node struct {
 	Total history.Counts `json:"total"`
 }
 
-// Shares returns the first rule that both nodes have by name, of the first [MostNamed] of
-// each.
+// Shares returns a rule that both nodes have by name, of the [MostNamed] that each names.
 func (n *Node) Shares(other *Node) (rule string, ok bool) {
 	i := slices.IndexFunc(n.Named, func(rule string) bool { return slices.Contains(other.Named, rule) })
 	if i < 0 {
 		return "", false
 	}
 	return n.Named[i], true
+}
+
+// Apart reports whether the nodes have no rule in common, as far as that is known: of a node
+// with many rules not all are named.
+func (n *Node) Apart(other *Node) bool {
+	_, shares := n.Shares(other)
+	return !shares && len(n.Named) < MostNamed && len(other.Named) < MostNamed
 }
 
 // Report is what a node reports while somebody looks.
@@ -146,5 +152,6 @@ type Fleet struct {
 // Silent is how long a node may write nothing before it counts as gone.
 const Silent = 15 * time.Second
 
-// Silent reports whether a node had written nothing for long when it was read.
-func (f *Fleet) Silent(n *Seen) bool { return f.Now.Sub(n.Last) > Silent }
+// Silent reports whether a node had written nothing for long when it was read. One that wrote
+// in the future has written nothing since the store's clock stepped back.
+func (f *Fleet) Silent(n *Seen) bool { return f.Now.Sub(n.Last).Abs() > Silent }
