@@ -36,6 +36,7 @@ upstream:
 rules:
   - {name: api, by: header.x-user, limits: 5/h, in_flight: 3, tiers: {by: header.x-plan, limits: {vip: none}}, candidates: {less: 2/h}}
   - {name: slow, match: {path: /slow}, limits: 50/s leaky-bucket burst 10}
+  - {name: tokens, match: {path: /tokens}, limits: 1000/h, cost: {response_header: X-Cost, most: 50}}
 `
 
 // families returns what a page of metrics has, by name.

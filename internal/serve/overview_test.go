@@ -173,7 +173,7 @@ func TestLive(t *testing.T) {
 	s := servetest.Start(t, file(2), servetest.Stopped)
 	lines := events(t, s)
 	for range 3 {
-		s.Get(t, "/", "X-User", "ada")
+		s.Get(t, "/", "X-User", "otto")
 	}
 	testkit.Until(t, "the counts", func() bool {
 		line := strings.TrimPrefix(await(t, lines, "data: "), "data: ")
@@ -181,7 +181,7 @@ func TestLive(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if strings.Contains(line, "ada") || !e.StoreUp || !e.Current || e.Version == "" {
+		if strings.Contains(line, "otto") || !e.StoreUp || !e.Current || e.Version == "" {
 			t.Fatalf("got %s", line)
 		}
 		return e.Rules["api"].Denied == 1 && e.Rules["api"].Allowed == 2 && e.Total.Denied == 1
