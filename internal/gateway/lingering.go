@@ -4,12 +4,14 @@
 package gateway
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,22 +22,30 @@ import (
 const (
 	lingerSilence = 5 * time.Second  // from one byte of the client to the next
 	lingerTime    = 30 * time.Second // in all
+	lingerDrain   = 5 * time.Second  // in all, while the server stops
 	lingerBytes   = 256 << 20
 )
 
 // Lingering reads on what clients send of requests over HTTP/1 that were answered before
 // their end, and drops it: so clients that read an answer when all is sent get it. A system
 // resets a connection that is closed with bytes unread, and the answer is lost. The time
-// and the bytes are bounded, and the number of such connections; above that they are
-// closed as without it. It is safe for concurrent use.
-type Lingering struct{ most, open, client, bound, full atomic.Int64 }
+// and the bytes are bounded, and the number of such connections: above that the one that
+// lingers longest is closed, as most clients send the rest at once and those that trickle
+// are the oldest. It is safe for concurrent use.
+type Lingering struct {
+	mu       sync.Mutex
+	most     int
+	conns    list.List // of *lingeringConn, the oldest in front
+	draining bool
+	ended    LingeringStats
+}
 
 // LingeringStats say how many connections linger, and how others ended since it was made.
 type LingeringStats struct {
 	Open   int64 // now
 	Client int64 // by the client, who has the answer or has left
 	Bound  int64 // by a bound of time or bytes
-	Full   int64 // at once, as too many lingered
+	Full   int64 // for another one, as too many lingered
 }
 
 // NewLingering returns a Lingering of so many connections at once, at least 1.
@@ -46,11 +56,80 @@ func NewLingering(most int64) *Lingering {
 }
 
 // Resize makes it so many, at least 1.
-func (l *Lingering) Resize(most int64) { l.most.Store(max(most, 1)) }
+func (l *Lingering) Resize(most int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = int(max(most, 1))
+	l.shrink()
+}
 
 // Stats returns the counts.
 func (l *Lingering) Stats() LingeringStats {
-	return LingeringStats{l.open.Load(), l.client.Load(), l.bound.Load(), l.full.Load()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.ended
+	s.Open = int64(l.conns.Len())
+	return s
+}
+
+// Drain has no connection linger for more than 5 s in all any more, so that clients which
+// were denied do not delay a stop of the server.
+func (l *Lingering) Drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draining = true
+	for e := l.conns.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*lingeringConn)                   // nothing else is put in
+		_ = c.SetReadDeadline(c.began.Add(lingerDrain)) // an error means that it is closed
+	}
+}
+
+// enter counts a connection among those that linger.
+func (l *Lingering) enter(c *lingeringConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.began = time.Now()
+	c.place = l.conns.PushBack(c)
+	l.shrink()
+}
+
+// shrink closes the oldest connections above the most. The caller holds l.mu.
+func (l *Lingering) shrink() {
+	for l.conns.Len() > l.most {
+		c := l.conns.Remove(l.conns.Front()).(*lingeringConn) // as above
+		c.place = nil
+		l.ended.Full++
+		_ = c.Conn.Close() // Close reports it
+	}
+}
+
+// leave counts how a connection ended, unless it was closed for another one.
+func (l *Lingering) leave(c *lingeringConn, bound bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case c.place == nil:
+		return
+	case bound:
+		l.ended.Bound++
+	default:
+		l.ended.Client++
+	}
+	l.conns.Remove(c.place)
+}
+
+// deadline returns when the client of a connection must have sent its next byte.
+func (l *Lingering) deadline(c *lingeringConn) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	silence, end := time.Now().Add(lingerSilence), c.began.Add(lingerTime)
+	if l.draining {
+		end = c.began.Add(lingerDrain)
+	}
+	if end.Before(silence) {
+		return end
+	}
+	return silence
 }
 
 // Listen returns a listener of the connections of another one, that linger. It belongs
@@ -122,6 +201,9 @@ type lingeringConn struct {
 	of     *Lingering
 	atEnd  func(end func()) (stop func() bool) // has the end of the server call end
 	unread atomic.Bool
+
+	began time.Time     // when it began to linger
+	place *list.Element // among those that linger, nil once it was closed for another one
 }
 
 // Close closes the connection, the first time when it has lingered.
@@ -133,34 +215,18 @@ func (c *lingeringConn) Close() error {
 }
 
 func (c *lingeringConn) linger() {
-	l := c.of
-	defer l.open.Add(-1)
-	if l.open.Add(1) > l.most.Load() {
-		l.full.Add(1)
-		return
-	}
+	c.of.enter(c)
 	defer c.atEnd(func() { _ = c.Conn.Close() })() // Close reports it
 	_ = c.CloseWrite()                             // the client sees the end of the answer; an error means that it is gone
-	n, err := io.Copy(io.Discard, io.LimitReader(&rest{c.Conn, time.Now().Add(lingerTime)}, lingerBytes))
-	if n == lingerBytes || errors.Is(err, os.ErrDeadlineExceeded) {
-		l.bound.Add(1)
-	} else {
-		l.client.Add(1)
-	}
+	n, err := io.Copy(io.Discard, io.LimitReader(rest{c}, lingerBytes))
+	c.of.leave(c, n == lingerBytes || errors.Is(err, os.ErrDeadlineExceeded))
 }
 
 // rest reads what still comes on a connection, within the bounds of time.
-type rest struct {
-	net.Conn
-	end time.Time
-}
+type rest struct{ *lingeringConn }
 
-func (r *rest) Read(p []byte) (int, error) {
-	deadline := time.Now().Add(lingerSilence)
-	if r.end.Before(deadline) {
-		deadline = r.end
-	}
-	if err := r.SetReadDeadline(deadline); err != nil {
+func (r rest) Read(p []byte) (int, error) {
+	if err := r.SetReadDeadline(r.of.deadline(r.lingeringConn)); err != nil {
 		return 0, err
 	}
 	return r.Conn.Read(p)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,30 +75,80 @@ func TestLingeringIsBounded(t *testing.T) {
 	}
 }
 
-// TestLingeringIsBoundedInNumber: no more linger at once than may, and when one is over
-// another may.
+// TestLingeringIsBoundedInNumber: no more linger at once than may. Above that the oldest
+// is closed, and where fewer may, as many of the oldest.
 func TestLingeringIsBoundedInNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLingering(2)
-		first, _, firstClosed := lingers(t.Context(), l)
+		expect := func(want LingeringStats) {
+			t.Helper()
+			synctest.Wait()
+			if got := l.Stats(); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		}
+		_, _, firstClosed := lingers(t.Context(), l)
+		expect(LingeringStats{Open: 1})
 		second, _, secondClosed := lingers(t.Context(), l)
-		synctest.Wait()
+		expect(LingeringStats{Open: 2})
 		_, _, thirdClosed := lingers(t.Context(), l)
-		<-thirdClosed
-		if got, want := l.Stats(), (LingeringStats{Open: 2, Full: 1}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		_ = first.Close()
 		<-firstClosed
+		expect(LingeringStats{Open: 2, Full: 1})
+		_ = second.Close()
+		<-secondClosed
+		expect(LingeringStats{Open: 1, Client: 1, Full: 1})
 		fourth, _, fourthClosed := lingers(t.Context(), l)
-		synctest.Wait()
-		if got, want := l.Stats(), (LingeringStats{Open: 2, Client: 1, Full: 1}); got != want {
+		expect(LingeringStats{Open: 2, Client: 1, Full: 1})
+		l.Resize(0)
+		<-thirdClosed
+		expect(LingeringStats{Open: 1, Client: 1, Full: 2})
+		_ = fourth.Close()
+		<-fourthClosed
+		expect(LingeringStats{Client: 2, Full: 2})
+	})
+}
+
+// TestLingeringEndsSoonInADrain: during a stop none lingers for more than 5 s in all,
+// whatever its client sends.
+func TestLingeringEndsSoonInADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLingering(8)
+		began := time.Now()
+		type lingering struct {
+			name  string
+			took  chan time.Duration
+			takes time.Duration // since the first began
+		}
+		var all []lingering
+		var clients sync.WaitGroup
+		begin := func(name string, takes, pause time.Duration) {
+			client, _, closed := lingers(t.Context(), l)
+			took := make(chan time.Duration, 1)
+			clients.Go(func() { drip(client, []byte("x"), pause) })
+			go func() {
+				<-closed
+				took <- time.Since(began)
+				_ = client.Close()
+			}()
+			all = append(all, lingering{name, took, takes})
+		}
+		begin("for long", 10*time.Second, time.Second)
+		time.Sleep(8 * time.Second)
+		begin("for 2 s", 13*time.Second, time.Second)
+		begin("for 2 s, silent", 13*time.Second, time.Minute)
+		time.Sleep(2 * time.Second)
+		l.Drain()
+		time.Sleep(time.Second)
+		begin("since then", 16*time.Second, time.Second)
+		for _, c := range all {
+			if took := <-c.took; took != c.takes {
+				t.Errorf("%s: closed after %v, want %v", c.name, took, c.takes)
+			}
+		}
+		if got, want := l.Stats(), (LingeringStats{Bound: 4}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		_ = second.Close()
-		_ = fourth.Close()
-		<-secondClosed
-		<-fourthClosed
+		clients.Wait()
 	})
 }
 

@@ -33,7 +33,7 @@ upstream:
   - {path: /large, url: %[1]s, max_body: 100000}
   - {path: /, url: %[1]s}
 rules:
-  - {name: requests, match: {path: /denied}, limits: 1/h fixed-window}
+  - {name: requests, match: {path: /denied}, limits: 1/h}
   - {name: bytes, match: {path: /metered}, limits: 100KB/h, cost: request-bytes}
 `, servetest.Named(t, "app")))
 	g.Get(t, "/denied")
@@ -125,7 +125,7 @@ listen: [127.0.0.1:0]
 max_connections: %d
 upstream: %s
 rules:
-  - {name: requests, match: {path: /denied}, limits: 1/h fixed-window}
+  - {name: requests, match: {path: /denied}, limits: 1/h}
 `, connections, servetest.Named(t, "app")))
 	g.Get(t, "/denied")
 	for i := range attackers {
@@ -160,15 +160,10 @@ rules:
 	}
 }
 
-// TestStopEndsLingering: a stop waits for connections that linger as long as for requests,
-// and closes them.
-func TestStopEndsLingering(t *testing.T) {
-	g := servetest.Start(t, `
-listen: [127.0.0.1:0]
-rules:
-  - {name: requests, match: {path: /denied}, limits: 1/h fixed-window}
-`, func(o *serve.Options) { o.Drain = 10 * time.Millisecond })
-	g.Get(t, "/denied")
+// trickle sends a byte after each pause behind a request that is denied, until its
+// connection is closed.
+func trickle(t *testing.T, g *servetest.Gateway) (closed chan struct{}) {
+	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -177,12 +172,68 @@ rules:
 	if _, err := io.WriteString(conn, "POST /denied HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the connection to linger", func() bool { return g.Metrics(t)["sluice_lingering_connections"] == 1 })
-	g.End(t)
-	testkit.Until(t, "the connection to be closed", func() bool {
-		_, err := conn.Write([]byte("x"))
-		return err != nil
+	closed = make(chan struct{})
+	go func() {
+		defer close(closed)
+		for err := error(nil); err == nil; {
+			time.Sleep(100 * time.Millisecond)
+			_, err = conn.Write([]byte("x"))
+		}
+	}()
+	return closed
+}
+
+// TestTricklersTakeNoPlaces: where clients that trickle have all places of connections
+// that linger, the answers to other uploads arrive all the same.
+func TestTricklersTakeNoPlaces(t *testing.T) {
+	t.Parallel()
+	g := servetest.Start(t, fmt.Sprintf(`
+listen: [127.0.0.1:0]
+max_connections: 40
+upstream: %s
+rules:
+  - {name: requests, match: {path: /denied}, limits: 1/h}
+`, servetest.Named(t, "app")))
+	g.Get(t, "/denied")
+	for range 12 {
+		trickle(t, g)
+	}
+	testkit.Until(t, "all places to be taken", func() bool {
+		m := g.Metrics(t)
+		return m["sluice_lingering_connections"] == 10 && m[`sluice_lingering_total{end="full"}`] == 2
 	})
+	answers(t, uploader(t, g, "/denied", "python3", "upload.py"), 9, `429 \d+`)
+}
+
+// TestStopEndsLingering: a stop waits 5 s at most for connections that linger, long before
+// it would cut off a request in progress, and closes them.
+func TestStopEndsLingering(t *testing.T) {
+	for name, c := range map[string]struct {
+		drain time.Duration
+		cut   bool
+	}{"in time": {25 * time.Second, false}, "at the end of a short drain": {10 * time.Millisecond, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := servetest.Start(t, `
+listen: [127.0.0.1:0]
+rules:
+  - {name: requests, match: {path: /denied}, limits: 1/h}
+`, func(o *serve.Options) { o.Drain = c.drain })
+			g.Get(t, "/denied")
+			var all []chan struct{}
+			for range 3 {
+				all = append(all, trickle(t, g))
+			}
+			testkit.Until(t, "the connections to linger", func() bool { return g.Metrics(t)["sluice_lingering_connections"] == 3 })
+			g.End(t)
+			if cut := strings.Contains(g.Logs.String(), "requests are cut off"); cut != c.cut {
+				t.Errorf("requests were cut off: %v, want %v", cut, c.cut)
+			}
+			for _, closed := range all {
+				<-closed
+			}
+		})
+	}
 }
 
 // curl uploads by length, in chunks, and behind Expect.

@@ -167,6 +167,7 @@ func (d *listeners) stop(ctx context.Context) error {
 	d.log.Info("draining", slog.Duration("timeout", d.drain))
 	drain, cancel := context.WithTimeout(ctx, d.drain)
 	defer cancel()
+	d.runtime.lingering.Drain()
 	err := shutdown(drain, all)
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("requests are cut off: they did not end within the drain time")

@@ -252,7 +252,7 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 func (m *Metrics) WatchLingering(stats func() gateway.LingeringStats) {
 	var c series.Collector
 	open := c.Gauge("sluice_lingering_connections", "Connections on which what is left of a request is read and dropped, so that the client gets its answer.")
-	ended := c.Counter("sluice_lingering_total", "Such connections that are over, by what ended them: the client, a bound of time or bytes, or too many at once.", "end")
+	ended := c.Counter("sluice_lingering_total", "Such connections that are over, by what ended them: the client, a bound of time or bytes, or newer ones where too many were open.", "end")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, open, s.Open)
