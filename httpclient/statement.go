@@ -5,6 +5,7 @@ package httpclient
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,15 +26,19 @@ const (
 
 // statement returns what an answer says of the limits.
 func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statement {
-	s, h := pacing.Statement{At: now}, res.Header
-	if age, ok := pacing.Seconds(h.Get("Age")); ok && age > 0 {
+	s, h, status := pacing.Statement{At: now}, res.Header, res.StatusCode
+	s.Denied = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+	age, _ := pacing.Seconds(h.Get("Age")) // 0 if it does not say
+	if age > 0 && !s.Denied {
 		return pacing.Statement{At: now, Cached: true}
 	}
-	if status := res.StatusCode; status >= http.StatusMultipleChoices {
-		var asked bool
-		s.Wait, asked = retryAfter(h, now)
-		s.Denied = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable ||
-			asked && status >= http.StatusBadRequest
+	if status >= http.StatusMultipleChoices {
+		wait, asked := retryAfter(h, now)
+		s.Wait = max(wait-age, 0)
+		s.Denied = s.Denied || asked && status >= http.StatusBadRequest
+	}
+	if age > 0 { // what else it says was meant for another request
+		return s
 	}
 	// Of families that state the same limit the most exact comes first.
 	f := t.opts.Fields
@@ -56,10 +61,20 @@ func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statemen
 	return s
 }
 
-// retryAfter returns what Retry-After says, in either form, and whether it says
+// retryAfter returns what Retry-After says, of several lines the longest, and whether it
+// says anything.
+func retryAfter(h http.Header, now time.Time) (longest time.Duration, asked bool) {
+	for _, text := range h.Values(fieldRetryAfter) {
+		if d, ok := retryLine(text, h, now); ok {
+			longest, asked = max(longest, d), true
+		}
+	}
+	return longest, asked
+}
+
+// retryLine returns what a line of Retry-After says, in either form, and whether it says
 // anything.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	text := h.Get(fieldRetryAfter)
+func retryLine(text string, h http.Header, now time.Time) (time.Duration, bool) {
 	if d, ok := pacing.Seconds(text); ok {
 		return d, true
 	}
@@ -124,7 +139,7 @@ const (
 func state(s *pacing.Statement, h http.Header, left, reset string) {
 	n, ok := pacing.Number(left)
 	end, also := pacing.Number(reset)
-	if !ok || !also || len(s.Items) > 0 {
+	if !ok || !also || slices.ContainsFunc(s.Items, func(it pacing.Item) bool { return it.Stated || it.Other }) {
 		return
 	}
 	if end > leastEpochMs {

@@ -19,8 +19,9 @@ import (
 // Fields are families of header fields, which may be combined by |.
 type Fields uint8
 
-// The families. Of those that an answer has, the first counts: servers that send
-// several state the same limit in each.
+// The families. Of those by which an answer states what is left, the first counts:
+// servers that send several state the same limit in each. RateLimit-Policy alone states
+// no such thing.
 const (
 	// RateLimit is RateLimit and RateLimit-Policy of drafts 7 to 11 of
 	// draft-ietf-httpapi-ratelimit-headers, with the parameter sluice-burst of our
@@ -129,9 +130,12 @@ func (e *HoldError) Unwrap() error { return e.err }
 // as the limit's quota allows in the long run if that is more, and go out in the
 // order in which they came. When nothing is left the next goes out as soon as
 // units that were spent before are back for certain. After a Retry-After, in whole or
-// decimal seconds or as a date, no request goes to that host before its end, whatever
-// the status from 300 on: also one that a redirect leads there. On a success it says
-// when to ask for the result of that request, and delays no other.
+// decimal seconds or as a date, of several the longest, no request goes to that host before
+// its end, whatever the status from 300 on: also one that a redirect leads there. A
+// Retry-After of a success, such as 202, is not obeyed: it says when to ask for the result
+// of that one request, which the caller reads, and a delay of all requests to the host
+// would stall clients that poll for many results.
+//
 // What was answered with 429 or 503, or another status from 400 on with a Retry-After, as
 // GitHub's 403, is sent again, with a random delay on top so that clients do not come back
 // all at once, as often and as long as the options allow; then the answer is handed on as it
@@ -140,9 +144,9 @@ func (e *HoldError) Unwrap() error { return e.err }
 // known to be mistaken.
 //
 // Fields on answers from a cache (Age above 0) are ignored, as they were meant
-// for another request. A cache belongs around a Transport, not within, or else
-// what it could answer at once is paced too: examples/client has one, so that repeated
-// reads cost nothing.
+// for another request; but of a 429 or 503 the Retry-After is obeyed, less the age. A
+// cache belongs around a Transport, not within, or else what it could answer at once is
+// paced too: examples/client has one, so that repeated reads cost nothing.
 //
 // It is safe for concurrent use and needs no closing. A goroutine reads a small
 // answer that denied off its connection, until the request is sent again or the

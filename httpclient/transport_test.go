@@ -273,6 +273,40 @@ func TestTransportObeysAnyStatus(t *testing.T) {
 	})
 }
 
+// TestTransportObeysOddAnswers: where an answer says in several ways when to come back, or
+// comes from a cache, the next request waits for as long as was asked.
+func TestTransportObeysOddAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		fields []string
+		want   time.Duration // the next request is not sent before, and at most an eighth later
+	}{
+		{"denied by a cache", 429, []string{"Age: 1", "Retry-After: 30"}, 29 * time.Second},
+		{"denied by a cache, by a date", 503, []string{"Age: 2", "Date: Sat, 01 Jan 2000 00:00:00 GMT", "Retry-After: Sat, 01 Jan 2000 00:00:30 GMT"}, 28 * time.Second},
+		{"two Retry-After", 429, []string{"Retry-After: 1", "Retry-After: 48"}, 48 * time.Second},
+		{"a policy, and X-RateLimit", 200, []string{`RateLimit-Policy: "a";q=10;w=60`, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 50"}, 50 * time.Second},
+		{"a policy, and X-RateLimit, denied", 429, []string{`RateLimit-Policy: "a";q=10;w=60`, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 50"}, 50 * time.Second},
+		{"a result that is not ready", 202, []string{"Retry-After: 30"}, 0},
+		{"a success from a cache", 200, []string{"Age: 1", "Retry-After: 30", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 50"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{answers: []http.HandlerFunc{answer(c.status, c.fields...)}, start: time.Now()}
+				client := limited(t, s, httpclient.TransportOptions{})
+				for len(s.at) < 2 {
+					if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := s.at[1]; got < c.want || got > c.want*9/8 {
+					t.Errorf("the next request was sent at %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 // TestTransportHolds: a call that would wait too long fails at once.
 func TestTransportHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

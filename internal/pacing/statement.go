@@ -47,6 +47,7 @@ type identity struct{ Name, Partition string }
 type Item struct {
 	identity
 	Stated bool          // Left and Span are known
+	Other  bool          // it counts something else than requests; the rest is empty
 	Left   int64         // units
 	Span   time.Duration // 0: the window
 	Quota  int64         // units; 0: unknown
@@ -82,7 +83,7 @@ func (s *Statement) Draft11(policy, limit []string) {
 		if b, ok := m.integer(paramBurst); ok && b > 0 {
 			it.Burst = b
 		}
-		if it.Window == 0 || !m.requests() {
+		if it.Other = !m.requests(); it.Other || it.Window == 0 {
 			it.Quota, it.Window, it.Burst = 0, 0, 0
 		}
 		s.Items = append(s.Items, it)
