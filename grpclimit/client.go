@@ -95,7 +95,7 @@ func (e *HoldError) GRPCStatus() *status.Status {
 //
 // A call is denied by RESOURCE_EXHAUSTED or UNAVAILABLE that says when to come
 // back: by the detail google.rpc.RetryInfo, or else by grpc-retry-pushback-ms or
-// retry-after in the trailer. No call goes to that target before, and a unary call
+// the longest retry-after in the trailer. No call goes to that target before, and a unary call
 // is sent again, with a random delay on top so that clients do not come back all
 // at once, as often and as long as the options and its deadline allow; then the
 // server's own status is handed on as it is. One without such a word, as of a

@@ -84,10 +84,14 @@ func comeback(st *status.Status, trailer metadata.MD) (time.Duration, bool) {
 	if len(pushback) > 0 {
 		return time.Duration(min(pushed, sluice.MaxWindow.Milliseconds())) * time.Millisecond, true
 	}
-	if after := trailer["retry-after"]; len(after) == 1 {
-		return pacing.Seconds(after[0])
+	var longest time.Duration
+	asked := false
+	for _, text := range trailer["retry-after"] {
+		if d, ok := pacing.Seconds(text); ok {
+			longest, asked = max(longest, d), true
+		}
 	}
-	return 0, false
+	return longest, asked
 }
 
 // retryDelay returns that of RetryInfo, which is missing if it is negative.

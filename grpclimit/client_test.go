@@ -85,6 +85,7 @@ func TestClientRetries(t *testing.T) {
 		{name: "pushback", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "8000")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "the longest pushback", opts: grpclimit.ClientOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "9223372036854775807")}, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "pushback of 0", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "0")}, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
+		{name: "several retry-after, the longest", answers: []clientAnswer{clientSays(exhausted, "retry-after", "1", "retry-after", "8", "retry-after", "x")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "retry-after", answers: []clientAnswer{clientSays(exhausted, "retry-after", "8")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "unavailable", answers: []clientAnswer{clientSays(clientDenial(codes.Unavailable, 8*time.Second))}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "count spent", answers: []clientAnswer{denial, denial, denial, denial, denial}, want: codes.ResourceExhausted, attempts: 4, from: 8 * time.Second, to: 9 * time.Second},
