@@ -81,8 +81,6 @@ type Upstream struct {
 	MaxBody        int64 // bytes of a request's body; zero: no bound
 	// UpstreamHost sends the upstream's own name in Host, not the client's.
 	UpstreamHost bool
-	// Sync exchanges requests without a body in the goroutines of their handlers.
-	Sync bool
 }
 
 // Admin is the address of the operator's pages.

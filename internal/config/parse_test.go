@@ -35,9 +35,9 @@ func TestEveryKey(t *testing.T) {
 	}
 	c := parse(t, string(data))
 	up := c.Upstreams[0]
-	got := fmt.Sprintf("%+v\n%v %+v %v %v %v %v\n%v\n%+v\n%+v\n%+v\n%+v\n%v %v %v %v %v %v\n%+v %+v\n", c.Listen, up.Host, up.Path, up.LongestRequest, up.MaxBody, up.UpstreamHost, up.Sync, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Exempt, fmt.Sprint(c.MaxHeld, c.MaxHeldPerKey, c.MaxReadAhead, c.MaxConnections, c.LeastBodyRate, c.Nodes), c.Abandoned, c.Fields, c.DecisionLog, c.AccessLog)
+	got := fmt.Sprintf("%+v\n%v %+v %v %v %v\n%v\n%+v\n%+v\n%+v\n%+v\n%v %v %v %v %v %v\n%+v %+v\n", c.Listen, up.Host, up.Path, up.LongestRequest, up.MaxBody, up.UpstreamHost, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Exempt, fmt.Sprint(c.MaxHeld, c.MaxHeldPerKey, c.MaxReadAhead, c.MaxConnections, c.LeastBodyRate, c.Nodes), c.Abandoned, c.Fields, c.DecisionLog, c.AccessLog)
 	want := `[{Address:127.0.0.1:8080 TCP:false Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} line:3} {Address:127.0.0.1:8443 TCP:false Upstream: CertFile:cert.pem KeyFile:key.pem ClientCAFile:clients.pem ClientOptional:true ProxyProtocol:[10.0.0.0/8] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} line:4} {Address:127.0.0.1:5433 TCP:true Upstream:127.0.0.1:5432 CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} line:7}]
-api.example.com /v1 5m0s 1000000 true true
+api.example.com /v1 5m0s 1000000 true
 http://127.0.0.1:3001
 {Address:127.0.0.1:9090 TokenFile:admin.token Public:true OverridesFile:overrides.json AuditFile:audit.jsonl Hosts:[sluice.internal sluice]}
 {Redis:rediss-sentinel://10.0.0.1,10.0.0.2:26380/limits?ca_file=ca.pem Prefix:sluice MaxKeys:0 State:}
@@ -86,7 +86,7 @@ http://127.0.0.1:3001
 		t.Error("the last rule, and not the first, shapes")
 	}
 	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
-		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "51 90 true 2 10 0s 5 1m0s"; got != want {
+		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "50 89 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }

@@ -50,7 +50,6 @@ var meanings = map[string]string{ //nolint:gosec // which holds no secret
 	"upstream.longest_request": "How long a request may take, from its header to the response's last byte (default: any time).",
 	"upstream.max_body":        "Bytes of a request's body at most (default: any number).",
 	"upstream.upstream_host":   "Send the upstream's own name in Host, not the client's (default false).",
-	"upstream.transport":       "How requests without a body are sent: async, or sync for an upstream of http:// at less CPU time (default async).",
 
 	"admin.address":        "HOST:PORT, or off.",
 	"admin.token_file":     "File of the secret that allows changes and keys in clear.",

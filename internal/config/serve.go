@@ -93,7 +93,6 @@ func (d *decoder) address(n *yaml.Node, what, s string) bool {
 
 func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
-	var transport string
 	before := len(d.faults)
 	url := d.scalar("upstream", func(n *yaml.Node, s string) {
 		v, err := upstream.Parse(s)
@@ -121,12 +120,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		d.duration("longest_request", time.Millisecond, 24*time.Hour, &u.LongestRequest),
 		d.number("max_body", 1, 1<<50, &u.MaxBody),
 		d.flag("upstream_host", &u.UpstreamHost),
-		field{"transport", func(n *yaml.Node) { d.choice(n, "transport", &transport, "async", "sync") }},
 	)
-	u.Sync = transport == "sync"
-	if u.Sync && u.URL != nil && u.URL.Scheme != "http" {
-		d.fault(child(n, "transport"), "transport is sync, which is for http://, and the upstream speaks %s://; leave it out", u.URL.Scheme)
-	}
 	if u.LongestRequest > 0 && u.Timeout > u.LongestRequest {
 		d.fault(child(n, "timeout"), "timeout is %v, but a request ends after longest_request, %v; use a timeout that is no longer", u.Timeout, u.LongestRequest)
 	}

@@ -24,7 +24,7 @@ func TestNoDescriptors(t *testing.T) {
 	}))
 	defer up.Close()
 	var log bytes.Buffer
-	g, err := gateway.New(up.URL, chosen(gateway.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, up.URL))
+	g, err := gateway.New(up.URL, gateway.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

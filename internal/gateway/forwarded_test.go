@@ -149,7 +149,7 @@ func TestFieldsAround(t *testing.T) {
 		w.Header().Set("X-Own", "2")
 		w.WriteHeader(http.StatusTeapot)
 	}))
-	g, err := gateway.New(upstream, chosen(gateway.Options{}, upstream))
+	g, err := gateway.New(upstream, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/gateway/h1"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/internal/wire"
@@ -73,12 +72,6 @@ type Options struct {
 	// [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Sync exchanges a request without a body and its response in the goroutine of its
-	// handler, over a connection that no goroutine reads from meanwhile: half of what the
-	// transport of net/http costs. Other requests go through that, and so do those that
-	// ask for another protocol. It is for upstreams of http on systems of Unix.
-	Sync bool
-
 	// Log gets, at most once a second, why the upstream did not answer. Nil
 	// means [slog.Default].
 	Log *slog.Logger
@@ -91,10 +84,8 @@ type Options struct {
 type Gateway struct {
 	proxy     httputil.ReverseProxy // that each passage has a copy of
 	passages  sync.Pool             // of *passage
-	trips     http.RoundTripper
 	outliving outliving
 	transport *http.Transport
-	closeIdle func()
 	log       *sampledlog.Log
 	url       string        // of the upstream, as it was given
 	longest   time.Duration // 0: requests may take any time
@@ -137,12 +128,6 @@ func New(to string, opts Options) (*Gateway, error) {
 			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; use for example netip.MustParsePrefix("10.0.0.0/8")`))
 		}
 	}
-	if opts.Sync && err == nil && target.Scheme != "http" {
-		faults = append(faults, fmt.Errorf("option Sync: it is for an upstream of http, and this is one of %s; leave it out", target.Scheme))
-	}
-	if opts.Sync && !h1.Supported {
-		faults = append(faults, errors.New("option Sync: this system cannot check that an idle connection is unused; leave it out"))
-	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("gateway: new: %w", err)
 	}
@@ -165,7 +150,6 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
-	g.trips, g.closeIdle = through(opts, target, g.transport, g.log)
 	g.proxy = httputil.ReverseProxy{
 		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
 	}
@@ -208,4 +192,4 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close closes the connections to the upstream that are not in use.
-func (g *Gateway) Close() { g.closeIdle() }
+func (g *Gateway) Close() { g.transport.CloseIdleConnections() }

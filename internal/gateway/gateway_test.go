@@ -26,7 +26,7 @@ import (
 func front(t *testing.T, upstream string, opts gateway.Options) string {
 	t.Helper()
 	opts.Log = slog.New(slog.DiscardHandler)
-	g, err := gateway.New(upstream, chosen(opts, upstream))
+	g, err := gateway.New(upstream, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,20 +202,16 @@ func TestPartsGoOn(t *testing.T) {
 			}
 		}
 	}))
-	for name, opts := range map[string]gateway.Options{"net/http": {}, "sync": {Sync: true}} {
-		t.Run(name, func(t *testing.T) {
-			url := front(t, upstream, opts)
-			for range 3 { // a passage serves again
-				resp := do(t, http.MethodGet, url, nil)
-				for range 3 {
-					seen <- struct{}{}
-					got := make([]byte, len(part))
-					if _, err := io.ReadFull(resp.body, got); err != nil || string(got) != part {
-						t.Fatalf("read %q, %v", got, err)
-					}
-				}
+	url := front(t, upstream, gateway.Options{})
+	for range 3 { // a passage serves again
+		resp := do(t, http.MethodGet, url, nil)
+		for range 3 {
+			seen <- struct{}{}
+			got := make([]byte, len(part))
+			if _, err := io.ReadFull(resp.body, got); err != nil || string(got) != part {
+				t.Fatalf("read %q, %v", got, err)
 			}
-		})
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func TestResetWhileInformed(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 	}))
 	t.Cleanup(up.Close)
-	g, err := gateway.New(up.URL, chosen(gateway.Options{}, up.URL))
+	g, err := gateway.New(up.URL, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

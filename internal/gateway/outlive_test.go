@@ -36,7 +36,7 @@ func startOutlived(t *testing.T, upstream string, opts gateway.Options, settle f
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	g, err := gateway.New(upstream, chosen(opts, upstream))
+	g, err := gateway.New(upstream, opts)
 	check(t, err)
 	gateway.TrustAny(t, g)
 	o := &outlived{gateway: g, settled: make(chan exchange.Outcome, 100), returned: make(chan bool, 100), bodies: make(chan *exchange.Body, 100)}

@@ -103,7 +103,7 @@ func (p *passage) connected(info httptrace.GotConnInfo) {
 
 // exchange sends the request on and returns when the header of the response is there.
 func (p *passage) exchange(r *http.Request) (*http.Response, error) {
-	resp, err := p.gateway.trips.RoundTrip(r)
+	resp, err := p.gateway.transport.RoundTrip(r)
 	if p.conn == nil || p.conn.answer == nil || !p.conn.answer.end() {
 		return resp, err
 	}

@@ -70,7 +70,7 @@ func TestQueries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := gateway.New(upstream, chosen(gateway.Options{}, upstream))
+			g, err := gateway.New(upstream, gateway.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ import (
 // of connections and goroutines are given back.
 func TestSoak(t *testing.T) {
 	for name, opts := range map[string]gateway.Options{
-		"net/http": {}, "sync": {Sync: true}, "sync, bounded": {Sync: true, LongestRequest: testkit.Ceiling},
+		"unbounded": {}, "bounded": {LongestRequest: testkit.Ceiling},
 	} {
 		t.Run(name, func(t *testing.T) { soak(t, opts) })
 	}

@@ -175,7 +175,7 @@ func TestSwitchBeforeTheBody(t *testing.T) {
 		conn, _ := hijack(t, w, switching)
 		_, _ = io.Copy(io.Discard, conn) // until the gateway gives up
 	}))
-	g, err := gateway.New(upstream, chosen(gateway.Options{}, upstream))
+	g, err := gateway.New(upstream, gateway.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,11 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
-
-	"github.com/sluicegate/sluice/internal/gateway/h1"
-	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
 const (
@@ -39,29 +35,6 @@ const (
 	maxIdle     = 1024
 	idleTimeout = 90 * time.Second
 )
-
-// through returns what sends requests to the upstream, and closes its connections that
-// are not in use. Where it is synchronous a quarter of those that are kept are for
-// the requests that are not sent so.
-//
-//nolint:contextcheck,nolintlint // what an upstream sends unasked is of no request; contextcheck reads this where it is called
-func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledlog.Log) (http.RoundTripper, func()) {
-	if !o.Sync {
-		return ordinary, ordinary.CloseIdleConnections
-	}
-	ordinary.MaxIdleConns, ordinary.MaxIdleConnsPerHost = maxIdle/4, maxIdle/4
-	sync := h1.New(h1.Options{
-		Upstream: target, Others: ordinary, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
-		StallTimeout: o.StallTimeout, MaxHeader: maxHeader, MaxIdle: maxIdle - maxIdle/4, IdleTimeout: idleTimeout,
-		Unsolicited: func(came []byte) {
-			log.Warn(context.Background(), "upstream: answer without a request", fmt.Errorf("bytes beginning with %q; the connection was closed", came))
-		},
-	})
-	return sync, func() {
-		sync.CloseIdleConnections()
-		ordinary.CloseIdleConnections()
-	}
-}
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without
 // TLS if h2c is set. They do not heed the proxy settings of the environment: an

@@ -128,8 +128,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/internal/logfile", []string{"/internal/regular"}},
 		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
-		{"/internal/gateway/h1", []string{"/internal/exchange", "/internal/wire"}},
-		{"/internal/gateway", []string{"/internal/exchange", "/internal/gateway/h1", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
+		{"/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		p := load(t)[c.pkg]

@@ -67,17 +67,13 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// onUploads runs a test with the text of a configuration up to its rules, on both stores
-// and transports.
+// onUploads runs a test with the text of a configuration up to its rules, on both stores.
 func onUploads(t *testing.T, run func(t *testing.T, u *uploads, head string)) {
 	t.Helper()
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, store string) {
-		for _, transport := range []string{"async", "sync"} {
-			u := newUploads(t)
-			// A scope of its own for each: both may have one store.
-			run(t, u, fmt.Sprintf("upstream: {url: %q, transport: %s}\n%srules:\n  - name: up-%s\n    by: header.X-User\n    failure: closed\n    cost: request-bytes\n    limits: ", u.url, transport, store, transport))
-		}
+		u := newUploads(t)
+		run(t, u, fmt.Sprintf("upstream: %s\n%srules:\n  - name: up\n    by: header.X-User\n    failure: closed\n    cost: request-bytes\n    limits: ", u.url, store))
 	})
 }
 

@@ -87,7 +87,6 @@ type upstreamOf struct {
 	timeout time.Duration
 	longest time.Duration
 	own     bool // its own name in Host
-	sync    bool
 	trusted string
 }
 
@@ -320,10 +319,10 @@ func (s *runtime) addRoutes(g *snapshot) (err error) {
 	used := make(map[upstreamOf]bool)
 	routes := make([]gateway.Route, len(c.Upstreams))
 	for i, u := range c.Upstreams {
-		at := upstreamOf{u.URL.String(), u.Timeout, u.LongestRequest, u.UpstreamHost, u.Sync, fmt.Sprint(c.ClientIP.Forwarding())}
+		at := upstreamOf{u.URL.String(), u.Timeout, u.LongestRequest, u.UpstreamHost, fmt.Sprint(c.ClientIP.Forwarding())}
 		if g.upstreams[at] == nil {
 			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
-				Trusted: c.ClientIP.Forwarding(), ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, Sync: u.Sync, StallTimeout: stallTimeout,
+				Trusted: c.ClientIP.Forwarding(), ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout,
 				LongestRequest: u.LongestRequest, OnLongest: func() { s.longRequests.Add(1) },
 				Abandoned: s.abandoned, Dial: s.upstreams.Dial, Log: s.log,
 			})

@@ -40,7 +40,6 @@ func proxies(h *house) []contender {
 		{"unlimited", role("unlimited")},
 		{"sluice", sluiceFlags("--limit", enough)},
 		{"sluice.config", sluiceConfig("limits: " + enough)},
-		{"sluice.sync", sluiceSync("limits: " + enough)},
 	}
 	all = append(all, h.beside("limits: "+enough, "--limit", enough)...)
 	if _, err := exec.LookPath("caddy"); err == nil {
@@ -116,24 +115,13 @@ func sluiceConfig(rule string) func(context.Context, *house, string) (*process, 
 	return sluiceLogging(rule, "")
 }
 
-// sluiceSync is sluiceConfig whose upstream has the synchronous transport.
-func sluiceSync(rule string) func(context.Context, *house, string) (*process, error) {
-	return sluiceFile("{url: http://%s, transport: sync}", rule, "")
-}
-
 // sluiceLogging is sluiceConfig with logs, in whose text %s stands for a path that no
 // other has.
 func sluiceLogging(rule, logs string) func(context.Context, *house, string) (*process, error) {
-	return sluiceFile("http://%s", rule, logs)
-}
-
-// sluiceFile is sluice with a file of one rule, in whose upstream %s stands for the
-// address.
-func sluiceFile(upstream, rule, logs string) func(context.Context, *house, string) (*process, error) {
 	return func(ctx context.Context, h *house, address string) (*process, error) {
 		logs := strings.ReplaceAll(logs, "%s", filepath.Join(h.dir, address))
-		text := fmt.Sprintf("listen: %s\nadmin: \"off\"\nupstream: %s\n%srules:\n  - {name: all, by: ip, %s}\n",
-			address, fmt.Sprintf(upstream, h.upstream), logs, rule)
+		text := fmt.Sprintf("listen: %s\nadmin: \"off\"\nupstream: http://%s\n%srules:\n  - {name: all, by: ip, %s}\n",
+			address, h.upstream, logs, rule)
 		name, err := h.file(address+".yaml", text)
 		if err != nil {
 			return nil, err

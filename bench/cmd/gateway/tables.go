@@ -31,19 +31,6 @@ func goals() []report.Goal {
 			report.Goal{Title: who + ", denying: CPU of the other sluice", Bench: "Denied", Who: who, To: strings.Replace(who, "sluice", "before", 1), Unit: "cpu-µs/req", Want: 1},
 		)
 	}
-	for _, of := range []struct {
-		who, what string
-		want      float64
-	}{
-		{"sluice.config", "sluice by net/http's transport", 0.8},
-		{"before.config", "the other sluice", 0.8},
-		{"reverseproxy.room", "httputil.ReverseProxy with the same heap room", 1.05},
-	} {
-		gs = append(gs, report.Goal{Title: "sluice.sync: CPU of " + of.what, Bench: "Proxy", Who: "sluice.sync", To: of.who, Unit: "cpu-µs/req", Want: of.want})
-	}
-	for _, who := range []string{"caddy", "traefik"} {
-		gs = append(gs, report.Goal{Title: "sluice.sync: requests per CPU second, of " + who + "'s", Bench: "Proxy", Who: "sluice.sync", To: who, Unit: "cpu-µs/req", Invert: true, Want: 1.4})
-	}
 	return append(gs,
 		report.Goal{Title: "limits, fields and counting: ns of CPU per allowed request", Bench: "Handlers", Who: "allowed", From: "bare", Unit: "cpu-ns/op", Want: 1200},
 		report.Goal{Title: "10,000 rules: ms from the signal until they are active", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},

@@ -15,7 +15,7 @@
 //	queries that cannot be read       gateway TestQueries, TestSpaceInQuery
 //	smuggled requests                 TestSmuggling, TestSmugglingHTTP2; gateway TestUpgrades
 //	tokens that are forged            TestTokens; server/token TestClaims
-//	responses to other requests       gateway/h1 TestResponses, TestUnsolicited; gateway TestAlikeRaw
+//	responses to other requests       gateway TestSoak
 //	floods, of frames and of bytes    TestFloods
 //	crowds, of what is kept           TestMemory; gateway TestMemory
 //	floods of keys                    cmd/sluice TestFloodFreesNoLockedKey
