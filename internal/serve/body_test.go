@@ -22,8 +22,14 @@ import (
 // uploads is an upstream that reads bodies, and notes how many bytes came.
 type uploads struct {
 	url      string
-	came     atomic.Int64
+	users    sync.Map // *atomic.Int64 by name: what is cut off may come while the next is sent
 	requests atomic.Int64
+}
+
+// came is how many bytes came of a user.
+func (u *uploads) came(user string) *atomic.Int64 {
+	n, _ := u.users.LoadOrStore(user, new(atomic.Int64))
+	return n.(*atomic.Int64)
 }
 
 func newUploads(t *testing.T) *uploads {
@@ -43,7 +49,7 @@ func newUploads(t *testing.T) *uploads {
 		buf := make([]byte, 32<<10)
 		for {
 			n, err := r.Body.Read(buf)
-			u.came.Add(int64(n))
+			u.came(r.Header.Get("X-User")).Add(int64(n))
 			if err != nil {
 				break
 			}
@@ -127,7 +133,7 @@ func TestChunked(t *testing.T) {
 			if c.spent > 0 {
 				upload(t, http.DefaultClient, s.URL, c.user, c.spent, c.spent)
 			}
-			u.came.Store(0)
+			u.came(c.user).Store(0)
 			a := upload(t, http.DefaultClient, s.URL, c.user, c.size, -1)
 			if a.Status != c.status || (a.Header.Get("Retry-After") != "") != c.retry {
 				t.Errorf("%s: got %d, Retry-After %q: %s", c.user, a.Status, a.Header.Get("Retry-After"), a.Body)
@@ -135,7 +141,7 @@ func TestChunked(t *testing.T) {
 			if c.status != 200 && (!strings.Contains(a.Body, "quota-exceeded") || a.Header.Get("Ratelimit") == "") {
 				t.Errorf("%s: got %v %s", c.user, a.Header, a.Body)
 			}
-			if came, paid := u.came.Load(), 1_000_000-c.spent-left(t, s, c.user); came > paid || c.status == 200 && came != c.size || c.status == 200 && paid != c.size {
+			if came, paid := u.came(c.user).Load(), 1_000_000-c.spent-left(t, s, c.user); came > paid || c.status == 200 && came != c.size || c.status == 200 && paid != c.size {
 				t.Errorf("%s: %d bytes came, and %d were charged", c.user, came, paid)
 			}
 		}
@@ -170,7 +176,7 @@ func TestChunkedAtOnce(t *testing.T) {
 			all.Go(func() { upload(t, http.DefaultClient, s.URL, "ada", 300_000, -1) })
 		}
 		all.Wait()
-		if came := u.came.Load(); came > 1_000_000 {
+		if came := u.came("ada").Load(); came > 1_000_000 {
 			t.Errorf("%d bytes came", came)
 		}
 		if upload(t, http.DefaultClient, s.URL, "ada", 1_000_000, 1_000_000).Status == 200 {
@@ -192,7 +198,7 @@ func TestChunkedHungUp(t *testing.T) {
 		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-User: ada\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", size, strings.Repeat("x", size)); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Until(t, "the bytes to come", func() bool { return u.came.Load() == size })
+		testkit.Until(t, "the bytes to come", func() bool { return u.came("ada").Load() == size })
 		if err := conn.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +238,7 @@ func TestChunkedEarly(t *testing.T) {
 			t.Errorf("the response ends well: %q", rest)
 		}
 		testkit.Until(t, "the request to be settled", func() bool { return left(t, s, "ada") < 100_000 })
-		if came := u.came.Load(); came > 1_000_000 {
+		if came := u.came("ada").Load(); came > 1_000_000 {
 			t.Errorf("%d bytes came", came)
 		}
 	})
@@ -300,11 +306,11 @@ func TestChunkedHTTP2(t *testing.T) {
 			size   int64
 			status int
 		}{{"fits", 1_000_000, 200}, {"large", 5_000_000, 413}, {"fits", 1, 429}, {"small", 10, 200}} {
-			u.came.Store(0)
+			u.came(c.user).Store(0)
 			if a := upload(t, client, s.URL, c.user, c.size, -1); a.Status != c.status {
 				t.Errorf("%s: got %d %s, want %d", c.user, a.Status, a.Body, c.status)
 			}
-			if came := u.came.Load(); came > 1_000_000 || c.status == 200 && came != c.size {
+			if came := u.came(c.user).Load(); came > 1_000_000 || c.status == 200 && came != c.size {
 				t.Errorf("%s: %d bytes came", c.user, came)
 			}
 		}
