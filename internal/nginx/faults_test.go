@@ -111,6 +111,18 @@ func TestKnownConfigurations(t *testing.T) {
 			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\ndeny 127.0.0.1;\nproxy_pass http://UP0;\n}\n}",
 			like(5, "/x"), "deny: is not known; not kept",
 		},
+		"an if beside a limit": {
+			"server {\nlisten PORT0;\nlocation / {\nif (!-f $request_filename) {\nrewrite ^ /index.php last;\n}\nproxy_pass http://UP0;\n}\nlocation = /index.php {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			append(like(5, "/x"), like(5, "/index.php")...), "location /: if (!-f $request_filename): what it does with some requests is not kept",
+		},
+		"an if before a rewrite": {
+			"server {\nlisten PORT0;\nlocation / {\nif ($http_x_slow) {\nbreak;\n}\nrewrite ^ /y last;\n}\nlocation = /y {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			like(5, "/x", "X-Slow: 1"), "location /: if ($http_x_slow): what it does with some requests is not kept",
+		},
+		"a delay while slots are few": {
+			"server {\nlisten PORT0;\nlocation / {\nlimit_req zone=z burst=10;\nlimit_conn c 1;\nproxy_pass http://UP0;\n}\n}",
+			held(like(1, "/x")), "limit_conn: a request that limit_req delays is in flight while it waits here",
+		},
 	}
 	g := newStage(t)
 	for name, test := range tests {

@@ -194,7 +194,7 @@ func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate
 		case "break":
 			return f
 		case "if":
-			if slices.ContainsFunc(d.block, func(d *directive) bool { return !harmless(d.name) }) && (own == nil && c.limited(s) || own != nil && own.limits != nil) {
+			if slices.ContainsFunc(d.block, func(d *directive) bool { return !harmless(d.name) }) && c.limited(s) {
 				c.note(d, "%v: if %s: what it does with some requests is not kept", l, strings.Join(d.args, " "))
 				f.sure = false
 			}
@@ -333,6 +333,11 @@ func (c *converter) later(l *location, f *fate) {
 	}
 	if c.kind == "limit_conn" && !f.dryRun && len(l.effective("limit_req")) > 0 && l.value("limit_req_dry_run", "off") != "on" {
 		c.note(f.limits, "limit_conn: a request that it denies is charged by limit_req before in nginx; here it is charged by neither")
+		for _, d := range l.effective("limit_req") {
+			if _, burst := d.option("burst"); burst && !slices.Contains(d.args, "nodelay") {
+				c.note(f.limits, "limit_conn: a request that limit_req delays is in flight while it waits here, and only afterwards in nginx; here limit_conn denies others meanwhile")
+			}
+		}
 	}
 }
 
