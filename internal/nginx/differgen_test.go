@@ -300,6 +300,18 @@ func (m *maker) request(ports int, hosts []string) asked {
 	if m.chance(20) {
 		r.fields = append(r.fields, "X-Real-IP: "+pick(m, "192.0.2.1", "192.0.2.2"), "CF-Connecting-IP: 192.0.2."+pick(m, "1", "9"))
 	}
+	if m.chance(5) { // keys that servers read differently
+		r.odd = true
+		switch m.IntN(3) {
+		case 0:
+			path, _, _ := strings.Cut(r.path, "?")
+			r.path = path + pick(m, "?K=v1", "?k=v0&k=v1", "?k=%76%31", "?x=1;k=v1")
+		case 1:
+			r.fields = append(r.fields, pick(m, "Cookie: C=s1", "Cookie: c=s1; c=s2", "Cookie: c=%73"), "Cookie: c=s1")
+		default:
+			r.fields = append(r.fields, "X-Key: a", "X-Key: b")
+		}
+	}
 	if r.method == "POST" {
 		r.fields = append(r.fields, "Content-Length: 0")
 	}

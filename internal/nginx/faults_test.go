@@ -45,6 +45,7 @@ func with(text string) *stanza {
 func TestKnownConfigurations(t *testing.T) {
 	t.Parallel()
 	const limit = "limit_req zone=z burst=1 nodelay;"
+	const keyed = "server {\nlisten PORT0;\nlocation / {\nlimit_req zone=k burst=1 nodelay;\nproxy_pass http://UP0;\n}\n}"
 	tests := map[string]struct {
 		text     string
 		requests []asked
@@ -123,6 +124,18 @@ func TestKnownConfigurations(t *testing.T) {
 			"server {\nlisten PORT0;\nlocation / {\nlimit_req zone=z burst=10;\nlimit_conn c 1;\nproxy_pass http://UP0;\n}\n}",
 			held(like(1, "/x")), "limit_conn: a request that limit_req delays is in flight while it waits here",
 		},
+		"a field that is sent twice": {
+			"limit_req_zone $http_x_forwarded_for zone=k:32k rate=1r/m;\n" + keyed,
+			append(odd(like(3, "/x", "X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2")), like(3, "/x", "X-Forwarded-For: 192.0.2.3")...), "zone k: nginx takes a $http_x_forwarded_for that is sent twice",
+		},
+		"parameters that servers read differently": {
+			"limit_req_zone $arg_key zone=k:32k rate=1r/m;\n" + keyed,
+			append(odd(append(append(like(2, "/x?KEY=a"), like(2, "/x?key=a&key=b")...), like(2, "/x?key=%61")...)), like(3, "/x?key=c")...), "zone k: nginx takes a $arg_key that is sent twice",
+		},
+		"cookies that servers read differently": {
+			"limit_req_zone $cookie_sid zone=k:32k rate=1r/m;\n" + keyed,
+			append(odd(append(append(like(2, "/x", "Cookie: SID=a"), like(2, "/x", "Cookie: sid=a; sid=b")...), like(2, "/x", "Cookie: sid=%61")...)), like(3, "/x", "Cookie: sid=c")...), "zone k: nginx takes a $cookie_sid that is sent twice",
+		},
 	}
 	g := newStage(t)
 	for name, test := range tests {
@@ -146,6 +159,14 @@ func TestKnownConfigurations(t *testing.T) {
 func held(list []asked) []asked {
 	for i := range list {
 		list[i].held = true
+	}
+	return list
+}
+
+// odd returns requests whose keys servers read differently.
+func odd(list []asked) []asked {
+	for i := range list {
+		list[i].odd = true
 	}
 	return list
 }

@@ -184,6 +184,10 @@ func (c *converter) key(d *directive, z *zone) bool {
 			c.note(d, "zone %s: every spelling of a host, and every port, has a budget of its own in nginx; here they share one", z.name)
 		case (v == "server_port" || v == "scheme") && len(c.listens) > 1:
 			c.note(d, "zone %s: every %s has a budget of its own in nginx; here all share one", z.name, v)
+		case strings.HasPrefix(v, "http_"):
+			c.note(d, "zone %s: nginx takes a $%s that is sent twice for one value; here such a request gets 400", z.name, v)
+		case strings.HasPrefix(v, "arg_"), strings.HasPrefix(v, "cookie_"):
+			c.note(d, "zone %s: nginx takes a $%s that is sent twice, under a name in other letters or with escapes as it comes; here such a request gets 400, or shares the budget of the value without escapes", z.name, v)
 		}
 		switch {
 		case !ok:
