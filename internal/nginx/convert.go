@@ -177,7 +177,7 @@ func (c *converter) configuration() error {
 	c.gateway(http, servers)
 	c.unknown(http.list)
 	for _, s := range servers {
-		if s.limited {
+		if s.limited || s.routed {
 			c.unknown(s.list)
 		}
 	}

@@ -37,7 +37,7 @@ func check(yaml []byte) (problems []string) {
 // keys that servers read differently.
 func convertText(name, text string) (yaml []byte, notes []nginx.Note, err error) {
 	yaml, notes, err = nginx.Convert([]nginx.File{{Name: name, Text: text}}, check)
-	return yaml, slices.DeleteFunc(notes, func(n nginx.Note) bool { 
+	return yaml, slices.DeleteFunc(notes, func(n nginx.Note) bool {
 		return strings.Contains(n.Text, "upstream") || strings.Contains(n.Text, " that is sent twice")
 	}), err
 }

@@ -541,7 +541,7 @@ func (g *stage) try(t *testing.T, s *site) (result, error) {
 		case a.denied != b.denied, a.denied && a.status != b.status:
 			r.problem = fmt.Sprintf("request %d %+v: denied %v with %d, nginx %v with %d (%s)", i, q, b.denied, b.status, a.denied, a.status, a.trail)
 			return r, nil
-		case !a.denied && a.upstream != "" && a.upstream != b.upstream && !upstreamNoted():
+		case !a.denied && a.upstream != b.upstream && !upstreamNoted():
 			r.problem = fmt.Sprintf("request %d %+v: went to upstream %q, in nginx to %q (%s)", i, q, b.upstream, a.upstream, a.trail)
 			return r, nil
 		}

@@ -183,6 +183,9 @@ func (m *maker) server(s *stanza) {
 	if m.chance(8) {
 		add(m.rewrite("/", true))
 	}
+	if m.chance(5) {
+		add(line("return %s", pick(m, "301 https://a.test$request_uri", "404", "444")))
+	}
 	m.named = nil
 	if m.chance(25) {
 		m.named = []string{"@n0"}
@@ -262,7 +265,7 @@ func (m *maker) location(l *stanza, path string, depth int) {
 		add(line("%s", pick(m, "internal", "add_header X-A b always", "limit_rate 100k", "deny 127.0.0.9", "auth_request_set $x y", "expires 1h")))
 	}
 	if m.chance(3) {
-		add(block(`if ($arg_k = "v1")`, line("return 403")))
+		add(block(pick(m, `if ($arg_k = "v1")`, "if ($request_method = POST)"), line("%s", pick(m, "return 403", "break", "rewrite ^ /c/d/one last"))))
 	}
 	switch n := m.IntN(100); {
 	case n < 62:

@@ -5,8 +5,11 @@ package nginx_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // like makes n requests of a client.
@@ -45,6 +48,7 @@ func with(text string) *stanza {
 func TestKnownConfigurations(t *testing.T) {
 	t.Parallel()
 	const limit = "limit_req zone=z burst=1 nodelay;"
+	const whole = "location / {\n" + limit + "\nproxy_pass http://UP0;\n}\n}"
 	const keyed = "server {\nlisten PORT0;\nlocation / {\nlimit_req zone=k burst=1 nodelay;\nproxy_pass http://UP0;\n}\n}"
 	tests := map[string]struct {
 		text     string
@@ -136,6 +140,58 @@ func TestKnownConfigurations(t *testing.T) {
 			"limit_req_zone $cookie_sid zone=k:32k rate=1r/m;\n" + keyed,
 			append(odd(append(append(like(2, "/x", "Cookie: SID=a"), like(2, "/x", "Cookie: sid=a; sid=b")...), like(2, "/x", "Cookie: sid=%61")...)), like(3, "/x", "Cookie: sid=c")...), "zone k: nginx takes a $cookie_sid that is sent twice",
 		},
+		"a redirect to HTTPS": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nreturn 301 https://$host$request_uri;\n}\nserver {\nlisten PORT1;\n" + whole,
+			append(like(2, "/x"), at1(like(5, "/x"))...), "server a.test: nginx answers all its requests itself; nothing listens at :",
+		},
+		"a redirect to HTTPS but for some files": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nlocation /.well-known/ {\n}\nlocation / {\nrewrite ^ https://a.test$request_uri?;\n}\n}\nserver {\nlisten PORT1;\n" + whole,
+			append(like(2, "/x"), at1(like(5, "/x"))...), "server a.test: nginx answers all its requests itself; nothing listens at :",
+		},
+		"a redirect by an if": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nif ($host = a.test) {\nreturn 301 https://$host$request_uri;\n}\nreturn 404;\n}\nserver {\nlisten PORT1;\n" + whole,
+			append(like(2, "/x"), at1(like(5, "/x"))...), "server a.test: nginx answers all its requests itself; nothing listens at :",
+		},
+		"a redirect to HTTPS but for what another server has": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nlocation /.well-known/ {\nproxy_pass http://UP1;\n}\nlocation / {\nreturn 301 https://$host$request_uri;\n}\n}\nserver {\nlisten PORT1;\nserver_name a.test;\n" + whole,
+			append(append(like(2, "/x"), like(2, "/.well-known/x")...), at1(like(5, "/x"))...), "location /: nginx answers its requests itself; here those for hosts a.test go to the upstream",
+		},
+		"a redirect beside another server": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nlocation / {\nproxy_pass http://UP0;\n}\nreturn 301 https://$host$request_uri;\n}\nserver {\nlisten PORT0 default_server;\n" + whole,
+			like(2, "/x"), "server a.test: nginx answers its requests itself; here those for hosts a.test go to the upstream",
+		},
+		"files beside another server": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nlocation / {\n}\n}\nserver {\nlisten PORT0 default_server;\n" + whole,
+			like(2, "/x"), "location /: nginx answers its requests itself; here those for hosts a.test go to the upstream",
+		},
+		"a redirect before what is around it": {
+			"server {\nlisten PORT0;\nlocation /moved/ {\nreturn 301 /x;\n}\n" + whole,
+			like(2, "/moved/x"), "location /moved/: its upstream is http://",
+		},
+		"a redirect beside an upstream": {
+			"server {\nlisten PORT0;\nlocation /moved/ {\nreturn 301 /x;\nproxy_pass http://UP0;\n}\n" + whole,
+			like(2, "/moved/x"), "location /moved/: its upstream is http://",
+		},
+		"what is internal, with an upstream": {
+			"server {\nlisten PORT0;\nlocation /files/ {\ninternal;\nproxy_pass http://UP0;\n}\n" + whole,
+			like(2, "/files/x"), "location /files/: its upstream is http://",
+		},
+		"a redirect of some paths": {
+			"server {\nlisten PORT0;\nrewrite ^/old/ /new/ permanent;\n" + whole,
+			like(2, "/old/x"), "rewrite ^/old/: redirects in nginx; here the upstream gets these requests",
+		},
+		"an if in a server without limits": {
+			"server {\nlisten PORT0;\nserver_name a.test;\nif ($arg_k) {\nreturn 403;\n}\nlocation / {\nproxy_pass http://UP0;\n}\n}\nserver {\nlisten PORT0;\nserver_name b.test;\n" + whole,
+			like(2, "/x?k=1"), "if ($arg_k): what it does is not kept; the upstream gets all requests",
+		},
+		"a refusal in a server without limits": {
+			"server {\nlisten PORT0;\nserver_name a.test;\ndeny all;\nlocation / {\nproxy_pass http://UP0;\n}\n}\nserver {\nlisten PORT0;\nserver_name b.test;\n" + whole,
+			like(2, "/x"), "deny: is not known; not kept",
+		},
+		"an upstream of one path": {
+			"server {\nlisten PORT0;\nlocation = / {\n" + limit + "\nproxy_pass http://UP0;\n}\n}",
+			like(2, "/x"), "location = /: its upstream is none here",
+		},
 	}
 	g := newStage(t)
 	for name, test := range tests {
@@ -169,4 +225,37 @@ func odd(list []asked) []asked {
 		list[i].odd = true
 	}
 	return list
+}
+
+// at1 returns requests to the second port.
+func at1(list []asked) []asked {
+	for i := range list {
+		list[i].port = 1
+	}
+	return list
+}
+
+// TestLargestBody: what a configuration says of bodies becomes max_body of the routes.
+func TestLargestBody(t *testing.T) {
+	t.Parallel()
+	yaml, _, err := convertText("f", `limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
+		client_max_body_size 10M;
+		server {
+			limit_req zone=z;
+			location / { proxy_pass http://127.0.0.1:1; }
+			location /up/ { client_max_body_size 2g; proxy_pass http://127.0.0.1:1; }
+			location /any/ { client_max_body_size 0; proxy_pass http://127.0.0.1:1; }
+			location = /small { client_max_body_size 512; proxy_pass http://127.0.0.1:1; }
+		}`)
+	c, fault := config.Parse("f", yaml)
+	if err != nil || fault != nil {
+		t.Fatal(err, fault)
+	}
+	got := map[string]int64{}
+	for _, u := range c.Upstreams {
+		got[u.Path] = u.MaxBody
+	}
+	if want := map[string]int64{"": 10 << 20, "/up": 2 << 30, "/any": 0}; !maps.Equal(got, want) {
+		t.Errorf("bodies %v, want %v in\n%s", got, want, yaml)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,15 @@ import (
 type route struct {
 	host, path, url string
 	ownHost         bool // the upstream's name is sent in Host
+	maxBody         int64
+}
+
+// String returns the route as a note has it.
+func (r route) String() string {
+	if r.maxBody > 0 {
+		return fmt.Sprintf("%s with bodies to %d bytes", r.url, r.maxBody)
+	}
+	return cmp.Or(r.url, "none")
 }
 
 // gateway finds the upstreams of all servers. All of its notes are about upstreams.
@@ -23,62 +33,133 @@ func (c *converter) gateway(http *block, servers []*server) {
 	for _, d := range all(http.list, "upstream") {
 		pools[d.arg(0)] = d
 	}
-	for _, s := range servers {
-		hosts := s.names
-		if s.open {
-			hosts = append(slices.Clone(hosts), "")
+	hosts := func(s *server) []string {
+		switch {
+		case len(servers) == 1:
+			return []string{""}
+		case s.open:
+			return append(slices.Clone(s.names), "")
 		}
-		if len(servers) == 1 {
-			hosts = []string{""}
-		}
-		c.upstreams(s, hosts, pools)
+		return s.names
 	}
+	for _, s := range servers {
+		c.upstreams(s, hosts(s), pools)
+	}
+	c.silence(servers)
 	slices.SortStableFunc(c.routes, func(a, b route) int {
 		wild := func(r route) int { return min(1, strings.Count(r.host, "*")+2*(1-min(1, len(r.host)))) }
 		return cmp.Or(wild(a)-wild(b), len(b.host)-len(a.host), len(b.path)-len(a.path))
 	})
+	for _, s := range servers {
+		c.elsewhere(s, hosts(s))
+	}
 	if len(c.routes) == 0 {
 		c.note(nil, "no upstream: nothing is passed on by proxy_pass or grpc_pass; write upstream into the file, or sluice serve answers with its sample app")
 	}
 }
 
+// silence leaves out the listeners whose servers pass nothing on because nginx answers.
+func (c *converter) silence(servers []*server) {
+	heard := map[string]bool{}
+	wide := func(address string) string { return address[strings.LastIndex(address, ":"):] }
+	for _, s := range servers {
+		for _, address := range s.addresses {
+			if s.routed || s.rest == nil || !s.rest.answered() {
+				heard[address], heard[wide(address)] = true, true
+			}
+		}
+	}
+	if len(heard) == 0 {
+		return
+	}
+	c.listens = slices.DeleteFunc(c.listens, func(l listen) bool { return !heard[l.address] })
+	for _, s := range servers {
+		closed := slices.DeleteFunc(slices.Clone(s.addresses), func(address string) bool {
+			return slices.ContainsFunc(c.listens, func(l listen) bool { return l.address == address || l.address == wide(address) })
+		})
+		if len(closed) > 0 {
+			c.note(s.d, "%v: nginx answers all its requests itself; nothing listens at %s here, so leave that to nginx", s.root, strings.Join(closed, " "))
+		}
+		if len(closed) == len(s.addresses) {
+			s.rest = nil
+		}
+	}
+}
+
+// elsewhere notes where requests that nginx answers go to the upstream of another server.
+func (c *converter) elsewhere(s *server, hosts []string) {
+	if s.rest == nil {
+		return
+	}
+	for _, host := range hosts {
+		i := slices.IndexFunc(c.routes, func(r route) bool {
+			return (r.path == "" || !s.routed) && (r.host == "" || r.host == host || names(r.host, host) > 0)
+		})
+		if i >= 0 {
+			c.note(s.rest.d, "%v: nginx answers its requests itself; here those for hosts %s go to the upstream %s", s.rest, cmp.Or(host, "that no server names"), c.routes[i].url)
+			return
+		}
+	}
+}
+
 // upstreams finds the routes of a server.
 func (c *converter) upstreams(s *server, hosts []string, pools map[string]*directive) {
-	urls := map[*location]*route{}
-	walkLocations(append([]*location{s.root}, s.locations...), func(l *location) {
+	urls := map[*location]route{}
+	locations := append([]*location{s.root}, s.locations...)
+	walkLocations(locations, func(l *location) {
 		if l == s.root && s.has("/", false) || l.modifier == "@" {
 			return
 		}
-		r := &route{}
+		urls[l] = route{}
+		if l.answered() {
+			return
+		}
 		if d := l.passing(); d != nil {
-			r = c.url(l, d, pools)
+			s.routed = true
+			urls[l] = c.url(l, d, pools)
 			if l.passes() == nil {
 				c.note(l.d, "%v: files are not served here: all requests go to the upstream", l)
 			}
 		}
-		for _, d := range append(all(l.list, "rewrite"), all(s.list, "rewrite")...) {
-			if d.arg(2) != "redirect" && d.arg(2) != "permanent" {
+		for _, d := range append(append(all(l.list, "rewrite"), all(s.list, "rewrite")...), append(all(l.list, "if"), all(s.list, "if")...)...) {
+			switch {
+			case d.name == "if":
+				if !s.limited && slices.ContainsFunc(d.block, func(d *directive) bool { return !harmless(d.name) }) {
+					c.note(d, "if %s: what it does is not kept; the upstream gets all requests", strings.Join(d.args, " "))
+				}
+			case !redirects(d):
 				c.note(d, "rewrite %s: the upstream gets the path as it came", d.arg(0))
+			default:
+				c.note(d, "rewrite %s: redirects in nginx; here the upstream gets these requests", d.arg(0))
 			}
 		}
-		urls[l] = r
-		around := &route{}
-		if o := s.enclosing(l); o != nil && urls[o] != nil {
-			around = urls[o]
-		}
+	})
+	walkLocations(locations, func(l *location) {
+		r, there := urls[l]
+		around := urls[s.enclosing(l)]
+		top := l.path == "/" && l.prefix()
 		switch {
-		case *r == *around && l.path != "/":
-		case l.pattern() != nil || l.exact() && l.path != "/", r.url == "" && around.url != "":
-			c.note(l.d, "%v: its upstream is %s here, and %s in nginx", l, cmp.Or(around.url, "none"), cmp.Or(r.url, "none"))
+		case !there, r == around && !top:
+		case l.pattern() != nil || l.exact(), r.url == "" && around.url != "":
+			c.note(l.d, "%v: its upstream is %v here, and %v in nginx", l, around, r)
 		case r.url != "":
 			if !strings.HasSuffix(l.path, "/") {
 				c.note(l.d, "%v: its upstream gets %s and what lies below it here, not %sx", l, l.path, l.path)
 			}
 			for _, host := range hosts {
-				c.route(l, route{host, strings.TrimSuffix(l.path, "/"), r.url, r.ownHost})
+				c.route(l, route{host, strings.TrimSuffix(l.path, "/"), r.url, r.ownHost, r.maxBody})
 			}
+		case top && s.answer != "":
+			s.rest = s.root
+		case top:
+			s.rest = l
 		}
 	})
+}
+
+// answered reports whether nginx answers all requests of a location itself.
+func (l *location) answered() bool {
+	return l.server.answer != "" || l.fate != nil && l.fate.code != "" || len(all(l.list, "internal")) > 0
 }
 
 // passing returns the directive that passes requests of a location on: its own, or
@@ -119,12 +200,12 @@ func (c *converter) route(l *location, r route) {
 	if i < 0 {
 		c.routes = append(c.routes, r)
 	} else if c.routes[i] != r {
-		c.note(l.d, "%v: the upstream of host %s is %s here, not %s", l, cmp.Or(r.host, "any"), c.routes[i].url, r.url)
+		c.note(l.d, "%v: the upstream of host %s is %v here, not %v", l, cmp.Or(r.host, "any"), c.routes[i], r)
 	}
 }
 
 // url returns the upstream of a location's directive.
-func (c *converter) url(l *location, d *directive, pools map[string]*directive) *route {
+func (c *converter) url(l *location, d *directive, pools map[string]*directive) route {
 	scheme, rest, ok := strings.Cut(d.arg(0), "://")
 	if !ok {
 		scheme, rest = "", d.arg(0)
@@ -144,7 +225,7 @@ func (c *converter) url(l *location, d *directive, pools map[string]*directive) 
 	}
 	if to == "" || name == "" || strings.ContainsAny(name, "$") || strings.HasPrefix(name, "unix:") {
 		c.note(d, "%v: %s %s: is no upstream of HTTP with a known address; not kept", l, d.name, d.arg(0))
-		return &route{}
+		return route{}
 	}
 	if strings.Contains(rest, "/") && "/"+uri != l.path {
 		c.note(d, "%v: the upstream gets the path as it came, not /%s in the place of %s", l, uri, l.path)
@@ -153,5 +234,16 @@ func (c *converter) url(l *location, d *directive, pools map[string]*directive) 
 		name = net.JoinHostPort(strings.Trim(name, "[]"), map[bool]string{true: "443", false: "80"}[to == "https"])
 	}
 	host := slices.ContainsFunc(l.effective("proxy_set_header"), func(d *directive) bool { return strings.EqualFold(d.arg(0), "Host") })
-	return &route{url: fmt.Sprintf("%s://%s", to, name), ownHost: d.name == "proxy_pass" && !host}
+	return route{url: fmt.Sprintf("%s://%s", to, name), ownHost: d.name == "proxy_pass" && !host, maxBody: sizeOf(l.value("client_max_body_size", "0"))}
+}
+
+// sizeOf returns a size of nginx, 0 for none.
+func sizeOf(text string) int64 {
+	text = strings.ToLower(text)
+	shift := 10 * (1 + strings.Index("kmg", text[max(0, len(text)-1):]))
+	n, err := strconv.ParseInt(strings.TrimRight(text, "kmg"), 10, 64)
+	if err != nil || n < 0 || n > 1<<50>>shift {
+		return 0
+	}
+	return n << shift
 }

@@ -73,7 +73,7 @@ func (c *converter) fates(servers []*server) {
 		locations := append([]*location{s.root}, s.locations...)
 		walkLocations(locations, func(l *location) { l.fate = nil })
 		begin := c.rewrite(s.root, s.list, nil)
-		s.spots = begin.parts
+		s.spots, s.answer = begin.parts, begin.code
 		if begin.settled {
 			c.add(s, spot{path: "/", at: s.root, d: s.d, settings: begin.settings})
 			continue
@@ -216,7 +216,7 @@ func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate
 					}
 				}
 				f.settings, f.settled, f.sure = to, true, f.sure && sure
-				if d.arg(2) == "redirect" || d.arg(2) == "permanent" {
+				if redirects(d) {
 					f.code = "302"
 				}
 				return f
@@ -245,12 +245,17 @@ func rewrites(d *directive) bool {
 	return d.name == "rewrite" || d.name == "return" || d.name == "break" || d.name == "if"
 }
 
+// redirects reports whether nginx answers the requests that a rewrite matches.
+func redirects(d *directive) bool {
+	return d.arg(2) == "redirect" || d.arg(2) == "permanent" || strings.HasPrefix(d.arg(1), "http://") || strings.HasPrefix(d.arg(1), "https://") || strings.HasPrefix(d.arg(1), "$scheme")
+}
+
 // target returns how requests are limited that a rewrite matches, before rest. Stays
 // reports whether they stay in their location.
 func (c *converter) target(s *server, d *directive, rest []*directive, own *settings) (to settings, stays, sure bool) {
 	flag := d.arg(2)
 	switch {
-	case flag == "redirect", flag == "permanent", strings.HasPrefix(d.arg(1), "http://"), strings.HasPrefix(d.arg(1), "https://"), strings.HasPrefix(d.arg(1), "$scheme"):
+	case redirects(d):
 		return settings{}, false, true
 	case flag == "break" && own != nil:
 		return *own, true, true

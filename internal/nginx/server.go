@@ -25,6 +25,10 @@ type server struct {
 	hosts     []string // those that its rules have; none: every host, if it is open
 	limited   bool     // some of its requests are
 	open      bool     // it gets requests whose host is none of its names
+
+	answer string    // the code with which nginx answers all its requests; "": none
+	rest   *location // of the requests that no location passes on; nil: none
+	routed bool      // a location passes requests on
 }
 
 // location is one location of a server.

@@ -216,7 +216,8 @@ func (c *converter) name(zone string) string {
 // write returns rules as a file.
 func (c *converter) write(rules []rule) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Converted from %s. Bursts count the first request, which nginx's do not.\n", strings.Map(printable, c.files[0].Name))
+	fmt.Fprintf(&b, "# Converted from %s. Bursts count the first request, which nginx's do not.\n"+
+		"# nginx refuses a body above client_max_body_size, 1m if it is not written, before its limits; here max_body does after them.\n", strings.Map(printable, c.files[0].Name))
 	if len(c.listens) > 0 {
 		b.WriteString("listen:\n")
 	}
@@ -239,6 +240,9 @@ func (c *converter) write(rules []rule) []byte {
 		}
 		if r.ownHost {
 			b.WriteString("    upstream_host: true\n")
+		}
+		if r.maxBody > 0 {
+			fmt.Fprintf(&b, "    max_body: %d\n", r.maxBody)
 		}
 	}
 	if c.client != nil && len(c.client.trusted) > 0 {
