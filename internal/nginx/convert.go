@@ -166,6 +166,7 @@ func (c *converter) configuration() error {
 	servers := c.servers(http)
 	c.bind(servers)
 	c.survey(http.list)
+	servers = c.gateway(http, servers)
 	for _, c.kind = range []string{"limit_req", "limit_conn"} {
 		c.fates(servers)
 		c.hosts(servers)
@@ -174,7 +175,6 @@ func (c *converter) configuration() error {
 		}
 		c.merge()
 	}
-	c.gateway(http, servers)
 	c.unknown(http.list)
 	for _, s := range servers {
 		if s.limited || s.routed {

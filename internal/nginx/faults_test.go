@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/nginx"
 )
 
 // like makes n requests of a client.
@@ -257,5 +258,21 @@ func TestLargestBody(t *testing.T) {
 	}
 	if want := map[string]int64{"": 10 << 20, "/up": 2 << 30, "/any": 0}; !maps.Equal(got, want) {
 		t.Errorf("bodies %v, want %v in\n%s", got, want, yaml)
+	}
+}
+
+// TestRedirectsAreLeft: beside the site itself, a server that redirects to it has neither a
+// listener nor rules, and one note.
+func TestRedirectsAreLeft(t *testing.T) {
+	t.Parallel()
+	yaml, notes, err := nginx.Convert([]nginx.File{{Name: "f", Text: `limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
+		server { listen 80; listen [::]:80; server_name a.test; return 301 https://a.test$request_uri; }
+		server { listen 443 ssl; server_name a.test; ssl_certificate a.pem; ssl_certificate_key a.key; location / { limit_req zone=z; proxy_pass http://127.0.0.1:1; } }`}}, check)
+	c, fault := config.Parse("f", yaml)
+	if err != nil || fault != nil {
+		t.Fatal(err, fault)
+	}
+	if len(c.Listen) != 1 || c.Listen[0].Address != ":443" || len(notes) != 1 || notes[0].Line != 2 || strings.Contains(string(yaml), "match:") {
+		t.Errorf("listeners %v, notes %v, want that of :443 and one note of line 2 in\n%s", c.Listen, notes, yaml)
 	}
 }

@@ -27,15 +27,19 @@ func (r route) String() string {
 	return cmp.Or(r.url, "none")
 }
 
-// gateway finds the upstreams of all servers. All of its notes are about upstreams.
-func (c *converter) gateway(http *block, servers []*server) {
+// gateway finds the upstreams of all servers, and returns those that are heard. Its other
+// notes are about upstreams.
+func (c *converter) gateway(http *block, servers []*server) []*server {
+	c.kind = "limit_req"
+	c.fates(servers)
 	pools := map[string]*directive{}
 	for _, d := range all(http.list, "upstream") {
 		pools[d.arg(0)] = d
 	}
+	one := len(servers) == 1
 	hosts := func(s *server) []string {
 		switch {
-		case len(servers) == 1:
+		case one:
 			return []string{""}
 		case s.open:
 			return append(slices.Clone(s.names), "")
@@ -45,7 +49,7 @@ func (c *converter) gateway(http *block, servers []*server) {
 	for _, s := range servers {
 		c.upstreams(s, hosts(s), pools)
 	}
-	c.silence(servers)
+	servers = c.silence(servers)
 	slices.SortStableFunc(c.routes, func(a, b route) int {
 		wild := func(r route) int { return min(1, strings.Count(r.host, "*")+2*(1-min(1, len(r.host)))) }
 		return cmp.Or(wild(a)-wild(b), len(b.host)-len(a.host), len(b.path)-len(a.path))
@@ -56,10 +60,12 @@ func (c *converter) gateway(http *block, servers []*server) {
 	if len(c.routes) == 0 {
 		c.note(nil, "no upstream: nothing is passed on by proxy_pass or grpc_pass; write upstream into the file, or sluice serve answers with its sample app")
 	}
+	return servers
 }
 
-// silence leaves out the listeners whose servers pass nothing on because nginx answers.
-func (c *converter) silence(servers []*server) {
+// silence leaves out the listeners whose servers pass nothing on because nginx answers,
+// and the servers without another listener.
+func (c *converter) silence(servers []*server) []*server {
 	heard := map[string]bool{}
 	wide := func(address string) string { return address[strings.LastIndex(address, ":"):] }
 	for _, s := range servers {
@@ -70,20 +76,20 @@ func (c *converter) silence(servers []*server) {
 		}
 	}
 	if len(heard) == 0 {
-		return
+		return servers
 	}
 	c.listens = slices.DeleteFunc(c.listens, func(l listen) bool { return !heard[l.address] })
-	for _, s := range servers {
-		closed := slices.DeleteFunc(slices.Clone(s.addresses), func(address string) bool {
-			return slices.ContainsFunc(c.listens, func(l listen) bool { return l.address == address || l.address == wide(address) })
-		})
+	return slices.DeleteFunc(slices.Clone(servers), func(s *server) bool {
+		silent := func(address string) bool {
+			return !slices.ContainsFunc(c.listens, func(l listen) bool { return l.address == address || l.address == wide(address) })
+		}
+		closed := slices.DeleteFunc(slices.Clone(s.addresses), func(address string) bool { return !silent(address) })
 		if len(closed) > 0 {
-			c.note(s.d, "%v: nginx answers all its requests itself; nothing listens at %s here, so leave that to nginx", s.root, strings.Join(closed, " "))
+			c.note(s.d, "%v: nginx answers all its requests itself; nothing listens at %s here, so leave that to nginx", s.root, strings.Join(slices.Compact(closed), " "))
 		}
-		if len(closed) == len(s.addresses) {
-			s.rest = nil
-		}
-	}
+		s.addresses = slices.DeleteFunc(s.addresses, silent)
+		return len(closed) > 0 && len(s.addresses) == 0
+	})
 }
 
 // elsewhere notes where requests that nginx answers go to the upstream of another server.
@@ -124,7 +130,7 @@ func (c *converter) upstreams(s *server, hosts []string, pools map[string]*direc
 		for _, d := range append(append(all(l.list, "rewrite"), all(s.list, "rewrite")...), append(all(l.list, "if"), all(s.list, "if")...)...) {
 			switch {
 			case d.name == "if":
-				if !s.limited && slices.ContainsFunc(d.block, func(d *directive) bool { return !harmless(d.name) }) {
+				if !c.limited(s) && slices.ContainsFunc(d.block, func(d *directive) bool { return !harmless(d.name) }) {
 					c.note(d, "if %s: what it does is not kept; the upstream gets all requests", strings.Join(d.args, " "))
 				}
 			case !redirects(d):
