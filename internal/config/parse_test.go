@@ -41,7 +41,7 @@ api.example.com /v1 5m0s 1000000 true
 http://127.0.0.1:3001
 {Address:127.0.0.1:9090 TokenFile:admin.token Public:true OverridesFile:overrides.json AuditFile:audit.jsonl Hosts:[sluice.internal sluice]}
 {Redis:rediss-sentinel://10.0.0.1,10.0.0.2:26380/limits?ca_file=ca.pem Prefix:sluice MaxKeys:0 State:}
-{Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For Hops:0 None:false line:29}
+{Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For Hops:0 None:false line:28}
 {Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api Required:true}
 [10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 50 1000000 5000 -1 3 50 [draft-11 x-ratelimit-epoch]
 {File:decisions.jsonl Requests:sample Every:1000 By:api Plain:false SecretFile:log.secret} {File:access.log}
