@@ -43,6 +43,9 @@ func (c *converter) group(s *server) {
 			c.realIP(o.at)
 		}
 	}
+	for _, l := range s.patterns {
+		c.realIP(l)
+	}
 }
 
 // group is what has to do with some settings.

@@ -262,7 +262,11 @@ func (m *maker) location(l *stanza, path string, depth int) {
 		add(line("error_page %s", pick(m, "404 /e/404", "503 429 /b/", "500 /e/500")))
 	}
 	if m.chance(3) {
-		add(line("%s", pick(m, "internal", "add_header X-A b always", "limit_rate 100k", "deny 127.0.0.9", "auth_request_set $x y", "expires 1h")))
+		first := "internal" // which is before the directives that trace requests: elsewhere it cannot be told where one went
+		if strings.HasPrefix(l.head, "location ~") {
+			first = "log_not_found off"
+		}
+		add(line("%s", pick(m, first, "add_header X-A b always", "limit_rate 100k", "deny 127.0.0.9", "auth_request_set $x y", "expires 1h")))
 	}
 	if m.chance(3) {
 		add(block(pick(m, `if ($arg_k = "v1")`, "if ($request_method = POST)"), line("%s", pick(m, "return 403", "break", "rewrite ^ /c/d/one last"))))

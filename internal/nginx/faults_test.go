@@ -56,6 +56,10 @@ func TestKnownConfigurations(t *testing.T) {
 		requests []asked
 		note     string // "": all must decide alike
 	}{
+		"addresses of one location": {
+			limit + "\nserver {\nlisten PORT0;\nlocation / {\nset_real_ip_from 127.0.0.2;\nreal_ip_header X-Forwarded-For;\nreal_ip_recursive on;\nproxy_pass http://UP0;\n}\nlocation ~ \\.css$ {\nproxy_pass http://UP0;\n}\n}",
+			like(3, "/x.css"), "location ~ \\.css$: finds the address of clients otherwise",
+		},
 		"files beside a limit": {
 			"server {\nlisten PORT0;\nlocation / {\n" + limit + "\nproxy_pass http://UP0;\n}\nlocation ~* \\.css$ {\nproxy_pass http://UP0;\n}\n}",
 			append(like(5, "/x"), like(5, "/x.css")...), `location ~* \.css$: a path in a rule is no regular expression`,

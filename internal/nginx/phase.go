@@ -105,6 +105,8 @@ func (c *converter) spots(l *location) {
 			return c.outside(p) != to || slices.ContainsFunc(c.fate(p).parts, other)
 		}) {
 			c.note(l.d, "%v: a path in a rule is no regular expression; its requests are limited as those of the locations around it", l)
+		} else if to.limits != nil {
+			s.patterns = append(s.patterns, l)
 		}
 		return
 	case !strings.HasPrefix(l.path, "/"):

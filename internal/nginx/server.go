@@ -15,8 +15,9 @@ type server struct {
 	block
 	d         *directive // nil: directives of a file that has no server
 	locations []*location
-	root      *location // of requests for which there is no location
-	spots     []spot    // where its requests go, for the limits of the converter's kind
+	root      *location   // of requests for which there is no location
+	spots     []spot      // where its requests go, for the limits of the converter's kind
+	patterns  []*location // limited regular expressions, of which no spot is made
 
 	addresses []string // at which it listens
 	standard  []string // those of which it is the default server
