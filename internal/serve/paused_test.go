@@ -70,6 +70,16 @@ func paused(t *testing.T, rule string, leaves bool) bool {
 		leave()
 	}
 	group.Wait()
+	// Until the gateway has seen that its clients are gone an answer lets their requests pass.
+	testkit.Until(t, "the requests to be over", func() bool {
+		running := 0.0
+		for name, n := range s.Metrics(t) {
+			if strings.HasPrefix(name, "sluice_http_requests_in_flight{") {
+				running += n
+			}
+		}
+		return running == 0 || time.Since(began) > mostPause
+	})
 	network.Set(redistest.Faithful) // what was delayed goes on
 	if time.Since(began) > mostPause {
 		return false
