@@ -47,10 +47,10 @@ type Options struct {
 	//
 	// An error means that the token cannot be used, whatever else is returned:
 	// the request is answered with 401. If the returned Lookup fails with a
-	// [*policy.TokenError], the response is 401, otherwise 400. The client reads
-	// the problem of a TokenError and of a [*policy.ClaimError]. Of other errors
-	// it reads only that the token cannot be verified, or that the claim cannot
-	// be read: OnError is called with these.
+	// [*policy.TokenError], the response is 401, otherwise 400. The response has
+	// the problem of a TokenError and of a [*policy.ClaimError]. For other errors it
+	// says that the token cannot be verified, or that the claim cannot be read, and
+	// OnError is called with the error.
 	Claims func(*http.Request) (policy.Lookup, error)
 	// TokenRequired answers a request with 401 that has no token, and for which a
 	// rule needs a claim, whatever the rule says of requests without one.

@@ -224,8 +224,8 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 	f.conclude(ctx, a, a, c)
 }
 
-// conclude says what follows from the verdict, and blocks while the request is delayed:
-// as one of the attributes that OnHold gets.
+// conclude sets the Event that follows from the verdict, and blocks while the request is
+// delayed. OnHold gets held as its attributes.
 func (f *Front) conclude(ctx context.Context, a, held Attributes, c *Call) {
 	v := &c.evaluated
 	c.conclude(ctx)

@@ -113,8 +113,8 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// renew connects anew until that leads to a server that takes writes, or ctx ends. Why
-// is the answer of the present one. It is asked nothing more: what such a server
+// renew makes connections until one leads to a server that takes writes, or ctx ends. Why
+// is the error of the present server, which gets no more requests: what such a server
 // can answer without a write, such as a denial, would hide that limits are not applied.
 func (l *link) renew(ctx context.Context, why error) {
 	if redisurl.Loading(why) {

@@ -64,8 +64,8 @@ func spend(t *testing.T, limits []*sluice.Limiter, units int) {
 	}
 }
 
-// waits looks that the keys, which had units left, wait no longer than they may, where the
-// server's clock has stepped back to behind ahead, and that they wait as long as it says.
+// waits moves the server's clock back and checks that keys with units left wait no longer
+// than they may, and exactly as long as RetryAfter says.
 func waits(t *testing.T, limits []*sluice.Limiter, s *redistest.Clocked, ahead time.Duration) {
 	t.Helper()
 	for i, lim := range limits {

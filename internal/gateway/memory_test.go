@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type scarce struct {
 	*gateway.Memory
 	address string
 	release chan struct{} // a request of /stay
+	refused atomic.Int64
 }
 
 func newScarce(t *testing.T) *scarce {
@@ -41,7 +43,7 @@ func newScarce(t *testing.T) *scarce {
 			<-s.release
 		}
 	})
-	server := &http.Server{Handler: s.Wrap(handler, func() {}), ConnState: s.ConnState, ReadHeaderTimeout: time.Hour}
+	server := &http.Server{Handler: s.Wrap(handler, func() { s.refused.Add(1) }), ConnState: s.ConnState, ReadHeaderTimeout: time.Hour}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(s.Listen(l)) }()
 	t.Cleanup(func() {
@@ -170,8 +172,8 @@ func TestMemory(t *testing.T) {
 		if got := statusOf(t, s.dial(t, ""), ""); got != http.StatusOK {
 			t.Errorf("another client got %d, want 200", got)
 		}
-		if got := s.Stats(); got.Requests != 1 {
-			t.Errorf("got %+v, want 1 request refused", got)
+		if got, told := s.Stats(), s.refused.Load(); got.Requests != 1 || told != 1 {
+			t.Errorf("got %+v, and %d were reported, want 1 request refused", got, told)
 		}
 	})
 }

@@ -5,6 +5,7 @@ package serve_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -145,5 +146,34 @@ func TestProblems(t *testing.T) {
 				t.Errorf("readyz says %q", ready)
 			}
 		})
+	}
+}
+
+// TestBodiesOfClientsAreNoProblem: a client whose body is too long for the upstream is no
+// error of the upstream, which alerts would take for an outage.
+func TestBodiesOfClientsAreNoProblem(t *testing.T) {
+	t.Parallel()
+	s := servetest.Start(t, fmt.Sprintf("upstream: [{url: %q, max_body: 1024}]\nrules: [{name: a, limits: 100/h}]\n", servetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // which breaks off
+	})))
+	for range 5 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", 100_000))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = -1
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("got %d, %v", resp.StatusCode, err)
+		}
+	}
+	testkit.Until(t, "the requests to be over", func() bool {
+		return s.Metrics(t)[`sluice_upstream_errors_total{reason="client",route="/"}`] == 5
+	})
+	if o, _ := overviewOf(t, s, ""); len(o.Requests.Problems) != 0 || o.Requests.Total.UpstreamErrors != 0 || o.Requests.Total.Allowed != 5 {
+		t.Errorf("got %+v", o.Requests)
 	}
 }
