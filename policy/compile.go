@@ -50,12 +50,7 @@ func validName(s string) bool {
 
 // Compile checks rules and makes a [Policy] of them. Its error is [RuleErrors],
 // with everything that is wrong. The rules must not be changed afterwards.
-func Compile(rules []Rule) (*Policy, error) { return CompilePaced(rules, func() {}) }
-
-// CompilePaced is [Compile] beside work that must not wait. It calls pause some
-// microseconds after it did last, which returns at once or lets others have the
-// processor.
-func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
+func Compile(rules []Rule) (*Policy, error) {
 	c := &compiler{}
 	if len(rules) > bounds.MaxRules {
 		c.fault(in("Name"), "%d rules; a policy has at most %d", len(rules), bounds.MaxRules)
@@ -63,7 +58,6 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 	}
 	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
 	for i := range rules {
-		pause()
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
 		r.Rule = rules[i]
@@ -85,7 +79,7 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 		}
 	}
 	if len(c.faults) == 0 {
-		c.crowds(p, pause)
+		c.crowds(p)
 	}
 	if len(c.faults) > 0 {
 		return nil, c.faults
@@ -96,12 +90,11 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 
 // crowds finds rules that match a request together with more others than a
 // store can charge at once. It tries each rule's own example of a request.
-func (c *compiler) crowds(p *Policy, pause func()) {
+func (c *compiler) crowds(p *Policy) {
 	var m Matches
 	var names []string
 	request := newStaticAttributes()
 	for i := range p.rules {
-		pause()
 		r := &p.rules[i]
 		r.fillExample(request)
 		p.Match(request, &m)

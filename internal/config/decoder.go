@@ -27,11 +27,10 @@ const (
 type decoder struct {
 	file   string
 	faults Faults
-	more   bool // whether there were more than are kept
-	nodes  int  // read so far
-	most   int  // that may be read
-	over   bool // whether that was passed; nothing is read from then on
-	pause  func()
+	more   bool                    // whether there were more than are kept
+	nodes  int                     // read so far
+	most   int                     // that may be read
+	over   bool                    // whether that was passed; nothing is read from then on
 	limits map[string]sluice.Limit // by text: many rules have the same
 	later  []func()                // what is read at the end of a level
 	named  map[NamedFile]place
@@ -49,8 +48,8 @@ type claim struct {
 	of   policy.Part
 }
 
-func newDecoder(file string, pause func()) *decoder {
-	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place), platforms: make(map[string][]string)}
+func newDecoder(file string) *decoder {
+	return &decoder{file: file, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place), platforms: make(map[string][]string)}
 }
 
 // enter resolves an alias and counts: aliases of aliases can stand for far more

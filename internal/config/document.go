@@ -21,7 +21,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
-	dec := yaml.NewDecoder(&paced{bytes.NewReader(data), d.pause})
+	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	switch {
@@ -43,18 +43,6 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	return doc.Content[0]
-}
-
-// paced pauses now and then while a large file is parsed: the parser asks for
-// more of it as it goes.
-type paced struct {
-	io.Reader
-	pause func()
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	p.pause()
-	return p.Reader.Read(b[:min(len(b), 1<<10)])
 }
 
 // syntax reports what the parser says of data.

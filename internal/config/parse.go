@@ -44,15 +44,10 @@ func Read(name string) (data []byte, err error) {
 
 // Parse reads the content of a file of that name. Its error is [Faults], with
 // all that is wrong, by place.
-func Parse(name string, data []byte) (*Config, error) { return ParsePaced(name, data, func() {}) }
-
-// ParsePaced is [Parse] beside work that must not wait. It calls pause some
-// microseconds after it did last, which returns at once or lets others have the
-// processor.
-func ParsePaced(name string, data []byte, pause func()) (*Config, error) {
+func Parse(name string, data []byte) (*Config, error) {
 	sum := sha256.Sum256(data)
 	c := &Config{File: name, Version: hex.EncodeToString(sum[:6])}
-	d := newDecoder(name, pause)
+	d := newDecoder(name)
 	if root := d.document(data); root != nil {
 		d.config(root, c)
 	}
@@ -127,7 +122,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.fault(child(root, "access_log"), "access_log is written to the file of decision_log; name another")
 	}
 	var err error
-	c.Policy, err = policy.CompilePaced(clean, d.pause)
+	c.Policy, err = policy.Compile(clean)
 	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
 		for _, f := range faults {
 			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)

@@ -296,33 +296,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestParsePaced: a goroutine of the same processor is let run throughout, and what comes
-// out is the same.
-func TestParsePaced(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("rules:\n")
-	const rules = 200
-	for i := range rules {
-		fmt.Fprintf(&b, "  - {name: rule%d, match: {path: /a%d/}, by: ip, limits: 100/min}\n", i, i)
-	}
-	pauses := 0
-	got, err := config.ParsePaced("f", []byte(b.String()), func() { pauses++ })
-	if err != nil {
-		t.Fatal(err)
-	}
-	// While the text is parsed, while rules are read, compiled, and compared.
-	if least := 3*rules + b.Len()>>10; pauses < least {
-		t.Errorf("pause was called %d times, want %d or more", pauses, least)
-	}
-	want, err := config.Parse("f", []byte(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got.Policy.Rules(), want.Policy.Rules()) {
-		t.Error("a paced parse gives other rules")
-	}
-}
-
 // TestRulesShareNothing: one reader reads all rules, and what one says is not
 // found in the next.
 func TestRulesShareNothing(t *testing.T) {

@@ -39,7 +39,6 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rul
 	lines := make(map[string]int, len(nodes))
 	r := d.newRuleReader()
 	for i, n := range nodes {
-		d.pause()
 		before, claims := len(d.faults), len(d.claims)
 		rules[i] = r.read(n, exempt)
 		if name := rules[i].Name; name != "" {

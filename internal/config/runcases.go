@@ -62,7 +62,7 @@ func (r *Results) WriteText(w io.Writer) error {
 // but for the steps, so that the same cases have the same results everywhere. Its
 // error is [Faults], if the file cannot be read, or ctx's.
 func RunCases(ctx context.Context, c *Config, name string, data []byte, newStore func(now func() time.Time) sluice.Store) (*Results, error) {
-	d := newDecoder(name, func() {})
+	d := newDecoder(name)
 	var cases []testCase
 	if root := d.document(data); root != nil {
 		cases = d.cases(root)

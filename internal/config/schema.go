@@ -32,7 +32,7 @@ var schema = sync.OnceValue(func() []byte {
 
 // root returns what a file may be.
 func root() *shape {
-	d := newDecoder("", func() {})
+	d := newDecoder("")
 	d.recorded = &recorder{at: make(map[*yaml.Node]*shape)}
 	d.most = 1 << 30
 	return d.recorded.of(func(n *yaml.Node) { d.config(n, new(Config)) })

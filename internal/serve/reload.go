@@ -25,20 +25,19 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	return reload.New(reload.Options{
 		File: file, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
 		Load: func(data []byte, named func([]string)) error {
-			return s.aside(func() error {
-				next, err := config.ParsePaced(file, data, newYield())
-				if err != nil {
-					return err
-				}
-				named(s.keys(next))
-				if err := s.apply(ctx, next); err != nil {
-					return err
-				}
-				logWarnings(s.Log, next, s.runtime.now())
-				return nil
-			})
+			defer s.Loaded()
+			next, err := config.Parse(file, data)
+			if err != nil {
+				return err
+			}
+			named(s.keys(next))
+			if err := s.apply(ctx, next); err != nil {
+				return err
+			}
+			logWarnings(s.Log, next, s.runtime.now())
+			return nil
 		},
-		Hurried: s.reopen, Around: s.Around, Changed: s.changed, Every: s.Intervals.File,
+		Hurried: s.reopen, Changed: s.changed, Every: s.Intervals.File,
 	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
 }
 
@@ -128,16 +127,6 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		}
 	}
 	return nil
-}
-
-// aside calls f, which reads a file and activates it, so that requests feel
-// little of it.
-func (s *server) aside(f func() error) error {
-	failed, equal := inBackground(f)
-	if equal != nil {
-		s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
-	}
-	return failed
 }
 
 // changed logs the result of a new file.

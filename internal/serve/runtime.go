@@ -252,7 +252,7 @@ func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	if err := s.activate(g, lost); err != nil {
 		return err
 	}
-	s.tally.Follow(g.policy, newYield())
+	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
 	s.held.Share(int(g.config.MaxHeldPerKey))
 	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
@@ -303,7 +303,7 @@ func (g *snapshot) override(overrides []admin.StoredOverride) (lost []admin.Lost
 	if len(overrides) == 0 {
 		return nil, nil
 	}
-	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides, newYield())
+	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides)
 	return lost, err
 }
 

@@ -47,7 +47,7 @@ func newWatched(t *testing.T, rules string) *watched {
 		t.Fatal(err)
 	}
 	w.tally.Share(sha256.Sum256(nil)) // numbers are the same in every run
-	w.tally.Follow(c.Policy, func() {})
+	w.tally.Follow(c.Policy)
 	overrides, err := OpenOverrides(filepath.Join(t.TempDir(), "overrides.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -25,11 +25,10 @@ type LostOverride struct {
 }
 
 // CompileWith returns a policy of rules, which have no fault, with the overrides put
-// over those of the rules themselves, and says which are left out. Pause is that
-// of [policy.CompilePaced].
-func CompileWith(rules []policy.Rule, all []StoredOverride, pause func()) (*policy.Policy, []LostOverride, error) {
+// over those of the rules themselves, and says which are left out.
+func CompileWith(rules []policy.Rule, all []StoredOverride) (*policy.Policy, []LostOverride, error) {
 	with, lost := over(rules, all)
-	p, err := policy.CompilePaced(with, pause)
+	p, err := policy.Compile(with)
 	if err == nil {
 		return p, lost, nil
 	}
@@ -45,7 +44,7 @@ func CompileWith(rules []policy.Rule, all []StoredOverride, pause func()) (*poli
 		return misfit
 	})
 	with, _ = over(rules, all)
-	if p, err = policy.CompilePaced(with, pause); err != nil {
+	if p, err = policy.Compile(with); err != nil {
 		return nil, nil, fmt.Errorf("with the overrides made while running: %w", err)
 	}
 	return p, lost, nil

@@ -41,7 +41,7 @@ func TestCompile(t *testing.T) {
 	rules := rulesOf(t)
 	p, lost, err := CompileWith(rules, []StoredOverride{
 		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", now), of("a", "192.0.2.3", "8/min", now), of("b", "192.0.2.3", "9/min", now),
-	}, func() {})
+	})
 	if err != nil || len(lost) > 0 {
 		t.Fatalf("lost %v, error %v", lost, err)
 	}
@@ -87,7 +87,7 @@ func TestLost(t *testing.T) {
 	rules = append(rules, net)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, lost, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now), test.o}, func() {})
+			p, lost, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now), test.o})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestLost(t *testing.T) {
 		t.Error(err)
 	}
 	rules[0].Levels[0].Limits = nil
-	if _, _, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now)}, func() {}); err == nil {
+	if _, _, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now)}); err == nil {
 		t.Error("a rule without limits is no fault")
 	}
 }

@@ -23,7 +23,7 @@ func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 	t.Helper()
 	counts = new(Tally)
 	p := policyOf(t, 0, 1)
-	counts.Follow(p, func() {})
+	counts.Follow(p)
 	return counts, func(from, to int) {
 		in := counts.current.Load()
 		c := in.rules["rule0"]
@@ -104,7 +104,7 @@ func TestShareStartsAnew(t *testing.T) {
 // secret as before.
 func TestShareKeepsRoom(t *testing.T) {
 	var counts Tally
-	counts.Follow(policyOf(t, 0, MostRecent+1), func() {})
+	counts.Follow(policyOf(t, 0, MostRecent+1))
 	for i := range byte(3) {
 		counts.Share(secret(i))
 		use(&counts, 0, MostRecent+1)

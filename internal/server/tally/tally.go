@@ -76,9 +76,9 @@ type index struct {
 }
 
 // Follow makes t count under the names of p. What has been counted under names
-// that p has, too, goes on; the others are forgotten. It calls pause some microseconds
-// after it did last: requests are counted meanwhile.
-func (t *Tally) Follow(p *policy.Policy, pause func()) {
+// that p has, too, goes on; the others are forgotten.
+// Requests are counted meanwhile.
+func (t *Tally) Follow(p *policy.Policy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var old map[string]*counted
@@ -88,7 +88,6 @@ func (t *Tally) Follow(p *policy.Policy, pause func()) {
 	next := &index{names: make([]string, 0, p.Len()), rules: make(map[string]*counted, p.Len())}
 	lists := 0
 	for i := range p.Len() {
-		pause()
 		r := p.Rule(i)
 		was := old[r.Name]
 		if was == nil {

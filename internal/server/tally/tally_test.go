@@ -54,7 +54,7 @@ func TestTally(t *testing.T) {
 	follow := func(yaml string) {
 		p := compiled(t, yaml)
 		front = frontOf(t, p, store)
-		counts.Follow(p, func() {})
+		counts.Follow(p)
 	}
 	var call policy.Call
 	ask := func(path string, users ...string) {
@@ -115,7 +115,7 @@ func TestShadowKeys(t *testing.T) {
 	p := compiled(t, "  - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}\n")
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var counts tally.Tally
-	counts.Follow(p, func() {})
+	counts.Follow(p)
 	front := frontOf(t, p, memstore.New(memstore.Options{Now: func() time.Time { return now }}))
 	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
 		var call policy.Call
