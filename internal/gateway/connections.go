@@ -123,9 +123,6 @@ func (c *placedConn) Close() error {
 // NetConn returns the connection below.
 func (c *placedConn) NetConn() net.Conn { return c.Conn }
 
-// Through is of [wire.Through].
-func (c *placedConn) Through() net.Conn { return c.Conn }
-
 // CloseWrite ends what the upstream is sent and leaves what it sends open. It is
 // an error where the connection below cannot do that.
 func (c *placedConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

@@ -145,13 +145,13 @@ func New(to string, opts Options) (*Gateway, error) {
 		target.Scheme = "http" // as the transport has it
 	}
 	g := &Gateway{
-		transport: newTransport(opts, target, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
+		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
 		longest: opts.LongestRequest, onLongest: opts.OnLongest, rpc: h2c || target.Scheme == "https",
 	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
 	g.proxy = httputil.ReverseProxy{
-		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
+		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog, FlushInterval: flushInterval,
 	}
 	g.outliving = outliving{timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
 	return g, nil

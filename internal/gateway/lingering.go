@@ -235,9 +235,6 @@ func (r rest) Read(p []byte) (int, error) {
 // NetConn returns the connection below.
 func (c *lingeringConn) NetConn() net.Conn { return c.Conn }
 
-// Through is of [wire.Through].
-func (c *lingeringConn) Through() net.Conn { return c.Conn }
-
 // CloseWrite ends what the client is sent and leaves what it sends open. It is an
 // error where the connection below cannot do that.
 func (c *lingeringConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

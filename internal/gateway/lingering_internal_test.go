@@ -20,7 +20,7 @@ func lingers(ctx context.Context, l *Lingering) (client, conn net.Conn, closed c
 	client, server := net.Pipe()
 	conn = &lingeringConn{Conn: server, of: l}
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	answeredEarly(r.WithContext(l.ConnContext(ctx, newDeadlineConn(conn))))
+	answeredEarly(r.WithContext(l.ConnContext(ctx, &memoryConn{Conn: conn})))
 	closed = make(chan struct{})
 	go func() {
 		_ = conn.Close()
@@ -204,7 +204,7 @@ func TestLingeringIsForUnreadBodies(t *testing.T) {
 	if l.ConnState(conn, http.StateActive); !conn.unread.Load() {
 		t.Error("one with an unread body does not linger")
 	}
-	if l.ConnState(newDeadlineConn(conn), http.StateIdle); conn.unread.Load() {
+	if l.ConnState(&memoryConn{Conn: conn}, http.StateIdle); conn.unread.Load() {
 		t.Error("an idle one lingers")
 	}
 }

@@ -18,6 +18,17 @@ import (
 // errLongest is why the context of a request has ended that took too long.
 const errLongest timeoutError = "gateway: the request takes longer than any may; see longest_request"
 
+// timeoutError says what took too long.
+type timeoutError string
+
+func (e timeoutError) Error() string { return string(e) }
+
+// Timeout says what kind of error it is to callers that do not know it.
+func (timeoutError) Timeout() bool { return true }
+
+// Temporary is of [net.Error].
+func (timeoutError) Temporary() bool { return false }
+
 // longest ends a request that takes longer than it may. A nil longest does not.
 type longest struct {
 	w        http.ResponseWriter

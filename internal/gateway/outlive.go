@@ -36,7 +36,7 @@ type answer struct {
 func (o *outliving) roundTrip(p *passage, r *http.Request) (*http.Response, error) {
 	client := r.Context()
 	if client.Err() != nil {
-		return p.exchange(r)
+		return p.gateway.transport.RoundTrip(r)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	out := r.WithContext(ctx)
@@ -86,7 +86,7 @@ func (b *endedBody) Read(p []byte) (int, error) {
 // send is exchange in a goroutine of its own, in which nobody else recovers.
 func (p *passage) send(r *http.Request) (a answer) {
 	defer recovered(&a.err)
-	a.response, a.err = p.exchange(r) //nolint:bodyclose // the taker of the answer does
+	a.response, a.err = p.gateway.transport.RoundTrip(r) //nolint:bodyclose // the taker of the answer does
 	return a
 }
 

@@ -21,15 +21,12 @@ type passage struct {
 	proxy    httputil.ReverseProxy       // whose transport is the passage
 	onHeader func(status int)            // header, made once
 	onConn   func(httptrace.GotConnInfo) // connected, made once
-	partial  *partialBody                // the body of the response
 	few      [8]field                    // memory of around
 	passing
 }
 
 // passing is what a passage has of one request.
 type passing struct {
-	trace    *httptrace.ClientTrace
-	conn     *upstreamConn // that the request is sent over; nil: another's, or none yet
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
@@ -52,7 +49,7 @@ type field struct {
 func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 	p, ok := g.passages.Get().(*passage)
 	if !ok {
-		p = &passage{gateway: g, proxy: g.proxy, partial: new(partialBody)}
+		p = &passage{gateway: g, proxy: g.proxy}
 		p.proxy.Transport, p.onHeader, p.onConn = p, p.header, p.connected
 		if g.longest > 0 {
 			p.proxy.ModifyResponse = p.answered
@@ -72,46 +69,20 @@ func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 // RoundTrip sends the request on and returns when the header of the response is there,
 // or the client has left.
 func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p.trace = httptrace.ContextClientTrace(r.Context()); p.trace != nil && p.trace.GotConn == nil {
-		p.trace.GotConn = p.onConn // ReverseProxy has made it for this request alone
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn == nil {
+		trace.GotConn = p.onConn // ReverseProxy has made it for this request alone
 	} else {
-		p.trace = &httptrace.ClientTrace{GotConn: p.onConn}
-		r = r.WithContext(httptrace.WithClientTrace(r.Context(), p.trace))
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: p.onConn}))
 	}
-	var resp *http.Response
-	var err error
 	if p.outlives {
-		resp, err = p.gateway.outliving.roundTrip(p, r)
-	} else {
-		resp, err = p.exchange(r)
+		return p.gateway.outliving.roundTrip(p, r)
 	}
-	if err == nil {
-		p.partial.begin(resp, p.w, p.conn)
-	}
-	return resp, err
+	return p.gateway.transport.RoundTrip(r)
 }
 
 // connected is called when there is a connection for the request, by the goroutine
 // that exchanges it.
-func (p *passage) connected(info httptrace.GotConnInfo) {
-	p.x.Connected()
-	if p.conn = upstreamConnOf(info.Conn); p.conn != nil && p.conn.answer != nil {
-		p.conn.answer.begin()
-		p.trace.WroteRequest = p.conn.answer.wrote
-	}
-}
-
-// exchange sends the request on and returns when the header of the response is there.
-func (p *passage) exchange(r *http.Request) (*http.Response, error) {
-	resp, err := p.gateway.transport.RoundTrip(r)
-	if p.conn == nil || p.conn.answer == nil || !p.conn.answer.end() {
-		return resp, err
-	}
-	if err == nil {
-		_ = resp.Body.Close() // an error says that the connection is broken
-	}
-	return nil, errNoAnswer
-}
+func (p *passage) connected(httptrace.GotConnInfo) { p.x.Connected() }
 
 // header sets the fields again that ReverseProxy clears when it has passed on an
 // informational response. A response that comes before the end of the request's
@@ -168,7 +139,6 @@ func (p *passage) end() {
 	p.longest.end()
 	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
 		p.x.OnHeader = nil
-		p.partial.ReadCloser, p.partial.w, p.partial.conn = nil, nil, nil
 		clear(p.around)
 		p.passing = passing{}
 		p.gateway.passages.Put(p)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 )
@@ -34,22 +33,21 @@ const (
 	// how long.
 	maxIdle     = 1024
 	idleTimeout = 90 * time.Second
+
+	// flushInterval is how long a part of a response of known length may wait for
+	// more of it. Others, and server-sent events, go on at once by ReverseProxy's
+	// own rule.
+	flushInterval = time.Millisecond
 )
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without
 // TLS if h2c is set. They do not heed the proxy settings of the environment: an
 // upstream is named, not looked for.
-func newTransport(o Options, target *url.URL, h2c bool) *http.Transport {
+func newTransport(o Options, h2c bool) *http.Transport {
 	var protocols *http.Protocols
 	if h2c {
 		protocols = new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
-	}
-	// Over HTTP/1 the connections themselves bound how long a response may take. With
-	// TLS it is not known before which HTTP it will be.
-	perConn, perRequest := o.ResponseTimeout, time.Duration(0)
-	if h2c || target.Scheme != "http" {
-		perConn, perRequest = 0, o.ResponseTimeout
 	}
 	return &http.Transport{
 		Protocols:         protocols,
@@ -67,10 +65,10 @@ func newTransport(o Options, target *url.URL, h2c bool) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return newUpstreamConn(conn, o.StallTimeout, perConn), nil
+			return &upstreamConn{Conn: conn, timeout: o.StallTimeout}, nil
 		},
 		TLSHandshakeTimeout:    o.DialTimeout,
-		ResponseHeaderTimeout:  perRequest,
+		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConns:           maxIdle,

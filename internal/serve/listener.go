@@ -20,7 +20,6 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
 	"github.com/sluicegate/sluice/internal/gateway/proxyproto"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
@@ -125,7 +124,7 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 		if err = d.newGate(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.Listener.Close())
 		}
-		o.Listener = gateway.ListenDeadlines(d.runtime.memory.Listen(d.runtime.lingering.Listen(o.Listener)))
+		o.Listener = d.runtime.memory.Listen(d.runtime.lingering.Listen(o.Listener))
 	}
 	if secure != nil {
 		o.Listener = tls.NewListener(o.Listener, secure)

@@ -52,16 +52,3 @@ func CloseWrite(conn net.Conn) error {
 	}
 	return half.CloseWrite()
 }
-
-// Through returns the connection that does what a connection's Read, Write and deadlines
-// do: one that does no more there than to call the one below it has a method Through, which
-// returns that. It spares the calls between.
-func Through(conn net.Conn) net.Conn {
-	for {
-		over, ok := conn.(interface{ Through() net.Conn })
-		if !ok {
-			return conn
-		}
-		conn = over.Through()
-	}
-}

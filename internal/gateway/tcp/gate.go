@@ -152,9 +152,6 @@ func (c *letIn) Close() error {
 // NetConn returns the connection below.
 func (c *letIn) NetConn() net.Conn { return c.Conn }
 
-// Through is for callers that read and write only: the connection below does that.
-func (c *letIn) Through() net.Conn { return c.Conn }
-
 // CloseWrite ends what the client is sent and leaves what it sends open. It is an
 // error where the connection below cannot do that.
 func (c *letIn) CloseWrite() error {

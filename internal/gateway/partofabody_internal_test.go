@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,28 +82,4 @@ func TestPartOfABody(t *testing.T) {
 			})
 		})
 	}
-}
-
-// flushes counts those of a response.
-type flushes struct {
-	http.ResponseWriter
-	n atomic.Int64
-}
-
-func (f *flushes) Flush() { f.n.Add(1) }
-
-// TestNoFlushBehindABody: what waits on a connection behind a response is no part of that.
-func TestNoFlushBehindABody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &flushes{}
-		b := &partialBody{ReadCloser: io.NopCloser(strings.NewReader("ok")), w: w, left: 2, conn: new(upstreamConn)}
-		if got, err := io.ReadAll(b); string(got) != "ok" || err != nil {
-			t.Fatalf("read %q, %v", got, err)
-		}
-		b.wait()
-		time.Sleep(time.Second)
-		if n := w.n.Load(); n != 0 {
-			t.Errorf("%d flushes", n)
-		}
-	})
 }
