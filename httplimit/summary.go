@@ -74,7 +74,7 @@ func (q *Request) observe(next http.Handler) {
 		if resp.Status == 0 && returned {
 			resp.Status = http.StatusOK // which net/http sends
 		}
-		q.summary.Took = x.Since(q.summary.Began)
+		q.summary.Took = time.Since(q.summary.Began)
 		q.over(&resp)
 	}()
 	q.pass(next)

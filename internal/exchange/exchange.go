@@ -46,8 +46,7 @@ type Exchange struct {
 	body             Body
 	meter            meter // of the body
 	stall            stall
-	came             time.Time     // noted by Stall
-	took             time.Duration // noted by Since; 0: nobody has
+	came             time.Time // noted by Stall
 	kept             []field
 	status           int
 	counted          bool // a handler has it by Count
@@ -226,18 +225,7 @@ func (x *Exchange) control() *http.ResponseController {
 // Stall bounds how long the client may let a body stand still, or a response.
 func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 	x.came = time.Now()
-	x.stall.last = Deadline{began: x.came}
 	x.stall.begin(d, r)
-}
-
-// Since returns how long ago a request began whose handler has returned: if that is when
-// Stall was called, Finish takes it for now.
-func (x *Exchange) Since(began time.Time) time.Duration {
-	d := time.Since(began)
-	if x.came.Equal(began) {
-		x.took = d
-	}
-	return d
 }
 
 // Streams lets the client be silent for as long as it likes: what answers has begun

@@ -16,11 +16,10 @@ import (
 type stall struct {
 	x        *Exchange
 	d        time.Duration // 0: they may
-	last     Deadline
-	reads    bool        // the request has a body
-	stream   bool        // of HTTP/2, which a deadline ends also if nothing is written
-	switched bool        // protocol: a body may still be read, by another goroutine
-	cut      atomic.Bool // nothing of the response is sent any more
+	reads    bool          // the request has a body
+	stream   bool          // of HTTP/2, which a deadline ends also if nothing is written
+	switched bool          // protocol: a body may still be read, by another goroutine
+	cut      atomic.Bool   // nothing of the response is sent any more
 
 	mu    sync.Mutex    // of reads, which the writer of the response may set free
 	asks  bool          // the client is yet to be told to send the body
@@ -45,35 +44,6 @@ func (s *stall) begin(d time.Duration, r *http.Request) {
 	s.asks = !s.stream && r.Header["Expect"] != nil
 }
 
-// Deadline remembers how long one that was put off still holds. Setting one costs
-// a request in ten; most of what passes does so within moments.
-type Deadline struct {
-	began time.Time     // of what it is for, or the first use
-	until time.Duration // since then
-}
-
-// Extend returns the deadline that is to be set for something that may stand
-// still for d, and false if the one that was set last will do.
-func (l *Deadline) Extend(d time.Duration) (deadline time.Time, ok bool) {
-	return l.extend(d, l.now())
-}
-
-// now returns the time since it began.
-func (l *Deadline) now() time.Duration {
-	if l.began.IsZero() {
-		l.began = time.Now()
-	}
-	return time.Since(l.began) // half of what the time of day costs
-}
-
-func (l *Deadline) extend(d, now time.Duration) (deadline time.Time, ok bool) {
-	if now < l.until {
-		return time.Time{}, false
-	}
-	l.until = now + d/16
-	return l.began.Add(l.until + d), true
-}
-
 // write puts off the deadline of a write.
 func (s *stall) write() error {
 	switch {
@@ -82,16 +52,7 @@ func (s *stall) write() error {
 	case s.d == 0:
 		return nil
 	}
-	return s.putOff(s.last.now())
-}
-
-// putOff is write at a time.
-func (s *stall) putOff(now time.Duration) error {
-	deadline, ok := s.last.extend(s.d, now)
-	if !ok {
-		return nil
-	}
-	err := s.x.setWriteDeadline(deadline)
+	err := s.x.setWriteDeadline(time.Now().Add(s.d))
 	if s.cut.Load() { // meanwhile, and that deadline may be lost
 		return errors.Join(errCut, s.x.setWriteDeadline(past))
 	}
@@ -107,7 +68,6 @@ func (s *stall) putOff(now time.Duration) error {
 func (s *stall) rest() {
 	if s.stream && s.d > 0 {
 		_ = s.x.setWriteDeadline(time.Time{}) // an error means that it is gone
-		s.last.until = 0
 	}
 }
 
@@ -139,8 +99,8 @@ func (s *stall) reading() error {
 // body, waits for it to take that. An error means that the connection is gone, as the
 // read will.
 func (s *stall) goOn() {
-	_ = s.x.setWriteDeadline(time.Now().Add(s.d + s.d/16)) // not sooner than one that was put off
-	if s.cut.Load() {                                      // meanwhile, and that deadline may be lost
+	_ = s.x.setWriteDeadline(time.Now().Add(s.d))
+	if s.cut.Load() { // meanwhile, and that deadline may be lost
 		_ = s.x.setWriteDeadline(past)
 	}
 }
@@ -200,13 +160,7 @@ func (s *stall) finish() {
 	if s.d == 0 || s.switched {
 		return
 	}
-	now := s.x.took
-	if now == 0 {
-		now = s.last.now()
-	}
-	if !s.cut.Load() {
-		_ = s.putOff(now) // an error means that the connection is gone: nothing is left to be bounded
-	}
+	_ = s.write() // an error means that the connection is gone, or the response cut: nothing is left to be bounded
 	if s.reads {
 		s.endReads()
 	}

@@ -13,7 +13,7 @@ import (
 
 // WithDeadlines returns a handler that closes connections which stand still: a
 // client that sends no further byte of its request's body for d, or takes none
-// of the response. It takes up to a sixteenth more than d. A body may take as
+// of the response. A body may take as
 // long as it likes so long as it moves, and a handler that has nothing to write
 // may be silent: other than the timeouts of an [http.Server] this suits streams.
 // It belongs around every other handler, in a server without a ReadTimeout and

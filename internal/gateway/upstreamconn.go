@@ -7,7 +7,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -17,15 +16,12 @@ import (
 type upstreamConn struct {
 	net.Conn
 	timeout time.Duration
-	last    exchange.Deadline
 }
 
 // Write sends p.
 func (c *upstreamConn) Write(p []byte) (int, error) {
-	if deadline, ok := c.last.Extend(c.timeout); ok {
-		if err := c.SetWriteDeadline(deadline); err != nil {
-			return 0, err
-		}
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
 	}
 	return c.Conn.Write(p)
 }
