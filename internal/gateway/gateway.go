@@ -21,7 +21,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/sampledlog"
@@ -83,7 +82,6 @@ type Options struct {
 // connection to it needs: a place in [Connections], a file descriptor or a port. It is safe for concurrent use.
 type Gateway struct {
 	proxy     httputil.ReverseProxy // that each passage has a copy of
-	passages  sync.Pool             // of *passage
 	outliving outliving
 	transport *http.Transport
 	log       *sampledlog.Log
@@ -187,7 +185,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	defer p.end() //nolint:contextcheck // it looks at the request's own
-	p.proxy.ServeHTTP(p.w, p.request)
+	proxy := g.proxy
+	proxy.Transport = p
+	if p.longest != nil {
+		proxy.ModifyResponse = p.answered
+	}
+	proxy.ServeHTTP(p.w, p.request)
 	p.whole = true
 }
 

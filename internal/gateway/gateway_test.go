@@ -203,7 +203,7 @@ func TestPartsGoOn(t *testing.T) {
 		}
 	}))
 	url := front(t, upstream, gateway.Options{})
-	for range 3 { // a passage serves again
+	for range 3 {
 		resp := do(t, http.MethodGet, url, nil)
 		for range 3 {
 			seen <- struct{}{}

@@ -6,7 +6,6 @@ package gateway
 import (
 	"net/http"
 	"net/http/httptrace"
-	"net/http/httputil"
 	"slices"
 
 	"github.com/sluicegate/sluice/internal/exchange"
@@ -18,15 +17,6 @@ import (
 // that handlers around the Gateway have set.
 type passage struct {
 	gateway  *Gateway
-	proxy    httputil.ReverseProxy       // whose transport is the passage
-	onHeader func(status int)            // header, made once
-	onConn   func(httptrace.GotConnInfo) // connected, made once
-	few      [8]field                    // memory of around
-	passing
-}
-
-// passing is what a passage has of one request.
-type passing struct {
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
@@ -47,22 +37,12 @@ type field struct {
 }
 
 func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
-	p, ok := g.passages.Get().(*passage)
-	if !ok {
-		p = &passage{gateway: g, proxy: g.proxy}
-		p.proxy.Transport, p.onHeader, p.onConn = p, p.header, p.connected
-		if g.longest > 0 {
-			p.proxy.ModifyResponse = p.answered
-		}
-	}
 	x, w := exchange.Begin(w, r)
-	p.w, p.x, p.outlives = w, x, exchange.Settles(w)
-	p.request = x.Watch(r)
-	p.around = p.few[:0]
+	p := &passage{gateway: g, w: w, x: x, request: x.Watch(r), outlives: exchange.Settles(w)}
 	for name, values := range w.Header() {
 		p.around = append(p.around, field{name, slices.Clip(values)})
 	}
-	x.OnHeader = p.onHeader
+	x.OnHeader = p.header
 	return p
 }
 
@@ -70,9 +50,9 @@ func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 // or the client has left.
 func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn == nil {
-		trace.GotConn = p.onConn // ReverseProxy has made it for this request alone
+		trace.GotConn = p.connected // ReverseProxy has made it for this request alone
 	} else {
-		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: p.onConn}))
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: p.connected}))
 	}
 	if p.outlives {
 		return p.gateway.outliving.roundTrip(p, r)
@@ -137,12 +117,6 @@ func (p *passage) end() {
 		p.over()
 	}
 	p.longest.end()
-	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
-		p.x.OnHeader = nil
-		clear(p.around)
-		p.passing = passing{}
-		p.gateway.passages.Put(p)
-	}
 }
 
 // flushBroken sends what has come of a response that the upstream broke off, for
