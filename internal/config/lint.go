@@ -66,7 +66,7 @@ func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.
 // Lint describes every rule of c, and every listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
-	l := &Report{File: c.File, Version: c.Version, Warnings: Warnings(c, now, func() {})}
+	l := &Report{File: c.File, Version: c.Version, Warnings: Warnings(c, now)}
 	for i := range c.Listen {
 		if at := &c.Listen[i]; at.Limits.Limited() {
 			l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
@@ -81,8 +81,8 @@ func Lint(c *Config, now time.Time) *Report {
 }
 
 // Warnings returns what is allowed in c and makes no sense. The instant says which
-// overrides have expired. It calls pause as [policy.CompilePaced] does.
-func Warnings(c *Config, now time.Time, pause func()) (all []Warning) {
+// overrides have expired.
+func Warnings(c *Config, now time.Time) (all []Warning) {
 	for _, text := range proxyWarnings(c) {
 		all = append(all, Warning{File: c.File, Line: c.ClientIP.line, Problem: text})
 	}
@@ -93,7 +93,6 @@ func Warnings(c *Config, now time.Time, pause func()) (all []Warning) {
 		}
 	}
 	for i := range c.Policy.Len() {
-		pause()
 		r := c.Policy.Rule(i)
 		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), forged(r), foreignPaths(r)) {
 			all = append(all, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})

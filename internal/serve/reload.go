@@ -177,7 +177,7 @@ func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.V
 // logWarnings logs what an active configuration allows and makes no sense, a line for
 // each warning.
 func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
-	all := config.Warnings(c, now, newYield())
+	all := config.Warnings(c, now)
 	for i, w := range all {
 		if i == mostFaults && len(all) > mostFaults+1 {
 			log.Warn("the configuration has more warnings; see sluice lint", slog.String("file", c.File), slog.Int("warnings", len(all)-i))
