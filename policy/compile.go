@@ -5,6 +5,7 @@ package policy
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -58,6 +59,9 @@ func Compile(rules []Rule) (*Policy, error) {
 	}
 	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
 	for i := range rules {
+		if i%32 == 0 {
+			runtime.Gosched() // a large policy is compiled beside requests
+		}
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
 		r.Rule = rules[i]
@@ -95,6 +99,9 @@ func (c *compiler) crowds(p *Policy) {
 	var names []string
 	request := newStaticAttributes()
 	for i := range p.rules {
+		if i%32 == 0 {
+			runtime.Gosched()
+		}
 		r := &p.rules[i]
 		r.fillExample(request)
 		p.Match(request, &m)

@@ -4,7 +4,10 @@
 package main
 
 import (
+	"errors"
+	"math"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 	"testing/synctest"
@@ -31,6 +34,33 @@ func TestHeapRoom(t *testing.T) {
 	}
 }
 
+// TestCollectAfter: while it runs a function the collector waits, up to a
+// bound, and afterwards all is as it was.
+func TestCollectAfter(t *testing.T) {
+	const percent, limit = 77, math.MaxInt64
+	defer debug.SetGCPercent(debug.SetGCPercent(percent))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	failure := errors.New("as f says")
+	err := collectAfter(func() error {
+		if got := debug.SetGCPercent(-1); got != -1 {
+			t.Errorf("within: collects at %d %%, want not at all", got)
+		}
+		if got := debug.SetMemoryLimit(-1); got < heapBurst || got == limit {
+			t.Errorf("within: a limit of %d bytes", got)
+		}
+		return failure
+	})
+	if !errors.Is(err, failure) {
+		t.Errorf("got %v, want %v", err, failure)
+	}
+	if got := debug.SetGCPercent(percent); got != percent {
+		t.Errorf("afterwards: collects at %d %%, want %d", got, percent)
+	}
+	if got := debug.SetMemoryLimit(-1); got != limit {
+		t.Errorf("afterwards: a limit of %d bytes, want %d", got, int64(limit))
+	}
+}
+
 // TestMemoryIsReturned: what changes took is the system's again, a while after the last.
 func TestMemoryIsReturned(t *testing.T) {
 	const took = 128 << 20
@@ -41,17 +71,17 @@ func TestMemoryIsReturned(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		defer m.stop()
+		defer m.stop() // also where it has not started
+		m.started()
 		for range 2 {
-			var parts [128][]byte
-			for i := range parts {
-				parts[i] = make([]byte, took/len(parts))
-			}
-			runtime.KeepAlive(parts)
-			runtime.GC()
-			m.loaded()
-			if time.Sleep(returnAfter - time.Nanosecond); kept() < took/2 {
-				t.Errorf("%d bytes are left for the next change", kept())
+			err := m.around(func() error {
+				for range 128 {
+					runtime.KeepAlive(make([]byte, took/128))
+				}
+				return nil
+			})
+			if time.Sleep(returnAfter - time.Nanosecond); err != nil || kept() < took/2 {
+				t.Errorf("%v, and %d bytes are left for the next change", err, kept())
 			}
 		}
 		time.Sleep(time.Nanosecond)

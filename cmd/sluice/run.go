@@ -59,7 +59,7 @@ func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	o.Again = again
 	m := newMemory()
 	defer m.stop()
-	o.Loaded = m.loaded
+	o.Started, o.Around = m.started, m.around
 	return serve.Run(ctx, o)
 }
 

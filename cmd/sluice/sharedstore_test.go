@@ -194,7 +194,7 @@ func TestStoreRefuses(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				said := len(logs.String())
-				err = serve.Run(ctx, serve.Options{Config: conf, Out: &out, Log: slog.New(slog.NewTextHandler(&logs, nil)), Loaded: cancel})
+				err = serve.Run(ctx, serve.Options{Config: conf, Out: &out, Log: slog.New(slog.NewTextHandler(&logs, nil)), Started: cancel})
 				if now := logs.String()[said:]; err == nil && !strings.Contains(now, "deadline exceeded") && !strings.Contains(now, "timeout") { // as of a machine that is busy
 					t.Fatalf("it starts; logged: %s", now)
 				}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -21,7 +22,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
-	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec := yaml.NewDecoder(&yielding{bytes.NewReader(data)})
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	switch {
@@ -43,6 +44,14 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	return doc.Content[0]
+}
+
+// yielding lets other goroutines run each time that the parser asks for more of a large file.
+type yielding struct{ io.Reader }
+
+func (y *yielding) Read(b []byte) (int, error) {
+	runtime.Gosched()
+	return y.Reader.Read(b[:min(len(b), 4<<10)])
 }
 
 // syntax reports what the parser says of data.

@@ -5,6 +5,7 @@ package config
 
 import (
 	"net/netip"
+	"runtime"
 	"slices"
 	"time"
 
@@ -39,6 +40,9 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rul
 	lines := make(map[string]int, len(nodes))
 	r := d.newRuleReader()
 	for i, n := range nodes {
+		if i%32 == 0 {
+			runtime.Gosched() // requests are served beside a reload
+		}
 		before, claims := len(d.faults), len(d.claims)
 		rules[i] = r.read(n, exempt)
 		if name := rules[i].Name; name != "" {

@@ -25,19 +25,20 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	return reload.New(reload.Options{
 		File: file, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
 		Load: func(data []byte, named func([]string)) error {
-			defer s.Loaded()
-			next, err := config.Parse(file, data)
-			if err != nil {
-				return err
-			}
-			named(s.keys(next))
-			if err := s.apply(ctx, next); err != nil {
-				return err
-			}
-			logWarnings(s.Log, next, s.runtime.now())
-			return nil
+			return inBackground(s.Log, func() error {
+				next, err := config.Parse(file, data)
+				if err != nil {
+					return err
+				}
+				named(s.keys(next))
+				if err := s.apply(ctx, next); err != nil {
+					return err
+				}
+				logWarnings(s.Log, next, s.runtime.now())
+				return nil
+			})
 		},
-		Hurried: s.reopen, Changed: s.changed, Every: s.Intervals.File,
+		Hurried: s.reopen, Around: s.Around, Changed: s.changed, Every: s.Intervals.File,
 	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
 }
 

@@ -14,20 +14,21 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestLoaded: the program learns that the gateway serves, when what its configuration
-// held is free, and that it has read another one.
-func TestLoaded(t *testing.T) {
+// TestStarted: the program learns once that the gateway serves, when what its configuration
+// held is free, and before it has another one read.
+func TestStarted(t *testing.T) {
 	t.Parallel()
 	events := make(chan string, 3)
 	const file = "rules: [{name: a, limits: 1/min}]\n"
 	s := servetest.Start(t, file, func(o *serve.Options) {
 		c := o.Config
-		o.Loaded = func() { events <- fmt.Sprint("loaded, with ", c.Policy) }
+		o.Started = func() { events <- fmt.Sprint("started with ", c.Policy) }
+		o.Around = func(f func() error) error { events <- "around"; return f() }
 	})
 	s.ChangeTo(t, "# another\n"+file)
 	s.End(t)
-	for range 2 {
-		if got, want := <-events, "loaded, with <nil>"; got != want {
+	for _, want := range []string{"started with <nil>", "around"} {
+		if got := <-events; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -52,9 +52,11 @@ type Options struct {
 	Out   io.Writer // is given what is limited, and where
 	Log   *slog.Logger
 	Now   func() time.Time // of the store; nil is the system's clock
-	// Loaded, if not nil, is called when it serves and what Config held is free, and after
-	// each file that it reads from then on: that takes much memory for a moment.
-	Loaded    func()
+	// Started, if not nil, is called once, when it serves and what Config held is free.
+	Started func()
+	// Around, if not nil, is called with what reads a new configuration and activates it,
+	// and calls it: that takes much memory for a moment.
+	Around    func(func() error) error
 	Intervals Intervals
 }
 
@@ -81,9 +83,6 @@ type server struct {
 
 // Run serves until ctx ends and all requests have been answered.
 func Run(ctx context.Context, o Options) error {
-	if o.Loaded == nil {
-		o.Loaded = func() {}
-	}
 	s := &server{Options: o, active: o.Config.Version, started: time.Now()}
 	if err := s.wire(ctx); err != nil {
 		return errors.Join(err, s.close(ctx))
@@ -97,7 +96,9 @@ func Run(ctx context.Context, o Options) error {
 	// The rules that it starts with would stay in memory beside those of a reload, as
 	// long as a caller has them on its stack.
 	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
-	s.Loaded()
+	if s.Started != nil {
+		s.Started()
+	}
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {

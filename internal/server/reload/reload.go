@@ -38,6 +38,9 @@ type Options struct {
 	Load func(data []byte, named func(files []string)) error
 	// Hurried, if not nil, is called for each value of hurry, before the file is read.
 	Hurried func()
+	// Around, if not nil, is called with what loads a file, and calls it: a large
+	// file takes a while.
+	Around func(func() error) error
 	// Changed, if not nil, is called after every try to activate a file,
 	// with why it failed, nil if it did not. Reasons that repeat are reported once.
 	Changed func(Version, error)
@@ -62,6 +65,9 @@ type Watcher struct {
 // files. The caller activates it after New, so that a file that it names
 // may change meanwhile.
 func New(o Options, active Version, files []string) *Watcher {
+	if o.Around == nil {
+		o.Around = func(f func() error) error { return f() }
+	}
 	w := &Watcher{o: o, active: active}
 	w.note(files)
 	return w
@@ -140,11 +146,13 @@ func (w *Watcher) load(force bool) error {
 	if !force && (same || failure == nil && version(m) == active.Hash) {
 		return nil
 	}
-	if err := w.o.Load(data, w.note); err != nil {
-		return w.failed(err)
-	}
-	w.done(Version{File: w.o.File, Hash: version(m), Loaded: time.Now()})
-	return nil
+	return w.o.Around(func() error {
+		if err := w.o.Load(data, w.note); err != nil {
+			return w.failed(err)
+		}
+		w.done(Version{File: w.o.File, Hash: version(m), Loaded: time.Now()})
+		return nil
+	})
 }
 
 func (w *Watcher) done(active Version) {

@@ -192,3 +192,44 @@ func TestNamedFiles(t *testing.T) {
 		expect("it is gone", 4) // the caller that applies it says that it cannot be read
 	})
 }
+
+// TestAround: what reads a file and applies it, and says so, is called by
+// Around, also if the file has faults; a look at a file that has not changed is
+// not.
+func TestAround(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(file, []byte(text(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var story []string
+	w := reload.New(reload.Options{
+		File: file, MaxBytes: bounds.MaxFileBytes,
+		Load: func(data []byte, _ func([]string)) error {
+			_, err := config.Parse(file, data)
+			if err == nil {
+				story = append(story, "apply")
+			}
+			return err
+		},
+		Around: func(f func() error) error {
+			story = append(story, "begin")
+			err := f()
+			story = append(story, "end")
+			return err
+		},
+		Changed: func(_ reload.Version, err error) { story = append(story, fmt.Sprint("changed ", err == nil)) },
+	}, reload.Version{File: file}, nil)
+	if err := w.Reload(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(file, []byte("rules: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Reload(); err == nil {
+		t.Error("a file with faults: got no error")
+	}
+	const want = "begin apply changed true end begin changed false end"
+	if got := strings.Join(story, " "); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
