@@ -33,7 +33,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 	why := errSkipped.Err
 	if s.Healthy() {
 		asked := req
-		if err := s.near.plain(&asked); err != nil {
+		if err := s.near.useLeasedPlans(&asked); err != nil {
 			return sluice.Explanation{}, err
 		}
 		bounded := s.bound(ctx)
@@ -102,23 +102,23 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 
 // explain makes e the answer of the units in hand, if they cover the cost of req.
 func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
-	f, err := n.of(req.Plan)
-	if err != nil || !f.leases(req) {
+	f, err := n.infoOf(req.Plan)
+	if err != nil || !f.leasable(req) {
 		return
 	}
-	l := n.leg(req.Op, f, req.Key)
+	l := n.charge(req.Op, f, req.Key)
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
 	known := l.shard.entries[l.key]
 	if known == nil {
 		return
 	}
-	for h := known.holds; h != nil; h = h.next {
-		if h.facts.id != f.id {
+	for h := known.leases; h != nil; h = h.next {
+		if h.info.id != f.id {
 			continue
 		}
 		mine := *h // what is spent of it is not of h
-		mine.grants, mine.spare = slices.Clone(h.grants), slices.Clone(h.spare)
+		mine.grants, mine.refunds = slices.Clone(h.grants), slices.Clone(h.refunds)
 		in := int64(0)
 		for i := range mine.grants {
 			in += mine.grants[i].left

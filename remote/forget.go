@@ -17,7 +17,7 @@ func (s *Store) forgetKeys(charges []sluice.Charge) {
 		s.near.forgetAll()
 	}
 	for _, c := range charges {
-		if _, err := s.near.of(c.Plan); err == nil { // else nothing is known of it
+		if _, err := s.near.infoOf(c.Plan); err == nil { // else nothing is known of it
 			s.near.forget(&sluice.Request{Op: sluice.OpReset, Charge: c})
 		}
 	}
@@ -29,8 +29,8 @@ func (n *near) forgetAll() {
 		sh := &n.shards[i]
 		sh.mu.Lock()
 		for _, e := range sh.entries {
-			e.forget()
-			e.drop()
+			e.forgetDenials()
+			e.dropUnits()
 			sh.settle(e)
 		}
 		sh.mu.Unlock()

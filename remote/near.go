@@ -22,33 +22,32 @@ const (
 	leastKeys  = 16
 )
 
-// asker is the store as near sees it. It need not validate.
+// asker is the store behind near. It need not validate.
 type asker interface {
 	ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error)
 	askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error
 }
 
-// near is what a process knows of the keys of a store that is far away, so that
-// it need not be asked: of each key one entry, which says until when it is
-// denied, which units of it are in hand, and whether a call is on its way.
-// See the package on denials and leases.
+// near holds what a process knows of the keys of a store far away, and decides from it
+// where it can. Each key has an entry: until when the key is denied, the units in hand,
+// and the calls under way. See the package comment on denials and leases.
 type near struct {
-	by     asker
+	store  asker
 	lease  func(*sluice.Plan) (sluice.LeaseTerms, bool)
 	clock  func() moment
 	age    int64 // ns for which a denial is remembered
 	keys   maphash.Seed
-	scopes maphash.Seed // apart, or a key could be made to look as a scope
-	plans  *compiled.Prepared[*facts]
+	scopes maphash.Seed // another seed, or a key could be chosen to look like a scope
+	plans  *compiled.Prepared[*planInfo]
 	shards []shard // a power of two
 }
 
-// newNear returns a near that asks by what it does not know. It starts no
-// goroutine; units in hand should be given back before the process ends.
-func newNear(o Options, by asker) *near {
+// newNear returns a near that asks store where it does not know enough. It starts no
+// goroutine. Units in hand should be given back before the process ends.
+func newNear(o Options, store asker) *near {
 	n := &near{
-		by: by, lease: o.Lease, clock: clockOf(o.Now), age: int64(o.MaxDenial),
-		keys: maphash.MakeSeed(), scopes: maphash.MakeSeed(), plans: new(compiled.Prepared[*facts]),
+		store: store, lease: o.Lease, clock: clockOf(o.Now), age: int64(o.MaxDenial),
+		keys: maphash.MakeSeed(), scopes: maphash.MakeSeed(), plans: new(compiled.Prepared[*planInfo]),
 	}
 	if n.age == 0 || n.age > int64(bounds.MaxDenialAge) {
 		n.age = int64(bounds.MaxDenialAge)
@@ -66,7 +65,7 @@ func newNear(o Options, by asker) *near {
 	return n
 }
 
-// clockOf returns the clock that now reads, nil of the system's.
+// clockOf returns a clock that reads now, or the system's clock if now is nil.
 func clockOf(now func() time.Time) func() moment {
 	if now == nil {
 		now = time.Now
@@ -78,23 +77,23 @@ func clockOf(now func() time.Time) func() moment {
 	}
 }
 
-// leg returns the leg of a charge, not yet sent. Its key is a hash under a secret
-// of this process, so that no one can choose keys that meet: two of them meet by
-// chance with odds of 1 in 2^64. Plans of one scope share it.
-func (n *near) leg(op sluice.Op, f *facts, key string) leg {
+// charge returns a charge that is not yet sent. Its key is a hash under a secret of this
+// process, so that nobody can choose keys that collide; two keys collide by chance with
+// odds of 1 in 2^64. All plans of a scope have the same key.
+func (n *near) charge(op sluice.Op, f *planInfo, key string) sentCharge {
 	h := maphash.String(n.keys, key) ^ f.scope
 	// The upper bits choose the shard, the lower ones its bucket.
-	return leg{op: op, shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, facts: f}
+	return sentCharge{op: op, shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, info: f}
 }
 
-// take decides req, which is valid: from units in hand, from what is known to be
-// denied, or by asking the store. Where another take is about to learn the answer
-// it waits for that, or until ctx ends. The error is the store's, a
-// [*sluice.NotSentError] of a take that waited, or a [*sluice.RequestError] if a plan
-// cannot be leased. An answer from memory allocates nothing.
+// take decides req, which is valid: from units in hand, from a remembered denial, or by
+// asking the store. If another take is about to learn the answer, it waits for that
+// until ctx ends. The error is the store's, a [*sluice.NotSentError] of a take that
+// waited, or a [*sluice.RequestError] if a plan cannot be leased. An answer from memory
+// allocates nothing.
 func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision, err error) {
-	var f flight
-	if err := n.ready(&f, req); err != nil {
+	var f nearCall
+	if err := n.prepare(&f, req); err != nil {
 		return d, err
 	}
 	for round := 0; ; round++ {
@@ -103,10 +102,10 @@ func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision
 		case done:
 			return d, nil
 		case wait == nil:
-			return n.fly(ctx, &f)
+			return n.send(ctx, &f)
 		}
 		select {
-		case <-wait.back:
+		case <-wait.done:
 			err = wait.err
 		case <-ctx.Done():
 			err = &sluice.NotSentError{Err: ctx.Err()}
@@ -117,32 +116,32 @@ func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision
 	}
 }
 
-// plain gives req the stricter limits of plans that are leased.
-func (n *near) plain(req *sluice.Request) error {
+// useLeasedPlans replaces the plans of req that are leased by their stricter forms.
+func (n *near) useLeasedPlans(req *sluice.Request) error {
 	for i := range req.Charges() {
-		f, err := n.of(req.Nth(i).Plan)
+		f, err := n.infoOf(req.Nth(i).Plan)
 		if err != nil {
 			return err
 		}
 		if f.plan != req.Nth(i).Plan {
-			req.More = slices.Clone(req.More) // the caller's stay as they are
+			req.More = slices.Clone(req.More) // the caller's slice stays as it is
 			req.Nth(i).Plan = f.plan
 		}
 	}
 	return nil
 }
 
-// forget forgets what was denied of the keys of req, to which units may have been
-// given back, and loses the units in hand if it is a reset.
+// forget forgets the denials of the keys of req, as a refund may have ended them. If req
+// is a reset, it also drops the units in hand.
 func (n *near) forget(req *sluice.Request) {
 	for i := range req.Charges() {
 		c := req.Nth(i)
-		f, _ := n.of(c.Plan)
-		l := n.leg(req.Op, f, c.Key)
+		f, _ := n.infoOf(c.Plan)
+		l := n.charge(req.Op, f, c.Key)
 		l.shard.mu.Lock()
 		if e := l.shard.entries[l.key]; e != nil {
-			if e.forget(); req.Op == sluice.OpReset {
-				e.drop()
+			if e.forgetDenials(); req.Op == sluice.OpReset {
+				e.dropUnits()
 			}
 			l.shard.settle(e)
 		}
@@ -150,33 +149,32 @@ func (n *near) forget(req *sluice.Request) {
 	}
 }
 
-// DenialStats is what was made of denials that were remembered.
+// DenialStats counts remembered denials.
 type DenialStats struct {
-	// Answered is how many requests were denied from memory, and Asked how many
-	// others, but for peeks, went to the store: one for each key charged.
+	// Answered counts the requests that were denied from memory. Asked counts those
+	// that went to the store, except peeks: one for each key charged.
 	Answered, Asked uint64
-	// Remembered is how many denials were kept, Evicted how many of them made
+	// Remembered counts the denials that were kept, Evicted those of them that made
 	// room for others before their end.
 	Remembered, Evicted uint64
 }
 
-// LeaseStats is what was made of plans that are leased.
+// LeaseStats counts the takes and units of leased plans.
 type LeaseStats struct {
-	// Allowed and Denied are the takes that were decided here, Asked the
-	// questions to the store about takes that could be leased.
+	// Allowed and Denied count the takes that were decided in this process, Asked the
+	// questions to the store about leasable takes.
 	Allowed, Denied, Asked uint64
-	// Leased is how many units were taken in advance, Returned how many of
-	// them were sent back unused, and Lost how many were neither used nor sent
-	// back: their limit had come to an edge, their key was reset or had to make
-	// room for others, or they could not be sent.
+	// Leased counts the units taken in advance, Returned those sent back unused, and
+	// Lost those neither used nor sent back: their limit had come to an edge, their key
+	// was reset or made room for others, or they could not be sent.
 	Leased, Returned, Lost uint64
-	// Untracked is how many takes found no room for their key and were asked
-	// as they are.
+	// Untracked counts the takes that found no room for their key and were asked
+	// without a lease.
 	Untracked uint64
 }
 
-// stats returns what was done so far. It locks one part of the keys after the
-// other, each for an instant.
+// stats returns the counts so far. It locks one shard after the other, each for an
+// instant.
 func (n *near) stats() (denials DenialStats, leases LeaseStats) {
 	for i := range n.shards {
 		sh := &n.shards[i]

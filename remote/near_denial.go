@@ -9,30 +9,30 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// denial is what is remembered of one. The zero denial says nothing.
+// denial is a remembered denial. The zero value denies nothing.
 type denial struct {
-	plan       uint64 // identity of the limits
+	plan       uint64 // identity of its limits
 	cost       int64
 	heard      int64 // when the answer came, in ns
-	until      int64 // up to here the cost does not fit, in ns
+	until      int64 // the cost does not fit before this, in ns
 	remaining  int64
 	retryAfter time.Duration
 	resetAfter time.Duration
 	at         sluice.Instant
 	binding    int
-	outcomes   []sluice.Outcome // of several limits that are leased
+	outcomes   []sluice.Outcome // of a leased plan with several limits
 }
 
-// newDenial returns what the store's answer to a take of cost says about the
-// takes to come, the zero denial if that is nothing.
-func newDenial(f *facts, cost, sent, heard, age int64, d *sluice.Decision) denial {
+// newDenial returns the denial of later takes that follows from the store's answer to a
+// take of cost, the zero denial if none does.
+func newDenial(f *planInfo, cost, sent, heard, age int64, d *sluice.Decision) denial {
 	n := denial{
 		plan: f.id, cost: cost, heard: heard,
 		remaining: d.Remaining, retryAfter: d.RetryAfter, resetAfter: d.ResetAfter,
 		at: d.At, binding: d.Binding,
 	}
 	if d.Allowed {
-		// The last unit is gone: what asks for one is denied from now on.
+		// The last unit is gone: a take of one is denied from now on.
 		if d.Remaining > 0 {
 			return denial{}
 		}
@@ -51,15 +51,15 @@ func newDenial(f *facts, cost, sent, heard, age int64, d *sluice.Decision) denia
 	return n
 }
 
-// known reports whether n says anything.
+// known reports whether n denies anything.
 func (n *denial) known() bool { return n.until != 0 }
 
-// of reports whether n is about a take of cost under the limits of f.
-func (n *denial) of(f *facts, cost int64) bool {
+// covers reports whether n is about a take of cost under the limits of f.
+func (n *denial) covers(f *planInfo, cost int64) bool {
 	return n.known() && n.plan == f.id && cost >= n.cost
 }
 
-// outlasts reports whether n says more than m: of a smaller cost, or for longer.
+// outlasts reports whether n denies more than m: a smaller cost, or the same for longer.
 func (n *denial) outlasts(m *denial) bool {
 	return n.known() && m.heard < n.until && (n.cost < m.cost || n.cost == m.cost && n.free() > m.free())
 }
@@ -69,9 +69,9 @@ func (n *denial) free() sluice.Instant {
 	return n.at + sluice.Instant(n.retryAfter.Microseconds())
 }
 
-// answer puts into d and out what the store would answer about cost now, which n
-// must be of. It reports false if that is not known.
-func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *sluice.Decision) bool {
+// answer writes to d and out the store's answer about cost now; n must cover it. It
+// reports false if the answer is not known.
+func (n *denial) answer(f *planInfo, cost, now int64, out []sluice.Outcome, d *sluice.Decision) bool {
 	if now >= n.until {
 		return false
 	}
@@ -105,7 +105,7 @@ func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *slui
 	return true
 }
 
-// later returns what a limit of a denial has to say once a while has passed.
+// later returns the outcome o of a denial after a time has passed.
 func later(o sluice.Outcome, passed time.Duration) sluice.Outcome {
 	if o.RetryAfter > 0 && !o.TooLarge {
 		o.RetryAfter = max(o.RetryAfter-passed, time.Microsecond)
@@ -116,16 +116,16 @@ func later(o sluice.Outcome, passed time.Duration) sluice.Outcome {
 	return o
 }
 
-// rule is how a denial of one cost describes others.
+// rule derives the denial of other costs from that of one.
 type rule struct {
-	// each is how long a unit of a bucket lasts if that is a whole number of µs.
+	// each is the time per unit of a bucket, if it is a whole number of µs.
 	each time.Duration
 	// window is set for a fixed window.
 	window bool
 	full   int64 // the largest cost that can fit
 }
 
-// ruleOf returns the rule of p: the zero rule describes no other cost.
+// ruleOf returns the rule of p. The zero rule derives nothing.
 func ruleOf(p *sluice.Plan) rule {
 	if p.Len() > 1 {
 		return rule{}
@@ -141,8 +141,8 @@ func ruleOf(p *sluice.Plan) rule {
 	}
 }
 
-// spent returns how long it takes until one unit fits a key that has none and
-// is as new after reset. It is 0 if that is not known.
+// spent returns the time until one unit fits, for a key that has none and is full after
+// reset; 0 if it is not known.
 func (r rule) spent(reset time.Duration) time.Duration {
 	switch {
 	case r.window:
@@ -154,8 +154,8 @@ func (r rule) spent(reset time.Duration) time.Duration {
 	}
 }
 
-// retryAfter returns how long it takes until cost fits, where the one denied
-// fits after left, and whether it is more than the limit holds.
+// retryAfter returns the time until cost fits, if the denied cost fits after left, and
+// whether cost exceeds the limit.
 func (r rule) retryAfter(n *denial, cost int64, left time.Duration) (after time.Duration, tooLarge, ok bool) {
 	switch {
 	case cost == n.cost:
@@ -172,22 +172,21 @@ func (r rule) retryAfter(n *denial, cost int64, left time.Duration) (after time.
 	}
 }
 
-// refills reports whether n waits for units of a bucket alone, at its own rate:
-// not for the instant at which a reservation under another form of the limit is
-// due, nor for what another form has left to refill. A cost that takes the whole
-// bucket does not record it.
+// refills reports whether n waits for a bucket to refill at its own rate, and not for a
+// reservation or for the refill of another form of the limit. The denial of a cost that
+// takes the whole bucket does not show it.
 func (r rule) refills(n *denial) bool {
 	return r.each > 0 && n.cost < r.full &&
 		n.retryAfter == n.resetAfter-time.Duration(r.full-n.cost)*r.each &&
 		n.remaining == r.units(n.cost, n.retryAfter)
 }
 
-// units returns how many units a bucket has in which cost fits after left.
+// units returns the units of a bucket in which cost fits after left.
 func (r rule) units(cost int64, left time.Duration) int64 {
 	return int64(max(time.Duration(cost)*r.each-left, 0) / r.each)
 }
 
-// remaining returns how many units are left when the cost denied fits after left.
+// remaining returns the units left, if the denied cost fits after left.
 func (r rule) remaining(n *denial, left time.Duration) int64 {
 	if !r.refills(n) {
 		return n.remaining

@@ -7,36 +7,35 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// entry is all that is known of one key of a scope: until when it is denied,
-// which units of it are in hand, and what is on its way to the store about it.
-// It is under the lock of its shard.
+// entry holds everything known of one key of a scope: until when it is denied, the
+// units in hand, and the calls to the store under way. The lock of its shard guards it.
 type entry struct {
-	key     uint64    // a hash of scope and key
-	denied  denial    // under limits that are not leased
-	holds   *hold     // under each plan that is leased
-	plans   [2]*facts // of what is on its way or denied: they change no limit of each other
-	waiting *landing  // nil if nobody waits
-	epoch   uint32    // counts what could have made a denial wrong
-	change  uint32    // counts how often other limits came into use
-	drops   uint32    // counts how often the units in hand were lost, as by a reset
-	calls   int32     // requests on their way
-	unsound int32     // how many of them could make a denial wrong, as all sent before a change
-	flying  bool      // others wait for what one of them learns
-	keeps   bool      // it is counted among those that remember something
+	key       uint64       // a hash of scope and key
+	denied    denial       // under limits that are not leased
+	leases    *lease       // one for each leased plan
+	plans     [2]*planInfo // of calls under way and of denials; none changes a limit of another
+	waiters   *waiters     // nil if nobody waits
+	epoch     uint32       // counts events that could have made a denial wrong
+	change    uint32       // counts changes of limits
+	drops     uint32       // counts losses of all units in hand, as by a reset
+	calls     int32        // calls under way
+	unsound   int32        // calls that could make a denial wrong, as all sent before a change of limits
+	hasLeader bool         // others wait for the answer to one of the calls
+	remembers bool         // it is counted in the shard's kept
 }
 
-// landing is what callers wait for that take another call's answer.
-type landing struct {
-	back chan struct{}
-	err  error // before back is closed: what they are reported, if it is not the answer
+// waiters are the callers that wait for another call's answer.
+type waiters struct {
+	done chan struct{}
+	err  error // set before done is closed: their error, if they must not ask themselves
 }
 
-// leg is one charge of a request on its way.
-type leg struct {
+// sentCharge is one charge of a request that is sent to the store.
+type sentCharge struct {
 	op      sluice.Op
 	shard   *shard
 	key     uint64
-	facts   *facts
+	info    *planInfo
 	entry   *entry // nil before it is sent
 	epoch   uint32 // when it was sent
 	change  uint32 // when it was sent
@@ -44,30 +43,30 @@ type leg struct {
 	unsound bool   // a denial decided before it may be wrong after it
 }
 
-// of returns the hold of f's limits, nil if there is none.
-func (e *entry) of(f *facts) *hold {
-	for h := e.holds; h != nil; h = h.next {
-		if h.facts.id == f.id {
-			h.facts = f
+// leaseOf returns the lease under f's limits, nil if there is none.
+func (e *entry) leaseOf(f *planInfo) *lease {
+	for h := e.leases; h != nil; h = h.next {
+		if h.info.id == f.id {
+			h.info = f
 			return h
 		}
 	}
 	return nil
 }
 
-// memory returns where the denials under f's limits are kept.
-func (e *entry) memory(f *facts) *denial {
+// denialUnder returns the denial under f's limits.
+func (e *entry) denialUnder(f *planInfo) *denial {
 	if f.leased {
-		if h := e.of(f); h != nil {
+		if h := e.leaseOf(f); h != nil {
 			return &h.denied
 		}
 	}
 	return &e.denied
 }
 
-// joins reports whether f's limits are none that others in use have changed, or
-// puts them in the place of these.
-func (e *entry) joins(f *facts) bool {
+// usePlan adds f to the plans in use. It reports false if f changes a limit of theirs;
+// f replaces them then.
+func (e *entry) usePlan(f *planInfo) bool {
 	for i, other := range e.plans {
 		switch {
 		case other == nil:
@@ -76,57 +75,57 @@ func (e *entry) joins(f *facts) bool {
 		case other.id == f.id:
 			return true
 		case other.changes(f):
-			e.plans = [2]*facts{f}
+			e.plans = [2]*planInfo{f}
 			return false
 		}
 	}
-	e.plans = [2]*facts{f}
+	e.plans = [2]*planInfo{f}
 	return false
 }
 
-// send notes that l is sent.
-func (l *leg) send() {
+// noteSent records that l is sent.
+func (l *sentCharge) noteSent() {
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
 	e := l.shard.entry(l.key)
-	e.send(l)
+	e.noteSent(l)
 	l.shard.settle(e)
 }
 
-// back notes that l is back, and its outcome.
-func (l *leg) back(r *sluice.Result) {
+// noteAnswer records the answer to l.
+func (l *sentCharge) noteAnswer(r *sluice.Result) {
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
-	l.entry.back(l, r)
+	l.entry.noteAnswer(l, r)
 	l.shard.settle(l.entry)
 }
 
-// send notes that l is sent.
-func (e *entry) send(l *leg) {
+// noteSent records that l is sent.
+func (e *entry) noteSent(l *sentCharge) {
 	l.shard.denials.Asked++
-	if e.calls == 0 && !e.denies() {
-		e.plans = [2]*facts{}
+	if e.calls == 0 && !e.remembersDenial() {
+		e.plans = [2]*planInfo{}
 	}
 	if l.op == sluice.OpReset {
-		e.drop()
+		e.dropUnits()
 	}
-	if !e.joins(l.facts) {
-		// A take under changed limits carries the key's state over to them, and what
-		// comes back later may be worth less.
+	if !e.usePlan(l.info) {
+		// A take under changed limits converts the key's state, and a refund that comes
+		// back later may give back less.
 		e.change++
 		e.unsound = e.calls
-		e.forget()
+		e.forgetDenials()
 	}
 	l.unsound = alters(l.op)
 	l.entry, l.epoch, l.change, l.drops = e, e.epoch, e.change, e.drops
 	e.calls++
 	if l.unsound {
 		e.unsound++
-		e.clear()
+		e.clearDenials()
 	}
 }
 
-// alters reports whether an operation that is no take may change the answers to a key.
+// alters reports whether an operation, other than a take, may change the answers to a key.
 func alters(op sluice.Op) bool {
 	switch op {
 	case sluice.OpReset, sluice.OpRefund, sluice.OpCharge, sluice.OpAdd, sluice.OpConvert:
@@ -136,20 +135,20 @@ func alters(op sluice.Op) bool {
 	}
 }
 
-// gives notes that l gives units back before it takes any: what others are reported
-// may be wrong, but the answers to l are not.
-func (e *entry) gives(l *leg) {
+// noteRefund records that l refunds units before it takes any: denials decided before it
+// may be wrong, the answer to l is not.
+func (e *entry) noteRefund(l *sentCharge) {
 	if !l.unsound {
 		l.unsound = true
 		e.unsound++
 	}
-	e.forget()
+	e.forgetDenials()
 	l.epoch = e.epoch
 }
 
-// back notes that l is back, and its outcome. It reports whether what l was
-// reported may be remembered.
-func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
+// noteAnswer records the answer to l. It reports whether a denial of l may be
+// remembered.
+func (e *entry) noteAnswer(l *sentCharge, r *sluice.Result) (sound bool) {
 	e.calls--
 	unsound := l.unsound || l.change != e.change
 	if unsound {
@@ -157,38 +156,38 @@ func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	}
 	sound = e.unsound == 0 && l.epoch == e.epoch
 	if unsound {
-		e.epoch++ // whatever is under way was sent before now
+		e.epoch++ // all calls under way were sent before now
 	}
 	if l.op == sluice.OpReset {
-		e.drop()
+		e.dropUnits()
 	}
 	switch {
 	case r.Err != nil:
-		e.clear()
+		e.clearDenials()
 	case r.Decision.Allowed:
-		// It would still be denied, but for longer than is remembered.
-		e.denied, *e.memory(l.facts) = denial{}, denial{}
+		// The remembered cost would still be denied, but for longer than is known.
+		e.denied, *e.denialUnder(l.info) = denial{}, denial{}
 	}
 	return sound
 }
 
-// forget forgets what was denied, and whatever is about to be reported.
-func (e *entry) forget() {
+// forgetDenials forgets the denials, also those of calls under way.
+func (e *entry) forgetDenials() {
 	e.epoch++
-	e.clear()
+	e.clearDenials()
 }
 
-// clear forgets what was denied.
-func (e *entry) clear() {
+// clearDenials forgets the denials.
+func (e *entry) clearDenials() {
 	e.denied = denial{}
-	for h := e.holds; h != nil; h = h.next {
+	for h := e.leases; h != nil; h = h.next {
 		h.denied = denial{}
 	}
 }
 
-// denies reports whether e remembers a denial.
-func (e *entry) denies() bool {
-	for h := e.holds; h != nil; h = h.next {
+// remembersDenial reports whether e holds a denial.
+func (e *entry) remembersDenial() bool {
+	for h := e.leases; h != nil; h = h.next {
 		if h.denied.known() {
 			return true
 		}
@@ -196,28 +195,28 @@ func (e *entry) denies() bool {
 	return e.denied.known()
 }
 
-// drop loses all units in hand.
-func (e *entry) drop() {
+// dropUnits loses all units in hand.
+func (e *entry) dropUnits() {
 	e.drops++
-	for h := e.holds; h != nil; h = h.next {
-		h.drop()
+	for h := e.leases; h != nil; h = h.next {
+		h.dropUnits()
 	}
 }
 
-// wait returns what callers wait for that take another call's answer.
-func (e *entry) wait() *landing {
-	if e.waiting == nil {
-		e.waiting = &landing{back: make(chan struct{})}
+// wait returns the waiters, for a caller that joins them.
+func (e *entry) wait() *waiters {
+	if e.waiters == nil {
+		e.waiters = &waiters{done: make(chan struct{})}
 	}
-	return e.waiting
+	return e.waiters
 }
 
-// land lets the waiters go on.
-func (e *entry) land(err error) {
-	e.flying = false
-	if e.waiting != nil {
-		e.waiting.err = err
-		close(e.waiting.back) // they find what is learnt: the shard is locked until then
-		e.waiting = nil
+// releaseWaiters ends the wait of all waiters.
+func (e *entry) releaseWaiters(err error) {
+	e.hasLeader = false
+	if e.waiters != nil {
+		e.waiters.err = err
+		close(e.waiters.done) // the shard is locked, so they find what was learnt
+		e.waiters = nil
 	}
 }

@@ -242,7 +242,7 @@ func TestPanicLetsGo(t *testing.T) {
 		}()
 		for i := range w.cache.shards {
 			for _, e := range w.cache.shards[i].entries {
-				if e.calls > 0 || e.flying {
+				if e.calls > 0 || e.hasLeader {
 					t.Errorf("%d calls are on their way for ever", e.calls)
 				}
 			}

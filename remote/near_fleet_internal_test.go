@@ -155,7 +155,7 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 				t.Errorf("%d denied from memory, %d allowed from units in hand", answered, allowed)
 			}
 			var books, spent int64
-			under, err := nodes[0].of(plan)
+			under, err := nodes[0].infoOf(plan)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,22 +11,20 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// moment is what this node's clocks show: ns since some beginning.
+// moment is a reading of this node's clocks, in ns since a fixed instant.
 type moment struct{ mono, wall int64 }
 
-// since returns how long ago n was, at least. The monotonic clock may have
-// stood still while the machine slept; the wall clock may be set.
+// since returns the time since n by the clock that shows more. The monotonic clock stands
+// still while the machine sleeps; the wall clock may be set.
 func (m moment) since(n moment) int64 { return max(m.mono-n.mono, m.wall-n.wall) }
 
-// atLeast returns how long ago n was at the least by either clock.
+// atLeast returns the time since n by the clock that shows less.
 func (m moment) atLeast(n moment) int64 { return min(m.mono-n.mono, m.wall-n.wall) }
 
-// shortened returns how many ns of this node's clock pass for certain before ns
-// of the store's have.
+// shortened returns the least ns of this node's clock that pass in ns of the store's.
 func shortened(ns int64) int64 { return ns - ns/bounds.Drift - 1 }
 
-// lengthened returns how many ns of this node's clock pass at the most before
-// ns of the store's have.
+// lengthened returns the most ns of this node's clock that pass in ns of the store's.
 func lengthened(ns int64) int64 { return ns + ns/(bounds.Drift-1) + 1 }
 
 // whole returns ns as a Duration of whole µs.
@@ -34,10 +32,10 @@ func whole(ns int64) time.Duration {
 	return time.Duration(max(ns, 0)).Truncate(time.Microsecond)
 }
 
-// grant is units of one grant.
+// grant holds the units of one grant of the store.
 type grant struct {
 	sent, heard moment // before the request, after the answer
-	from        int64  // ns after heard before which they may not be spent: 0 unless reserved
+	from        int64  // ns after heard from which they may be spent: 0 unless reserved
 	usable      int64  // ns after sent in which the units may be spent
 	left        int64
 	refundable  bool
@@ -45,31 +43,31 @@ type grant struct {
 	outcomes    []sluice.Outcome
 }
 
-// Most grants that a hold has, and most that wait to be given back.
+// mostGrants is how many grants a lease has at the most, and how many refunds.
 const mostGrants = 8
 
-// hold is the units of one key that a node may spend under one plan, and how
-// many of them are in demand. It has no clock and no lock.
-type hold struct {
-	next   *hold // of the same key, under other limits
-	facts  *facts
-	key    string           // set while there is something to give back
-	grants []grant          // oldest first
-	spare  []sluice.Request // refunds of what may no longer be spent
-	lost   int64            // units of which neither came true
+// lease holds the units of one key that this node may spend under one plan, and the
+// demand for them. It has no clock and no lock.
+type lease struct {
+	next    *lease // of the same key, under other limits
+	info    *planInfo
+	key     string           // set while there are grants or refunds
+	grants  []grant          // oldest first
+	refunds []sluice.Request // of units that may no longer be spent
+	lost    int64            // units neither spent nor refunded, not yet counted
 
-	since       moment // start of the span of a TTL in which demand is counted
-	now, before int64  // units demanded in it and in the one before
-	room        int64  // what the store last said Remaining was
-	heard       bool   // whether it ever did
-	dry         bool   // the store had nothing left, nor enough for another lease since
+	since       moment // when the TTL began in which demand is counted
+	now, before int64  // units demanded in this TTL and in the one before
+	room        int64  // Remaining of the store's last answer
+	roomKnown   bool   // whether there was one
+	dry         bool   // the store had nothing left, and not enough for a lease since
 
 	denied denial
 }
 
-// demand notes that cost is wanted.
-func (h *hold) demand(at moment, cost int64) {
-	switch span, ttl := at.since(h.since), 1000*h.facts.ttl; {
+// demand counts cost as demanded.
+func (h *lease) demand(at moment, cost int64) {
+	switch span, ttl := at.since(h.since), 1000*h.info.ttl; {
 	case span >= 2*ttl:
 		h.since, h.now, h.before = at, 0, 0
 	case span >= ttl:
@@ -78,9 +76,9 @@ func (h *hold) demand(at moment, cost int64) {
 	h.now = min(h.now+cost, sluice.MaxQuota)
 }
 
-// first returns the first units in hand that cover cost: those that may be spent
-// now or, if there are none, those of which the turn has not come.
-func (h *hold) first(at moment, cost int64) (now, later *grant) {
+// first returns the oldest grant that covers cost and may be spent now, else the oldest
+// that may be spent later.
+func (h *lease) first(at moment, cost int64) (now, later *grant) {
 	h.expire(at)
 	for i := range h.grants {
 		switch p := &h.grants[i]; {
@@ -94,8 +92,8 @@ func (h *hold) first(at moment, cost int64) (now, later *grant) {
 	return nil, later
 }
 
-// take decides a take of cost at a moment if there are units for it, or will be.
-func (h *hold) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
+// take decides a take of cost if there are units for it now or later.
+func (h *lease) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
 	now, later := h.first(at, cost)
 	switch {
 	case now != nil:
@@ -110,25 +108,25 @@ func (h *hold) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decis
 	return d, false
 }
 
-// peek decides as take would and spends nothing, if units are in hand.
-func (h *hold) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
+// peek decides as take would, without spending, if there are units for it now.
+func (h *lease) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
 	if now, _ := h.first(at, cost); now != nil {
 		return now.describe(at, out), true
 	}
 	return d, false
 }
 
-// wait returns for how long p may not be spent yet, in ns.
+// wait returns the ns until p may be spent.
 func (p *grant) wait(at moment) int64 { return max(p.from-at.atLeast(p.heard), 0) }
 
-// describe describes the limits as far as this node knows: what the store had left
-// at the grant and what is left of that.
+// describe returns the decision of an allowed take: Remaining is what the store had left
+// at the grant plus what is left of the grant.
 func (p *grant) describe(at moment, out []sluice.Outcome) sluice.Decision {
 	passed := whole(at.since(p.heard))
 	d := p.grant
 	d.Remaining += p.left
 	d.ResetAfter = max(d.ResetAfter-passed, 0)
-	d.Delay = 0 // the take that reserved them has waited
+	d.Delay = 0 // the take that reserved the units has waited
 	if len(out) > 0 {
 		for i, o := range p.outcomes {
 			o.Remaining += p.left
@@ -139,7 +137,7 @@ func (p *grant) describe(at moment, out []sluice.Outcome) sluice.Decision {
 	return d
 }
 
-// deny describes the limits to a take that comes before the units' turn.
+// deny returns the decision of a take before p may be spent.
 func (p *grant) deny(at moment, out []sluice.Outcome) sluice.Decision {
 	d := p.describe(at, out)
 	retry := whole(p.wait(at) + 999)
@@ -153,8 +151,8 @@ func (p *grant) deny(at moment, out []sluice.Outcome) sluice.Decision {
 	return d
 }
 
-// expire retires grants that may no longer be spent, and drops those that are.
-func (h *hold) expire(at moment) {
+// expire retires the grants that may no longer be spent, and removes those that are used up.
+func (h *lease) expire(at moment) {
 	for i := 0; i < len(h.grants); {
 		if p := &h.grants[i]; p.left > 0 && at.since(p.sent) < p.usable {
 			i++
@@ -165,51 +163,51 @@ func (h *hold) expire(at moment) {
 	}
 }
 
-// retire keeps p to be given back. Nothing of it is spent any more.
-func (h *hold) retire(p *grant) {
+// retire turns p into a refund. Its units are no longer spent here.
+func (h *lease) retire(p *grant) {
 	switch {
 	case p.left == 0:
-	case p.refundable && len(h.spare) < mostGrants:
-		h.spare = append(h.spare, h.refund(p))
+	case p.refundable && len(h.refunds) < mostGrants:
+		h.refunds = append(h.refunds, h.refund(p))
 	default:
 		h.lost += p.left
 	}
 }
 
-// refund returns what gives p back, but for its key.
-func (h *hold) refund(p *grant) sluice.Request {
-	return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: h.facts.plan, Cost: p.left}, At: p.grant.At}
+// refund returns the refund of p, without its key.
+func (h *lease) refund(p *grant) sluice.Request {
+	return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: h.info.plan, Cost: p.left}, At: p.grant.At}
 }
 
-// drop loses all units of h.
-func (h *hold) drop() {
+// dropUnits loses all units of h.
+func (h *lease) dropUnits() {
 	for i := range h.grants {
 		h.lost += h.grants[i].left
 	}
-	for i := range h.spare {
-		h.lost += h.spare[i].Cost
+	for i := range h.refunds {
+		h.lost += h.refunds[i].Cost
 	}
-	h.grants, h.spare = nil, nil
+	h.grants, h.refunds = nil, nil
 }
 
-// quiet reports whether h has no units to spend, and nobody has asked for any.
-func (h *hold) quiet(at moment) bool {
+// idle reports whether h has no units to spend and no demand.
+func (h *lease) idle(at moment) bool {
 	h.expire(at)
-	return len(h.grants) == 0 && at.since(h.since) >= 2*1000*h.facts.ttl
+	return len(h.grants) == 0 && at.since(h.since) >= 2*1000*h.info.ttl
 }
 
-// spares takes what is to be given back of h.
-func (h *hold) spares() []sluice.Request {
-	reqs := h.spare
+// takeRefunds returns the refunds of h and removes them.
+func (h *lease) takeRefunds() []sluice.Request {
+	reqs := h.refunds
 	for i := range reqs {
 		reqs[i].Key = h.key
 	}
-	h.spare = nil
+	h.refunds = nil
 	return reqs
 }
 
-// question is what the store is asked so that a take of cost is decided, and
-// more may be leased: OpTakeUpTo, OpTake or OpReserve of units.
+// question is a request to the store that decides a take of cost and may lease more:
+// OpTakeUpTo, OpTake or OpReserve of units.
 type question struct {
 	op          sluice.Op
 	cost, units int64
@@ -217,48 +215,47 @@ type question struct {
 	outcomes    sluice.Outcomes
 }
 
-// more reports whether q asks for more than its take needs, now or later.
+// more reports whether q asks for more units than its take needs.
 func (q *question) more() bool { return q.units > q.cost || q.op == sluice.OpReserve }
 
-// ask returns what to ask the store for.
-func (h *hold) ask(cost int64) (op sluice.Op, units int64) {
-	f := h.facts
-	// What was wanted within a TTL. Where unused units are worth little when
-	// they come back, half of that: it will nearly always be used.
+// ask returns the operation and the units of the next question.
+func (h *lease) ask(cost int64) (op sluice.Op, units int64) {
+	f := h.info
+	// The demand of a TTL, or half of it where a refund of unused units gives back
+	// little: half of it is nearly always used.
 	units = max(h.now, h.before)
-	if !f.returns {
+	if !f.unusedCounts {
 		units = (units + 1) / 2
 	}
 	units = min(units, f.units)
 	if f.nodes > 0 {
 		room := f.full
-		if h.heard {
+		if h.roomKnown {
 			room = h.room
 		}
 		units = min(units, max(room/(2*f.nodes), 1))
 	}
 	switch {
 	case h.dry:
-		// A take that finds nothing asks for a turn, or all would come again for
-		// every unit that comes free, and all but one in vain.
+		// A take that finds nothing reserves. Otherwise all callers would ask again for
+		// each unit that refills, and all but one in vain.
 		return sluice.OpReserve, max(units, cost)
 	case units <= cost:
 		return sluice.OpTake, cost
 	case cost == 1:
 		return sluice.OpTakeUpTo, units
-	case h.heard && h.room < units:
+	case h.roomKnown && h.room < units:
 		return sluice.OpTake, cost
 	default:
 		return sluice.OpTake, units
 	}
 }
 
-// answered takes note of the store's answer to q, heard at a moment, and
-// returns what it means for the take that asked. It reports false if nothing is
-// decided, because more was asked for than the take needs: then q must be sent
-// again for no more than that.
-func (h *hold) answered(q *question, heard moment, d sluice.Decision) (sluice.Decision, bool) {
-	h.heard, h.room = true, d.Remaining
+// applyAnswer records the store's answer to q, which arrived at heard, and returns the
+// decision of the take that asked. It reports false if q was denied because it asked for
+// more units than the take needs; then q must be sent again for the take's alone.
+func (h *lease) applyAnswer(q *question, heard moment, d sluice.Decision) (sluice.Decision, bool) {
+	h.roomKnown, h.room = true, d.Remaining
 	if !d.Allowed {
 		known := q.units == q.cost || q.op == sluice.OpTakeUpTo
 		h.dry = h.dry || known
@@ -268,13 +265,13 @@ func (h *hold) answered(q *question, heard moment, d sluice.Decision) (sluice.De
 	p := grant{sent: q.sent, heard: heard, left: d.Spent, grant: d, outcomes: q.outcomes}
 	if d.Delay > 0 {
 		p.from = lengthened(int64(d.Delay))
-		p.outcomes = slices.Clone(p.outcomes) // q's will report the denial
+		p.outcomes = slices.Clone(p.outcomes) // q's outcomes become the denial's
 	} else {
 		p.left -= q.cost
 	}
 	p.grant.Spent, p.grant.Due = 0, d.At
 	if p.left > 0 {
-		h.keep(&p)
+		h.keepGrant(&p)
 	}
 	if d.Delay > 0 {
 		return p.deny(heard, q.outcomes), true
@@ -284,9 +281,9 @@ func (h *hold) answered(q *question, heard moment, d sluice.Decision) (sluice.De
 	return d, true
 }
 
-// keep takes units, or retires them if they came too late.
-func (h *hold) keep(p *grant) {
-	ttl, cut := h.facts.usable(int64(p.grant.At), p.grant.Delay.Microseconds(), p.outcomes)
+// keepGrant adds p to the grants, or retires it if it came too late.
+func (h *lease) keepGrant(p *grant) {
+	ttl, cut := h.info.usable(int64(p.grant.At), p.grant.Delay.Microseconds(), p.outcomes)
 	p.usable = shortened(int64(p.grant.Delay) + ttl*1000)
 	p.refundable = !cut
 	if p.heard.since(p.sent) < p.usable-p.from && len(h.grants) < mostGrants {

@@ -41,7 +41,7 @@ func TestLeasedAndNot(t *testing.T) {
 				leased, other := testkit.Plan(t, "both", texts[0]), testkit.Plan(t, "both", texts[1])
 				w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})
 				asked := map[*sluice.Plan]*sluice.Plan{other: other}
-				f, err := w.cache.of(leased)
+				f, err := w.cache.infoOf(leased)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func TestSlotWithUnits(t *testing.T) {
 				req.Slot.Decision = sluice.SlotDecision{Allowed: true, Free: 99} // left over
 				return testkit.Take(t, w.cache, req), req.Slot
 			}
-			under, err := w.cache.of(plan)
+			under, err := w.cache.infoOf(plan)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestPlain(t *testing.T) {
 	req := testkit.Request(other, "k", 1)
 	req.More = more
 	for range 2 { // the second time nothing is left to do
-		if err := n.plain(&req); err != nil {
+		if err := n.useLeasedPlans(&req); err != nil {
 			t.Fatal(err)
 		}
 		if req.Plan != other || more[0].Plan != leased || req.More[0].Plan.Term(0).Window != 1020*time.Millisecond {
@@ -217,7 +217,7 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	allocs := testing.AllocsPerRun(100, func() {
-		if err := n.plain(&req); err != nil {
+		if err := n.useLeasedPlans(&req); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -239,7 +239,7 @@ func TestCannotBeLeased(t *testing.T) {
 		if _, err := w.cache.Take(t.Context(), req); !errors.As(err, &invalid) || invalid.Field != "Plan" {
 			t.Errorf("take: %v, want a RequestError of its plan", err)
 		}
-		if err := w.cache.plain(&req); !errors.As(err, &invalid) {
+		if err := w.cache.useLeasedPlans(&req); !errors.As(err, &invalid) {
 			t.Errorf("plain: %v", err)
 		}
 	}

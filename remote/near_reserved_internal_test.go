@@ -29,7 +29,7 @@ func TestUsesWithinBound(t *testing.T) {
 					w.now += w.gap(l)
 					w.greedy(l)
 				}
-				for _, d := range []int64{1, 2, w.facts.ttl / 2, w.facts.ttl, 100_000, 500_000, 999_999, 1_000_000, 1_000_000 + w.facts.ttl, 1_999_999, 2_500_000} {
+				for _, d := range []int64{1, 2, w.info.ttl / 2, w.info.ttl, 100_000, 500_000, 999_999, 1_000_000, 1_000_000 + w.info.ttl, 1_999_999, 2_500_000} {
 					span := time.Microsecond * time.Duration(max(d, 1))
 					if over := w.over(l, span); over > 0 {
 						t.Fatalf("seed %d, TTL %v: %d units over the bound in %v", seed, given.TTL, over, span)
@@ -48,17 +48,17 @@ func (w *world) gap(l sluice.Limit) int64 {
 	var gap int64
 	switch w.rng.IntN(6) {
 	case 0:
-		gap = w.facts.ttl + near
+		gap = w.info.ttl + near
 	case 1:
 		gap = window - w.now%window + near
 	case 2:
-		gap = w.facts.plan.Term(0).Sub - w.now%w.facts.plan.Term(0).Sub + near
+		gap = w.info.plan.Term(0).Sub - w.now%w.info.plan.Term(0).Sub + near
 	case 3:
 		gap = window + near
 	case 4:
 		gap = w.rng.Int64N(2 * window)
 	default:
-		gap = w.rng.Int64N(w.facts.ttl + 1)
+		gap = w.rng.Int64N(w.info.ttl + 1)
 	}
 	return max(gap, 0)
 }
@@ -72,13 +72,13 @@ func (w *world) greedy(l sluice.Limit) {
 		req.Op, req.Cost = sluice.OpTake, 1+w.rng.Int64N(l.Full())
 	case 1:
 		req.Op, req.Cost = sluice.OpReserve, 1+w.rng.Int64N(l.Full())
-		req.MaxWait = time.Duration(w.facts.ttl) * time.Microsecond
+		req.MaxWait = time.Duration(w.info.ttl) * time.Microsecond
 	}
 	d := w.decide(req)
 	if !d.Allowed {
 		return
 	}
-	ttl, _ := w.facts.usable(int64(d.At), d.Delay.Microseconds(), outcomes)
+	ttl, _ := w.info.usable(int64(d.At), d.Delay.Microseconds(), outcomes)
 	late := ttl
 	switch w.rng.IntN(4) {
 	case 0:
@@ -93,10 +93,10 @@ const millis = int64(time.Millisecond)
 
 // granted is a hold with 5 units, granted at once or for later: sent when the
 // node's clocks showed 100 ms, heard at 110 ms.
-func granted(t *testing.T, delay time.Duration) *hold {
+func granted(t *testing.T, delay time.Duration) *lease {
 	t.Helper()
 	plan := testkit.Plan(t, "hold", "100/s sliding-log")
-	h := &hold{facts: leasedFacts(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10}), dry: delay > 0}
+	h := &lease{info: leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10}), dry: delay > 0}
 	op := sluice.OpTakeUpTo
 	if delay > 0 {
 		op = sluice.OpReserve
@@ -104,7 +104,7 @@ func granted(t *testing.T, delay time.Duration) *hold {
 	q := &question{op: op, cost: 1, units: 6, sent: both(100 * millis), outcomes: make([]sluice.Outcome, 1)}
 	at := sluice.Instant(worldStart) + sluice.Instant(delay.Microseconds())
 	d := sluice.Decision{Allowed: true, Spent: 6, Remaining: 94, Delay: delay, At: at, Due: at}
-	got, ok := h.answered(q, both(110*millis), d)
+	got, ok := h.applyAnswer(q, both(110*millis), d)
 	if !ok || got.Allowed != (delay == 0) {
 		t.Fatalf("answered: %+v, %v", got, ok)
 	}
@@ -179,8 +179,8 @@ func TestReservedRetryAfter(t *testing.T) {
 func TestDeniedUntil(t *testing.T) {
 	plan := testkit.Plan(t, "hold", "100/s sliding-log")
 	d := sluice.Decision{RetryAfter: 500 * time.Millisecond}
-	plain := newDenial(&facts{plan: plan}, 1, 7, 9, int64(bounds.MaxDenialAge), &d)
-	leased := newDenial(leasedFacts(t, plan, sluice.LeaseTerms{TTL: time.Millisecond}), 1, 7, 9, int64(bounds.MaxDenialAge), &d)
+	plain := newDenial(&planInfo{plan: plan}, 1, 7, 9, int64(bounds.MaxDenialAge), &d)
+	leased := newDenial(leasedInfo(t, plan, sluice.LeaseTerms{TTL: time.Millisecond}), 1, 7, 9, int64(bounds.MaxDenialAge), &d)
 	if want := 7 + 500*millis - 1000; plain.until != want || leased.until != want-(want-7)/bounds.Drift-1 {
 		t.Errorf("until %d and %d, want %d and a part in %d less", plain.until, leased.until, want, bounds.Drift)
 	}
@@ -190,7 +190,7 @@ func TestDeniedUntil(t *testing.T) {
 // counted from when its units count, which for reserved ones is later.
 func TestUsableUntilEdge(t *testing.T) {
 	plan := testkit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
-	f := leasedFacts(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})
+	f := leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})
 	for _, c := range []struct {
 		name    string
 		wait    int64

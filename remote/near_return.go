@@ -14,10 +14,10 @@ import (
 // perBatch is how many refunds are sent at once.
 const perBatch = 256
 
-// giveBack gives back all units in hand: for a process about to end, which should
-// have stopped taking by then. A take after it leases anew. It sends batches of
-// bounded size until all is sent, ctx ends or the store fails, and returns the
-// errors joined. What could not be sent counts until it is forgotten.
+// giveBack refunds all units in hand, for a process that is about to end and takes no
+// more; a take after it leases anew. It sends batches of bounded size until all are
+// sent, ctx ends or the store fails, and returns the errors joined. Units that could not
+// be sent stay counted until the key's state has run off.
 func (n *near) giveBack(ctx context.Context) error {
 	var faults []error
 	for i := range n.shards {
@@ -29,22 +29,22 @@ func (n *near) giveBack(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// surrender takes all that the shard's entries have in hand. From then on none
-// of it can be spent.
+// surrender returns refunds for all units that the shard's entries have in hand, which
+// can no longer be spent.
 func (sh *shard) surrender(at moment) []sluice.Request {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	var reqs []sluice.Request
 	for _, e := range sh.entries {
-		for h := e.holds; h != nil; h = h.next {
+		for h := e.leases; h != nil; h = h.next {
 			h.expire(at)
-			for i := range h.grants { // before an edge they are worth it too
-				h.spare = append(h.spare, h.refund(&h.grants[i]))
+			for i := range h.grants { // also those before an edge
+				h.refunds = append(h.refunds, h.refund(&h.grants[i]))
 			}
 			h.grants = nil
-			reqs = append(reqs, h.spares()...)
+			reqs = append(reqs, h.takeRefunds()...)
 		}
-		e.forget()
+		e.forgetDenials()
 		sh.settle(e)
 	}
 	return reqs
@@ -54,7 +54,7 @@ func (n *near) refund(ctx context.Context, sh *shard, reqs []sluice.Request) err
 	out := make([]sluice.Result, len(reqs))
 	err := ctx.Err()
 	if err == nil {
-		err = n.by.askBatch(ctx, reqs, out)
+		err = n.store.askBatch(ctx, reqs, out)
 	}
 	for i := range reqs {
 		n.forget(&reqs[i])
@@ -62,8 +62,8 @@ func (n *near) refund(ctx context.Context, sh *shard, reqs []sluice.Request) err
 	return sh.returned(reqs, out, err)
 }
 
-// returned counts which units of refunds are back, and which are lost, as they
-// could not be sent. It returns the errors joined.
+// returned counts the units of refunds as returned, or as lost if they could not be
+// sent. It returns the errors joined.
 func (sh *shard) returned(refunds []sluice.Request, out []sluice.Result, err error) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -84,7 +84,7 @@ func TestFloodOfLeasedKeys(t *testing.T) {
 		t.Errorf("%+v: want each unit spent, lost or returned", l)
 	}
 	var spent uint64
-	under, err := w.cache.of(leased)
+	under, err := w.cache.infoOf(leased)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestReload(t *testing.T) {
 	holds := 0
 	for i := range w.cache.shards {
 		for _, e := range w.cache.shards[i].entries {
-			for h := e.holds; h != nil; h = h.next {
+			for h := e.leases; h != nil; h = h.next {
 				holds++
 			}
 		}

@@ -12,8 +12,8 @@ import (
 type shard struct {
 	mu      sync.Mutex
 	entries map[uint64]*entry
-	most    int      // entries that may remember something
-	kept    int      // how many do
+	most    int      // the most entries that may remember something
+	kept    int      // entries that do
 	idle    []*entry // for later
 	denials DenialStats
 	leases  LeaseStats
@@ -22,8 +22,8 @@ type shard struct {
 // mostIdle is how many entries a shard keeps for later.
 const mostIdle = 64
 
-// entry returns the entry of a key, which is new if there was none. It must be
-// settled.
+// entry returns the entry of a key, a new one if there was none. The caller must settle
+// it.
 func (sh *shard) entry(key uint64) *entry {
 	e := sh.entries[key]
 	if e != nil {
@@ -39,23 +39,23 @@ func (sh *shard) entry(key uint64) *entry {
 	return e
 }
 
-// settle counts what e has lost and whether it remembers something, and lets it
-// go if it does not.
+// settle counts the units that e has lost. It removes e if e remembers nothing and has no
+// call under way.
 func (sh *shard) settle(e *entry) {
-	for h := e.holds; h != nil; h = h.next {
+	for h := e.leases; h != nil; h = h.next {
 		sh.leases.Lost += uint64(h.lost)
 		h.lost = 0
-		if len(h.grants) == 0 && len(h.spare) == 0 {
+		if len(h.grants) == 0 && len(h.refunds) == 0 {
 			h.key = ""
 		}
 	}
-	if keeps := e.holds != nil || e.denied.known(); keeps != e.keeps {
-		e.keeps = keeps
+	if keeps := e.leases != nil || e.denied.known(); keeps != e.remembers {
+		e.remembers = keeps
 		if sh.kept--; keeps {
 			sh.kept += 2
 		}
 	}
-	if e.keeps || e.calls > 0 {
+	if e.remembers || e.calls > 0 {
 		return
 	}
 	delete(sh.entries, e.key)
@@ -64,46 +64,44 @@ func (sh *shard) settle(e *entry) {
 	}
 }
 
-// hold returns the hold of e under f's limits, or nil if there is no room for one
-// more.
-func (sh *shard) hold(e *entry, f *facts, at moment) *hold {
-	if h := e.of(f); h != nil || !sh.room(e, at) {
+// lease returns e's lease under f's limits, or nil if there is no room for one more.
+func (sh *shard) lease(e *entry, f *planInfo, at moment) *lease {
+	if h := e.leaseOf(f); h != nil || !sh.makeRoom(e, at) {
 		return h
 	}
-	for h := e.holds; h != nil && e.calls == 0; h = h.next {
-		if h.quiet(at) { // of limits that were in use before
-			h.drop()
-			*h = hold{next: h.next, facts: f, lost: h.lost}
+	for h := e.leases; h != nil && e.calls == 0; h = h.next {
+		if h.idle(at) { // under limits that are out of use
+			h.dropUnits()
+			*h = lease{next: h.next, info: f, lost: h.lost}
 			return h
 		}
 	}
-	e.holds = &hold{facts: f, next: e.holds}
-	return e.holds
+	e.leases = &lease{info: f, next: e.leases}
+	return e.leases
 }
 
-// remember keeps what was denied, unless more is known of the key or there is no
-// room.
-func (sh *shard) remember(e *entry, f *facts, learnt *denial, at moment) {
-	if known := e.memory(f); learnt.known() && !known.outlasts(learnt) && sh.room(e, at) {
+// remember keeps a denial, unless a longer one is known or there is no room.
+func (sh *shard) remember(e *entry, f *planInfo, learnt *denial, at moment) {
+	if known := e.denialUnder(f); learnt.known() && !known.outlasts(learnt) && sh.makeRoom(e, at) {
 		*known = *learnt
 		sh.denials.Remembered++
 	}
 }
 
-// tries is how many entries are looked at to make room for another.
+// tries is how many entries makeRoom compares.
 const tries = 8
 
-// room reports whether e may remember something, and makes room for that: what
-// has ended goes first, then the denial that ends soonest, and at last units that
-// are still to be given back. Units in hand stay, and keys in demand.
-func (sh *shard) room(e *entry, at moment) bool {
-	if e.keeps || sh.kept < sh.most {
+// makeRoom reports whether e may remember something. If the shard is full, it evicts
+// another entry: one that has ended, else that whose denial ends soonest, else one with
+// refunds to send. Entries with units in hand, and keys in demand, stay.
+func (sh *shard) makeRoom(e *entry, at moment) bool {
+	if e.remembers || sh.kept < sh.most {
 		return true
 	}
 	var first *entry
 	least, left := int64(math.MaxInt64), tries
-	for _, other := range sh.entries { // from anywhere
-		if other.keeps {
+	for _, other := range sh.entries { // in random order
+		if other.remembers {
 			if worth := other.worth(at); worth < least {
 				first, least = other, worth
 			}
@@ -115,29 +113,28 @@ func (sh *shard) room(e *entry, at moment) bool {
 	if first == nil {
 		return false
 	}
-	if at.mono < least && least < spares {
+	if at.mono < least && least < refundsWorth {
 		sh.denials.Evicted++
 	}
-	first.drop()
+	first.dropUnits()
 	sh.settle(first)
-	first.denied, first.holds = denial{}, nil
+	first.denied, first.leases = denial{}, nil
 	sh.settle(first)
 	return true
 }
 
-// spares is the worth of an entry that has units to give back.
-const spares = math.MaxInt64 - 1
+// refundsWorth is the worth of an entry that has refunds to send.
+const refundsWorth = math.MaxInt64 - 1
 
-// worth returns in which order entries make room for others: those whose worth
-// is least first, and none of the most.
+// worth orders entries for eviction: the least worth goes first, math.MaxInt64 never.
 func (e *entry) worth(at moment) int64 {
 	ends := e.denied.until
-	for h := e.holds; h != nil; h = h.next {
+	for h := e.leases; h != nil; h = h.next {
 		switch ends = max(ends, h.denied.until); {
-		case e.calls > 0 || !h.quiet(at): // a call in flight comes back to it
+		case e.calls > 0 || !h.idle(at): // a call under way returns to it
 			return math.MaxInt64
-		case len(h.spare) > 0:
-			ends = spares
+		case len(h.refunds) > 0:
+			ends = refundsWorth
 		}
 	}
 	return ends

@@ -22,7 +22,7 @@ type world struct {
 	t      *testing.T
 	rng    *rand.Rand
 	faults faults
-	facts  *facts
+	info  *planInfo
 	item   algo.Item // what the store keeps of the one key
 	now    int64     // µs on the store's clock
 	events events
@@ -81,17 +81,17 @@ type node struct {
 
 // waiter is a take that waits for another's answer.
 type waiter struct {
-	f     *flight
+	f     *nearCall
 	round int
-	wait  *landing
+	wait  *waiters
 }
 
 const worldStart = 1_790_000_000_123_457
 
 // leasedFacts are those of a plan that is leased.
-func leasedFacts(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *facts {
+func leasedInfo(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *planInfo {
 	t.Helper()
-	f, err := newNear(Options{Lease: always(given)}, nil).of(plan)
+	f, err := newNear(Options{Lease: always(given)}, nil).infoOf(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func leasedFacts(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *fact
 func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice.LeaseTerms, f faults) *world {
 	t.Helper()
 	plan := testkit.Compile(t, "world", l)
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, facts: leasedFacts(t, plan, given), now: worldStart}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, info: leasedInfo(t, plan, given), now: worldStart}
 	for range nodes {
 		n := &node{w: w}
 		if f.drift {
@@ -136,10 +136,10 @@ func (w *world) run() {
 		e.do()
 		var held int64
 		for _, n := range w.nodes {
-			if e := n.near.shards[0].entries[1]; e != nil && e.holds != nil {
+			if e := n.near.shards[0].entries[1]; e != nil && e.leases != nil {
 				at := n.clock()
-				for i := range e.holds.grants {
-					if p := &e.holds.grants[i]; p.wait(at) == 0 && at.since(p.sent) < p.usable {
+				for i := range e.leases.grants {
+					if p := &e.leases.grants[i]; p.wait(at) == 0 && at.since(p.sent) < p.usable {
 						held += p.left
 					}
 				}
@@ -165,14 +165,14 @@ func (n *node) arrive(cost int64) {
 		n.wall += w.rng.Int64N(int64(4*time.Second)) - int64(2*time.Second)
 	}
 	w.decisions++
-	n.decide(&flight{
-		req:      &sluice.Request{Charge: sluice.Charge{Plan: w.facts.plan, Cost: cost}},
-		question: question{cost: cost}, facts: w.facts, leases: true, learns: w.facts.deniable,
-		first: leg{shard: &n.near.shards[0], key: 1, facts: w.facts},
+	n.decide(&nearCall{
+		req:      &sluice.Request{Charge: sluice.Charge{Plan: w.info.plan, Cost: cost}},
+		question: question{cost: cost}, info: w.info, leasable: true, learns: w.info.deniable,
+		first: sentCharge{shard: &n.near.shards[0], key: 1, info: w.info},
 	}, 0)
 }
 
-func (n *node) decide(f *flight, round int) {
+func (n *node) decide(f *nearCall, round int) {
 	var d sluice.Decision
 	done, wait := n.near.begin(f, &d, round)
 	switch {
@@ -198,9 +198,9 @@ func (w *world) decided(at, cost int64, allowed bool) {
 // trip is the way of one question to the store and back.
 type trip struct {
 	n      *node
-	f      *flight
+	f      *nearCall
 	req    sluice.Request
-	spares []sluice.Request
+	refunds []sluice.Request
 	life   int
 	back   bool // answered, or no longer waited for
 }
@@ -208,15 +208,15 @@ type trip struct {
 // patience is how long a caller waits for an answer, in µs.
 const patience = 200_000
 
-func (n *node) send(f *flight) {
+func (n *node) send(f *nearCall) {
 	w := n.w
 	w.calls++
-	k := &trip{n: n, f: f, life: n.life, req: *f.request(), spares: f.spares}
-	f.spares = nil
+	k := &trip{n: n, f: f, life: n.life, req: *f.request(), refunds: f.refunds}
+	f.refunds = nil
 	copies := 1
 	// No store sends twice what may have arrived, so that units are not given
 	// back twice. Takes that arrive twice only deny more.
-	if len(k.spares) == 0 && w.once(w.faults.repeat) {
+	if len(k.refunds) == 0 && w.once(w.faults.repeat) {
 		copies = 2
 	}
 	for range copies {
@@ -237,7 +237,7 @@ func (w *world) delay() int64 {
 // arrive is the question at the store.
 func (k *trip) arrive() {
 	w := k.n.w
-	for _, req := range k.spares {
+	for _, req := range k.refunds {
 		w.decide(req)
 	}
 	outcomes := make(sluice.Outcomes, 1)
@@ -251,7 +251,7 @@ func (k *trip) arrive() {
 }
 
 func (w *world) decide(req sluice.Request) sluice.Decision {
-	req.Plan = w.facts.plan
+	req.Plan = w.info.plan
 	if err := req.Validate(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func (k *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
 	k.back = true
 	copy(k.f.outcomes, outcomes)
 	r := sluice.Result{Decision: d}
-	if !n.near.land(context.Background(), k.f, &r) {
+	if !n.near.finish(context.Background(), k.f, &r) {
 		n.send(k.f)
 		return
 	}
@@ -297,7 +297,7 @@ func (k *trip) fail() {
 	}
 	k.back = true
 	k.n.w.fell++
-	k.n.near.land(gone, k.f, &sluice.Result{Err: errNoAnswer})
+	k.n.near.finish(gone, k.f, &sluice.Result{Err: errNoAnswer})
 	k.n.goOn()
 }
 
@@ -307,7 +307,7 @@ func (n *node) goOn() {
 	n.waiting = nil
 	for _, w := range waiting {
 		select {
-		case <-w.wait.back:
+		case <-w.wait.done:
 			n.decide(w.f, w.round)
 		default:
 			n.waiting = append(n.waiting, w)

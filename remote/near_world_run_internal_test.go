@@ -58,7 +58,7 @@ func (w *world) press(l sluice.Limit, micros int64, factor float64, most int64, 
 // nodes have units in hand, use those up at the end of the TTL, and come in
 // masses when what was granted is forgotten.
 func (w *world) shortLeases(l sluice.Limit, micros int64) {
-	ttl, full := w.facts.ttl, l.Full()
+	ttl, full := w.info.ttl, l.Full()
 	spread := func(from, over, n int64) {
 		for range n {
 			w.arrival(from + w.rng.Int64N(over+1))
@@ -162,7 +162,7 @@ func TestWorldFindsFaults(t *testing.T) {
 			var worst int64
 			for seed := range uint64(testkit.Steps(4, 40)) {
 				w := newWorld(t, seed, 5, l, sluice.LeaseTerms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
-				w.facts.plan = testkit.Compile(t, "world", l)
+				w.info.plan = testkit.Compile(t, "world", l)
 				w.shortLeases(l, 12_000_000)
 				w.run()
 				for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, l.Window} {
@@ -221,7 +221,7 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 		t.Errorf("%d decisions: %d allowed, %d denied, %d without an answer", w.decisions, w.allowed, w.denied, w.fell)
 	}
 	exact := newWorld(t, 1, 1, l, given, faults{})
-	exact.facts.plan = testkit.Compile(t, "exact", l)
+	exact.info.plan = testkit.Compile(t, "exact", l)
 	admitted := 0
 	for _, at := range arrivals {
 		exact.now = at

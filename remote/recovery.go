@@ -162,7 +162,7 @@ func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (
 	}
 	reqs, out := slices.Clone(debts), make([]sluice.Result, len(debts))
 	for i := range reqs {
-		_ = s.near.plain(&reqs[i]) // one that cannot be leased is as it is
+		_ = s.near.useLeasedPlans(&reqs[i]) // one that cannot be leased is as it is
 	}
 	bounded := s.bound(ctx)
 	defer end(bounded)

@@ -184,7 +184,7 @@ func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluic
 	asked, index := make([]sluice.Request, 0, len(reqs)), make([]int, 0, len(reqs))
 	for i := range reqs {
 		r := reqs[i]
-		if out[i] = (sluice.Result{Err: s.near.plain(&r)}); out[i].Err == nil {
+		if out[i] = (sluice.Result{Err: s.near.useLeasedPlans(&r)}); out[i].Err == nil {
 			asked, index = append(asked, r), append(index, i)
 		}
 	}
