@@ -136,7 +136,7 @@ func (b *body) ask(ctx context.Context, units int64) bool {
 	v.layout()
 	if v.delays() {
 		v.patience(ctx)
-		v.seating()
+		v.enterQueue()
 	}
 	v.ask(ctx)
 	v.combine(ctx)

@@ -69,7 +69,7 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 func (c *Call) drop(ctx context.Context, decided *bool) {
 	if !*decided {
 		c.evaluated.vacate(ctx)
-		c.evaluated.leaveSeat()
+		c.evaluated.leaveQueue()
 		c.front.Report(ctx, c.evaluated.attributes, c.evaluated.Cancel(ctx))
 	}
 }
@@ -105,7 +105,7 @@ func (c *Call) conclude(ctx context.Context) {
 	if !v.bound || v.full != nil {
 		e.Limit, e.Rule, e.Charge = nil, nil, sluice.Charge{}
 	}
-	if err := v.unseated(); err != nil {
+	if err := v.whyNotDelayed(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
 		e.Decision.Delay = v.Decision.RetryAfter // as long as it would have been delayed

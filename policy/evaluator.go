@@ -82,7 +82,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 		return
 	}
 	if v.delays() {
-		v.seating()
+		v.enterQueue()
 	}
 	if !v.askWithSlot(ctx) {
 		v.asks, v.enforced = v.asks[:0], 0

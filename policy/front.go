@@ -239,7 +239,7 @@ func (f *Front) conclude(ctx context.Context, a, held Attributes, c *Call) {
 	if v.waiter != nil { // it goes no further
 		v.vacate(ctx)
 	}
-	v.leaveSeat()
+	v.leaveQueue()
 }
 
 // Report hands an error to OnError, or else to the log. A nil one is none.

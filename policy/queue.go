@@ -22,26 +22,26 @@ var ErrShareFull = errors.New("policy: the key's share of the delay queue is use
 // Queue bounds how many requests are delayed at once, whatever the rules, and of
 // these how many of one key, so that none can take all places. It keeps their order:
 // a request that leaves it has the next of those that are charged the same go on in its stead.
-// What a request leaves that has nobody behind it is kept for the next until it is
-// due, of as many as the Queue has places. It is safe for concurrent use.
+// The Queue keeps instants that delayed requests have left for the next requests, until
+// they are due, as many as it has places. It is safe for concurrent use.
 type Queue struct {
 	mu                    sync.Mutex
 	places, share         int
-	held                  int          // places that are taken
-	asking                int          // of these, by requests of which it is not known whether they wait
-	of                    map[seat]int // requests that are delayed; none is 0
+	held                  int             // places taken
+	undecided             int             // of these, by requests that may not have to wait
+	byKey                 map[waitKey]int // places taken; never 0
 	refused, refusedShare int64
 	instants              *instants.Registry[spot, receipt]
 	presumed              presumptions
 	inFlight              atomic.Int64 // requests that hold slots
 }
 
-// seat is the rule and the key for which a request is delayed.
-type seat struct{ rule, key string }
+// waitKey is the rule and the key that delay a request.
+type waitKey struct{ rule, key string }
 
-// sit chooses whose place an ask takes that is delayed: that of a limit which
-// queues, before others, and of a key, before a budget of all.
-func (v *Verdict) sit(k *ask) seat {
+// waitKeyOf returns the rule and the key that delay the ask k: those of a limit that
+// queues first, then those of a key before a budget without one.
+func (v *Verdict) waitKeyOf(k *ask) waitKey {
 	rank := -1
 	for i := range v.charges[k.first : k.first+k.n] {
 		c, n := &v.charges[k.first+i], 0
@@ -52,15 +52,15 @@ func (v *Verdict) sit(k *ask) seat {
 			n++
 		}
 		if n > rank {
-			rank, v.seat = n, seat{rule: c.rule.Name, key: c.Key}
+			rank, v.waitKey = n, waitKey{rule: c.rule.Name, key: c.Key}
 		}
 	}
-	return v.seat
+	return v.waitKey
 }
 
-// NewQueue returns a Queue of so many places, at least 1.
+// NewQueue returns a Queue with that many places, at least 1.
 func NewQueue(places int) *Queue {
-	q := &Queue{of: make(map[seat]int), instants: instants.New[spot](places, func(back []receipt) {
+	q := &Queue{byKey: make(map[waitKey]int), instants: instants.New[spot](places, func(back []receipt) {
 		giveBack(context.Background(), &StaticAttributes{}, back)
 	})}
 	q.Resize(places)
@@ -89,7 +89,7 @@ func (q *Queue) Share(places int) {
 func (q *Queue) Held() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.held - q.asking
+	return q.held - q.undecided
 }
 
 // InFlight returns how many requests of its fronts hold slots of limits of requests in
@@ -97,17 +97,18 @@ func (q *Queue) Held() int {
 // of what a slot lives.
 func (q *Queue) InFlight() int { return int(q.inFlight.Load()) }
 
-// Refused returns how many requests found no place so far, and of how many more
-// the key had none left.
+// Refused returns how many requests found no place so far, and how many more found none
+// for their key.
 func (q *Queue) Refused() (full, share int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.refused, q.refusedShare
 }
 
-// enter takes a place for a request that may have to wait, which leave gives back. It returns [ErrQueueFull] if there
-// is none, and [ErrShareFull] if there is none for the key: see refuse.
-func (q *Queue) enter(s seat) error {
+// enter takes a place for a request that may have to wait; leave gives it back. It returns
+// [ErrQueueFull] if there is none, and [ErrShareFull] if there is none for the key: see
+// refuse.
+func (q *Queue) enter(k waitKey) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	share := q.share
@@ -117,23 +118,23 @@ func (q *Queue) enter(s seat) error {
 	switch {
 	case q.held >= q.places:
 		return ErrQueueFull
-	case q.of[s] >= share:
+	case q.byKey[k] >= share:
 		return ErrShareFull
 	}
 	q.held++
-	q.asking++
-	q.of[s]++
+	q.undecided++
+	q.byKey[k]++
 	return nil
 }
 
-// hold says that a request waits which has taken a place.
-func (q *Queue) hold() {
+// waits records that a request with a place does wait.
+func (q *Queue) waits() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.asking--
+	q.undecided--
 }
 
-// refuse counts a request that is not delayed, as enter returned err.
+// refuse counts a request that was denied because enter returned err.
 func (q *Queue) refuse(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,14 +145,14 @@ func (q *Queue) refuse(err error) {
 	}
 }
 
-// leave gives back a place, of a request that has waited or not.
-func (q *Queue) leave(s seat, waited bool) {
+// leave gives back the place of a request; waited says whether waits was called for it.
+func (q *Queue) leave(k waitKey, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.held--; !waited {
-		q.asking--
+		q.undecided--
 	}
-	if q.of[s]--; q.of[s] == 0 {
-		delete(q.of, s)
+	if q.byKey[k]--; q.byKey[k] == 0 {
+		delete(q.byKey, k)
 	}
 }

@@ -53,7 +53,7 @@ func (v *Verdict) claims(k *ask) bool {
 func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	q, now := v.front.opts.Queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
 	by := v.until(k, now)
-	if !by.IsZero() && !v.seated {
+	if !by.IsZero() && !v.queued {
 		return false // the store says whether it must wait at all
 	}
 	w, at, others := q.instants.Claim(v.line(k), by)
@@ -103,7 +103,7 @@ func (v *Verdict) enter() error {
 		return nil
 	}
 	q, k, now := v.front.opts.Queue, &v.asks[0], time.Now() //nolint:forbidigo // see claim
-	if err := v.takeSeat(k); err != nil {
+	if err := v.queueFor(k); err != nil {
 		q.refuse(err)
 		return err
 	}
@@ -124,7 +124,7 @@ func (v *Verdict) enter() error {
 func (v *Verdict) come(began time.Time) {
 	at := v.waiter.Instant()
 	v.waiter = nil
-	v.leaveSeat()
+	v.leaveQueue()
 	was := v.Decision.Delay
 	k, d := &v.asks[0], &v.Decision
 	for _, d := range []*sluice.Decision{&k.result.Decision, d} {
@@ -142,7 +142,7 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 		return false
 	}
 	v.waiter, v.asks[0].left = nil, true
-	v.leaveSeat()
+	v.leaveQueue()
 	back, ok := w.Leave()
 	if !ok {
 		back = []receipt{w.Instant().Receipt}

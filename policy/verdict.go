@@ -38,12 +38,12 @@ type Verdict struct {
 	Failure sluice.Failure
 
 	front      *Front        // see Evaluator
-	waiter     *waiter       // for the instant at which the request may go on; nil if it does not wait
-	seat       seat          // that it takes meanwhile
-	seated     bool          // it has taken one
-	waits      bool          // and does wait
-	full       error         // why it has not, though it may wait
-	most       time.Duration // for which it may; 0: what its limits say
+	waiter     *waiter       // until the request may go on; nil if it does not wait
+	waitKey    waitKey       // of its place in the queue
+	queued     bool          // it has a place
+	waits      bool          // it has a place and waits
+	full       error         // why it has no place, though it may wait
+	most       time.Duration // the longest delay; 0: that of its limits
 	spots      []instants.Charge[spot]
 	store      sluice.Store
 	slots      sluice.SlotStore

@@ -22,7 +22,7 @@ type world struct {
 	t      *testing.T
 	rng    *rand.Rand
 	faults faults
-	info  *planInfo
+	info   *planInfo
 	item   algo.Item // what the store keeps of the one key
 	now    int64     // µs on the store's clock
 	events events
@@ -197,12 +197,12 @@ func (w *world) decided(at, cost int64, allowed bool) {
 
 // trip is the way of one question to the store and back.
 type trip struct {
-	n      *node
-	f      *nearCall
-	req    sluice.Request
+	n       *node
+	f       *nearCall
+	req     sluice.Request
 	refunds []sluice.Request
-	life   int
-	back   bool // answered, or no longer waited for
+	life    int
+	back    bool // answered, or no longer waited for
 }
 
 // patience is how long a caller waits for an answer, in µs.

@@ -10,14 +10,13 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// impatient is how long a request may be delayed that goes on only if it fits now.
-const impatient = time.Microsecond
+// noDelay is the longest delay of a request that goes on only if it fits now.
+const noDelay = time.Microsecond
 
-// seating takes the place of a request that may be delayed, before the store is
-// asked. One that finds none must not be reserved anything: as others reserve behind
-// it, it could not give all of it back, and the units of a key whose requests find no
-// place would be spent on none of them.
-func (v *Verdict) seating() {
+// enterQueue takes a place in the queue for a request that may be delayed, before the
+// store is asked. Without a place nothing may be reserved: others reserve behind it, so
+// not all of it could be given back, and its units would be lost.
+func (v *Verdict) enterQueue() {
 	k := &v.asks[0]
 	if v.front == nil || v.peek || k.role != taken {
 		return
@@ -27,21 +26,21 @@ func (v *Verdict) seating() {
 		return
 	}
 	v.most = most
-	if v.full = v.takeSeat(k); v.full != nil {
-		v.left = impatient
+	if v.full = v.queueFor(k); v.full != nil {
+		v.left = noDelay
 	}
 }
 
-// unseated returns why a request was denied that would have been delayed, had there
-// been a place; nil if that is not why.
-func (v *Verdict) unseated() error {
+// whyNotDelayed returns the error of a request that was denied for lack of a place in the
+// queue; nil if it was denied for another reason.
+func (v *Verdict) whyNotDelayed() error {
 	if v.full == nil {
 		return nil
 	}
 	return v.wouldWait()
 }
 
-// wouldWait is unseated of a request that has found no place.
+// wouldWait is whyNotDelayed for a request without a place.
 func (v *Verdict) wouldWait() error {
 	if v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil
@@ -53,34 +52,34 @@ func (v *Verdict) wouldWait() error {
 	return nil
 }
 
-// takeSeat takes a place in the queue for an ask, if the request has none.
-func (v *Verdict) takeSeat(k *ask) error {
-	if v.seated {
+// queueFor takes a place in the queue for an ask, if the request has none.
+func (v *Verdict) queueFor(k *ask) error {
+	if v.queued {
 		return nil
 	}
-	err := v.front.opts.Queue.enter(v.sit(k))
-	v.seated = err == nil
+	err := v.front.opts.Queue.enter(v.waitKeyOf(k))
+	v.queued = err == nil
 	return err
 }
 
-// leaveSeat gives back the place in the queue that the request has, if it does.
-func (v *Verdict) leaveSeat() {
-	if v.seated {
-		v.front.opts.Queue.leave(v.seat, v.waits)
-		v.seated, v.waits = false, false
+// leaveQueue gives back the request's place in the queue, if it has one.
+func (v *Verdict) leaveQueue() {
+	if v.queued {
+		v.front.opts.Queue.leave(v.waitKey, v.waits)
+		v.queued, v.waits = false, false
 	}
 }
 
 // await makes w what the request waits for.
 func (v *Verdict) await(w *waiter) {
 	v.waiter, v.waits = w, true
-	v.front.opts.Queue.hold()
+	v.front.opts.Queue.waits()
 }
 
 // delays reports whether the request may be delayed.
 func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 0 }
 
-// patience finds out for how long, as the request has a deadline.
+// patience bounds the delay by the deadline of ctx.
 func (v *Verdict) patience(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
@@ -88,9 +87,9 @@ func (v *Verdict) patience(ctx context.Context) {
 	}
 }
 
-// wait returns how an ask is taken, and how long its request may be delayed:
-// zero leaves it to the limits that queue, if there are any. What would be served
-// after its deadline is better denied at once.
+// wait returns the operation of an ask and the longest delay of its request; zero leaves
+// the delay to the limits that queue. A request that would be served after its deadline
+// is denied at once.
 func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
 	op, least = sluice.OpTake, v.maxWait
 	if !v.delays() {
@@ -115,7 +114,7 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 		}
 	}
 	if blocks {
-		op = sluice.OpTake // a delayed request is not denied, and a blocked key should not wait
+		op = sluice.OpTake // a blocked key must not wait
 	}
 	if v.left > 0 && (queues && least == 0 || v.left < least) {
 		least = v.left
