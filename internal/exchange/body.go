@@ -32,18 +32,18 @@ type timed struct {
 }
 
 func (t *timed) Read(p []byte) (int, error) {
-	if err := t.stall.reading(); err != nil {
+	if err := t.stall.beginRead(); err != nil {
 		return 0, err
 	}
 	n, err := t.ReadCloser.Read(p)
-	t.stall.came(n)
+	t.stall.readDone(n)
 	switch {
 	case errors.Is(err, io.EOF):
 		if failed := t.stall.readAll(); failed != nil {
 			return n, failed
 		}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		t.stall.late()
+		t.stall.reportSlow()
 	}
 	return n, err
 }

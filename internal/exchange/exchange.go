@@ -230,7 +230,7 @@ func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 
 // Streams lets the client be silent for as long as it likes: what answers has begun
 // to, by a protocol in which both sides speak when they have something to say.
-func (x *Exchange) Streams() { x.stall.streams() }
+func (x *Exchange) Streams() { x.stall.unboundReads() }
 
 // Bare says that the response is its header alone. A flush by a handler that does not know
 // it yet would send that without the end.
@@ -268,7 +268,7 @@ func (x *Exchange) WriteHeader(status int) {
 	if x.stall.d > 0 && status < http.StatusOK { // others are sent with what follows
 		// An error means that the connection is gone, which Write will report.
 		_ = x.stall.write()
-		defer x.stall.rest()
+		defer x.stall.clearWriteDeadline()
 	}
 	x.below.WriteHeader(status)
 }

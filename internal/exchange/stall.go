@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// stall closes connections that stand still.
+// stall closes connections without progress.
 type stall struct {
 	x        *Exchange
-	d        time.Duration // 0: they may
+	d        time.Duration // how long a connection may stand still; 0: without a bound
 	reads    bool          // the request has a body
-	stream   bool          // of HTTP/2, which a deadline ends also if nothing is written
-	switched bool          // protocol: a body may still be read, by another goroutine
-	cut      atomic.Bool   // nothing of the response is sent any more
+	stream   bool          // of HTTP/2: a deadline ends it also while nothing is written
+	switched bool          // protocol: another goroutine may still read the body
+	cut      atomic.Bool   // the response is cut off
 
-	mu    sync.Mutex    // of reads, which the writer of the response may set free
-	asks  bool          // the client is yet to be told to send the body
-	free  bool          // the body may stand still
-	ended bool          // nothing of the body is read any more
-	busy  bool          // a read is under way
-	idle  chan struct{} // closed when none is, if somebody waits for that
-	rate  rate          // of the body
+	mu              sync.Mutex    // guards the reads' state, which the writer of the response may change
+	expectsContinue bool          // the client waits for 100 Continue
+	unbounded       bool          // the body may stand still for any time
+	ended           bool          // no read of the body follows
+	busy            bool          // a read is under way
+	idle            chan struct{} // closed at the end of a read; nil: nobody waits
+	rate            rate          // of the body
 }
 
 func (s *stall) begin(d time.Duration, r *http.Request) {
@@ -41,10 +41,10 @@ func (s *stall) begin(d time.Duration, r *http.Request) {
 		return
 	}
 	s.reads = true
-	s.asks = !s.stream && r.Header["Expect"] != nil
+	s.expectsContinue = !s.stream && r.Header["Expect"] != nil
 }
 
-// write puts off the deadline of a write.
+// write extends the deadline of writes.
 func (s *stall) write() error {
 	switch {
 	case s.cut.Load():
@@ -53,7 +53,7 @@ func (s *stall) write() error {
 		return nil
 	}
 	err := s.x.setWriteDeadline(time.Now().Add(s.d))
-	if s.cut.Load() { // meanwhile, and that deadline may be lost
+	if s.cut.Load() { // cut meanwhile, whose deadline this call may have replaced
 		return errors.Join(errCut, s.x.setWriteDeadline(past))
 	}
 	if errors.Is(err, http.ErrNotSupported) {
@@ -63,16 +63,16 @@ func (s *stall) write() error {
 	return err
 }
 
-// rest takes the deadline of a stream away while its handler is silent. On a
-// connection it does no harm before the next write.
-func (s *stall) rest() {
+// clearWriteDeadline removes the deadline of a stream while its handler is silent. A
+// deadline of a connection does no harm before the next write.
+func (s *stall) clearWriteDeadline() {
 	if s.stream && s.d > 0 {
-		_ = s.x.setWriteDeadline(time.Time{}) // an error means that it is gone
+		_ = s.x.setWriteDeadline(time.Time{}) // an error means that the connection is gone
 	}
 }
 
-// reading puts off the deadline of a read that begins.
-func (s *stall) reading() error {
+// beginRead extends the deadline of reads for one that begins.
+func (s *stall) beginRead() error {
 	if !s.reads {
 		return nil
 	}
@@ -81,32 +81,31 @@ func (s *stall) reading() error {
 	if s.ended {
 		return os.ErrDeadlineExceeded
 	}
-	if !s.free {
+	if !s.unbounded {
 		now := time.Now()
 		if err := s.x.control().SetReadDeadline(now.Add(s.rate.bound(now, s.d))); err != nil {
 			return err
 		}
 	}
-	if s.asks {
-		s.asks = false
-		s.goOn()
+	if s.expectsContinue {
+		s.expectsContinue = false
+		s.boundContinue()
 	}
 	s.busy = true
 	return nil
 }
 
-// goOn bounds for how long the server, which tells the client by the first read to send the
-// body, waits for it to take that. An error means that the connection is gone, as the
-// read will.
-func (s *stall) goOn() {
+// boundContinue bounds the write of 100 Continue, which the first read makes. An error
+// means that the connection is gone; the read reports it, too.
+func (s *stall) boundContinue() {
 	_ = s.x.setWriteDeadline(time.Now().Add(s.d))
-	if s.cut.Load() { // meanwhile, and that deadline may be lost
+	if s.cut.Load() { // cut meanwhile, whose deadline this call may have replaced
 		_ = s.x.setWriteDeadline(past)
 	}
 }
 
-// came ends a read, and counts n bytes of the body that have been read.
-func (s *stall) came(n int) {
+// readDone ends a read of n bytes.
+func (s *stall) readDone(n int) {
 	if !s.reads {
 		return
 	}
@@ -122,11 +121,11 @@ func (s *stall) came(n int) {
 	}
 }
 
-// late reports a body that is cut off as it was too slow, once, and not of one
-// that stood still for as long as any may.
-func (s *stall) late() {
+// reportSlow reports once that a body was cut off for its rate. A body that stood still
+// is not reported.
+func (s *stall) reportSlow() {
 	s.mu.Lock()
-	report := s.rate.short && !s.free && !s.ended
+	report := s.rate.short && !s.unbounded && !s.ended
 	s.rate.short = false
 	s.mu.Unlock()
 	if report {
@@ -134,19 +133,19 @@ func (s *stall) late() {
 	}
 }
 
-// streams takes the deadline of reads away for good.
-func (s *stall) streams() {
+// unboundReads removes the deadline of reads for good.
+func (s *stall) unboundReads() {
 	if !s.reads {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = true
-	_ = s.x.control().SetReadDeadline(time.Time{}) // an error means that it is gone
+	s.unbounded = true
+	_ = s.x.control().SetReadDeadline(time.Time{}) // an error means that the connection is gone
 }
 
-// readAll takes the deadline of reads away: behind a body the server only watches
-// whether the client is still there, for as long as the handler takes.
+// readAll removes the deadline of reads behind the body: the server then only watches
+// whether the client leaves, for as long as the handler runs.
 func (s *stall) readAll() error {
 	if !s.reads {
 		return nil
@@ -154,21 +153,21 @@ func (s *stall) readAll() error {
 	return s.x.control().SetReadDeadline(time.Time{})
 }
 
-// finish bounds what the server still does by itself: sending what is buffered
-// and reading what is left of the body.
+// finish bounds the server's own work after the handler: it sends its buffer and reads
+// the rest of the body.
 func (s *stall) finish() {
 	if s.d == 0 || s.switched {
 		return
 	}
-	_ = s.write() // an error means that the connection is gone, or the response cut: nothing is left to be bounded
+	_ = s.write() // after an error the connection is gone or the response cut: there is nothing to bound
 	if s.reads {
 		s.endReads()
 	}
 }
 
-// endReads ends a read of the body that a transport has begun, and bounds what the
-// server reads by itself. Over HTTP/1 it would end that read, too, and then take the
-// deadline away for all that follow.
+// endReads ends a read of the body that a transport has begun, and bounds the server's
+// own reads. Over HTTP/1 net/http would end that read, too, and then remove the deadline
+// of all reads that follow.
 func (s *stall) endReads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,7 +59,7 @@ func (x *Exchange) send(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := x.below.Write(p)
-	x.stall.rest()
+	x.stall.clearWriteDeadline()
 	x.count(n)
 	return n, err
 }
@@ -81,7 +81,7 @@ func (x *Exchange) flush() error {
 		return err
 	}
 	err := x.control().Flush()
-	x.stall.rest()
+	x.stall.clearWriteDeadline()
 	return err
 }
 

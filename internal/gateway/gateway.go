@@ -81,8 +81,8 @@ type Options struct {
 // and a problem document (RFC 9457); with 503 if there was nothing left of what a
 // connection to it needs: a place in [Connections], a file descriptor or a port. It is safe for concurrent use.
 type Gateway struct {
-	proxy     httputil.ReverseProxy // that each passage has a copy of
-	outliving outliving
+	proxy     httputil.ReverseProxy // each proxyCall has a copy
+	detached  detached
 	transport *http.Transport
 	log       *sampledlog.Log
 	url       string        // of the upstream, as it was given
@@ -151,7 +151,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	g.proxy = httputil.ReverseProxy{
 		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog, FlushInterval: flushInterval,
 	}
-	g.outliving = outliving{timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
+	g.detached = detached{timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
 	return g, nil
 }
 
@@ -174,7 +174,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, fault)
 		return
 	}
-	p := g.newPassage(w, r)
+	p := g.newProxyCall(w, r)
 	p.upstream.begin(p, g.url)
 	g.bound(p) //nolint:contextcheck // it may be logged behind the request's end
 	if p.x.Body() != nil {

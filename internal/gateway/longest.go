@@ -46,7 +46,7 @@ type longest struct {
 // bound has a request end when it has taken for as long as it may since it came. One
 // of gRPC is waited for until the upstream's answer says whether it is: streams
 // from a client are answered at their end.
-func (g *Gateway) bound(p *passage) {
+func (g *Gateway) bound(p *proxyCall) {
 	if g.longest == 0 {
 		return
 	}
@@ -113,7 +113,7 @@ func (l *longest) answered(resp *http.Response, h2 bool) {
 }
 
 // answered is called for each response that an upstream begins.
-func (p *passage) answered(resp *http.Response) error {
+func (p *proxyCall) answered(resp *http.Response) error {
 	p.longest.answered(resp, p.request.ProtoMajor > 1)
 	return nil
 }

@@ -22,7 +22,7 @@ type observed struct {
 	before int64 // bytes that had been written
 }
 
-func (o *observed) begin(p *passage, url string) {
+func (o *observed) begin(p *proxyCall, url string) {
 	if o.in = exchange.Observed(p.w); o.in == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (o *observed) answered(status int) {
 }
 
 // end notes how the exchange ended.
-func (o *observed) end(p *passage) {
+func (o *observed) end(p *proxyCall) {
 	if o.in == nil {
 		return
 	}

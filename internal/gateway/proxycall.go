@@ -12,22 +12,22 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// passage is one request and its response on their way through a Gateway. It
-// keeps what ReverseProxy loses: whose fault a broken body was, and the fields
-// that handlers around the Gateway have set.
-type passage struct {
-	gateway  *Gateway
-	w        http.ResponseWriter
-	x        *exchange.Exchange
-	request  *http.Request
-	around   []field
-	informed bool     // an informational response was passed on
-	began    bool     // the response has
-	whole    bool     // and it was passed on to its end
-	outlives bool     // its client, if need be: a handler waits for the response
-	over     func()   // lets go of an exchange that may outlive its client; nil: there is none
-	longest  *longest // nil: it may take any time
-	upstream observed
+// proxyCall is one request and its response on their way through a Gateway. It keeps
+// what ReverseProxy loses: which side broke a body off, and the fields that outer
+// handlers have set.
+type proxyCall struct {
+	gateway     *Gateway
+	w           http.ResponseWriter
+	x           *exchange.Exchange
+	request     *http.Request
+	outerFields []field
+	informed    bool     // an informational response has begun
+	began       bool     // the response has begun
+	whole       bool     // the response was passed on to its end
+	detachable  bool     // the exchange goes on without its client, as an outer handler waits for the response
+	endDetached func()   // nil: the exchange is not detachable
+	longest     *longest // nil: without a bound
+	upstream    observed
 }
 
 // field is a header field.
@@ -36,39 +36,39 @@ type field struct {
 	values []string
 }
 
-func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
+func (g *Gateway) newProxyCall(w http.ResponseWriter, r *http.Request) *proxyCall {
 	x, w := exchange.Begin(w, r)
-	p := &passage{gateway: g, w: w, x: x, request: x.Watch(r), outlives: exchange.Settles(w)}
+	p := &proxyCall{gateway: g, w: w, x: x, request: x.Watch(r), detachable: exchange.Settles(w)}
 	for name, values := range w.Header() {
-		p.around = append(p.around, field{name, slices.Clip(values)})
+		p.outerFields = append(p.outerFields, field{name, slices.Clip(values)})
 	}
 	x.OnHeader = p.header
 	return p
 }
 
-// RoundTrip sends the request on and returns when the header of the response is there,
+// RoundTrip sends the request on. It returns when the header of the response has arrived
 // or the client has left.
-func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p *proxyCall) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn == nil {
-		trace.GotConn = p.connected // ReverseProxy has made it for this request alone
+		trace.GotConn = p.connected // ReverseProxy made it for this request
 	} else {
 		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: p.connected}))
 	}
-	if p.outlives {
-		return p.gateway.outliving.roundTrip(p, r)
+	if p.detachable {
+		return p.gateway.detached.roundTrip(p, r)
 	}
 	return p.gateway.transport.RoundTrip(r)
 }
 
 // connected is called when there is a connection for the request, by the goroutine
 // that exchanges it.
-func (p *passage) connected(httptrace.GotConnInfo) { p.x.Connected() }
+func (p *proxyCall) connected(httptrace.GotConnInfo) { p.x.Connected() }
 
-// header sets the fields again that ReverseProxy clears when it has passed on an
-// informational response. A response that comes before the end of the request's
+// header restores the fields that ReverseProxy clears behind an informational
+// response. A response that comes before the end of the request's
 // body is the last on its connection: net/http cannot serve another one behind a
 // body that was left half read while streaming both ways.
-func (p *passage) header(status int) {
+func (p *proxyCall) header(status int) {
 	if status < http.StatusOK {
 		if status == http.StatusSwitchingProtocols {
 			p.upstream.answered(status)
@@ -98,7 +98,7 @@ func (p *passage) header(status int) {
 		}
 	}
 	if p.informed {
-		for _, f := range p.around {
+		for _, f := range p.outerFields {
 			if _, ok := h[f.name]; !ok {
 				h[f.name] = f.values
 			}
@@ -109,19 +109,19 @@ func (p *passage) header(status int) {
 	}
 }
 
-// end is what is left to do when the response was passed on, or broke off.
-func (p *passage) end() {
+// end runs when the response was passed on or broke off.
+func (p *proxyCall) end() {
 	p.upstream.end(p)
 	p.flushBroken()
-	if p.over != nil {
-		p.over()
+	if p.endDetached != nil {
+		p.endDetached()
 	}
 	p.longest.end()
 }
 
-// flushBroken sends what has come of a response that the upstream broke off, for
-// which ReverseProxy panics: so the client knows that there was one.
-func (p *passage) flushBroken() {
+// flushBroken sends the part of a response that the upstream broke off, for which
+// ReverseProxy panics. So the client learns that there was a response.
+func (p *proxyCall) flushBroken() {
 	if p.began && !p.whole {
 		// An error means that the client is gone, too.
 		_ = http.NewResponseController(p.w).Flush()
