@@ -135,13 +135,13 @@ func ExampleTakeAll() {
 }
 
 // At most 3 exports of a customer run at once, on all machines that share the store.
-func ExampleSlots_Hold() {
+func ExampleSlots_Wait() {
 	exports, err := sluice.NewSlots(memstore.New(memstore.Options{}), "exports", sluice.SlotLimit{Cap: 3, TTL: 10 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
 	export := func(ctx context.Context, customer string) error {
-		held, release, err := exports.Hold(ctx, customer, 1) // waits for a free slot
+		held, release, err := exports.Wait(ctx, customer, 1) // waits for a free slot
 		if err != nil {
 			return err
 		}

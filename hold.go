@@ -13,27 +13,26 @@ import (
 	"time"
 )
 
-// How long a caller of [Slots.Hold] that is denied waits until it asks again: at first,
-// and at most.
+// leastPause and mostPause bound the pause of [Slots.Wait] after a denial.
 const (
 	leastPause = 10 * time.Millisecond
 	mostPause  = time.Second
 )
 
-// A slot that is held is renewed so often in its TTL, and so often where the store has
-// not answered.
+// renewals is how often a slot is renewed in its TTL; retries is how often if the store
+// does not answer.
 const (
 	renewals = 3
 	retries  = 12
 )
 
-// ErrSlotLost is why the context of a slot from [Slots.Hold] has ended while nobody
-// released it: the store did not renew it within its TTL, or no longer knows it.
+// ErrSlotLost is the cause with which the context of a slot from [Slots.Wait] ends if
+// nobody released it: the store did not renew it within its TTL, or no longer knows it.
 var ErrSlotLost = errors.New("sluice: the slot is lost; another may hold it")
 
-// Hold blocks until cost units of key are free and holds them until release is called:
+// Wait blocks until cost units of key are free and keeps them until release is called:
 //
-//	held, release, err := slots.Hold(ctx, "job", 1)
+//	held, release, err := slots.Wait(ctx, "job", 1)
 //	if err != nil {
 //		return err
 //	}
@@ -41,21 +40,21 @@ var ErrSlotLost = errors.New("sluice: the slot is lost; another may hold it")
 //	return work(held)
 //
 // It returns ctx's error if ctx ends first, a [*RequestError] at once if cost is more
-// than the Cap, and the store's error at once: then it holds nothing. It asks again
-// after 10 ms, and then after up to twice as long each time, up to 1 s, or sooner where
-// leases expire before. The first to wait need not be served first, and a large cost may
-// wait for long among small ones. Each call is an owner of its own.
+// than the Cap, and the store's error at once; it keeps no unit then. It asks again after
+// 10 ms and then after pauses that double, up to 1 s, or sooner if leases expire before.
+// Waiting callers are not served in order, and a large cost may wait long among small
+// ones. Each call is an owner of its own.
 //
-// One goroutine renews the units at each third of their TTL until release is called,
-// whether or not ctx ends. If the store does not answer it asks more often. The context
-// held is ctx's child. It ends with release, and with the cause [ErrSlotLost] when the
-// units are no longer held: at once if the store says so, and else as soon as it might,
-// a TTL after the last renewal that was answered had been sent.
+// One goroutine renews the units every third of their TTL until release is called, also
+// after ctx ends, and more often while the store does not answer. The context held is
+// ctx's child. It ends with release, or with the cause [ErrSlotLost] when the units are
+// lost: at once if the store reports it, else a TTL after the last answered renewal was
+// sent.
 //
-// Release ends the context, then the goroutine, and gives the units back. It may be
-// called more than once and by any goroutine, and blocks for a second at most. If the
-// store does not answer the units are free again when the TTL has passed.
-func (s *Slots) Hold(ctx context.Context, key string, cost int64) (held context.Context, release func(), err error) {
+// Release ends the context and the goroutine and gives the units back. Any goroutine may
+// call it, more than once; it blocks for a second at most. If the store does not answer,
+// the units are free when the TTL has passed.
+func (s *Slots) Wait(ctx context.Context, key string, cost int64) (held context.Context, release func(), err error) {
 	owner := rand.Text()
 	sent, err := s.await(ctx, key, owner, cost)
 	if err != nil {

@@ -53,7 +53,7 @@ func newSlots(t *testing.T, n int64) (*sluice.Slots, *countingSlots) {
 
 func hold(t *testing.T, slots *sluice.Slots, cost int64) (context.Context, func()) {
 	t.Helper()
-	held, release, err := slots.Hold(t.Context(), "k", cost)
+	held, release, err := slots.Wait(t.Context(), "k", cost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +136,15 @@ func TestHoldEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		start := time.Now()
-		if _, _, err := slots.Hold(ctx, "k", 1); err != context.DeadlineExceeded || time.Since(start) != 5*time.Second { //nolint:errorlint // nothing may be joined to it
+		if _, _, err := slots.Wait(ctx, "k", 1); err != context.DeadlineExceeded || time.Since(start) != 5*time.Second { //nolint:errorlint // nothing may be joined to it
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		asked := counting.asked[sluice.SlotAcquire].Load()
-		if _, _, err := slots.Hold(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || counting.asked[sluice.SlotAcquire].Load() != asked {
+		if _, _, err := slots.Wait(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || counting.asked[sluice.SlotAcquire].Load() != asked {
 			t.Errorf("with a context that has ended: %v", err)
 		}
 		var fault *sluice.RequestError
-		if _, _, err := slots.Hold(t.Context(), "k", 2); !errors.As(err, &fault) || fault.Field != "Cost" {
+		if _, _, err := slots.Wait(t.Context(), "k", 2); !errors.As(err, &fault) || fault.Field != "Cost" {
 			t.Errorf("more than the cap: %v", err)
 		}
 		wantHeld(t, slots, 1)
@@ -156,7 +156,7 @@ func TestHoldOutlivesItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots, _ := newSlots(t, 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		held, release, err := slots.Hold(ctx, "k", 1)
+		held, release, err := slots.Wait(ctx, "k", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestHoldOfAStoreThatFails(t *testing.T) {
 	} {
 		counting.fail(c.err)
 		before := counting.asked[sluice.SlotRelease].Load()
-		if _, _, err := slots.Hold(t.Context(), "k", 1); !errors.Is(err, c.err) {
+		if _, _, err := slots.Wait(t.Context(), "k", 1); !errors.Is(err, c.err) {
 			t.Errorf("got %v, want %v", err, c.err)
 		}
 		if n := counting.asked[sluice.SlotRelease].Load() - before; n != c.releases {

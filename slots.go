@@ -99,7 +99,7 @@ type SlotStore interface {
 // ErrNoSlots is the error of a [Store] that is no [SlotStore].
 var ErrNoSlots = errors.New("sluice: the store keeps no slots; use or wrap one that does")
 
-// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use. [Slots.Hold] is
+// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use. [Slots.Wait] is
 // what most programs need; the other calls do one step of it each, as an owner that the
 // caller names and under a lease that the caller renews. An error of any of them is the
 // Store's, or that of ctx, or says what cannot be: then nothing is known of the slot.

@@ -29,14 +29,14 @@ type ClientOptions struct {
 	// MaxWait is how long a call may be delayed in all, before it is sent and
 	// between attempts; at most sluice.MaxWindow. Zero means a minute. A wait that
 	// would be longer, or that would outlast the call's deadline, is not started: see
-	// [HoldError].
+	// [WaitError].
 	MaxWait time.Duration
 
-	// MaxHold bounds how long one answer may hold calls back: when it asks for
-	// more, one call goes out after MaxHold all the same, and the others wait for
+	// MaxRetryAfter bounds how long one answer may hold calls back: when it asks for
+	// more, one call goes out after MaxRetryAfter all the same, and the others wait for
 	// what its answer says. At most sluice.MaxWindow. Zero means 10 minutes, or
 	// MaxWait if that is longer.
-	MaxHold time.Duration
+	MaxRetryAfter time.Duration
 
 	// MaxRetries is how often a unary call is sent again after a denial. Zero means
 	// 3, a negative number never.
@@ -47,23 +47,23 @@ type ClientOptions struct {
 	// 1024.
 	MaxBudgets int
 
-	// OnHold, if not nil, is called before a call is delayed, with how long at
+	// OnWait, if not nil, is called before a call is delayed, with how long at
 	// least. It must be safe for concurrent use and should be quick.
-	OnHold func(ctx context.Context, method string, wait time.Duration)
+	OnWait func(ctx context.Context, method string, wait time.Duration)
 }
 
-// HoldError says that a call was not sent, as its server had asked for a longer
+// WaitError says that a call was not sent, as its server had asked for a longer
 // wait than was allowed.
-type HoldError struct {
+type WaitError struct {
 	Target string // as given to grpc.NewClient
-	// Wait is how long it would have been delayed at least, MaxHold at most; 0
+	// Wait is how long it would have been delayed at least, MaxRetryAfter at most; 0
 	// if it did not get its turn among the calls that waited before it.
 	Wait time.Duration
 	err  error
 }
 
 // Error says how long the wait would have been.
-func (e *HoldError) Error() string {
+func (e *WaitError) Error() string {
 	why := "longer than MaxWait"
 	if e.err != nil {
 		why = "past the call's deadline"
@@ -76,12 +76,12 @@ func (e *HoldError) Error() string {
 
 // Unwrap returns [context.DeadlineExceeded] if the call's own deadline was too
 // close, and nil if MaxWait was.
-func (e *HoldError) Unwrap() error { return e.err }
+func (e *WaitError) Unwrap() error { return e.err }
 
 // GRPCStatus returns DEADLINE_EXCEEDED if the call's own deadline was too close,
 // and RESOURCE_EXHAUSTED if MaxWait was. It has no RetryInfo: a server that hands
 // it on does not hold its own callers back.
-func (e *HoldError) GRPCStatus() *status.Status {
+func (e *WaitError) GRPCStatus() *status.Status {
 	code := codes.ResourceExhausted
 	if e.err != nil {
 		code = codes.DeadlineExceeded
@@ -106,7 +106,7 @@ func (e *HoldError) GRPCStatus() *status.Status {
 // denial, a Client makes a pace, as a transport of package httpclient does of the
 // fields of the same names: calls go out in the order in which they came, spread
 // over the time that the limit is for. A quota that only denials state is kept to
-// until none has for MaxHold. Until a target has stated a limit nothing is held
+// until none has for MaxRetryAfter. Until a target has stated a limit nothing is held
 // back. A call whose server says nothing for a second is taken for counted, however
 // long it or its stream lasts.
 //
@@ -126,7 +126,7 @@ type Client struct {
 // NewClient returns a Client, or every fault of o joined.
 func NewClient(o ClientOptions) (*Client, error) {
 	budgets, err := pacing.NewBudgets("grpclimit", pacing.Options{
-		MaxWait: o.MaxWait, MaxHold: o.MaxHold, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
+		MaxWait: o.MaxWait, MaxRetryAfter: o.MaxRetryAfter, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
 	})
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 
 // Forget forgets what a target has said of its limits, so that its next calls are
 // delayed no longer; those that wait go on. The target is as given to
-// [grpc.NewClient]: [HoldError] has it. All its partitions are meant.
+// [grpc.NewClient]: [WaitError] has it. All its partitions are meant.
 func (c *Client) Forget(target string) { c.budgets.Forget(target) }
 
 // DialOptions returns both interceptors, within those that stand before.
@@ -146,7 +146,7 @@ func (c *Client) DialOptions() []grpc.DialOption {
 
 // Unary is the interceptor of unary calls. A call blocks at most for MaxWait longer
 // than its attempts do; the end of its context ends every wait.
-// It returns a [*HoldError] for a call that was not sent.
+// It returns a [*WaitError] for a call that was not sent.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)
@@ -171,22 +171,22 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 }
 
 // budget returns the budget that a call draws on, and how long the call may wait.
-func (c *Client) budget(ctx context.Context, method, target string) (*pacing.Budget, *pacing.Hold) {
+func (c *Client) budget(ctx context.Context, method, target string) (*pacing.Budget, *pacing.Waiting) {
 	key := target
 	if c.opts.Partition != nil {
 		key += " " + c.opts.Partition(ctx, method)
 	}
 	var onHold func(time.Duration)
-	if c.opts.OnHold != nil {
-		onHold = func(wait time.Duration) { c.opts.OnHold(ctx, method, wait) }
+	if c.opts.OnWait != nil {
+		onHold = func(wait time.Duration) { c.opts.OnWait(ctx, method, wait) }
 	}
-	return c.budgets.Of(key, target), c.budgets.Hold(ctx, onHold)
+	return c.budgets.Of(key, target), c.budgets.Waiting(ctx, onHold)
 }
 
 // unsent returns the error of a call that was not sent.
 func unsent(ctx context.Context, target string, err error) error {
 	if e, ok := errors.AsType[*pacing.WaitError](err); ok {
-		return &HoldError{Target: target, Wait: e.Wait, err: e.Err}
+		return &WaitError{Target: target, Wait: e.Wait, err: e.Err}
 	}
 	return status.FromContextError(ctx.Err()).Err()
 }

@@ -67,7 +67,7 @@ func ExampleClient() {
 
 	for range 3 {
 		res, err := grpc_health_v1.NewHealthClient(conn).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
-		if hold, ok := errors.AsType[*grpclimit.HoldError](err); ok {
+		if hold, ok := errors.AsType[*grpclimit.WaitError](err); ok {
 			fmt.Println("not sent, come back in", hold.Wait)
 			continue
 		}

@@ -76,9 +76,9 @@ func badClientAnswers() map[string]clientAnswer {
 	return answers
 }
 
-// TestClientMaxHold: whatever one answer says, MaxHold later a call goes out, and
+// TestClientMaxRetryAfter: whatever one answer says, MaxRetryAfter later a call goes out, and
 // when the server answers correctly again all do.
-func TestClientMaxHold(t *testing.T) {
+func TestClientMaxRetryAfter(t *testing.T) {
 	for name, bad := range badClientAnswers() {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s stream=%v", name, stream), func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestClientMaxHold(t *testing.T) {
 						}
 						return bad(n)
 					}
-					conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{MaxHold: 5 * time.Minute, MaxRetries: -1}, true)
+					conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{MaxRetryAfter: 5 * time.Minute, MaxRetries: -1}, true)
 					call := func(ctx context.Context) error {
 						if stream {
 							_, err := clientDown(ctx, conn, 1)
@@ -103,9 +103,9 @@ func TestClientMaxHold(t *testing.T) {
 						if _ = call(t.Context()); s.calls.Load() <= times {
 							t.Fatalf("call %d was not sent", times+1)
 						}
-						// Until MaxHold is over, a call that would have to wait fails at once, and says for how long.
+						// Until MaxRetryAfter is over, a call that would have to wait fails at once, and says for how long.
 						err := call(t.Context())
-						if hold, held := errors.AsType[*grpclimit.HoldError](err); held && (hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
+						if hold, held := errors.AsType[*grpclimit.WaitError](err); held && (hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
 							t.Fatalf("got %v; want at most 5m", err)
 						}
 						time.Sleep(5 * time.Minute)
@@ -135,7 +135,7 @@ func TestClientWithoutAnswer(t *testing.T) {
 		s.latency = 2 * time.Second
 		for range 5 { // each goes ahead blindly, as the one before has no answer
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-			if err := clientCall(ctx, conn); status.Code(err) != codes.DeadlineExceeded || errors.As(err, new(*grpclimit.HoldError)) {
+			if err := clientCall(ctx, conn); status.Code(err) != codes.DeadlineExceeded || errors.As(err, new(*grpclimit.WaitError)) {
 				t.Errorf("got %v; want the call sent, and %v", err, codes.DeadlineExceeded)
 			}
 			cancel()

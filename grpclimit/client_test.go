@@ -83,7 +83,7 @@ func TestClientRetries(t *testing.T) {
 		{name: "RetryInfo", answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second))}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "RetryInfo is the most exact", answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, 800*time.Microsecond), "grpc-retry-pushback-ms", "8000")}, attempts: 2, from: 800 * time.Microsecond, to: time.Second},
 		{name: "pushback", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "8000")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
-		{name: "the longest pushback", opts: grpclimit.ClientOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "9223372036854775807")}, attempts: 2, from: time.Minute, to: 68 * time.Second},
+		{name: "the longest pushback", opts: grpclimit.ClientOptions{MaxWait: time.Hour, MaxRetryAfter: time.Minute}, answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "9223372036854775807")}, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "pushback of 0", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "0")}, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
 		{name: "several retry-after, the longest", answers: []clientAnswer{clientSays(exhausted, "retry-after", "1", "retry-after", "8", "retry-after", "x")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "retry-after", answers: []clientAnswer{clientSays(exhausted, "retry-after", "8")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
@@ -91,7 +91,7 @@ func TestClientRetries(t *testing.T) {
 		{name: "count spent", answers: []clientAnswer{denial, denial, denial, denial, denial}, want: codes.ResourceExhausted, attempts: 4, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "never", opts: grpclimit.ClientOptions{MaxRetries: -1}, answers: []clientAnswer{denial}, want: codes.ResourceExhausted, attempts: 1},
 		{name: "too long", opts: grpclimit.ClientOptions{MaxWait: 7 * time.Second}, answers: []clientAnswer{denial}, want: codes.ResourceExhausted, attempts: 1},
-		{name: "longer than MaxHold", opts: grpclimit.ClientOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, time.Hour))}, attempts: 2, from: time.Minute, to: 68 * time.Second},
+		{name: "longer than MaxRetryAfter", opts: grpclimit.ClientOptions{MaxWait: time.Hour, MaxRetryAfter: time.Minute}, answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, time.Hour))}, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "no word", answers: []clientAnswer{clientSays(exhausted)}, want: codes.ResourceExhausted, attempts: 1},
 		{name: "unavailable without a word", answers: []clientAnswer{clientSays(unavailable)}, want: codes.Unavailable, attempts: 1},
 		{name: "forbidden", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "-1")}, want: codes.ResourceExhausted, attempts: 1},
@@ -111,7 +111,7 @@ func TestClientRetries(t *testing.T) {
 				if got := status.Code(err); got != c.want {
 					t.Errorf("got %v; want %v", err, c.want)
 				}
-				if _, held := errors.AsType[*grpclimit.HoldError](err); held {
+				if _, held := errors.AsType[*grpclimit.WaitError](err); held {
 					t.Errorf("got %v; want the server's own status", err)
 				}
 				if _, _, sent := c.answers[0](1); c.want != codes.OK && len(status.Convert(err).Details()) != len(status.Convert(sent).Details()) {
@@ -145,16 +145,16 @@ func TestClientHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := clientCall(t.Context(), conn)
-		hold, ok := errors.AsType[*grpclimit.HoldError](err)
+		hold, ok := errors.AsType[*grpclimit.WaitError](err)
 		if !ok || hold.Target != conn.Target() || hold.Wait != 90*time.Second || errors.Is(err, context.DeadlineExceeded) || status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("got %v; want a HoldError of 90s for MaxWait", err)
+			t.Errorf("got %v; want a WaitError of 90s for MaxWait", err)
 		}
 		time.Sleep(40 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 49*time.Second)
 		defer cancel()
 		err = clientCall(ctx, conn)
-		if _, ok := errors.AsType[*grpclimit.HoldError](err); !ok || !errors.Is(err, context.DeadlineExceeded) || status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("got %v; want a HoldError for the deadline", err)
+		if _, ok := errors.AsType[*grpclimit.WaitError](err); !ok || !errors.Is(err, context.DeadlineExceeded) || status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("got %v; want a WaitError for the deadline", err)
 		}
 		if got := time.Since(s.start); got != 40*time.Second {
 			t.Errorf("the refusals took until %v; want 40s: no wait that is in vain", got)
@@ -188,7 +188,7 @@ func TestClientHangsUpBetweenAttempts(t *testing.T) {
 		s := newClientScript(clientSays(clientDenial(codes.ResourceExhausted, 30*time.Second)))
 		ctx, hangUp := context.WithCancel(t.Context())
 		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{
-			OnHold: func(_ context.Context, method string, wait time.Duration) {
+			OnWait: func(_ context.Context, method string, wait time.Duration) {
 				if method != testgrpc.TestService_EmptyCall_FullMethodName || wait < 30*time.Second {
 					t.Errorf("got %s, %v", method, wait)
 				}
@@ -323,7 +323,7 @@ func TestClientReturnsTheServersStatus(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				err := clientCall(t.Context(), conn)
-				if _, held := errors.AsType[*grpclimit.HoldError](err); held || status.Code(err) != codes.ResourceExhausted {
+				if _, held := errors.AsType[*grpclimit.WaitError](err); held || status.Code(err) != codes.ResourceExhausted {
 					t.Errorf("got %v; want the server's denial", err)
 				}
 			})
@@ -350,11 +350,11 @@ func TestClientLeavesOptionsAlone(t *testing.T) {
 }
 
 func TestNewClientRefuses(t *testing.T) {
-	_, err := grpclimit.NewClient(grpclimit.ClientOptions{MaxWait: -1, MaxHold: -1, MaxBudgets: -1})
+	_, err := grpclimit.NewClient(grpclimit.ClientOptions{MaxWait: -1, MaxRetryAfter: -1, MaxBudgets: -1})
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"grpclimit: MaxWait: -1ns", "grpclimit: MaxHold: -1ns", "grpclimit: MaxBudgets: -1"} {
+	for _, want := range []string{"grpclimit: MaxWait: -1ns", "grpclimit: MaxRetryAfter: -1ns", "grpclimit: MaxBudgets: -1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q; want it to say %q", err, want)
 		}

@@ -54,7 +54,7 @@ func ExampleTransport() {
 }
 
 // A server once sent a point in time where Retry-After has seconds, and has been
-// mended. The client need not wait for MaxHold until it asks again.
+// mended. The client need not wait for MaxRetryAfter until it asks again.
 func ExampleTransport_Forget() {
 	mended := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -65,7 +65,7 @@ func ExampleTransport_Forget() {
 	}))
 	defer server.Close()
 
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{MaxHold: 5 * time.Minute})
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{MaxRetryAfter: 5 * time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func ExampleTransport_Forget() {
 	if err := ask(); err != nil {
 		log.Fatal(err)
 	}
-	if hold, held := errors.AsType[*httpclient.HoldError](ask()); held {
+	if hold, held := errors.AsType[*httpclient.WaitError](ask()); held {
 		fmt.Println("delayed by at most 5 minutes:", hold.Wait <= 5*time.Minute)
 		mended = true
 		transport.Forget(hold.Host)

@@ -87,9 +87,9 @@ var badAnswers = []struct {
 	{"X-RateLimit, twice", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 5", "X-RateLimit-Reset: 1790000000"}},
 }
 
-// TestTransportMaxHold: whatever one answer says, MaxHold later a request goes
+// TestTransportMaxRetryAfter: whatever one answer says, MaxRetryAfter later a request goes
 // out, and when the server answers correctly again all do.
-func TestTransportMaxHold(t *testing.T) {
+func TestTransportMaxRetryAfter(t *testing.T) {
 	for _, c := range badAnswers {
 		for _, times := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s %d times", c.name, times), func(t *testing.T) {
@@ -100,16 +100,16 @@ func TestTransportMaxHold(t *testing.T) {
 							answer(c.status, c.fields...)(w, r)
 						}
 					})
-					client := limited(t, h, httpclient.TransportOptions{MaxHold: 5 * time.Minute, MaxRetries: -1})
+					client := limited(t, h, httpclient.TransportOptions{MaxRetryAfter: 5 * time.Minute, MaxRetries: -1})
 					for range times {
 						if status, err := get(t.Context(), client, "http://api.test/"); status != c.status || err != nil {
 							t.Fatalf("got %d, %v; want %d", status, err, c.status)
 						}
-						// Until MaxHold is over, a call that would have to wait fails at once, and says for how long.
+						// Until MaxRetryAfter is over, a call that would have to wait fails at once, and says for how long.
 						_, err := get(t.Context(), client, "http://api.test/")
-						var hold *httpclient.HoldError
+						var hold *httpclient.WaitError
 						if err != nil && (!errors.As(err, &hold) || hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
-							t.Fatalf("got %v; want a HoldError of at most 5m", err)
+							t.Fatalf("got %v; want a WaitError of at most 5m", err)
 						}
 						time.Sleep(5 * time.Minute)
 					}
@@ -166,7 +166,7 @@ func TestTransportProbes(t *testing.T) {
 					wg.Go(func() {
 						status, err := get(t.Context(), client, "http://api.test/")
 						what := strconv.Itoa(status)
-						if hold, held := errors.AsType[*httpclient.HoldError](err); held {
+						if hold, held := errors.AsType[*httpclient.WaitError](err); held {
 							what = fmt.Sprint("held ", hold.Wait)
 						}
 						mu.Lock()
@@ -193,7 +193,7 @@ func TestTransportProbes(t *testing.T) {
 }
 
 // TestTransportProbeLost: a probe without an answer says nothing, and one that
-// hangs does not keep the others back for longer than MaxHold.
+// hangs does not keep the others back for longer than MaxRetryAfter.
 func TestTransportProbeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -202,7 +202,7 @@ func TestTransportProbeLost(t *testing.T) {
 			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			func(http.ResponseWriter, *http.Request) { <-hang },
 		}, start: time.Now()}
-		client := limited(t, s, httpclient.TransportOptions{MaxHold: 2 * time.Minute})
+		client := limited(t, s, httpclient.TransportOptions{MaxRetryAfter: 2 * time.Minute})
 		if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
 			t.Fatal(err)
 		}
@@ -221,13 +221,13 @@ func TestTransportProbeLost(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		var hold *httpclient.HoldError
+		var hold *httpclient.WaitError
 		if _, err := get(t.Context(), client, "http://api.test/"); !errors.As(err, &hold) {
-			t.Errorf("while one asks: got %v; want a HoldError", err)
+			t.Errorf("while one asks: got %v; want a WaitError", err)
 		}
 		time.Sleep(time.Minute)
 		if status, err := get(t.Context(), client, "http://api.test/"); status != 200 || err != nil {
-			t.Errorf("after MaxHold: got %d, %v; want 200", status, err)
+			t.Errorf("after MaxRetryAfter: got %d, %v; want 200", status, err)
 		}
 	})
 }
@@ -301,14 +301,14 @@ func TestTransportAmongBadAnswers(t *testing.T) {
 				time.Sleep(pause)
 				answer(lie.status, fields...)(w, req)
 			})
-			client := limited(t, h, httpclient.TransportOptions{MaxWait: 20 * time.Second, MaxHold: time.Minute})
+			client := limited(t, h, httpclient.TransportOptions{MaxWait: 20 * time.Second, MaxRetryAfter: time.Minute})
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
 					for time.Since(start) < time.Hour {
 						began := time.Now()
 						_, err := get(t.Context(), client, "http://api.test/")
-						var hold *httpclient.HoldError
+						var hold *httpclient.WaitError
 						if err != nil && !errors.As(err, &hold) {
 							t.Errorf("got %v", err)
 						}

@@ -65,16 +65,16 @@ type TransportOptions struct {
 	// MaxWait is how long a request may be delayed in all, before it is sent
 	// and between attempts; at most sluice.MaxWindow. Zero means a minute. A
 	// wait that would be longer, or that would outlast the deadline of the
-	// request's context, is not started: see [HoldError].
+	// request's context, is not started: see [WaitError].
 	MaxWait time.Duration
 
-	// MaxHold bounds how long one answer may delay requests: when it asks for
-	// more, one request goes out after MaxHold all the same, and the others wait
+	// MaxRetryAfter bounds how long one answer may delay requests: when it asks for
+	// more, one request goes out after MaxRetryAfter all the same, and the others wait
 	// for what its answer says. At most sluice.MaxWindow. Zero means
 	// 10 minutes, or MaxWait if that is longer: a server that means it is asked
 	// six times an hour in vain, and one mistaken answer, such as a point in time
 	// where seconds belong, keeps nobody out for a year.
-	MaxHold time.Duration
+	MaxRetryAfter time.Duration
 
 	// MaxRetries is how often a request is sent again after an answer of 429 or 503,
 	// or another of 400 to 599 with a Retry-After. Zero means 3, a negative number never.
@@ -91,23 +91,23 @@ type TransportOptions struct {
 	// means 1024.
 	MaxBudgets int
 
-	// OnHold, if not nil, is called before a request is delayed, with how
+	// OnWait, if not nil, is called before a request is delayed, with how
 	// long at least. It must be safe for concurrent use and should be quick.
-	OnHold func(r *http.Request, wait time.Duration)
+	OnWait func(r *http.Request, wait time.Duration)
 }
 
-// HoldError says that a request was not sent, as its server had asked for a
+// WaitError says that a request was not sent, as its server had asked for a
 // longer wait than was allowed.
-type HoldError struct {
+type WaitError struct {
 	Host string
-	// Wait is how long it would have been delayed at least, MaxHold at most; 0
+	// Wait is how long it would have been delayed at least, MaxRetryAfter at most; 0
 	// if it did not get its turn among the requests that waited before it.
 	Wait time.Duration
 	err  error
 }
 
 // Error says how long the wait would have been.
-func (e *HoldError) Error() string {
+func (e *WaitError) Error() string {
 	why := "longer than MaxWait"
 	if e.err != nil {
 		why = "past the request's deadline"
@@ -120,7 +120,7 @@ func (e *HoldError) Error() string {
 
 // Unwrap returns [context.DeadlineExceeded] if the request's own deadline was
 // too close, and nil if MaxWait was.
-func (e *HoldError) Unwrap() error { return e.err }
+func (e *WaitError) Unwrap() error { return e.err }
 
 // Transport is an [http.RoundTripper] that keeps to the limits which servers
 // state: the client's end of package httplimit, of use with any server that sends
@@ -140,7 +140,7 @@ func (e *HoldError) Unwrap() error { return e.err }
 // GitHub's 403, is sent again, with a random delay on top so that clients do not come back
 // all at once, as often and as long as the options allow; then the answer is handed on as it
 // is. Until a host has stated a limit nothing is delayed. No answer holds
-// requests back for longer than MaxHold, and [Transport.Forget] ends a wait that is
+// requests back for longer than MaxRetryAfter, and [Transport.Forget] ends a wait that is
 // known to be mistaken.
 //
 // Fields on answers from a cache (Age above 0) are ignored, as they were meant
@@ -160,7 +160,7 @@ type Transport struct {
 // NewTransport returns a Transport, or every fault of o joined.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	budgets, err := pacing.NewBudgets("httpclient", pacing.Options{
-		MaxWait: o.MaxWait, MaxHold: o.MaxHold, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
+		MaxWait: o.MaxWait, MaxRetryAfter: o.MaxRetryAfter, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
 	})
 	fault := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf("httpclient: "+format, args...)) }
 	switch f := o.Fields; {
@@ -189,14 +189,14 @@ func (t *Transport) CloseIdleConnections() {
 
 // Forget forgets what a host has said of its limits, so that its next requests are
 // delayed no longer; those that wait go on. The host is as in a request's URL,
-// with the port if that has one: [HoldError] has it. All its partitions are
+// with the port if that has one: [WaitError] has it. All its partitions are
 // meant. What answers to requests on their way say still counts.
 func (t *Transport) Forget(host string) { t.budgets.Forget(host) }
 
 // RoundTrip sends the request when its turn has come, and again if it should
 // be. It blocks at most for MaxWait longer than the Base does; the end of the
 // request's context ends every wait.
-// A request that was not sent fails with a [*HoldError].
+// A request that was not sent fails with a [*WaitError].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := r.URL.Scheme + "://" + r.URL.Host
 	if t.opts.Partition != nil {
@@ -247,7 +247,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // take waits for a unit of the Limiter. Without one the request is not sent.
-func (t *Transport) take(r *http.Request, key string, b *pacing.Budget, h *pacing.Hold) error {
+func (t *Transport) take(r *http.Request, key string, b *pacing.Budget, h *pacing.Waiting) error {
 	if t.opts.Limiter == nil {
 		return nil
 	}
@@ -265,17 +265,17 @@ func (t *Transport) take(r *http.Request, key string, b *pacing.Budget, h *pacin
 }
 
 // hold returns how long a request that comes now may wait.
-func (t *Transport) hold(r *http.Request) *pacing.Hold {
-	if t.opts.OnHold == nil {
-		return t.budgets.Hold(r.Context(), nil)
+func (t *Transport) hold(r *http.Request) *pacing.Waiting {
+	if t.opts.OnWait == nil {
+		return t.budgets.Waiting(r.Context(), nil)
 	}
-	return t.budgets.Hold(r.Context(), func(wait time.Duration) { t.opts.OnHold(r, wait) })
+	return t.budgets.Waiting(r.Context(), func(wait time.Duration) { t.opts.OnWait(r, wait) })
 }
 
 // held returns the error of a request that was not sent.
 func held(r *http.Request, err error) error {
 	if e, ok := errors.AsType[*pacing.WaitError](err); ok {
-		return &HoldError{Host: r.URL.Host, Wait: e.Wait, err: e.Err}
+		return &WaitError{Host: r.URL.Host, Wait: e.Wait, err: e.Err}
 	}
 	return err
 }

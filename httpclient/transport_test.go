@@ -185,7 +185,7 @@ func TestTransportRetries(t *testing.T) {
 		{name: "count spent", answers: []http.HandlerFunc{denial, denial, denial, denial, denial}, want: 429, attempts: 4, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "never", opts: httpclient.TransportOptions{MaxRetries: -1}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 		{name: "too long", opts: httpclient.TransportOptions{MaxWait: 7 * time.Second}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
-		{name: "longer than MaxHold", opts: httpclient.TransportOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []http.HandlerFunc{answer(429, "Retry-After: 1800")}, want: 200, attempts: 2, from: time.Minute, to: 68 * time.Second},
+		{name: "longer than MaxRetryAfter", opts: httpclient.TransportOptions{MaxWait: time.Hour, MaxRetryAfter: time.Minute}, answers: []http.HandlerFunc{answer(429, "Retry-After: 1800")}, want: 200, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "hostile number", answers: []http.HandlerFunc{answer(429, "Retry-After: 99999999999999999999")}, want: 429, attempts: 1},
 		{name: "POST", method: "POST", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 		{name: "POST with a key", method: "POST", key: "k1", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
@@ -316,15 +316,15 @@ func TestTransportHolds(t *testing.T) {
 			t.Fatal(status, err)
 		}
 		_, err := get(t.Context(), client, "http://api.test/")
-		var hold *httpclient.HoldError
+		var hold *httpclient.WaitError
 		if !errors.As(err, &hold) || hold.Host != "api.test" || hold.Wait != 90*time.Second || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v; want a HoldError of 90s for MaxWait", err)
+			t.Errorf("got %v; want a WaitError of 90s for MaxWait", err)
 		}
 		time.Sleep(40 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 49*time.Second)
 		defer cancel()
 		if _, err = get(ctx, client, "http://api.test/"); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &hold) {
-			t.Errorf("got %v; want a HoldError for the deadline", err)
+			t.Errorf("got %v; want a WaitError for the deadline", err)
 		}
 		if got := time.Since(s.start); got != 40*time.Second {
 			t.Errorf("the refusals took until %v; want 40s: no wait that is in vain", got)
@@ -444,12 +444,12 @@ func TestTransportBlind(t *testing.T) {
 
 func TestNewTransportRefuses(t *testing.T) {
 	_, err := httpclient.NewTransport(httpclient.TransportOptions{
-		MaxWait: -1, MaxHold: -1, MaxBudgets: -1, Fields: httpclient.XRateLimit | httpclient.NoFields,
+		MaxWait: -1, MaxRetryAfter: -1, MaxBudgets: -1, Fields: httpclient.XRateLimit | httpclient.NoFields,
 	})
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"MaxWait: -1ns", "MaxHold: -1ns", "MaxBudgets: -1", "NoFields does not go with others"} {
+	for _, want := range []string{"MaxWait: -1ns", "MaxRetryAfter: -1ns", "MaxBudgets: -1", "NoFields does not go with others"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q; want it to say %q", err, want)
 		}

@@ -52,7 +52,7 @@ func New(o Options) (*Middleware, error) {
 	of := policy.FrontOptions{
 		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy,
 		Trusted: o.Trusted, ClientHeader: o.ClientHeader, ClientHops: o.ClientHops, Allow: o.Allow, Deny: o.Deny,
-		MaxWait: o.MaxWait, Queue: o.Queue, OnHold: m.onHold, OnError: m.onError, Now: o.Now,
+		MaxWait: o.MaxWait, Queue: o.Queue, OnDelay: m.onHold, OnError: m.onError, Now: o.Now,
 	}
 	if o.OnDecision != nil {
 		of.OnDecision = m.onDecision

@@ -262,9 +262,9 @@ func (c *Call) await(ctx context.Context, a Attributes) error {
 		defer f.renew(ctx, v, lease)()
 	}
 	held := ctx
-	if f.opts.OnHold != nil {
+	if f.opts.OnDelay != nil {
 		var over func()
-		held, over = f.opts.OnHold(ctx, a)
+		held, over = f.opts.OnDelay(ctx, a)
 		defer over()
 	}
 	select {

@@ -65,11 +65,11 @@ type FrontOptions struct {
 	// Queue bounds how many requests are delayed at once. Fronts may share one.
 	// Nil means a [Queue] of its own, of 10,000 places.
 	Queue *Queue
-	// OnHold, if not nil, is called when a request begins to be delayed, and
+	// OnDelay, if not nil, is called when a request begins to be delayed, and
 	// returns the context under which it is, and what to call when that is over:
 	// for a protocol in which a client's leave ends no context by itself. If the
 	// cause of its end is a [*PartError], the request is refused for that.
-	OnHold func(ctx context.Context, a Attributes) (context.Context, func())
+	OnDelay func(ctx context.Context, a Attributes) (context.Context, func())
 	// OnDecision, if not nil, is called once for every request, before it may pass;
 	// for one that is delayed, after that; for one whose body is charged while it is read,
 	// by [Call.Settle], as the body may yet be denied. A copy of the Event may be kept. It must
@@ -225,7 +225,7 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 }
 
 // conclude sets the Event that follows from the verdict, and blocks while the request is
-// delayed. OnHold gets held as its attributes.
+// delayed. OnDelay gets held as its attributes.
 func (f *Front) conclude(ctx context.Context, a, held Attributes, c *Call) {
 	v := &c.evaluated
 	c.conclude(ctx)

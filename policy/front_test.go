@@ -148,7 +148,7 @@ func TestFrontHoldsBack(t *testing.T) {
 		type brokenKey struct{}
 		front := newFront(t, policy.FrontOptions{
 			Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.PerSecond(1))}, MaxWait: 10 * time.Second, Queue: policy.NewQueue(2),
-			OnHold: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
+			OnDelay: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
 				watched.Add(1)
 				ctx, cancel := context.WithCancelCause(ctx)
 				if ctx.Value(brokenKey{}) != nil {

@@ -44,7 +44,7 @@ func TestFrontAfterPanic(t *testing.T) {
 		name    string
 		options policy.FrontOptions
 	}{
-		{"OnHold", policy.FrontOptions{OnHold: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
+		{"OnDelay", policy.FrontOptions{OnDelay: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
 			hook()
 			return ctx, func() {}
 		}}},

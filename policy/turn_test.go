@@ -281,7 +281,7 @@ func TestFullQueue(t *testing.T) {
 func TestPanicWhileHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false
-		l := newLine(t, policy.FrontOptions{MaxWait: time.Minute, OnHold: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
+		l := newLine(t, policy.FrontOptions{MaxWait: time.Minute, OnDelay: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
 			if fails {
 				panic("of the hook")
 			}

@@ -64,7 +64,7 @@ func TestHoldThroughAnOutage(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*testkit.Ceiling)
 		t.Cleanup(cancel)
 		for {
-			held, release, err := slots.Hold(ctx, "k", 1)
+			held, release, err := slots.Wait(ctx, "k", 1)
 			if err == nil {
 				return held, release
 			}

@@ -23,7 +23,7 @@ var exports = sluice.Must(sluice.NewSlots(memstore.New(memstore.Options{}), "exp
 
 // export works when a slot is free. The slot is renewed as long as work takes.
 func export(ctx context.Context, customer string, work func(context.Context) error) error {
-	held, release, err := exports.Hold(ctx, customer, 1)
+	held, release, err := exports.Wait(ctx, customer, 1)
 	if err != nil {
 		return err
 	}

@@ -22,20 +22,20 @@ type Budget struct {
 	// is served in order of arrival.
 	turn chan struct{}
 
-	mu       sync.Mutex
-	news     chan struct{} // closed and replaced when an answer came
-	hold     time.Time     // nothing is sent before
-	holdSaid time.Time     // when hold was said
-	heldBy   uint64        // calls sent by then: what answers to later ones say is newer
-	last     time.Time     // when the latest call was sent
-	sent     uint64        // calls
-	newest   uint64        // of those, the latest that was answered
-	inFlight int           // sent and not answered
-	paces    []pace        // at most maxItems
+	mu            sync.Mutex
+	answerCame    chan struct{} // closed and replaced at each answer
+	blockedUntil  time.Time     // no call is sent before
+	blockedAt     time.Time     // when blockedUntil was stated
+	blockedBefore uint64        // calls sent by then: answers to later ones are newer
+	last          time.Time     // when the latest call was sent
+	sent          uint64        // calls
+	newest        uint64        // of those, the latest that was answered
+	inFlight      int           // sent and not answered
+	paces         []pace        // at most maxItems
 }
 
 func newBudget(key, host string, o *Options) *Budget {
-	b := &Budget{key: key, host: host, o: o, turn: make(chan struct{}, 1), news: make(chan struct{})}
+	b := &Budget{key: key, host: host, o: o, turn: make(chan struct{}, 1), answerCame: make(chan struct{})}
 	b.turn <- struct{}{}
 	return b
 }
@@ -43,7 +43,7 @@ func newBudget(key, host string, o *Options) *Budget {
 // Enter blocks until a call may be sent and returns its number. The sender
 // calls Answered or Lost once. The error is a [WaitError] where h allows no such
 // wait, or the cause of the end of ctx.
-func (b *Budget) Enter(ctx context.Context, h *Hold) (uint64, error) {
+func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 	if err := b.queue(ctx, h); err != nil {
 		return 0, err
 	}
@@ -58,16 +58,16 @@ func (b *Budget) Enter(ctx context.Context, h *Hold) (uint64, error) {
 			b.mu.Unlock()
 			return ticket, nil
 		}
-		news := b.news
+		news := b.answerCame
 		b.mu.Unlock()
-		if !known { // the answer to another call will report
+		if !known { // the answer to another call will state it
 			if !h.end.After(now) {
 				return 0, h.refuse(0)
 			}
 		} else if err := h.exceeds(at, now); err != nil {
 			return 0, err
 		} else if !reported {
-			h.reported(at.Sub(now))
+			h.notify(at.Sub(now))
 			reported = true
 		}
 		if err := h.sleep(ctx, at, news); err != nil {
@@ -77,7 +77,7 @@ func (b *Budget) Enter(ctx context.Context, h *Hold) (uint64, error) {
 }
 
 // queue waits for the turn. A call whose time is up leaves the queue.
-func (b *Budget) queue(ctx context.Context, h *Hold) error {
+func (b *Budget) queue(ctx context.Context, h *Waiting) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -98,31 +98,31 @@ func (b *Budget) queue(ctx context.Context, h *Hold) error {
 	}
 }
 
-// EnterAfter is Enter after a wait of the call's own, which h allows.
-func (b *Budget) EnterAfter(ctx context.Context, h *Hold, wait time.Duration) (uint64, error) {
-	h.reported(wait)
+// EnterAfter is Enter after a wait that the call makes for itself; h must allow it.
+func (b *Budget) EnterAfter(ctx context.Context, h *Waiting, wait time.Duration) (uint64, error) {
+	h.notify(wait)
 	if err := h.sleep(ctx, time.Now().Add(wait), nil); err != nil {
 		return 0, err
 	}
 	return b.Enter(ctx, h)
 }
 
-// next returns when the next call may be sent. It is not known if an answer
-// must come first: then not before at, when that answer is waited for no longer.
+// next returns when the next call may be sent. If an answer must come first, it reports
+// that as not known, and at is when the wait for the answer ends.
 func (b *Budget) next(now time.Time) (at time.Time, known bool) {
-	at, blind := b.hold, false
-	if doubt := b.holdSaid.Add(b.o.MaxHold); at.After(doubt) {
+	at, blind := b.blockedUntil, false
+	if doubt := b.blockedAt.Add(b.o.MaxRetryAfter); at.After(doubt) {
 		at, blind = doubt, !now.Before(doubt)
 	}
 	for i := range b.paces {
 		p := &b.paces[i]
-		p.renew(now, p.said.Add(b.o.MaxHold), b.inFlight)
+		p.renew(now, p.said.Add(b.o.MaxRetryAfter), b.inFlight)
 		blind = blind || p.blind
-		if t := earlier(p.next(b.last), p.said.Add(b.o.MaxHold)); t.After(at) {
+		if t := earlier(p.next(b.last), p.said.Add(b.o.MaxRetryAfter)); t.After(at) {
 			at = t
 		}
 	}
-	if over := b.last.Add(b.o.MaxHold); blind && b.inFlight > 0 && now.Before(over) {
+	if over := b.last.Add(b.o.MaxRetryAfter); blind && b.inFlight > 0 && now.Before(over) {
 		return over, false
 	}
 	return at, true
@@ -138,7 +138,7 @@ func (b *Budget) spend(now time.Time) {
 	}
 }
 
-// Lost says that a call has no answer: it may have been counted or not.
+// Lost records that a call gets no answer. The server may have counted it.
 func (b *Budget) Lost() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +146,7 @@ func (b *Budget) Lost() {
 	b.wake()
 }
 
-// Answered takes in what the answer to a call says.
+// Answered records the answer to a call, which is then no longer in flight.
 func (b *Budget) Answered(ticket uint64, s Statement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,7 +155,7 @@ func (b *Budget) Answered(ticket uint64, s Statement) {
 	b.hear(ticket, s)
 }
 
-// Heard takes in what the answer to a call says that is in flight no longer.
+// Heard records another answer to a call that is no longer in flight.
 func (b *Budget) Heard(ticket uint64, s Statement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,16 +166,16 @@ func (b *Budget) Heard(ticket uint64, s Statement) {
 func (b *Budget) hear(ticket uint64, s Statement) {
 	if s.Cached {
 		for i := range b.paces {
-			b.paces[i].left++ // it never was with the server
+			b.paces[i].left++ // the server never saw it
 		}
 		return
 	}
-	b.holdBack(ticket, s)
+	b.blockUntil(ticket, s)
 	late := ticket < b.newest
 	b.newest = max(b.newest, ticket)
 	for _, it := range s.Items {
 		if it.Quota == 0 && !it.Stated {
-			continue // of bytes, or nothing is said of it
+			continue // it limits bytes, or states nothing
 		}
 		b.pace(it).state(it, s, late, b.inFlight)
 	}
@@ -187,52 +187,52 @@ func (b *Budget) hear(ticket uint64, s Statement) {
 	}
 }
 
-// holdBack takes in what an answer says of a wait for all. One to a call that
-// was sent before the last such answer came can only make it longer.
-func (b *Budget) holdBack(ticket uint64, s Statement) {
-	until, newer := s.At.Add(s.Wait), ticket > b.heldBy
+// blockUntil records the wait that an answer asks of all calls. The answer to a call that
+// was sent before the last such answer can only lengthen it.
+func (b *Budget) blockUntil(ticket uint64, s Statement) {
+	until, newer := s.At.Add(s.Wait), ticket > b.blockedBefore
 	switch {
-	case s.Wait > 0 && (newer || until.After(b.hold)):
-		b.hold, b.holdSaid, b.heldBy = until, s.At, b.sent
-	case newer && s.Denied: // for how long it does not say: as before
-		b.holdSaid = s.At
+	case s.Wait > 0 && (newer || until.After(b.blockedUntil)):
+		b.blockedUntil, b.blockedAt, b.blockedBefore = until, s.At, b.sent
+	case newer && s.Denied: // without a duration: the one before stays
+		b.blockedAt = s.At
 	case newer:
-		b.hold = time.Time{}
+		b.blockedUntil = time.Time{}
 	}
 }
 
-// pace returns that of the limit which it is about.
+// pace returns the pace of the limit that it states.
 func (b *Budget) pace(it Item) *pace {
 	i := slices.IndexFunc(b.paces, func(p pace) bool { return p.identity == it.identity })
 	if i < 0 {
-		// What was read may lie within all that the answer said.
+		// The text may be a part of the whole answer's.
 		kept := identity{strings.Clone(it.Name), strings.Clone(it.Partition)}
 		i, b.paces = len(b.paces), append(b.paces, pace{identity: kept})
 	}
 	return &b.paces[i]
 }
 
-// forget drops limits whose time is up, or of which nothing was heard for long,
-// and which the server mentions no more. If it may not mention those there are,
-// one whose quota is known stays until it was not mentioned for MaxHold.
+// forget drops limits that have ended and that the server no longer mentions. A server
+// that may leave limits out keeps one whose quota is known for MaxRetryAfter after its
+// last mention.
 func (b *Budget) forget(s Statement) {
 	b.paces = slices.DeleteFunc(b.paces, func(p pace) bool {
 		if s.Silent && p.quota > 0 && !p.blind {
-			return !p.mentioned.Add(b.o.MaxHold).After(s.At)
+			return !p.mentioned.Add(b.o.MaxRetryAfter).After(s.At)
 		}
 		return (p.blind || !p.until.After(s.At)) && !s.mentions(p.identity)
 	})
 }
 
-// clear forgets what the server has said.
+// clear forgets the server's statements.
 func (b *Budget) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.hold, b.paces = time.Time{}, nil
+	b.blockedUntil, b.paces = time.Time{}, nil
 	b.wake()
 }
 
 func (b *Budget) wake() {
-	close(b.news)
-	b.news = make(chan struct{})
+	close(b.answerCame)
+	b.answerCame = make(chan struct{})
 }

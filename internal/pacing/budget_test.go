@@ -25,7 +25,7 @@ func testBudgets(t *testing.T, o Options) *Budgets {
 
 func testBudget(t *testing.T) *Budget {
 	t.Helper()
-	return testBudgets(t, Options{MaxHold: time.Minute}).Of("k", "h")
+	return testBudgets(t, Options{MaxRetryAfter: time.Minute}).Of("k", "h")
 }
 
 // TestBudgetsAreBounded: the one not used for longest goes.
@@ -132,7 +132,7 @@ func TestHoldOfAnswersInFlight(t *testing.T) {
 		}
 		c.s.At = now
 		b.Answered(uint64(i+1), c.s)
-		if got := max(b.hold.Sub(now), 0); got != c.want {
+		if got := max(b.blockedUntil.Sub(now), 0); got != c.want {
 			t.Errorf("after answer %d: delayed by %v; want %v", i+1, got, c.want)
 		}
 	}
@@ -147,13 +147,13 @@ func TestHeardKeepsTheCount(t *testing.T) {
 	b.spend(now)
 	b.Lost()
 	b.Heard(1, Statement{At: now, Denied: true, Wait: 30 * time.Second})
-	if b.inFlight != 1 || b.hold.Sub(now) != 30*time.Second {
-		t.Errorf("%d in flight, delayed by %v; want 1 and 30s", b.inFlight, b.hold.Sub(now))
+	if b.inFlight != 1 || b.blockedUntil.Sub(now) != 30*time.Second {
+		t.Errorf("%d in flight, delayed by %v; want 1 and 30s", b.inFlight, b.blockedUntil.Sub(now))
 	}
 }
 
 // TestSilence: where only denials state a limit, silence does not end it before
-// MaxHold; where every answer states the limits, it ends with its time.
+// MaxRetryAfter; where every answer states the limits, it ends with its time.
 func TestSilence(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func TestSilence(t *testing.T) {
 	}{
 		{"in its time", true, `"a";q=10;w=1`, false, 500 * time.Millisecond, 1},
 		{"after its time", true, `"a";q=10;w=1`, false, 59 * time.Second, 1},
-		{"after MaxHold", true, `"a";q=10;w=1`, false, time.Minute, 0},
+		{"after MaxRetryAfter", true, `"a";q=10;w=1`, false, time.Minute, 0},
 		{"no longer mentioned", false, `"a";q=10;w=1`, false, 59 * time.Second, 0},
 		{"no quota", true, ``, false, 59 * time.Second, 0},
 		{"no longer valid", true, `"a";q=10;w=1`, true, 500 * time.Millisecond, 0},
@@ -188,8 +188,8 @@ func TestSilence(t *testing.T) {
 
 // TestNewBudgetsRefuses: every fault is named, with the package whose it is.
 func TestNewBudgetsRefuses(t *testing.T) {
-	_, err := NewBudgets("p", Options{MaxWait: -1, MaxHold: sluice.MaxWindow + 1, MaxBudgets: -1})
-	const want = "p: MaxWait: -1ns must be 0 to 8784h0m0s\np: MaxHold: 8784h0m0.000000001s must be 0 to 8784h0m0s\np: MaxBudgets: -1 is negative; leave it 0 for 1024"
+	_, err := NewBudgets("p", Options{MaxWait: -1, MaxRetryAfter: sluice.MaxWindow + 1, MaxBudgets: -1})
+	const want = "p: MaxWait: -1ns must be 0 to 8784h0m0s\np: MaxRetryAfter: 8784h0m0.000000001s must be 0 to 8784h0m0s\np: MaxBudgets: -1 is negative; leave it 0 for 1024"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

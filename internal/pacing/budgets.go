@@ -16,10 +16,10 @@ import (
 
 // Options are the bounds of a client. Every zero field means what it says.
 type Options struct {
-	MaxWait    time.Duration // of a call in all; zero means a minute
-	MaxHold    time.Duration // by one answer; zero means 10 minutes, or MaxWait if that is longer
-	MaxRetries int           // zero means 3, a negative number never
-	MaxBudgets int           // remembered; zero means 1024
+	MaxWait       time.Duration // of a call in all; zero means a minute
+	MaxRetryAfter time.Duration // by one answer; zero means 10 minutes, or MaxWait if that is longer
+	MaxRetries    int           // zero means 3, a negative number never
+	MaxBudgets    int           // remembered; zero means 1024
 }
 
 // Budgets are the budgets that were used last. They are safe for concurrent use.
@@ -38,7 +38,7 @@ func NewBudgets(pkg string, o Options) (*Budgets, error) {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"MaxWait", o.MaxWait}, {"MaxHold", o.MaxHold}} {
+	}{{"MaxWait", o.MaxWait}, {"MaxRetryAfter", o.MaxRetryAfter}} {
 		if d.value < 0 || d.value > sluice.MaxWindow {
 			all = append(all, fmt.Errorf("%s: %s: %v must be 0 to %v", pkg, d.name, d.value, sluice.MaxWindow))
 		}
@@ -52,8 +52,8 @@ func NewBudgets(pkg string, o Options) (*Budgets, error) {
 	if o.MaxWait == 0 {
 		o.MaxWait = time.Minute
 	}
-	if o.MaxHold == 0 {
-		o.MaxHold = max(10*time.Minute, o.MaxWait)
+	if o.MaxRetryAfter == 0 {
+		o.MaxRetryAfter = max(10*time.Minute, o.MaxWait)
 	}
 	if o.MaxRetries == 0 {
 		o.MaxRetries = 3

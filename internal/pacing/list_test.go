@@ -67,7 +67,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzPace: whatever an answer says, no call waits for longer than MaxHold, and no
+// FuzzPace: whatever an answer says, no call waits for longer than MaxRetryAfter, and no
 // more than a few limits are remembered.
 func FuzzPace(f *testing.F) {
 	f.Add(int64(9), `"a";q=10;w=1`, `"a";r=1;t=1`, int64(3), int64(7))

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Hold is the time that a call may spend waiting.
-type Hold struct {
+// Waiting bounds how long one call may wait.
+type Waiting struct {
 	end    time.Time // no wait lasts longer
 	own    bool      // end is the deadline of the call's context
-	onHold func(time.Duration)
+	onWait func(time.Duration)
 }
 
-// WaitError says that a wait was not started, as it would last longer than MaxWait
-// or the call's own deadline.
+// WaitError reports a wait that was not started, as it would outlast MaxWait or the
+// call's own deadline.
 type WaitError struct {
 	Wait time.Duration // at least; 0 if the call did not get its turn
 	Err  error         // context.DeadlineExceeded if the call's own deadline is too close, else nil
@@ -30,28 +30,28 @@ func (e *WaitError) Error() string { return fmt.Sprintf("pacing: a wait of %v is
 // Unwrap returns Err.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// Hold returns that of a call which begins now. OnHold, if not nil, is called
-// before each wait, with how long it is at least.
-func (s *Budgets) Hold(ctx context.Context, onHold func(time.Duration)) *Hold {
-	h := &Hold{end: time.Now().Add(s.o.MaxWait), onHold: onHold}
+// Waiting returns the Waiting of a call that begins now. OnWait, if not nil, is called
+// before each wait with its least duration.
+func (s *Budgets) Waiting(ctx context.Context, onHold func(time.Duration)) *Waiting {
+	h := &Waiting{end: time.Now().Add(s.o.MaxWait), onWait: onHold}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(h.end) {
 		h.end, h.own = deadline, true
 	}
 	return h
 }
 
-// End returns when the call may wait no longer.
-func (h *Hold) End() time.Time { return h.end }
+// End returns the latest end of a wait.
+func (h *Waiting) End() time.Time { return h.end }
 
-// exceeds returns an error if a wait until then would be too long.
-func (h *Hold) exceeds(until, now time.Time) error {
+// exceeds returns an error if a wait until that instant would be too long.
+func (h *Waiting) exceeds(until, now time.Time) error {
 	if !until.After(h.end) {
 		return nil
 	}
 	return h.refuse(until.Sub(now))
 }
 
-func (h *Hold) refuse(wait time.Duration) error {
+func (h *Waiting) refuse(wait time.Duration) error {
 	e := &WaitError{Wait: wait}
 	if h.own {
 		e.Err = context.DeadlineExceeded
@@ -59,8 +59,8 @@ func (h *Hold) refuse(wait time.Duration) error {
 	return e
 }
 
-// sleep waits until then, at most until h ends, or until woken.
-func (h *Hold) sleep(ctx context.Context, until time.Time, woken <-chan struct{}) error {
+// sleep waits until that instant, the end of h, or until woken.
+func (h *Waiting) sleep(ctx context.Context, until time.Time, woken <-chan struct{}) error {
 	if until.After(h.end) {
 		until = h.end
 	}
@@ -76,20 +76,20 @@ func (h *Hold) sleep(ctx context.Context, until time.Time, woken <-chan struct{}
 	}
 }
 
-// reported calls onHold.
-func (h *Hold) reported(wait time.Duration) {
-	if h.onHold != nil && wait > 0 {
-		h.onHold(wait)
+// notify calls onWait.
+func (h *Waiting) notify(wait time.Duration) {
+	if h.onWait != nil && wait > 0 {
+		h.onWait(wait)
 	}
 }
 
 // Backoff returns how long to wait after the n-th answer to a call, and whether
 // the call may be sent again: it was denied, and MaxRetries and h allow it.
-func (b *Budget) Backoff(h *Hold, n int, s Statement) (time.Duration, bool) {
+func (b *Budget) Backoff(h *Waiting, n int, s Statement) (time.Duration, bool) {
 	if !s.Denied || n > b.o.MaxRetries {
 		return 0, false
 	}
-	wait := backoff(n, min(s.Wait, b.o.MaxHold))
+	wait := backoff(n, min(s.Wait, b.o.MaxRetryAfter))
 	return wait, !time.Now().Add(wait).After(h.end)
 }
 
