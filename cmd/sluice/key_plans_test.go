@@ -111,7 +111,7 @@ func TestKeySaysWhere(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--limit=9/min", "on all nodes that share the store, version "},
 		{"--limit=8/min --this-node", "on this node only: other nodes keep what they have\n"},
-		{"--limit=7/min --version=1.A", "nothing was changed, as "},
+		{"--limit=7/min --version=1", "nothing was changed, as "},
 	} {
 		code := cli.OK
 		if strings.Contains(c.args, "--version") {

@@ -5,7 +5,6 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,25 +13,32 @@ import (
 )
 
 const (
-	noRecord = "-"
-	several  = "*" // records were put back
-	unknown  = "!" // what has changed is to be found by comparing
+	noRecord   = "-" // the entry changes no record
+	removedID  = "~" // the record was removed
+	allRecords = "*" // nodes compare all records
 
-	mostRead = 8 << 20 // bytes of the log in one call
+	mostPending = 256 // entries that wait for the store
 )
 
-// waiting is an entry that is to be written.
-type waiting struct{ record, sealed string }
+// Entry is a line of the log.
+type Entry struct {
+	Number int64
+	Own    bool // this process has written it
+	Body   []byte
+}
 
-// Publish writes an entry to the log. If that fails it is tried again with the next
-// polls, in bounded number. In the place of one that is too long there is one that has
-// the other nodes compare, as where they have missed some.
+// waiting is an entry that is to be written.
+type waiting struct{ record, packed string }
+
+// Publish writes an entry to the log. If that fails each poll tries it again; the number of
+// entries that wait is bounded. An entry that is too long is replaced by one without text:
+// the other nodes then compare all records and forget all, as after entries they missed.
 func (r *Records) Publish(ctx context.Context, entry []byte) error {
 	w := waiting{noRecord, r.conn.pack(logKey, entry)}
-	if len(w.sealed) > longestBody {
+	if len(w.packed) > longestBody {
 		r.conn.log.Warn("an entry is too long for the log that nodes share: this node's audit log alone has it",
 			slog.Int("bytes", len(entry)), slog.Int("most", longestBody))
-		w = waiting{unknown, r.conn.pack(logKey, nil)}
+		w = waiting{allRecords, r.conn.pack(logKey, nil)}
 	}
 	err := r.down()
 	if err == nil {
@@ -49,7 +55,7 @@ func (r *Records) Publish(ctx context.Context, entry []byte) error {
 }
 
 func (r *Records) append(ctx context.Context, w waiting) error {
-	_, err := r.conn.Eval(ctx, publishScript, r.keys(), r.conn.node.ID, w.record, w.sealed, rand.Text()[:8], r.known(), strconv.Itoa(MostEntries))
+	_, _, err := r.write(ctx, publishScript, w.record, w.packed, strconv.Itoa(MostEntries))
 	return err
 }
 
@@ -78,46 +84,86 @@ func (r *Records) Entries(ctx context.Context, most int) ([]Entry, error) {
 	if err := r.down(); err != nil {
 		return nil, err
 	}
-	list, err := r.conn.Eval(ctx, logScript, r.keys(), "0", strconv.Itoa(min(most, MostEntries)), strconv.Itoa(mostRead))
+	read, err := r.since(ctx, 0, most)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Entry, 0, len(list))
-	for _, text := range list {
-		if e, err := r.entry(text); err == nil && len(e.Body) > 0 { // one that cannot be read is nobody's here
-			all = append(all, e.Entry)
+	list := make([]Entry, 0, len(read.entries))
+	for _, e := range read.entries {
+		if len(e.Body) > 0 { // this node can read it
+			list = append(list, e.Entry)
 		}
 	}
-	return all, nil
+	return list, nil
+}
+
+// removal returns the entry of a removal after a version, nil if the log has none.
+func (r *Records) removal(ctx context.Context, name string, was Version) []byte {
+	read, err := r.since(ctx, was, MostEntries)
+	if err != nil {
+		return nil // the conflict says the rest
+	}
+	for _, e := range read.entries {
+		if e.removed && e.record == r.conn.RecordID(name) {
+			return e.Body
+		}
+	}
+	return nil
 }
 
 // logged is an entry as it is in the log.
 type logged struct {
 	Entry
-	head
-	record string // the ID of what was changed, empty if it is no record
-	all    bool   // each reader compares all
+	version Version
+	record  string // the ID of the record that was changed; empty: none
+	removed bool   // the record was removed
+	anew    bool   // this node compares all records
 }
 
-// entry reads what [changeScript] has written.
+// logRead is what a node has read of the log, the latest entry first.
+type logRead struct {
+	revision Version
+	entries  []logged
+	full     bool // the log had MostEntries, and there may have been more
+}
+
+// since reads the log back to a version. It leaves out entries that no node has written.
+func (r *Records) since(ctx context.Context, from Version, most int) (read logRead, err error) {
+	var list []string
+	read.revision, list, err = r.eval(ctx, logScript, strconv.FormatInt(int64(from), 10), strconv.Itoa(min(most, MostEntries)))
+	for _, text := range list {
+		if e, err := r.entry(text); err == nil {
+			read.entries = append(read.entries, e)
+		}
+	}
+	n := len(read.entries) // an oldest entry from before secret_file was changed does not count
+	read.full = len(list) == MostEntries && n > 0 && read.entries[n-1].Body != nil
+	return read, err
+}
+
+// entry reads an entry. The body is empty if this node cannot read it.
 func (r *Records) entry(text string) (l logged, err error) {
-	parts := strings.SplitN(text, " ", 5)
-	if len(parts) != 5 || len(text) > longestKept {
+	parts := strings.SplitN(text, " ", 4)
+	if len(parts) != 4 || len(text) > longestKept {
 		return l, errors.New("fleet: an entry of the log is not of this form")
 	}
-	if l.number, err = strconv.ParseInt(parts[0], 10, 64); err != nil {
+	if l.version, err = ParseVersion(parts[0]); err != nil {
 		return l, fmt.Errorf("fleet: an entry of the log: %w", err)
 	}
-	l.id, l.Number, l.Own = parts[1], l.number, parts[2] == r.conn.node.ID
-	switch parts[3] {
-	case noRecord:
-	case several: // who has put them back need not compare
-		l.all = !l.Own
-	case unknown:
-		l.all = true
-	default:
-		l.record = parts[3]
+	l.Number, l.Own = int64(l.version), parts[1] == r.conn.node.ID
+	body, err := r.conn.unpack(logKey, parts[3])
+	if err == nil {
+		l.Body = body
+	} else if !errors.Is(err, errSeal) && !errors.Is(err, ErrLater) {
+		return l, err
 	}
-	l.Body, err = r.conn.unpack(logKey, parts[4])
-	return l, err
+	switch parts[2] {
+	case noRecord:
+	case allRecords:
+		l.anew = !l.Own // its writer has compared already
+	default:
+		l.record, l.removed = strings.CutPrefix(parts[2], removedID)
+	}
+	l.anew = l.anew || errors.Is(err, ErrLater)
+	return l, nil
 }

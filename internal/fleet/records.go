@@ -5,7 +5,6 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,69 +15,51 @@ import (
 )
 
 const (
-	recordsKey = "overrides"
-	logKey     = "log"
-	headField  = "!head"
+	recordsKey    = "overrides"
+	logKey        = "log"
+	revisionField = "!revision"
 
 	// MostEntries is how many entries the log keeps.
 	MostEntries = 1000
-	// MostRecords is how many records there are at most, removed ones included.
-	MostRecords = 40_000
-	// KeepRemoved is how long a record that was removed is kept at least, so that no
-	// copy brings it back.
-	KeepRemoved = 31 * 24 * time.Hour
-	// MostUnconfirmed is for how long a copy is put back into the store that the
-	// store has not confirmed.
-	MostUnconfirmed = 30 * 24 * time.Hour
+	// MostRecords is how many records there are at most, with those that have just expired.
+	MostRecords = 20_000
 
 	longestBody = 16 << 10 // bytes of a record or entry
 	longestKept = longestBody + 200
-	mostPending = 256 // entries that wait for the store
-	mostAtOnce  = 100 // records in one call that writes
 
-	// compareTimeout is how long a comparison may take: over a slow network each of its
-	// calls does.
+	// compareTimeout is how long a comparison may take. Each of its calls may take
+	// Options.Timeout.
 	compareTimeout = 30 * time.Second
 )
 
 // Record is a value that all nodes keep. Of two records of a name the one with the
 // larger version is right.
 type Record struct {
-	Name    string // what [Conn.RecordID] is made of
+	Name    string // [Conn.RecordID] hashes it
 	Version Version
-	Body    []byte // says the name, too
+	Body    []byte // has the name, too
 }
 
-// Entry is a line of the log.
-type Entry struct {
-	Number int64
-	Own    bool // this process has written it
-	Body   []byte
-}
-
-// Copy is what a node keeps of the records, as functions that are safe for concurrent
-// use.
+// Copy is a node's copy of the records, as functions that are safe for concurrent use.
 type Copy struct {
-	// NameOf returns the name in a body, or why it cannot be used.
+	// NameOf returns the name in a body, or why the body cannot be used.
 	NameOf func(body []byte) (string, error)
-	// Version returns the version of a record, zero if the copy has none.
-	Version func(name string) Version
-	// All returns all records.
-	All func() []Record
-	// Learn puts those of some records into the copy that are newer than its own.
+	// Get returns a record, the zero value if the copy has none.
+	Get func(name string) Record
+	// Versions returns the versions of all records, by name.
+	Versions func() map[string]Version
+	// Learn puts the records into the copy that are newer than its own.
 	Learn func([]Record)
-	// Drop removes records without a trace: of names that nobody may put back.
-	Drop func(names []string, why error)
-	// Over returns the names of records that ended before a moment.
-	Over func(before time.Time) []string
-	// Confirmed is called when the copy is as the store is, at a moment by its clock.
-	Confirmed func(time.Time)
-	// Heard is called for entries of the log that others have written, Missed where
-	// there were some that nobody can read any more.
+	// Drop takes out records that were removed or have expired.
+	Drop func(names []string)
+	// Expired returns the names of the records that have expired. Each poll calls it.
+	Expired func(now time.Time) []string
+	// Heard gets the entries that other nodes have written to the log. Missed is called where
+	// some of them cannot be read any more.
 	Heard  func(Entry)
 	Missed func()
-	// Refill returns the entry that says that records were put back into the store.
-	Refill func(records int) []byte
+	// PutBack returns the entry that says that this node has put records back.
+	PutBack func(records int) []byte
 }
 
 // Records are records that the nodes of a store share, and the log of their changes.
@@ -88,53 +69,38 @@ type Records struct {
 	copy Copy
 
 	drift atomic.Int64  // ns from this process's clock to the store's
-	turn  chan struct{} // held while the copy is compared with the store
-	mu    sync.Mutex
-	head  head // up to which the copy has read; of the last comparison
-	last  time.Time
-	sync  bool      // the copy is as the store was at head
-	fails bool      // the last poll's changes could not be read, or its entries not be written
-	most  int64     // the largest number that is known
-	wait  []waiting // entries that are to be written to the log
-	owes  int       // records that were put back without an entry so far
-	tidy  time.Time // when what is over is looked for
+	turn  chan struct{} // held while the copy is brought up to date
+
+	mu   sync.Mutex
+	have Version   // the revision of the store that the copy is as
+	sync bool      // the last poll left nothing to read or to write
+	wait []waiting // entries that are to be written to the log
 }
 
-// head is the last entry of the log.
-type head struct {
-	number int64
-	id     string // random: a store that lost entries counts on with others
+// ConflictError is a change that was not made, as another one came before it.
+type ConflictError struct {
+	Now     *Record // as it is; nil if there is none
+	Removal []byte  // the entry of its removal; nil if the log has none
 }
-
-func parseHead(text string) (h head, ok bool) {
-	number, id, _ := strings.Cut(text, ":")
-	n, err := strconv.ParseInt(number, 10, 64)
-	return head{n, id}, err == nil && n > 0 && n <= mostCounter && id != ""
-}
-
-// ErrStale is why records of a copy were dropped that the store did not have.
-var ErrStale = errors.New("fleet: the store has not confirmed this copy for 30 days and no longer has the record, which may have been removed")
-
-// errImplausible is why records of a copy were dropped that nothing could replace.
-var errImplausible = errors.New("fleet: the record has a version to which no store has counted")
-
-// ConflictError is a change that was not made, as somebody else has made one.
-type ConflictError struct{ Now *Record } // as it is; nil if there is none
 
 // Error says what happened.
 func (e *ConflictError) Error() string {
 	return "fleet: somebody else has changed this meanwhile"
 }
 
-// ErrFull is what a change returns for which there is no room.
-var ErrFull = fmt.Errorf("fleet: there are %d records, with those that were removed or expired in the last %d days; no other can be added until some are older",
-	MostRecords, KeepRemoved/(24*time.Hour))
+// ErrFull is what a change returns if there is no room for another record.
+var ErrFull = fmt.Errorf("fleet: the store has %d records; remove some", MostRecords)
 
-// NewRecords returns Records, and registers them. Confirmed is when the copy was last as
-// the store is, zero if it never was.
-func NewRecords(c *Conn, of Copy, confirmed time.Time) *Records {
-	r := &Records{conn: c, copy: of, turn: make(chan struct{}, 1), last: confirmed}
-	c.Register(Part{Marks: []Mark{{recordsKey, headField}}, Tick: r.tick, Timeout: compareTimeout})
+// errLost is what a call returns if the store loses its data before the call has ended.
+var errLost = errors.New("fleet: the store has lost what nodes share")
+
+// NewRecords returns Records, and registers them.
+func NewRecords(c *Conn, of Copy) *Records {
+	r := &Records{conn: c, copy: of, turn: make(chan struct{}, 1)}
+	for _, v := range of.Versions() { // the log has an entry of the last one
+		r.have = max(r.have, v)
+	}
+	c.Register(Part{Marks: []Mark{{recordsKey, revisionField}}, Tick: r.tick, Timeout: compareTimeout})
 	return r
 }
 
@@ -142,113 +108,66 @@ func NewRecords(c *Conn, of Copy, confirmed time.Time) *Records {
 func (r *Records) Synced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sync && !r.fails && r.conn.Err() == nil
+	return r.sync && r.conn.Err() == nil
 }
 
 // Drift returns how far the store's clock is ahead of this process's.
 func (r *Records) Drift() time.Duration { return time.Duration(r.drift.Load()) }
 
-// tick looks whether the store has something else than the copy.
+// tick reads the changes of others, and writes the entries that wait.
 func (r *Records) tick(ctx context.Context, t Tick) {
 	if t.Err != nil {
 		return
 	}
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return
-	}
 	r.drift.Store(int64(time.Until(t.Now)))
 	r.mu.Lock()
-	have, synced := r.head, r.sync
+	same := r.sync && t.Values[0] != "" && t.Values[0] == r.have.String()
 	r.mu.Unlock()
-	there, ok := parseHead(t.Values[0])
-	unwritten := r.flush(ctx)
 	var err error
-	switch {
-	case synced && ok && there == have:
-		r.reached(have, t.Now)
-	case synced && ok:
-		err = r.follow(ctx, have, t.Now)
-	default:
-		err = r.compare(ctx, t.Now)
+	if !same {
+		err = r.catchUp(ctx)
+	}
+	if err == nil {
+		err = r.flush(ctx)
+	}
+	if err == nil {
+		err = r.removeExpired(ctx, t.Now)
 	}
 	r.mu.Lock()
-	r.fails = err != nil || unwritten != nil
+	r.sync = err == nil
 	r.mu.Unlock()
-	if unwritten != nil {
-		r.conn.warn("the log of what nodes share could not be written", unwritten)
-	}
-	if err != nil {
-		r.conn.warn("what nodes share could not be read", err)
-		return
-	}
-	r.copy.Confirmed(t.Now)
-	r.tidyUp(ctx, t.Now)
-}
-
-// raise notes numbers that the store does not go below.
-func (r *Records) raise(counter int64) {
-	if plausible(counter, r.now()) {
-		r.mu.Lock()
-		r.most = max(r.most, counter)
-		r.mu.Unlock()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		r.conn.warn("what nodes share could not be read or written", err)
 	}
 }
 
-// now returns the time by the store's clock.
-func (r *Records) now() time.Time { return time.Now().Add(r.Drift()) }
-
-// learn puts records into the copy.
-func (r *Records) learn(all []Record) {
-	if len(all) == 0 {
-		return
-	}
-	for i := range all {
-		r.raise(all[i].Version.Counter)
-	}
-	r.copy.Learn(all)
-}
-
-// reached notes up to where the copy is as the store.
-func (r *Records) reached(h head, now time.Time) {
-	r.raise(h.number)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.head, r.sync, r.last = h, true, now
-}
-
-// Change writes a record if the store has it in version was, and an entry to the
-// log, or neither. The error is a [*ConflictError], [ErrFull], or of [Conn.Eval].
+// Change writes a record that the store has in version was, and an entry to the log, or
+// neither. It removes the record if the body is empty. The error is a [*ConflictError],
+// [ErrFull], or one of [Conn.Eval].
 func (r *Records) Change(ctx context.Context, name string, was Version, body, entry []byte) (Version, error) {
-	if err := r.down(); err != nil {
-		return Version{}, err
+	if len(body) > longestBody/2 || len(entry) > longestBody/2 {
+		return 0, fmt.Errorf("fleet: %d and %d bytes; at most %d are shared: write a shorter reason", len(body), len(entry), longestBody/2)
 	}
-	r.mu.Lock()
-	synced := r.sync && !r.fails
-	r.mu.Unlock()
-	if !synced { // the store may count anew
-		if err := r.compareNow(ctx); err != nil {
-			return Version{}, err
-		}
+	if err := r.down(); err != nil {
+		return 0, err
 	}
 	v, err := r.change(ctx, name, was, body, entry)
-	if c, ok := errors.AsType[*ConflictError](err); ok && c.Now == nil && was != (Version{}) {
-		// The store has lost it. Nodes put it back, this one among them.
-		r.mu.Lock()
-		r.sync = false
-		r.mu.Unlock()
-		if err := r.compareNow(ctx); err != nil {
-			return Version{}, err
-		}
-		return r.change(ctx, name, was, body, entry)
+	c, conflict := errors.AsType[*ConflictError](err)
+	if !conflict || c.Now != nil || was == 0 {
+		return v, err
+	}
+	// Another node has removed the record, or the store has lost it.
+	if err := r.catchUp(ctx); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	v, err = r.change(ctx, name, was, body, entry)
+	if c, conflict = errors.AsType[*ConflictError](err); conflict && c.Now == nil {
+		c.Removal = r.removal(ctx, name, was)
 	}
 	return v, err
 }
 
-// down returns why the last poll failed: who asks should not wait for a store that
-// hangs.
+// down returns why the last poll failed. A change does not wait for a store that hangs.
 func (r *Records) down() error {
 	err := r.conn.Err()
 	if err == nil || errors.Is(err, ErrNotSent) {
@@ -257,107 +176,98 @@ func (r *Records) down() error {
 	return fmt.Errorf("%w: %w", ErrNotSent, err)
 }
 
-// compareNow compares the copy with the store at once.
-func (r *Records) compareNow(ctx context.Context) error {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-		if err := r.compare(ctx, r.now()); err != nil {
-			return fmt.Errorf("%w: %w", ErrNotSent, err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
-	}
-}
-
 func (r *Records) change(ctx context.Context, name string, was Version, body, entry []byte) (Version, error) {
-	if len(body) > longestBody/2 || len(entry) > longestBody/2 {
-		return Version{}, fmt.Errorf("fleet: %d and %d bytes; at most %d are shared: write a shorter reason", len(body), len(entry), longestBody/2)
+	id, packed := r.conn.RecordID(name), ""
+	if len(body) > 0 {
+		packed = r.conn.pack(id, body)
 	}
-	id, writer := r.conn.RecordID(name), r.conn.node.ID
-	list, err := r.conn.Eval(ctx, changeScript, r.keys(), id, was.kept(), writer, r.conn.pack(id, body), r.conn.pack(logKey, entry),
-		rand.Text()[:8], r.known(), strconv.Itoa(MostRecords), strconv.Itoa(MostEntries))
+	v, list, err := r.write(ctx, changeScript, id, was.String(), packed, r.conn.pack(logKey, entry), strconv.Itoa(MostRecords), strconv.Itoa(MostEntries))
 	if err != nil {
-		return Version{}, err
+		return 0, err
 	}
 	switch {
-	case len(list) == 2 && list[0] == "done":
-		v, err := versionOf(list[1], writer)
-		if err == nil {
-			r.learn([]Record{{name, v, body}})
-		}
-		return v, err
-	case len(list) == 1 && list[0] == "full":
-		return Version{}, ErrFull
-	case len(list) == 2 && list[0] == "conflict" && list[1] == "":
-		return Version{}, &ConflictError{}
-	case len(list) == 2 && list[0] == "conflict":
-		now, err := r.read(id, list[1])
-		if errors.Is(err, ErrLater) {
-			return Version{}, err
-		}
-		if err != nil {
-			return r.replace(ctx, name, was, body, entry, list[1])
-		}
-		if now.Version.Compare(r.copy.Version(name)) > 0 {
-			r.learn([]Record{now})
-		}
-		return Version{}, &ConflictError{&now}
+	case list[0] == "done" && packed == "":
+		r.copy.Drop([]string{name})
+		return v, nil
+	case list[0] == "done":
+		r.copy.Learn([]Record{{name, v, body}})
+		return v, nil
+	case list[0] == "full":
+		return 0, ErrFull
+	case list[0] != "conflict" || len(list) != 2:
+		return 0, fmt.Errorf("fleet: the store answered a change with %.200q", list)
+	case list[1] == "":
+		return 0, &ConflictError{}
 	}
-	return Version{}, fmt.Errorf("fleet: the store answered a change with %.200q", list)
+	now, err := r.read(id, list[1])
+	switch {
+	case errors.Is(err, ErrLater):
+		return 0, err
+	case err != nil && was == r.copy.Get(name).Version && was != now.Version: // no node can read it: it counts as absent
+		return r.change(ctx, name, now.Version, body, entry)
+	case err != nil:
+		return 0, &ConflictError{}
+	}
+	r.copy.Learn([]Record{now})
+	return 0, &ConflictError{Now: &now}
 }
 
-// replace changes a record in whose place the store has something that no node can
-// read: it counts as absent.
-func (r *Records) replace(ctx context.Context, name string, was Version, body, entry []byte, there string) (Version, error) {
-	counter, rest, _ := strings.Cut(there, " ")
-	writer, _, _ := strings.Cut(rest, " ")
-	v, err := versionOf(counter, writer)
-	if err != nil || v == was {
-		return Version{}, fmt.Errorf("fleet: what the store has of this record cannot be read: %.100q", there)
+// write runs a script that writes. If the store has lost its data the node puts its copy
+// back first.
+func (r *Records) write(ctx context.Context, s *Script, args ...string) (Version, []string, error) {
+	for range 2 {
+		v, list, err := r.eval(ctx, s, append([]string{r.revision().String(), r.conn.node.ID}, args...)...)
+		if err == nil && len(list) == 0 {
+			err = errors.New("fleet: the store answered a change with nothing")
+		}
+		if err != nil || list[0] != "lost" {
+			return v, list, err
+		}
+		if err := r.catchUp(ctx); err != nil {
+			return 0, nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+		}
 	}
-	if was != r.copy.Version(name) {
-		return Version{}, &ConflictError{}
-	}
-	return r.change(ctx, name, v, body, entry)
+	return 0, nil, fmt.Errorf("%w: %w", ErrNotSent, errLost)
 }
 
-func (r *Records) keys() []string {
-	return []string{r.conn.Key(recordsKey), r.conn.Key(logKey)}
+// eval runs a script and returns the store's revision and the rest of the answer.
+func (r *Records) eval(ctx context.Context, s *Script, args ...string) (Version, []string, error) {
+	list, err := r.conn.Eval(ctx, s, []string{r.conn.Key(recordsKey), r.conn.Key(logKey)}, args...)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(list) == 0 {
+		return 0, nil, errors.New("fleet: the store answered nothing")
+	}
+	v, err := ParseVersion(list[0])
+	return v, list[1:], err
 }
 
-// known returns the largest number that this node knows, which the store does not go
-// below when it has lost its own.
-func (r *Records) known() string {
+// revision returns the store's revision as far as this node has read.
+func (r *Records) revision() Version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strconv.FormatInt(r.most, 10)
+	return r.have
 }
 
-// read reads a record as it is in the store.
-func (r *Records) read(id, text string) (Record, error) {
-	parts := strings.SplitN(text, " ", 3)
-	if len(parts) != 3 || len(text) > longestKept {
-		return Record{}, errors.New("fleet: a record in the store is not of this form")
+// read reads a record as it is in the store. A record that cannot be read has its version,
+// if it has one.
+func (r *Records) read(id, text string) (now Record, err error) {
+	version, kept, ok := strings.Cut(text, " ")
+	if !ok || len(text) > longestKept {
+		return now, errors.New("fleet: a record in the store is not of this form")
 	}
-	v, err := versionOf(parts[0], parts[1])
-	if err != nil {
-		return Record{}, err
+	if now.Version, err = ParseVersion(version); err != nil {
+		return now, err
 	}
-	if !plausible(v.Counter, r.now()) {
-		return Record{}, fmt.Errorf("fleet: a record in the store has version %v, to which no store has counted", v)
+	if now.Body, err = r.conn.unpack(id, kept); err != nil {
+		return now, err
 	}
-	body, err := r.conn.unpack(id, parts[2])
-	if err != nil {
-		return Record{}, err
+	if now.Name, err = r.copy.NameOf(now.Body); err != nil {
+		return now, err
 	}
-	name, err := r.copy.NameOf(body)
-	if err != nil {
-		return Record{}, err
+	if r.conn.RecordID(now.Name) != id {
+		return now, errors.New("fleet: a record in the store is not where its name says")
 	}
-	if r.conn.RecordID(name) != id {
-		return Record{}, errors.New("fleet: a record in the store is not where its name says")
-	}
-	return Record{name, v, body}, nil
+	return now, nil
 }

@@ -7,19 +7,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 )
 
-// TestChangeIsNotSent: where the copy cannot be compared with the store the change that
-// waits for that is not sent, which is known.
+// TestChangeIsNotSent: a change is not sent, and says so, if the last poll has failed.
 func TestChangeIsNotSent(t *testing.T) {
 	c := &Conn{}
-	c.failure.Store(&failure{}) // the last poll was answered
-	r := NewRecords(c, Copy{}, time.Time{})
-	r.turn <- struct{}{}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := r.Change(ctx, "x", Version{}, nil, nil); !errors.Is(err, ErrNotSent) {
+	c.failure.Store(&failure{context.DeadlineExceeded})
+	r := NewRecords(c, Copy{Versions: func() map[string]Version { return nil }})
+	if _, err := r.Change(t.Context(), "x", 0, nil, nil); !errors.Is(err, ErrNotSent) {
 		t.Errorf("got %v, want %v", err, ErrNotSent)
 	}
 }

@@ -28,11 +28,10 @@ type member struct {
 	stop  func()
 	ticks atomic.Int64
 
-	mu      sync.Mutex
-	have    map[string]fleet.Record
-	heard   []string
-	missed  int
-	dropped []string
+	mu     sync.Mutex
+	have   map[string]fleet.Record
+	heard  []string
+	missed int
 }
 
 func nameOf(body []byte) (string, error) {
@@ -43,49 +42,56 @@ func nameOf(body []byte) (string, error) {
 	return name, nil
 }
 
-// join starts a node; have is its copy, confirmed so long ago.
-func join(t *testing.T, url, id string, have map[string]fleet.Record, confirmed time.Duration) *member {
+// join starts a node that has a copy.
+func join(t *testing.T, url, id string, have map[string]fleet.Record) *member {
 	t.Helper()
 	c := connect(t, url, id)
 	m := &member{have: maps.Clone(have)}
 	if m.have == nil {
 		m.have = map[string]fleet.Record{}
 	}
-	var last time.Time
-	if len(have) > 0 {
-		last = time.Now().Add(-confirmed)
-	}
 	m.Records = fleet.NewRecords(c, fleet.Copy{
 		NameOf: nameOf,
-		Version: func(name string) fleet.Version {
+		Get: func(name string) fleet.Record {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			return m.have[name].Version
+			return m.have[name]
 		},
-		All: func() []fleet.Record {
+		Versions: func() map[string]fleet.Version {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			return slices.Collect(maps.Values(m.have))
+			all := map[string]fleet.Version{}
+			for name, r := range m.have {
+				all[name] = r.Version
+			}
+			return all
 		},
 		Learn: func(all []fleet.Record) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			for _, r := range all {
-				if r.Version.Compare(m.have[r.Name].Version) > 0 {
+				if r.Version > m.have[r.Name].Version {
 					m.have[r.Name] = r
 				}
 			}
 		},
-		Drop: func(names []string, _ error) {
+		Drop: func(names []string) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.dropped = append(m.dropped, names...)
 			for _, name := range names {
 				delete(m.have, name)
 			}
 		},
-		Over:      func(time.Time) []string { return nil },
-		Confirmed: func(time.Time) {},
+		Expired: func(time.Time) (names []string) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			for name, r := range m.have {
+				if strings.HasSuffix(string(r.Body), "=expired") {
+					names = append(names, name)
+				}
+			}
+			return names
+		},
 		Heard: func(e fleet.Entry) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -96,21 +102,32 @@ func join(t *testing.T, url, id string, have map[string]fleet.Record, confirmed 
 			defer m.mu.Unlock()
 			m.missed++
 		},
-		Refill: func(n int) []byte { return fmt.Appendf(nil, "refill %d", n) },
-	}, last)
+		PutBack: func(n int) []byte { return fmt.Appendf(nil, "put back %d", n) },
+	})
 	c.Register(fleet.Part{Tick: func(context.Context, fleet.Tick) { m.ticks.Add(1) }})
 	m.stop = run(t, c)
 	testkit.Until(t, "the node to be as the store", m.Synced)
 	return m
 }
 
-// set changes a record as who has seen what m has.
+// set changes the record that m has.
 func (m *member) set(t *testing.T, name, value string) error {
+	t.Helper()
+	return m.change(t, name, []byte(name+"="+value), name+" is "+value)
+}
+
+// remove removes the record that m has.
+func (m *member) remove(t *testing.T, name string) error {
+	t.Helper()
+	return m.change(t, name, nil, name+" is gone")
+}
+
+func (m *member) change(t *testing.T, name string, body []byte, entry string) error {
 	t.Helper()
 	m.mu.Lock()
 	was := m.have[name].Version
 	m.mu.Unlock()
-	_, err := m.Change(t.Context(), name, was, []byte(name+"="+value), []byte(name+" is "+value))
+	_, err := m.Change(t.Context(), name, was, body, []byte(entry))
 	return err
 }
 
@@ -166,7 +183,7 @@ func fresh(t *testing.T) (url string, client rueidis.Client) {
 // the other says so.
 func TestRecords(t *testing.T) {
 	url, _ := fresh(t)
-	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
+	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
 	agree(t, "", a, b)
 	a.must(t, "k", "1")
 	agree(t, "k=1", a, b)
@@ -206,14 +223,14 @@ func TestRecords(t *testing.T) {
 	if err != nil || len(entries) != 2 || string(entries[0].Body) != "l is 4" || !entries[0].Own || string(entries[1].Body) != "hello" || entries[1].Own {
 		t.Errorf("entries %+v, %v", entries, err)
 	}
-	c := join(t, url, "C", nil, 0)
+	c := join(t, url, "C", nil)
 	agree(t, want+" l=4", a, b, c)
 }
 
 // TestLosses: whatever the store loses the nodes put back, and changes after it stand.
 func TestLosses(t *testing.T) {
 	url, client := fresh(t)
-	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
+	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
 	agree(t, "", a, b)
 	a.must(t, "k", "1")
 	b.must(t, "l", "2")
@@ -250,49 +267,126 @@ func TestLosses(t *testing.T) {
 	for i, key := range []string{hash, list} {
 		do(t, client, "RESTORE", key, "0", before[i], "REPLACE")
 	}
-	c := join(t, url, "C", nil, 0)
+	c := join(t, url, "C", nil)
 	c.must(t, "n", "7")
 	agree(t, "k=5 l=4 m=6 n=7", a, c)
 	if err := c.set(t, "l", "8"); err != nil {
 		t.Fatal(err)
 	}
-	again := join(t, url, "D", b.have, time.Hour)
+	again := join(t, url, "D", b.have)
 	agree(t, "k=5 l=8 m=6 n=7", a, c, again)
 	size, err := do(t, client, "HLEN", hash).AsInt64()
 	if err != nil || size != 5 {
-		t.Errorf("the store has %d fields, want 4 records and the head", size)
+		t.Errorf("the store has %d fields, want 4 records and the revision", size)
 	}
 }
 
-// TestStaleCopy: a copy that the store has not confirmed for too long brings nothing back,
-// and any other does.
-func TestStaleCopy(t *testing.T) {
-	url, _ := fresh(t)
-	a := join(t, url, "A", nil, 0)
-	a.must(t, "k", "1")
-	agree(t, "k=1", a)
-	a.stop()
-	have := maps.Clone(a.have)
-	have["gone"] = fleet.Record{Name: "gone", Version: fleet.Version{Counter: 1, Writer: "B"}, Body: []byte("gone=1")}
-	old := join(t, url, "B", have, fleet.MostUnconfirmed+time.Hour)
-	agree(t, "k=1", old)
-	if !slices.Equal(old.dropped, []string{"gone"}) {
-		t.Errorf("dropped %q", old.dropped)
+// TestRemoval: a removed record is gone everywhere, also on a node that was away, with few or
+// with many changes meanwhile. Who wanted to change it is told of the removal.
+func TestRemoval(t *testing.T) {
+	for _, changes := range []int{1, fleet.MostEntries + 1} {
+		t.Run(fmt.Sprint(changes), func(t *testing.T) {
+			url, client := fresh(t)
+			a, b := join(t, url, "A", nil), join(t, url, "B", nil)
+			a.must(t, "k", "1")
+			a.must(t, "l", "2")
+			agree(t, "k=1 l=2", a, b)
+			b.stop()
+			if err := a.remove(t, "k"); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, "l=2", a)
+			for range changes {
+				if err := a.Publish(t.Context(), []byte("reset")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := join(t, url, "C", b.have)
+			agree(t, "l=2", a, c)
+			if n, err := do(t, client, "HLEN", hash).AsInt64(); err != nil || n != 2 {
+				t.Errorf("the store has %d fields, %v, want a record and the revision", n, err)
+			}
+			a.must(t, "k", "3")
+			agree(t, "k=3 l=2", a, c)
+		})
 	}
-	agree(t, "gone=1 k=1", old, join(t, url, "C", have, fleet.MostUnconfirmed-time.Hour))
+}
+
+// TestRemovedMeanwhile: a change of a record that another node has removed is refused, with the
+// removal.
+func TestRemovedMeanwhile(t *testing.T) {
+	url, _ := fresh(t)
+	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
+	a.must(t, "k", "1")
+	agree(t, "k=1", a, b)
+	was := a.have["k"].Version
+	if err := a.remove(t, "k"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Change(t.Context(), "k", was, []byte("k=2"), []byte("k is 2"))
+	if c, ok := errors.AsType[*fleet.ConflictError](err); !ok || c.Now != nil || string(c.Removal) != "k is gone" {
+		t.Errorf("got %v, %+v, want a conflict with the removal", err, c)
+	}
+	agree(t, "", a, b)
+}
+
+// TestRemovedThenLost: after the store has lost its data the log tells a removed record from
+// a lost one. Where the log is lost, too, a node that has not seen the removal puts the record
+// back, and the log says so.
+func TestRemovedThenLost(t *testing.T) {
+	for _, lost := range []string{hash, hash + " " + list} {
+		t.Run(lost, func(t *testing.T) {
+			url, client := fresh(t)
+			a, b := join(t, url, "A", nil), join(t, url, "B", nil)
+			a.must(t, "k", "1")
+			a.must(t, "l", "2")
+			agree(t, "k=1 l=2", a, b)
+			b.stop()
+			if err := a.remove(t, "k"); err != nil {
+				t.Fatal(err)
+			}
+			a.stop()
+			do(t, client, append([]string{"DEL"}, strings.Fields(lost)...)...)
+			want := "l=2"
+			if lost != hash {
+				want = "k=1 l=2"
+			}
+			agree(t, want, join(t, url, "B2", b.have), join(t, url, "A2", a.have))
+			c := join(t, url, "C", nil)
+			agree(t, want, c)
+			entries, err := c.Entries(t.Context(), 10)
+			if err != nil || !slices.ContainsFunc(entries, func(e fleet.Entry) bool { return strings.HasPrefix(string(e.Body), "put back ") }) {
+				t.Errorf("entries %+v, %v, want one of records put back", entries, err)
+			}
+		})
+	}
+}
+
+// TestExpired: a record that has expired leaves the store and all nodes.
+func TestExpired(t *testing.T) {
+	url, client := fresh(t)
+	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
+	a.must(t, "k", "1")
+	agree(t, "k=1", a, b)
+	a.must(t, "l", "expired")
+	testkit.Until(t, "the store to have one record", func() bool {
+		n, err := do(t, client, "HLEN", hash).AsInt64()
+		return err == nil && n == 2
+	})
+	agree(t, "k=1", a, b)
 }
 
 // TestGarbage: what others write there is not accepted, and not fatal.
 func TestGarbage(t *testing.T) {
 	url, client := fresh(t)
-	a := join(t, url, "A", nil, 0)
+	a := join(t, url, "A", nil)
 	a.must(t, "k", "1")
-	do(t, client, "HSET", hash, "x", "garbage", "y", "7 B body", "z", "99999999999999999999 B 1k=9", "k", "9 B 1k=9")
-	do(t, client, "LPUSH", list, "garbage", "1 2 3 4", strings.Repeat("x", 100_000))
+	do(t, client, "HSET", hash, "x", "garbage", "y", "7 body", "z", "99999999999999999999 1k=9", "k", "9 1k=9")
+	do(t, client, "LPUSH", list, "garbage", "1 2 3", strings.Repeat("x", 100_000))
 	a.must(t, "k", "2")
-	b := join(t, url, "B", nil, 0)
+	b := join(t, url, "B", nil)
 	agree(t, "k=2", a, b)
-	do(t, client, "HSET", hash, "!head", "9999999999999999999:x")
+	do(t, client, "HSET", hash, "!revision", "9999999999999999999")
 	agree(t, "k=2", a, b)
 	b.must(t, "k", "3")
 	agree(t, "k=3", a, b)
@@ -311,9 +405,9 @@ func TestGarbage(t *testing.T) {
 // all the same.
 func TestFull(t *testing.T) {
 	url, client := fresh(t)
-	a := join(t, url, "A", nil, 0)
+	a := join(t, url, "A", nil)
 	a.must(t, "k", "1")
-	do(t, client, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], 'x' .. i, '1 B x') end", "1", hash, fmt.Sprint(fleet.MostRecords))
+	do(t, client, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], 'x' .. i, '1 x') end", "1", hash, fmt.Sprint(fleet.MostRecords))
 	if err := a.set(t, "l", "1"); !errors.Is(err, fleet.ErrFull) {
 		t.Errorf("got %v", err)
 	}
@@ -325,7 +419,7 @@ func TestFull(t *testing.T) {
 func TestSealed(t *testing.T) {
 	plain, client := fresh(t)
 	url := plain + withSecret(t, "0123456789abcdef")
-	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
+	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
 	a.must(t, "alice", "1")
 	agree(t, "alice=1", a, b)
 	for _, words := range [][]string{{"HGETALL", hash}, {"LRANGE", list, "0", "-1"}} {
@@ -333,7 +427,7 @@ func TestSealed(t *testing.T) {
 			t.Errorf("%v shows %s", words, text)
 		}
 	}
-	eve := join(t, plain, "E", nil, 0)
+	eve := join(t, plain, "E", nil)
 	eve.must(t, "alice", "9")
 	eve.must(t, "eve", "9")
 	b.must(t, "bob", "2")
@@ -345,8 +439,26 @@ func TestFifty(t *testing.T) {
 	url, _ := fresh(t)
 	all := make([]*member, testkit.Steps(8, 50))
 	for i := range all {
-		all[i] = join(t, url, "N"+string(rune('A'+i/26))+string(rune('A'+i%26)), nil, 0)
+		all[i] = join(t, url, "N"+string(rune('A'+i/26))+string(rune('A'+i%26)), nil)
 	}
 	all[0].must(t, "k", "1")
 	agree(t, "k=1", all...)
+}
+
+// TestManyChanges: a node that polls while another makes and removes many records learns all
+// of it.
+func TestManyChanges(t *testing.T) {
+	url, _ := fresh(t)
+	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
+	var want []string
+	for i := range 300 {
+		name := fmt.Sprintf("k%03d", i)
+		a.must(t, name, "1")
+		if i%2 == 0 {
+			want = append(want, name+"=1")
+		} else if err := a.remove(t, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agree(t, strings.Join(want, " "), a, b)
 }

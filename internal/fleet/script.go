@@ -5,90 +5,92 @@ package fleet
 
 import "fmt"
 
-// All scripts have the keys of the records, a hash, and of the log, a list with the
-// latest first. A record is "COUNTER WRITER BODY", an entry "NUMBER RANDOM WRITER
-// RECORD BODY". BODY begins with its format: see [Conn.pack]. RECORD is - for no record, * where records were put back, and ! where
-// the store had lost its head before. The field !head is "NUMBER:RANDOM" of the last
-// entry.
+// All scripts have two keys: the hash of the records, and the log, a list with the latest
+// entry first. A record is "VERSION BODY", an entry "VERSION NODE RECORD BODY"; see
+// [Conn.pack] for BODY. RECORD is the field of a record that was changed, "~" and the field
+// if it was removed, "*" where nodes compare all records, and "-" in other entries. The field !revision has the version of the last entry. Each script
+// returns it first.
 
-// reading tells what nodes could have written from anything else, by its size before it
-// is read: what they could not counts as absent.
+// reading reads versions and records. It checks the size of a value before it reads it. A
+// value that no node has written has version 0 and the text "?".
 var reading = fmt.Sprintf(`
 local time = redis.call('TIME')
 local floor = time[1] * 1000 + math.floor(time[2] / 1000)
-local bound = floor + %.0f
-local function counter(text)
-  if not text or #text > 15 or tonumber(text) > bound then return nil end
-  return tonumber(text)
+local function number(text)
+  if not text or #text > 15 or not string.find(text, '^[1-9]%%d*$') then return 0 end
+  local n = tonumber(text)
+  return n <= floor + %.0f and n or 0
 end
+local function shown(n) return n > 0 and string.format('%%.0f', n) or '' end
 local function kept(id)
   local size = redis.call('HSTRLEN', KEYS[1], id)
-  if size == 0 or size > %d then return nil end
+  if size == 0 then return 0, '' end
+  if size > %d then return 0, '?' end
   local text = redis.call('HGET', KEYS[1], id)
-  local count, writer = string.match(text, '^([1-9]%%d*) ([A-Z2-7]+) ')
-  if not counter(count) or #writer > 32 then return nil end
-  return count, writer, text
+  local version = number(string.match(text, '^(%%d+) '))
+  return version, version > 0 and text or '?'
 end
-local function version(id)
-  local count, writer = kept(id)
-  return count and count .. ' ' .. writer or ''
+local revision = 0
+if redis.call('HSTRLEN', KEYS[1], '!revision') <= 15 then
+  revision = number(redis.call('HGET', KEYS[1], '!revision'))
 end
-local function head()
-  if redis.call('HSTRLEN', KEYS[1], '!head') > %d then return '' end
-  return redis.call('HGET', KEYS[1], '!head') or ''
-end
-`, float64(counterStep), longestKept, longestMark)
+`, float64(versionStep), longestKept)
 
-// numbering finds the largest number there is, or was to who asks: known. It is at least
-// the time, so that a store that has lost its head counts on above what it had.
-const numbering = `
-local seq = counter(string.match(head(), '^([1-9]%d*):%S')) or 0
-known = counter(known) or 0
-local lost = seq == 0 or seq < known
-seq = math.max(seq, known, floor)
-local function log(writer, random, record, entry, most)
-  seq = seq + 1
-  if lost and record ~= '*' then record = '!' end
-  local s = string.format('%.0f', seq)
-  redis.call('LPUSH', KEYS[2], s .. ' ' .. random .. ' ' .. writer .. ' ' .. record .. ' ' .. entry)
-  redis.call('LTRIM', KEYS[2], 0, most - 1)
-  redis.call('HSET', KEYS[1], '!head', s .. ':' .. random)
-  return s
+// logging writes entries. A node knows a revision: a store that has a smaller one, or none,
+// has lost its data.
+const logging = `
+local function lost(known) return revision == 0 or revision < number(known) end
+local function log(known, node, record, entry, entries)
+  revision = math.max(revision + 1, number(known) + 1, floor)
+  redis.call('LPUSH', KEYS[2], shown(revision) .. ' ' .. node .. ' ' .. record .. ' ' .. entry)
+  redis.call('LTRIM', KEYS[2], 0, entries - 1)
+  redis.call('HSET', KEYS[1], '!revision', shown(revision))
+end
+local function room(id, most)
+  return redis.call('HLEN', KEYS[1]) <= tonumber(most) or redis.call('HEXISTS', KEYS[1], id) == 1
 end
 `
 
 // publishScript writes an entry.
 var publishScript = NewScript(`
-local writer, record, entry, random, known, entries = unpack(ARGV)
-` + reading + numbering + `
-return {'done', log(writer, random, record, entry, entries)}`)
+local known, node, record, entry, entries = unpack(ARGV)
+` + reading + logging + `
+if lost(known) then return {shown(revision), 'lost'} end
+log(known, node, record, entry, entries)
+return {shown(revision), 'done'}`)
 
-// changeScript writes a record, if it is in version ARGV[2], and an entry.
+// changeScript writes a record that has version ARGV[4], and an entry. It removes the record
+// if the body is empty.
 var changeScript = NewScript(`
-local id, was, writer, body, entry, random, known, most, entries = unpack(ARGV)
-` + reading + numbering + `
-local count, by, text = kept(id)
-if (count and count .. ' ' .. by or '') ~= was then return {'conflict', text or ''} end
-if redis.call('HLEN', KEYS[1]) > tonumber(most) and redis.call('HEXISTS', KEYS[1], id) == 0 then return {'full'} end
-seq = math.max(seq, counter(count) or 0)
-local s = log(writer, random, id, entry, entries)
-redis.call('HSET', KEYS[1], id, s .. ' ' .. writer .. ' ' .. body)
-return {'done', s}`)
+local known, node, id, was, body, entry, most, entries = unpack(ARGV)
+` + reading + logging + `
+if lost(known) then return {shown(revision), 'lost'} end
+local version, text = kept(id)
+if shown(version) ~= was then return {shown(revision), 'conflict', text} end
+revision = math.max(revision, version)
+if body == '' then
+  log(known, node, '~' .. id, entry, entries)
+  redis.call('HDEL', KEYS[1], id)
+elseif room(id, most) then
+  log(known, node, id, entry, entries)
+  redis.call('HSET', KEYS[1], id, shown(revision) .. ' ' .. body)
+else
+  return {shown(revision), 'full'}
+end
+return {shown(revision), 'done'}`)
 
-// logScript returns the entries from number ARGV[1] on, at most ARGV[2] and about
-// ARGV[3] bytes, the latest first. An entry that is longer than nodes write is empty.
-var logScript = NewScript(fmt.Sprintf(`
-local from, most, room = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local out = {}
+// logScript returns the entries back to version ARGV[1], at most ARGV[2], the latest first. An
+// entry that is longer than nodes write is empty.
+var logScript = NewScript(reading + fmt.Sprintf(`
+local from, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local out = {shown(revision)}
 for at = 0, most - 1, 8 do
   local list = redis.call('LRANGE', KEYS[2], at, math.min(at + 8, most) - 1)
   for i = 1, #list do
     local entry = #list[i] <= %d and list[i] or ''
-    room = room - #entry
-    if room < 0 then return out end
     out[#out + 1] = entry
-    local number = tonumber(string.match(entry, '^(%%d+) '))
-    if number and number <= from then return out end
+    local version = number(string.match(entry, '^(%%d+) '))
+    if version > 0 and version <= from then return out end
   end
   if #list < 8 then return out end
 end
@@ -97,21 +99,20 @@ return out`, longestKept))
 // fetchScript returns the records ARGV[2..], empty where there is none, and no more of
 // them than ARGV[1] bytes hold.
 var fetchScript = NewScript(reading + `
-local room, out = tonumber(ARGV[1]), {}
+local left, out = tonumber(ARGV[1]), {shown(revision)}
 for i = 2, #ARGV do
-  local count, writer, text = kept(ARGV[i])
-  text = text or ''
-  room = room - #text
-  if room < 0 and i > 2 then return out end
+  local _, text = kept(ARGV[i])
+  left = left - #text
+  if left < 0 and i > 2 then return out end
   out[#out + 1] = text
 end
 return out`)
 
-// namesScript returns the head, then the IDs of all records, unless there are more
-// fields than ARGV[1]. Values are not read: HSCAN reads them.
+// namesScript returns the IDs of all records, or 'full' if there are more fields than
+// ARGV[1]. It does not read values, as HSCAN does.
 var namesScript = NewScript(reading + fmt.Sprintf(`
-if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) then return {} end
-local out = {head()}
+if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) then return {shown(revision), 'full'} end
+local out = {shown(revision)}
 local list = redis.call('HKEYS', KEYS[1])
 for i = 1, #list do
   if #list[i] == %d then out[#out + 1] = list[i] end
@@ -120,33 +121,31 @@ return out`, idLength))
 
 // versionsScript returns the versions of the records ARGV, empty where there is none.
 var versionsScript = NewScript(reading + `
-local out = {}
-for i = 1, #ARGV do out[i] = version(ARGV[i]) end
+local out = {shown(revision)}
+for i = 1, #ARGV do out[#out + 1] = shown((kept(ARGV[i]))) end
 return out`)
 
-// mergeScript writes those of the records ARGV[7..] that are newer than what is there:
-// of each ID, counter, writer and body. It returns how many were. With an entry it is
-// written then, and if there are no records.
-var mergeScript = NewScript(`
-local writer, random, known, most, entries, entry = unpack(ARGV, 1, 6)
-` + reading + numbering + `
-local n = 0
-for i = 7, #ARGV, 4 do
-  local count, by = kept(ARGV[i])
-  local there, mine = counter(count) or 0, counter(ARGV[i + 1]) or 0
-  if there < mine or there == mine and there > 0 and by < ARGV[i + 2] then
-    if redis.call('HLEN', KEYS[1]) <= tonumber(most) or redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
-      redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. ARGV[i + 3])
-      n = n + 1
-    end
+// putBackScript writes those of the records ARGV[6..] that are newer than the store's: of
+// each the ID, the version and the body. It writes an entry if it wrote a record or if the
+// store has lost its data.
+var putBackScript = NewScript(`
+local known, node, most, entries, entry = unpack(ARGV, 1, 5)
+` + reading + logging + `
+local wrote, emptied = 0, lost(known)
+for i = 6, #ARGV, 3 do
+  local version = number(ARGV[i + 1])
+  if kept(ARGV[i]) < version and room(ARGV[i], most) then
+    revision = math.max(revision, version)
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1] .. ' ' .. ARGV[i + 2])
+    wrote = wrote + 1
   end
 end
-if entry ~= '' then log(writer, random, '*', entry, entries) end
-return {string.format('%.0f', n)}`)
+if wrote > 0 or emptied then log(known, node, '*', entry, entries) end
+return {shown(revision), string.format('%.0f', wrote)}`)
 
-// dropScript removes the records ARGV, of each ID and version.
+// dropScript removes the records ARGV, of each the ID and the version.
 var dropScript = NewScript(reading + `
 for i = 1, #ARGV, 2 do
-  if version(ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
+  if shown((kept(ARGV[i]))) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
 end
-return {'done'}`)
+return {shown(revision)}`)

@@ -4,83 +4,54 @@
 package fleet
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
 const (
-	// mostCounter is beyond what a store ever counts to: a version above it was made up.
-	mostCounter = 1 << 49
-	// counterStep is how far a counter may be above the store's time in ms, 70 years: so
-	// that the largest plausible one leaves room for more, and a server whose clock begins
-	// in 1970 can be used, too.
-	counterStep = 1 << 41
-	// idLength is that of what [Conn.RecordID] returns.
+	// mostVersion is above all versions that a store gives out.
+	mostVersion = 1 << 49
+	// versionStep bounds a version: it is at most 70 years above the store's time in ms.
+	// The largest one leaves room for more, as time goes on. A server whose clock starts in
+	// 1970 can read versions of the present.
+	versionStep = 1 << 41
+	// idLength is the length of a [Conn.RecordID].
 	idLength = 24
 )
 
-// plausible reports whether a counter may be what a store has counted to.
-func plausible(counter int64, now time.Time) bool { return counter <= now.UnixMilli()+counterStep }
+// Version numbers a change of what nodes share. The store counts: each version is above
+// all before it and at least the store's time in ms. The zero value stands for no record.
+type Version int64
 
-// Version orders what nodes write of one record: the counter is the store's, and the
-// writer decides where a failover has counted twice. The zero value is older than all.
-type Version struct {
-	Counter int64
-	Writer  string // a node's ID
-}
-
-// Compare is as [cmp.Compare]: the larger version is right.
-func (v Version) Compare(w Version) int {
-	return cmp.Or(cmp.Compare(v.Counter, w.Counter), strings.Compare(v.Writer, w.Writer))
-}
-
-// String returns "12.WRITER", and nothing for the zero value.
+// String returns the number, and nothing for the zero value.
 func (v Version) String() string {
-	if v == (Version{}) {
+	if v == 0 {
 		return ""
 	}
-	return strconv.FormatInt(v.Counter, 10) + "." + v.Writer
+	return strconv.FormatInt(int64(v), 10)
 }
 
-// ParseVersion reads what String has written.
-func ParseVersion(text string) (v Version, err error) {
+// ParseVersion reads the text that String returns.
+func ParseVersion(text string) (Version, error) {
 	if text == "" {
-		return v, nil
+		return 0, nil
 	}
-	counter, writer, _ := strings.Cut(text, ".")
-	return versionOf(counter, writer)
-}
-
-func versionOf(counter, writer string) (v Version, err error) {
-	v.Counter, err = strconv.ParseInt(counter, 10, 64)
-	if err != nil || v.Counter < 1 || v.Counter > mostCounter || !writes(writer) {
-		return Version{}, fmt.Errorf("fleet: %.40q is no version; write one as it was shown", counter+"."+writer)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > mostVersion {
+		return 0, fmt.Errorf("fleet: %.40q is no version; write one as it was shown", text)
 	}
-	v.Writer = writer
-	return v, nil
+	return Version(n), nil
 }
 
-// writes reports whether a text may be a node's ID.
-func writes(id string) bool {
-	return id != "" && len(id) <= 32 && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
-}
+// plausible reports whether a store can have given out the version by now.
+func (v Version) plausible(now time.Time) bool { return int64(v) <= now.UnixMilli()+versionStep }
 
-// kept returns how a version is written in the store.
-func (v Version) kept() string {
-	if v == (Version{}) {
-		return ""
-	}
-	return strconv.FormatInt(v.Counter, 10) + " " + v.Writer
-}
-
-// RecordID returns the field in which a record of a name is kept: it does not show the
-// name to who has no secret, if there is one.
+// RecordID returns the field of the hash that keeps the record of a name. With a secret
+// the field does not show the name to a reader who has no secret.
 func (c *Conn) RecordID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	if c.hashes != nil {

@@ -53,7 +53,7 @@ func CheckFiles(c *config.Config) error {
 	if name := c.Admin.OverridesFile; name != "" {
 		err := checkFolder(name)
 		if err == nil {
-			_, _, err = admin.ReadOverrides(name)
+			_, err = admin.ReadOverrides(name)
 		}
 		add("overrides_file", name, err)
 	}

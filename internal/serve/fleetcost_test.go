@@ -27,14 +27,14 @@ func manyOverrides(t *testing.T, n int) (file string) {
 	t.Helper()
 	var doc struct {
 		Version   int                    `json:"version"`
-		Confirmed time.Time              `json:"confirmed"`
 		Overrides []admin.StoredOverride `json:"overrides"`
 	}
-	doc.Version, doc.Confirmed = 1, time.Now()
+	doc.Version = 1
+	added := time.Now()
 	for i := range n {
 		doc.Overrides = append(doc.Overrides, admin.StoredOverride{
 			Rule: "api", Key: []string{fmt.Sprintf("customer-%08d", i)}, Limits: []string{"500/min sliding-log"},
-			Reason: "ticket 4711, until the contract is signed", Author: "ops", Added: doc.Confirmed, Version: fmt.Sprintf("%d.NODE", i+1),
+			Reason: "ticket 4711, until the contract is signed", Author: "ops", Added: added, Version: fmt.Sprint(i + 1),
 		})
 	}
 	text, err := json.Marshal(doc)

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/replace"
@@ -33,35 +32,33 @@ var errTooMuch = fmt.Errorf("override: they take %d MiB already; end some, or pu
 // fileVersion is the version of the file's layout that is written and read.
 const fileVersion = 1
 
-// overrideFile is what the file has. Confirmed is of a node that shares a store.
+// overrideFile is the document in the file.
 type overrideFile struct {
 	Version   int              `json:"version"`
-	Confirmed time.Time        `json:"confirmed,omitzero"`
 	Overrides []StoredOverride `json:"overrides"`
 }
 
-// ReadOverrides returns the overrides that a file keeps, none if it is not there, and
-// when the store last had those that all nodes have.
-func ReadOverrides(file string) (all []StoredOverride, confirmed time.Time, err error) {
+// ReadOverrides returns the overrides that a file keeps, none if it is not there.
+func ReadOverrides(file string) (all []StoredOverride, err error) {
 	data, _, err := regular.Read(file, mostBytes+1)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, confirmed, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, confirmed, fmt.Errorf("override: %w", err)
+		return nil, fmt.Errorf("override: %w", err)
 	}
 	if len(data) > mostBytes {
-		return nil, confirmed, fmt.Errorf("override: %s is larger than %d MiB; take out what is not needed, or move it away to start without overrides", file, mostBytes>>20)
+		return nil, fmt.Errorf("override: %s is larger than %d MiB; take out what is not needed, or move it away to start without overrides", file, mostBytes>>20)
 	}
 	var f overrideFile
 	err = json.Unmarshal(data, &f)
 	switch {
 	case f.Version > fileVersion || err == nil && f.Version < fileVersion: // also where what follows is of other types
-		return nil, confirmed, fmt.Errorf("override: %s has version %d, and this program reads version %d; start the release that wrote it, or move the file away to start without overrides", file, f.Version, fileVersion)
+		return nil, fmt.Errorf("override: %s has version %d, and this program reads version %d; start the release that wrote it, or move the file away to start without overrides", file, f.Version, fileVersion)
 	case err != nil:
-		return nil, confirmed, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
+		return nil, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
 	}
-	return f.Overrides, f.Confirmed, nil
+	return f.Overrides, nil
 }
 
 // write makes the line of the file, if there is none.
@@ -103,13 +100,9 @@ func (l *Overrides) save() error {
 			return err
 		}
 	}
-	confirmed := ""
-	if !l.confirmed.IsZero() {
-		confirmed = fmt.Sprintf("\"confirmed\": %q, ", l.confirmed.UTC().Format(time.RFC3339Nano))
-	}
-	err := replace.File(l.file, func(w io.Writer) error {
+	return replace.File(l.file, func(w io.Writer) error {
 		var b bytes.Buffer
-		fmt.Fprintf(&b, "{\"version\": %d, %s\"overrides\": [\n", fileVersion, confirmed)
+		fmt.Fprintf(&b, "{\"version\": %d, \"overrides\": [\n", fileVersion)
 		for i, k := range list {
 			if i > 0 {
 				b.WriteString(",\n")
@@ -120,8 +113,4 @@ func (l *Overrides) save() error {
 		_, err := w.Write(b.Bytes())
 		return err
 	})
-	if err == nil {
-		l.saved = l.confirmed
-	}
-	return err
 }

@@ -33,8 +33,7 @@ type StoredOverride struct {
 	// Version is that of an override which all nodes of the store have, empty of one
 	// that is for this node only.
 	Version string `json:"version,omitempty"`
-	// Removed is whether it was ended, by Author: it is kept so that no node brings
-	// it back.
+	// Removed is whether Author has ended it. Nothing keeps such an override.
 	Removed bool `json:"removed,omitempty"`
 	// Parts are the values as the rule names them, where it has such a key. ThisNodeOnly is
 	// whether it is for this node only, where others share its store, and Unused why the
@@ -65,15 +64,13 @@ type Overrides struct {
 	mu     sync.Mutex
 	file   string // empty: in memory only
 	own    map[string]*kept
-	shared map[string]*kept // removed ones included
-	last   int              // what was kept last
+	shared map[string]*kept
+	last   int // what was kept last
 	// What puts changes over the active policy: see [Overrides.Follow].
 	apply applyFunc
 
-	records   *fleet.Records // nil: the store is in this process
-	log       *slog.Logger
-	confirmed time.Time // when the store last had what is kept here
-	saved     time.Time // by the store's clock
+	records *fleet.Records // nil: the store is in this process
+	log     *slog.Logger
 }
 
 type applyFunc = func(changed []StoredOverride, all func() []StoredOverride) error
@@ -104,11 +101,10 @@ func OpenOverrides(file string) (*Overrides, error) {
 	if err := replace.Try(file); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
-	all, confirmed, err := ReadOverrides(file)
+	all, err := ReadOverrides(file)
 	if err != nil {
 		return nil, err
 	}
-	l.confirmed = confirmed
 	for i := range all {
 		v, err := fleet.ParseVersion(all[i].Version)
 		if err != nil {
@@ -133,10 +129,9 @@ func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []Sto
 func (l *Overrides) Alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.confirmed = time.Time{}
 	for id, k := range l.shared {
-		if delete(l.shared, id); l.own[id] == nil && !k.Removed {
-			k.version, k.Version, k.line = fleet.Version{}, "", nil
+		if delete(l.shared, id); l.own[id] == nil {
+			k.version, k.Version, k.line = 0, "", nil
 			l.own[id] = k
 		}
 	}
@@ -145,7 +140,7 @@ func (l *Overrides) Alone() {
 // put keeps an override.
 func (l *Overrides) put(o *StoredOverride, v fleet.Version) {
 	to := l.own
-	if v != (fleet.Version{}) {
+	if v != 0 {
 		to = l.shared
 	}
 	l.last++
@@ -221,7 +216,7 @@ func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverr
 	if !l.room(o, l.own[id], mostKept) {
 		return nil, errTooMuch
 	}
-	return l.change(id, now, func() { l.put(o, fleet.Version{}) })
+	return l.change(id, now, func() { l.put(o, 0) })
 }
 
 var errTooMany = fmt.Errorf("override: there are %d already; put lasting ones into the configuration", mostOverrides)

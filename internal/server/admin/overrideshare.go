@@ -26,27 +26,25 @@ type Sharing struct {
 }
 
 const (
-	saveEvery  = time.Hour // the file, where nothing but when it was confirmed has changed
-	mostLimits = 64        // of an override in the store
-	mostText   = 4096      // bytes of a text there
+	mostLimits = 64   // of an override in the store
+	mostText   = 4096 // bytes of a text there
 )
 
-// Share shares the overrides among the nodes of a store, before its Conn runs.
+// Share shares the overrides among the nodes of a store. It is called before the Conn runs,
+// and before anything else uses the overrides.
 func (l *Overrides) Share(s Sharing) *fleet.Records {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.log = s.Log
 	l.records = fleet.NewRecords(s.Conn, fleet.Copy{
-		NameOf: nameOf, Version: l.version, All: l.all, Learn: l.learn, Drop: l.drop, Over: l.over, Confirmed: l.confirm,
+		NameOf: nameOf, Get: l.record, Versions: l.versions, Learn: l.learn, Drop: l.drop, Expired: l.expired,
 		Heard: s.Heard, Missed: s.Missed,
-		Refill: func(n int) []byte {
+		PutBack: func(n int) []byte {
 			node := s.Conn.Node()
 			return sharedEntry(node, AuditEntry{
-				Time: time.Now().UTC(), Action: "refill", Author: "sluice", Reason: "the store had lost what nodes share, or had none",
+				Time: time.Now().UTC(), Action: "put-back", Author: "sluice", Reason: "the store had lost what nodes share, or had none",
 				Detail: map[string]any{"records": n},
 			})
 		},
-	}, l.confirmed)
+	})
 	return l.records
 }
 
@@ -78,9 +76,9 @@ func nameOf(body []byte) (string, error) {
 	switch {
 	case o.Rule == "" || len(o.Rule) > mostText || len(o.Level) > mostText || len(o.Key) > bounds.MaxParts || o.Added.IsZero():
 		return "", errors.New("override: it names no key, or no time")
-	case o.Author == "" || len(o.Author) > mostText || !o.Removed && o.Reason == "" || len(o.Reason) > mostText:
+	case o.Author == "" || len(o.Author) > mostText || o.Reason == "" || len(o.Reason) > mostText:
 		return "", errors.New("override: it lacks a reason or an author")
-	case !o.Removed && len(o.Limits) == 0 || len(o.Limits) > mostLimits:
+	case o.Removed || len(o.Limits) == 0 || len(o.Limits) > mostLimits:
 		return "", errors.New("override: it has no limits, or too many")
 	}
 	return o.ID(), nil
@@ -93,29 +91,30 @@ func (o *StoredOverride) body() ([]byte, error) {
 	return json.Marshal(kept)
 }
 
-func (l *Overrides) version(id string) fleet.Version {
+// record returns an override as the store keeps it, the zero value if there is none.
+func (l *Overrides) record(id string) (r fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.shared[id]; k != nil {
-		return k.version
+		if body, err := k.body(); err == nil { // as it was read from JSON
+			r = fleet.Record{Name: id, Version: k.version, Body: body}
+		}
 	}
-	return fleet.Version{}
+	return r
 }
 
-func (l *Overrides) all() []fleet.Record {
+func (l *Overrides) versions() map[string]fleet.Version {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]fleet.Record, 0, len(l.shared))
+	all := make(map[string]fleet.Version, len(l.shared))
 	for id, k := range l.shared {
-		if body, err := k.body(); err == nil { // as it was read from JSON
-			all = append(all, fleet.Record{Name: id, Version: k.version, Body: body})
-		}
+		all[id] = k.version
 	}
 	return all
 }
 
-// learn puts what other nodes have changed into force, and keeps it. A change that is
-// learned ends what this node has of its own for the key.
+// learn activates the overrides that other nodes have made, and keeps them. Each ends the
+// override that this node has of its own for the key.
 func (l *Overrides) learn(records []fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +123,7 @@ func (l *Overrides) learn(records []fleet.Record) {
 	size, left := l.size(), 0
 	for i := range records {
 		r := &records[i]
-		if k := l.shared[r.Name]; k != nil && k.version.Compare(r.Version) >= 0 {
+		if k := l.shared[r.Name]; k != nil && k.version >= r.Version {
 			continue
 		}
 		var o StoredOverride
@@ -146,8 +145,8 @@ func (l *Overrides) learn(records []fleet.Record) {
 	l.settle(changed)
 }
 
-// settle puts changes that were made elsewhere into force, and keeps them. What fails
-// here is in the store all the same.
+// settle activates changes that the store has, and keeps them. The store has them also if
+// that fails here.
 func (l *Overrides) settle(changed []StoredOverride) {
 	if len(changed) == 0 {
 		return
@@ -160,54 +159,46 @@ func (l *Overrides) settle(changed []StoredOverride) {
 	}
 }
 
-// drop removes overrides without a trace. Why is nil if they were over for long.
-func (l *Overrides) drop(ids []string, why error) {
+// drop takes out overrides that were removed or have expired. A removal ends the override
+// that this node has of its own for the key, too.
+func (l *Overrides) drop(ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var changed []StoredOverride
 	now := l.now()
 	for _, id := range ids {
-		if k := l.shared[id]; k != nil {
-			delete(l.shared, id)
-			changed = append(changed, l.changed(k, now)...)
+		k := l.shared[id]
+		if k == nil {
+			continue
 		}
-	}
-	if why != nil {
-		l.log.Warn("overrides of this node's copy have ended", slog.Int("overrides", len(ids)), slog.Any("error", why))
+		delete(l.shared, id)
+		if !k.expired(now) {
+			delete(l.own, id)
+		}
+		changed = append(changed, l.changed(k, now)...)
 	}
 	l.settle(changed)
 }
 
-func (l *Overrides) over(before time.Time) (ids []string) {
+// expired returns the IDs of the shared overrides that have expired. It takes out this
+// node's own that have: the shared override of the key is active again.
+func (l *Overrides) expired(now time.Time) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, k := range l.shared {
-		if k.Removed && k.Added.Before(before) || k.expired(before) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// confirm notes that the store had what is kept here.
-func (l *Overrides) confirm(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.confirmed = now
 	var changed []StoredOverride
 	for id, k := range l.own {
-		if l.shared[id] != nil && k.expired(now) { // what all have holds again
+		if l.shared[id] != nil && k.expired(now) {
 			delete(l.own, id)
 			changed = append(changed, l.changed(k, now)...)
 		}
 	}
 	l.settle(changed)
-	if len(l.shared) > 0 && now.Sub(l.saved) >= saveEvery {
-		if err := l.save(); err != nil {
-			l.log.Error("overrides cannot be kept in their file; the store has them", slog.Any("error", err))
+	for id, k := range l.shared {
+		if k.expired(now) {
+			ids = append(ids, id)
 		}
-		l.saved = now // an hour later again
 	}
+	return ids
 }
 
 // Drift returns how far the shared store's clock is ahead of this process's: by that
@@ -256,7 +247,7 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	large := !o.Removed && !l.room(o, before, mostKept)
 	full := (before == nil || !before.active(now)) && !o.Removed && l.count(now) >= mostOverrides
 	l.mu.Unlock()
-	expected := fleet.Version{}
+	expected := fleet.Version(0)
 	if before != nil {
 		expected = before.version
 	}
@@ -275,9 +266,11 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	if was != nil {
 		replaced = &was.StoredOverride
 	}
-	body, err := o.body()
-	if err != nil {
-		return "", nil, fmt.Errorf("override: %w", err)
+	var body []byte // none removes it
+	if !o.Removed {
+		if body, err = o.body(); err != nil {
+			return "", nil, fmt.Errorf("override: %w", err)
+		}
 	}
 	v, err := l.records.Change(ctx, id, expected, body, entry)
 	return v.String(), replaced, changeError(err)
@@ -289,7 +282,7 @@ func changeError(err error) error {
 		return err
 	}
 	if c, ok := errors.AsType[*fleet.ConflictError](err); ok {
-		e := &otherChangeError{}
+		e := &otherChangeError{now: removedBy(c.Removal)}
 		if c.Now != nil {
 			e.now = new(StoredOverride)
 			if err := json.Unmarshal(c.Now.Body, e.now); err != nil {
@@ -306,4 +299,15 @@ func changeError(err error) error {
 		return fmt.Errorf("override: %w: %w", errUnavailable, err)
 	}
 	return fmt.Errorf("override: %w: %w", errUnknown, err)
+}
+
+// removedBy returns the removal that an entry of the log has, nil if it has none.
+func removedBy(entry []byte) *StoredOverride {
+	var e struct {
+		Detail struct{ Override *StoredOverride }
+	}
+	if err := json.Unmarshal(entry, &e); err != nil || e.Detail.Override == nil || !e.Detail.Override.Removed {
+		return nil
+	}
+	return e.Detail.Override
 }

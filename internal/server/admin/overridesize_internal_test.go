@@ -34,7 +34,7 @@ func TestOverridesFileTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, fleet.Record{Name: o.ID(), Version: fleet.Version{Counter: int64(i + 1), Writer: "A"}, Body: body})
+		all = append(all, fleet.Record{Name: o.ID(), Version: fleet.Version(i + 1), Body: body})
 	}
 	l.learn(all)
 	info, err := os.Stat(file)

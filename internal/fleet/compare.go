@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	mostFields   = 8 * MostRecords // of the hash
+	versionsOnce = 2000            // in one call
+	fetchedOnce  = 1000            // records in one call that reads
+	writtenOnce  = 1000            // records in one call that writes
+	bytesOnce    = 1 << 20         // of the records in one call
+
+	mostLearnt = 16 << 20 // bytes of records that are put into the copy at once
+)
+
+// catchUp makes the copy as the store is. It follows the log if the log reaches back to the
+// revision that the copy has, and this node can read that entry. Else it compares the copy with the store.
+func (r *Records) catchUp(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("fleet: %w", ctx.Err())
+	}
+	have := r.revision()
+	log, err := r.since(ctx, have, MostEntries)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(log.entries, func(e logged) bool { return e.version == have })
+	if at >= 0 && log.entries[at].Body != nil && log.revision >= have && !slices.ContainsFunc(log.entries[:at], func(e logged) bool { return e.anew }) {
+		return r.follow(ctx, log.entries[:at], log.revision)
+	}
+	return r.compare(ctx, log, at >= 0)
+}
+
+// reached notes the revision that the copy is as.
+func (r *Records) reached(v Version) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.have = v
+}
+
+// follow reads the records that entries of the log name.
+func (r *Records) follow(ctx context.Context, entries []logged, revision Version) error {
+	var ids []string
+	for _, e := range entries {
+		if e.record != "" && !slices.Contains(ids, e.record) {
+			ids = append(ids, e.record)
+		}
+	}
+	if err := r.fetch(ctx, ids, revision); err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(entries) {
+		if !e.Own && e.Body != nil {
+			r.copy.Heard(e.Entry)
+		}
+	}
+	r.reached(revision)
+	return nil
+}
+
+// fetch reads records and puts them into the copy together, as a node activates each change
+// at a cost. It drops those that the store does not have, unless the store's revision is
+// below the one given: then the store has lost them. It leaves out, and logs, those that
+// cannot be used. If it fails the copy keeps those that were read.
+func (r *Records) fetch(ctx context.Context, ids []string, revision Version) error {
+	var learned []Record
+	gone := make(map[string]bool)
+	defer func() { r.learn(learned, gone) }()
+	size := 0
+	for len(ids) > 0 {
+		part := ids[:min(len(ids), fetchedOnce)]
+		at, list, err := r.eval(ctx, fetchScript, append([]string{strconv.Itoa(bytesOnce)}, part...)...)
+		if err != nil {
+			return err
+		}
+		if at < revision {
+			return errLost
+		}
+		if len(list) == 0 || len(list) > len(part) {
+			return fmt.Errorf("fleet: the store answered for %d records of %d", len(list), len(part))
+		}
+		ids = ids[len(list):]
+		for i, text := range list {
+			if text == "" {
+				gone[part[i]] = true
+				continue
+			}
+			record, err := r.read(part[i], text)
+			if err != nil {
+				r.conn.warn("what another node shares cannot be used here", err)
+				continue
+			}
+			learned, size = append(learned, record), size+len(text)
+		}
+		if size > mostLearnt {
+			r.learn(learned, nil)
+			learned, size = nil, 0
+		}
+	}
+	return nil
+}
+
+// learn puts records into the copy, and takes out those with the IDs given.
+func (r *Records) learn(learned []Record, gone map[string]bool) {
+	if len(learned) > 0 {
+		r.copy.Learn(learned)
+	}
+	if len(gone) == 0 {
+		return
+	}
+	var names []string
+	for name := range r.copy.Versions() {
+		if gone[r.conn.RecordID(name)] {
+			names = append(names, name)
+		}
+	}
+	r.copy.Drop(names)
+}
+
+// compare makes the copy and the store equal: of each record the larger version is right. It
+// drops a record that the store lacks if the log has its removal, or if the log has had more
+// entries than it keeps: then the node was away. In all other cases the store has lost the
+// record, and the node puts it back. Reaches is whether the log has the node's last entry.
+func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error {
+	there, at, err := r.versions(ctx)
+	if err != nil {
+		return err
+	}
+	lost := at == 0 || at < r.revision()
+	away := !lost && !reaches && log.full
+	removed := make(map[string]Version)
+	for _, e := range slices.Backward(log.entries) {
+		if e.removed {
+			removed[e.record] = e.version
+		}
+	}
+	var push, gone []string
+	now := time.Now().Add(r.Drift())
+	for name, own := range r.copy.Versions() {
+		id := r.conn.RecordID(name)
+		switch v := there[id]; {
+		case v > own:
+			continue
+		case v == own:
+		case !own.plausible(now) || v == 0 && (away || removed[id] > own):
+			gone = append(gone, name)
+		default:
+			push = append(push, name)
+		}
+		delete(there, id)
+	}
+	fetch := make([]string, 0, len(there))
+	for id := range there {
+		fetch = append(fetch, id)
+	}
+	if err := r.fetch(ctx, fetch, at); err != nil {
+		return err
+	}
+	if len(gone) > 0 {
+		r.copy.Drop(gone)
+	}
+	if err := r.putBack(ctx, push, lost); err != nil {
+		return err
+	}
+	r.copy.Missed()
+	r.reached(at)
+	return nil
+}
+
+// versions returns the versions of the records in the store, by their IDs, and the store's
+// revision from before they were read.
+func (r *Records) versions(ctx context.Context) (map[string]Version, Version, error) {
+	at, ids, err := r.eval(ctx, namesScript, strconv.Itoa(mostFields))
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(ids) == 1 && ids[0] == "full" {
+		return nil, 0, fmt.Errorf("fleet: the store has more records than the %d that nodes write; delete %s: nodes put theirs back", MostRecords, r.conn.Key(recordsKey))
+	}
+	found := make(map[string]Version, len(ids))
+	for part := range slices.Chunk(ids, versionsOnce) {
+		revision, list, err := r.eval(ctx, versionsScript, part...)
+		if err != nil {
+			return nil, 0, err
+		}
+		if revision < at {
+			return nil, 0, errLost
+		}
+		if len(list) != len(part) {
+			return nil, 0, fmt.Errorf("fleet: the store has %d versions of %d records", len(list), len(part))
+		}
+		for i, text := range list {
+			if v, err := ParseVersion(text); err == nil && v > 0 { // else it counts as absent
+				found[part[i]] = v
+			}
+		}
+	}
+	return found, at, nil
+}
+
+// putBack writes records of the copy that the store lacks, or has older. If the store has
+// lost its data it writes an entry, also where there is no record.
+func (r *Records) putBack(ctx context.Context, names []string, lost bool) error {
+	wrote := 0
+	for lost || len(names) > 0 {
+		var records []string
+		size, n := 0, 0
+		for ; n < min(len(names), writtenOnce) && size < bytesOnce; n++ {
+			if own := r.copy.Get(names[n]); own.Version > 0 {
+				id := r.conn.RecordID(own.Name)
+				records = append(records, id, own.Version.String(), r.conn.pack(id, own.Body))
+				size += len(own.Body)
+			}
+		}
+		args := []string{r.revision().String(), r.conn.node.ID, strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), r.conn.pack(logKey, r.copy.PutBack(n))}
+		_, list, err := r.eval(ctx, putBackScript, append(args, records...)...)
+		if err != nil {
+			return err
+		}
+		if len(list) == 1 {
+			n, err := strconv.Atoi(list[0])
+			if err != nil {
+				return fmt.Errorf("fleet: the store answered records that were put back: %w", err)
+			}
+			wrote += n
+		}
+		names, lost = names[n:], false
+	}
+	if wrote > 0 {
+		r.conn.log.Warn("the store had lost what nodes share, and this node has put its copy back: an override that another node had just removed may be active again",
+			slog.String("store", r.conn.target.String()), slog.Int("records", wrote))
+	}
+	return nil
+}
+
+// removeExpired removes the records that have expired.
+func (r *Records) removeExpired(ctx context.Context, now time.Time) error {
+	names := r.copy.Expired(now)
+	if len(names) == 0 {
+		return nil
+	}
+	for part := range slices.Chunk(names, writtenOnce) {
+		var args []string
+		for _, name := range part {
+			args = append(args, r.conn.RecordID(name), r.copy.Get(name).Version.String())
+		}
+		if _, _, err := r.eval(ctx, dropScript, args...); err != nil {
+			return err
+		}
+	}
+	r.copy.Drop(names)
+	return nil
+}
