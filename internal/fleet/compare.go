@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -161,11 +162,7 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 		}
 		delete(there, id)
 	}
-	fetch := make([]string, 0, len(there))
-	for id := range there {
-		fetch = append(fetch, id)
-	}
-	if err := r.fetch(ctx, fetch, at); err != nil {
+	if err := r.fetch(ctx, slices.Collect(maps.Keys(there)), at); err != nil {
 		return err
 	}
 	if len(gone) > 0 {

@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet is how the nodes of a shared store exchange what is not
-// counted there: changes that an operator makes, and figures to show.
+// Package fleet lets the nodes of a shared store exchange changes of operators, and figures
+// to show.
 //
-// A [Conn] is a node's connection for that. It has connections of its own, so that
-// what is exchanged never delays a decision. All keys are in one hash slot,
+// A [Conn] has connections of its own, so that this exchange never delays a decision. All
+// keys are in one hash slot,
 //
 //	PREFIX{fleet}!NAME
 //
-// so that a script may use any of them in a Cluster, too. About every 1.2 s a Conn reads
-// the marks that its parts have registered, by one script, and hands each part its
-// own: a part sees there whether there is more to read.
+// so that a script may use any of them in a Cluster, too. About every 1.2 s a script reads
+// the marks of all parts. A changed mark tells a part that there is more to read.
+//
+// [Records] is the part for overrides: a hash of records, each with a version from one
+// counter, the log of their changes, and a copy of the records on each node.
 package fleet

@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,26 +27,20 @@ type Entry struct {
 	Body   []byte
 }
 
-// waiting is an entry that is to be written.
-type waiting struct{ record, packed string }
-
 // Publish writes an entry to the log. If that fails each poll tries it again; the number of
-// entries that wait is bounded. An entry that is too long is replaced by one without text:
-// the other nodes then compare all records and forget all, as after entries they missed.
+// entries that wait is bounded.
 func (r *Records) Publish(ctx context.Context, entry []byte) error {
-	w := waiting{noRecord, r.conn.pack(logKey, entry)}
-	if len(w.packed) > longestBody {
-		r.conn.log.Warn("an entry is too long for the log that nodes share: this node's audit log alone has it",
-			slog.Int("bytes", len(entry)), slog.Int("most", longestBody))
-		w = waiting{allRecords, r.conn.pack(logKey, nil)}
+	if len(entry) > longestBody/2 {
+		return fmt.Errorf("fleet: an entry of %d bytes; at most %d are shared", len(entry), longestBody/2)
 	}
+	packed := r.conn.pack(logKey, entry)
 	err := r.down()
 	if err == nil {
-		err = r.append(ctx, w)
+		err = r.append(ctx, packed)
 	}
 	if err != nil {
 		r.mu.Lock()
-		if r.wait = append(r.wait, w); len(r.wait) > mostPending {
+		if r.wait = append(r.wait, packed); len(r.wait) > mostPending {
 			r.wait = r.wait[1:]
 		}
 		r.mu.Unlock()
@@ -54,8 +48,8 @@ func (r *Records) Publish(ctx context.Context, entry []byte) error {
 	return err
 }
 
-func (r *Records) append(ctx context.Context, w waiting) error {
-	_, _, err := r.write(ctx, publishScript, w.record, w.packed, strconv.Itoa(MostEntries))
+func (r *Records) append(ctx context.Context, packed string) error {
+	_, _, err := r.write(ctx, publishScript, packed, strconv.Itoa(MostEntries))
 	return err
 }
 
@@ -72,7 +66,7 @@ func (r *Records) flush(ctx context.Context) error {
 		r.mu.Unlock()
 		if err := r.append(ctx, first); err != nil {
 			r.mu.Lock()
-			r.wait = append([]waiting{first}, r.wait...)
+			r.wait = slices.Insert(r.wait, 0, first)
 			r.mu.Unlock()
 			return err
 		}

@@ -72,9 +72,9 @@ type Records struct {
 	turn  chan struct{} // held while the copy is brought up to date
 
 	mu   sync.Mutex
-	have Version   // the revision of the store that the copy is as
-	sync bool      // the last poll left nothing to read or to write
-	wait []waiting // entries that are to be written to the log
+	have Version  // the revision of the store that the copy is as
+	sync bool     // the last poll left nothing to read or to write
+	wait []string // entries that are to be written to the log
 }
 
 // ConflictError is a change that was not made, as another one came before it.
@@ -145,7 +145,7 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 // neither. It removes the record if the body is empty. The error is a [*ConflictError],
 // [ErrFull], or one of [Conn.Eval].
 func (r *Records) Change(ctx context.Context, name string, was Version, body, entry []byte) (Version, error) {
-	if len(body) > longestBody/2 || len(entry) > longestBody/2 {
+	if max(len(body), len(entry)) > longestBody/2 {
 		return 0, fmt.Errorf("fleet: %d and %d bytes; at most %d are shared: write a shorter reason", len(body), len(entry), longestBody/2)
 	}
 	if err := r.down(); err != nil {

@@ -179,8 +179,8 @@ func fresh(t *testing.T) (url string, client rueidis.Client) {
 	return "redis://" + server.Addr, server.Client(t)
 }
 
-// TestRecords: what one node changes all have; of two changes at once one is made, and
-// the other says so.
+// TestRecords: all nodes have the change of one. Of two changes at once one is made, and the
+// other gets a conflict.
 func TestRecords(t *testing.T) {
 	url, _ := fresh(t)
 	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
@@ -227,7 +227,7 @@ func TestRecords(t *testing.T) {
 	agree(t, want+" l=4", a, b, c)
 }
 
-// TestLosses: whatever the store loses the nodes put back, and changes after it stand.
+// TestLosses: the nodes put back what the store loses. Changes after a loss stand.
 func TestLosses(t *testing.T) {
 	url, client := fresh(t)
 	a, b := join(t, url, "A", nil), join(t, url, "B", nil)
@@ -282,7 +282,7 @@ func TestLosses(t *testing.T) {
 }
 
 // TestRemoval: a removed record is gone everywhere, also on a node that was away, with few or
-// with many changes meanwhile. Who wanted to change it is told of the removal.
+// many changes meanwhile.
 func TestRemoval(t *testing.T) {
 	for _, changes := range []int{1, fleet.MostEntries + 1} {
 		t.Run(fmt.Sprint(changes), func(t *testing.T) {
@@ -376,7 +376,7 @@ func TestExpired(t *testing.T) {
 	agree(t, "k=1", a, b)
 }
 
-// TestGarbage: what others write there is not accepted, and not fatal.
+// TestGarbage: nodes ignore what others write there.
 func TestGarbage(t *testing.T) {
 	url, client := fresh(t)
 	a := join(t, url, "A", nil)
@@ -401,8 +401,7 @@ func TestGarbage(t *testing.T) {
 	agree(t, "k=3", a, b)
 }
 
-// TestFull: the number of records is bounded, and a change of one that is there is made
-// all the same.
+// TestFull: a full store takes no other record, but changes of those that it has.
 func TestFull(t *testing.T) {
 	url, client := fresh(t)
 	a := join(t, url, "A", nil)
@@ -414,8 +413,8 @@ func TestFull(t *testing.T) {
 	a.must(t, "k", "2")
 }
 
-// TestSealed: with a secret the store shows neither names nor values, and a record
-// without the secret is not accepted.
+// TestSealed: with a secret the store shows neither names nor values, and nodes ignore records
+// without it.
 func TestSealed(t *testing.T) {
 	plain, client := fresh(t)
 	url := plain + withSecret(t, "0123456789abcdef")
@@ -434,7 +433,7 @@ func TestSealed(t *testing.T) {
 	agree(t, "alice=1 bob=2", a, b)
 }
 
-// TestFifty: as many nodes learn of a change.
+// TestFifty: fifty nodes learn a change.
 func TestFifty(t *testing.T) {
 	url, _ := fresh(t)
 	all := make([]*member, testkit.Steps(8, 50))

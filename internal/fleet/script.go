@@ -53,10 +53,10 @@ end
 
 // publishScript writes an entry.
 var publishScript = NewScript(`
-local known, node, record, entry, entries = unpack(ARGV)
+local known, node, entry, entries = unpack(ARGV)
 ` + reading + logging + `
 if lost(known) then return {shown(revision), 'lost'} end
-log(known, node, record, entry, entries)
+log(known, node, '-', entry, entries)
 return {shown(revision), 'done'}`)
 
 // changeScript writes a record that has version ARGV[4], and an entry. It removes the record

@@ -18,9 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/replace"
 )
 
-// How large the file of overrides may be. Changes make it no larger than mostKept, and
-// what other nodes have changed no larger than mostLearned, so that the next start reads
-// what was written.
+// Bounds of the file of overrides. Changes here make it no larger than mostKept, and changes
+// of other nodes no larger than mostLearned, so that the next start can read it.
 const (
 	mostBytes   = 64 << 20
 	mostLearned = 60 << 20
@@ -29,7 +28,7 @@ const (
 
 var errTooMuch = fmt.Errorf("override: they take %d MiB already; end some, or put lasting ones into the configuration", mostKept>>20)
 
-// fileVersion is the version of the file's layout that is written and read.
+// fileVersion is the version of the file's layout.
 const fileVersion = 1
 
 // overrideFile is the document in the file.
@@ -53,7 +52,7 @@ func ReadOverrides(file string) (all []StoredOverride, err error) {
 	var f overrideFile
 	err = json.Unmarshal(data, &f)
 	switch {
-	case f.Version > fileVersion || err == nil && f.Version < fileVersion: // also where what follows is of other types
+	case f.Version > fileVersion || err == nil && f.Version < fileVersion: // a later version may have other types
 		return nil, fmt.Errorf("override: %s has version %d, and this program reads version %d; start the release that wrote it, or move the file away to start without overrides", file, f.Version, fileVersion)
 	case err != nil:
 		return nil, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
@@ -71,7 +70,7 @@ func (k *kept) write() (err error) {
 
 // size returns how many bytes of the file an override takes.
 func (k *kept) size() int {
-	if k == nil || k.write() != nil { // which the next save says
+	if k == nil || k.write() != nil { // the next save returns the error
 		return 0
 	}
 	return len(k.line) + len(",\n")
@@ -87,7 +86,7 @@ func (l *Overrides) size() (n int) {
 	return n
 }
 
-// save writes the file, which is there whole or as it was before.
+// save writes the file. If it fails the file is as it was before.
 func (l *Overrides) save() error {
 	if l.file == "" {
 		return nil

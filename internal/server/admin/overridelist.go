@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/replace"
 )
 
-// mostOverrides is how many [Overrides] hold.
+// mostOverrides is how many overrides [Overrides] hold at most.
 const mostOverrides = 10_000
 
 // StoredOverride gives one key of a rule's level other limits.
@@ -30,20 +30,19 @@ type StoredOverride struct {
 	Reason  string    `json:"reason"`
 	Author  string    `json:"author"`
 	Added   time.Time `json:"added"`
-	// Version is that of an override which all nodes of the store have, empty of one
-	// that is for this node only.
+	// Version is the version in the store. It is empty for an override of this node only.
 	Version string `json:"version,omitempty"`
 	// Removed is whether Author has ended it. Nothing keeps such an override.
 	Removed bool `json:"removed,omitempty"`
-	// Parts are the values as the rule names them, where it has such a key. ThisNodeOnly is
-	// whether it is for this node only, where others share its store, and Unused why the
-	// rules have no use for it, where that is so. None of them is kept.
+	// Parts are the values under the names of the rule, if the rule has such a key.
+	// ThisNodeOnly is whether it is for one node of several. Unused is why it does not match
+	// the rules, if it does not. None of these three is kept.
 	Parts        map[string]string `json:"parts,omitempty"`
 	ThisNodeOnly bool              `json:"this_node_only,omitempty"`
 	Unused       string            `json:"unused,omitempty"`
 }
 
-// ID distinguishes the overrides of different keys.
+// ID returns a text that differs between the overrides of different keys.
 func (o *StoredOverride) ID() string {
 	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }
@@ -55,19 +54,18 @@ func (o *StoredOverride) expired(now time.Time) bool {
 // active reports whether it gives its key limits.
 func (o *StoredOverride) active(now time.Time) bool { return !o.Removed && !o.expired(now) }
 
-// Overrides are those that were made while the program ran: other limits for
-// single keys until they expire. They are put over the rules of the file, and
-// kept in a file of their own if there is one, so that a restart does not end
-// them. Where the store is shared its nodes have the same ones, but for those that are
-// for one node only. They are safe for concurrent use.
+// Overrides are the overrides that operators make while the program runs: other limits for
+// single keys until they expire. They replace those of the configuration for the same
+// keys. A file of their own, if there is one, keeps them over a restart. The nodes of a
+// shared store have the same ones, and each has those for itself. Overrides are safe for
+// concurrent use.
 type Overrides struct {
 	mu     sync.Mutex
 	file   string // empty: in memory only
 	own    map[string]*kept
 	shared map[string]*kept
-	last   int // what was kept last
-	// What puts changes over the active policy: see [Overrides.Follow].
-	apply applyFunc
+	last   int       // the number of the last one
+	apply  applyFunc // see [Overrides.Follow]
 
 	records *fleet.Records // nil: the store is in this process
 	log     *slog.Logger
@@ -79,17 +77,16 @@ func (l *Overrides) activate(changed []StoredOverride, now time.Time) error {
 	return l.apply(changed, func() []StoredOverride { return l.current(now) })
 }
 
-// kept is an override, in the order in which they came.
+// kept is an override as it is kept.
 type kept struct {
 	StoredOverride
-	version fleet.Version // zero of this node's own
+	version fleet.Version // zero for this node's own
 	at      int
 	line    []byte // of the file
 }
 
-// OpenOverrides returns Overrides that are kept in a file, and reads it if it is
-// there. An empty name keeps them in memory only. That the file can be written
-// later is found out here.
+// OpenOverrides returns Overrides that a file keeps, and reads the file if it exists. It
+// fails if the file cannot be written. An empty name keeps them in memory only.
 func OpenOverrides(file string) (*Overrides, error) {
 	l := &Overrides{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
@@ -115,17 +112,18 @@ func OpenOverrides(file string) (*Overrides, error) {
 	return l, nil
 }
 
-// Follow has changes of overrides put over the active policy by apply: each has the
-// limits that its key has now, or is Removed. Of many changes it may be quicker to
-// compile all there are then. If apply returns an error nothing was changed.
+// Follow sets the function that puts changes of overrides into the active policy. Each
+// change has the limits that its key has now, or is Removed. All returns all overrides:
+// after many changes it is quicker to compile these. If apply returns an error it has
+// changed nothing.
 func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []StoredOverride) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.apply = apply
 }
 
-// Alone makes the overrides that nodes shared when the file was written those of this
-// node: its store is in this process by now.
+// Alone turns the shared overrides of the file into this node's own, as its store is in
+// this process by now.
 func (l *Overrides) Alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +147,7 @@ func (l *Overrides) put(o *StoredOverride, v fleet.Version) {
 	to[o.ID()] = k
 }
 
-// inForce returns the override of a key: this node's own, or the one that all have.
+// inForce returns the active override of a key: this node's own, or else the shared one.
 func (l *Overrides) inForce(id string, now time.Time) *kept {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		if k := of[id]; k != nil && k.active(now) {
@@ -166,8 +164,7 @@ func (l *Overrides) All(now time.Time) []StoredOverride {
 	return l.current(now)
 }
 
-// current returns a copy of those that give keys limits, in the order in which they
-// came.
+// current returns a copy of the active overrides, the oldest first.
 func (l *Overrides) current(now time.Time) []StoredOverride {
 	var list []*kept
 	for _, k := range l.own {
@@ -188,24 +185,24 @@ func (l *Overrides) current(now time.Time) []StoredOverride {
 	return all
 }
 
-// Apply calls apply with the overrides that have not expired. Nobody changes
-// them meanwhile: a change of something else loses none.
+// Apply calls apply with the overrides that have not expired. They do not change
+// meanwhile.
 func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return apply(l.current(now))
 }
 
-// errNoOverride is what a removal returns if there is no such override.
+// errNoOverride is the error of a removal if there is no such override.
 var errNoOverride = errors.New("override: there is none for this key")
 
-// errNotKept is what Add and Remove return if the file cannot be written. What
-// was active before is so again. Where it was written and its folder cannot be
-// synced, the next start may read the change all the same.
+// errNotKept is the error of Add and Remove if the file cannot be written. The overrides
+// from before are active again. If the file was written and its folder cannot be synced,
+// the next start may still read the change.
 var errNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
-// Add puts o in the place of the one for the same key, if there is one, on this node
-// only, and keeps it. If it cannot be made active nothing changes.
+// Add replaces the override of a key on this node only, and keeps it. If it cannot be
+// made active nothing changes.
 func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,14 +218,13 @@ func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverr
 
 var errTooMany = fmt.Errorf("override: there are %d already; put lasting ones into the configuration", mostOverrides)
 
-// room reports whether there is room for an override in the place of another, if there
-// is one.
+// room reports whether there is room for an override that replaces another, if there is one.
 func (l *Overrides) room(o *StoredOverride, before *kept, most int) bool {
 	next := kept{StoredOverride: *o}
 	return l.size()-before.size()+next.size() <= most
 }
 
-// count returns how many overrides give keys limits.
+// count returns how many overrides are active.
 func (l *Overrides) count(now time.Time) (n int) {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		for _, k := range of {
@@ -240,7 +236,7 @@ func (l *Overrides) count(now time.Time) (n int) {
 	return n
 }
 
-// Remove ends the override of a key that is for this node only, as Add begins one.
+// Remove ends this node's own override of a key.
 func (l *Overrides) Remove(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +247,7 @@ func (l *Overrides) Remove(o *StoredOverride, now time.Time) (replaced *StoredOv
 	return l.change(id, now, func() { delete(l.own, id) })
 }
 
-// change changes what this node has of its own for a key, all or nothing.
+// change changes this node's own override of a key, all or nothing.
 func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *StoredOverride, err error) {
 	before := maps.Clone(l.own)
 	was := l.inForce(id, now)
@@ -279,7 +275,7 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	return replaced, nil
 }
 
-// changed returns what the key of o has now.
+// changed returns the override that the key of o has now, or o as Removed.
 func (l *Overrides) changed(o *kept, now time.Time) []StoredOverride {
 	if k := l.inForce(o.ID(), now); k != nil {
 		return []StoredOverride{k.StoredOverride}

@@ -15,12 +15,12 @@ import (
 	"github.com/sluicegate/sluice/internal/fleet"
 )
 
-// Sharing is how [Overrides] are shared.
+// Sharing says how nodes share [Overrides].
 type Sharing struct {
 	Conn *fleet.Conn
 	Log  *slog.Logger
-	// Heard is called with the entries of other nodes' changes, and Missed where some
-	// of them cannot be read any more.
+	// Heard gets the entries of other nodes' changes. Missed is called where some of them
+	// cannot be read any more.
 	Heard  func(fleet.Entry)
 	Missed func()
 }
@@ -66,8 +66,8 @@ func (l *Overrides) sharedOf(o *StoredOverride, now time.Time) bool {
 	return k != nil && k.active(now)
 }
 
-// nameOf returns the ID of an override that another node has written, or what is wrong
-// with it.
+// nameOf returns the ID of an override that another node has written, or why it cannot be
+// used.
 func nameOf(body []byte) (string, error) {
 	var o StoredOverride
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -84,7 +84,7 @@ func nameOf(body []byte) (string, error) {
 	return o.ID(), nil
 }
 
-// body returns how an override is kept in the store.
+// body returns an override as the store keeps it.
 func (o *StoredOverride) body() ([]byte, error) {
 	kept := *o
 	kept.Version, kept.Parts, kept.ThisNodeOnly, kept.Unused = "", nil, false, ""
@@ -96,13 +96,14 @@ func (l *Overrides) record(id string) (r fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.shared[id]; k != nil {
-		if body, err := k.body(); err == nil { // as it was read from JSON
+		if body, err := k.body(); err == nil { // JSON can write it: it was read from JSON
 			r = fleet.Record{Name: id, Version: k.version, Body: body}
 		}
 	}
 	return r
 }
 
+// versions returns the versions of the shared overrides, by their IDs.
 func (l *Overrides) versions() map[string]fleet.Version {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +202,8 @@ func (l *Overrides) expired(now time.Time) (ids []string) {
 	return ids
 }
 
-// Drift returns how far the shared store's clock is ahead of this process's: by that
-// expiries are meant.
+// Drift returns how far the shared store's clock is ahead of this process's. Overrides
+// expire by the store's clock.
 func (l *Overrides) Drift() time.Duration {
 	if l.records == nil {
 		return 0
@@ -218,7 +219,7 @@ var errUnavailable = errors.New("the store cannot be reached, so that no other n
 // errUnknown is why it is not known whether a change was made.
 var errUnknown = errors.New("the store has not answered, so that it is not known whether this was changed; look at the key in some seconds before you repeat it")
 
-// otherChangeError is that somebody else has changed an override meanwhile.
+// otherChangeError says that somebody else has changed an override meanwhile.
 type otherChangeError struct {
 	now *StoredOverride // nil: there is none
 }
@@ -236,9 +237,9 @@ func (e *otherChangeError) Error() string {
 		o.Author, o.Limits, o.Added.UTC().Format(time.RFC3339), o.Reason, o.Version)
 }
 
-// Set puts an override in the place of the one for the same key, on all nodes. With
-// Removed it ends that. Seen is the version that the caller has seen, empty for that
-// which this node has. Entry is written to the log with it.
+// Set replaces the override of a key on all nodes. With Removed it ends the override. Seen
+// is the version that the caller has seen; if it is empty, the version that this node has
+// counts. The log gets the entry with the change.
 func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, entry []byte) (version string, replaced *StoredOverride, err error) {
 	id := o.ID()
 	l.mu.Lock()
@@ -276,7 +277,7 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	return v.String(), replaced, changeError(err)
 }
 
-// changeError says what an operator can do about an error of a change.
+// changeError turns the error of a change into one that says what an operator can do.
 func changeError(err error) error {
 	if err == nil || errors.Is(err, fleet.ErrFull) {
 		return err
