@@ -7,18 +7,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 )
 
 const (
-	mostFields   = 8 * MostRecords // of the hash
-	versionsOnce = 2000            // in one call
-	fetchedOnce  = 1000            // records in one call that reads
-	writtenOnce  = 1000            // records in one call that writes
-	bytesOnce    = 1 << 20         // of the records in one call
+	mostFields  = 8 * MostRecords // of the hash
+	fetchedOnce = 1000            // records in one call that reads
+	writtenOnce = 1000            // records in one call that writes
+	bytesOnce   = 1 << 20         // of the records in one call
 
 	mostLearnt = 16 << 20 // bytes of records that are put into the copy at once
 )
@@ -51,7 +49,8 @@ func (r *Records) reached(v Version) {
 	r.have = v
 }
 
-// follow reads the records that entries of the log name.
+// follow reads the records that entries of the log name, and drops those that the store no
+// longer has.
 func (r *Records) follow(ctx context.Context, entries []logged, revision Version) error {
 	var ids []string
 	for _, e := range entries {
@@ -59,8 +58,19 @@ func (r *Records) follow(ctx context.Context, entries []logged, revision Version
 			ids = append(ids, e.record)
 		}
 	}
-	if err := r.fetch(ctx, ids, revision); err != nil {
+	found, err := r.fetch(ctx, ids, revision)
+	if err != nil {
 		return err
+	}
+	if len(found) < len(ids) {
+		var gone []string
+		for name := range r.copy.Versions() {
+			id := r.conn.RecordID(name)
+			if _, ok := found[id]; !ok && slices.Contains(ids, id) {
+				gone = append(gone, name)
+			}
+		}
+		r.copy.Drop(gone)
 	}
 	for _, e := range slices.Backward(entries) {
 		if !e.Own && e.Body != nil {
@@ -72,33 +82,33 @@ func (r *Records) follow(ctx context.Context, entries []logged, revision Version
 }
 
 // fetch reads records and puts them into the copy together, as a node activates each change
-// at a cost. It drops those that the store does not have, unless the store's revision is
-// below the one given: then the store has lost them. It leaves out, and logs, those that
-// cannot be used. If it fails the copy keeps those that were read.
-func (r *Records) fetch(ctx context.Context, ids []string, revision Version) error {
+// at a cost. It returns the versions of those that the store has, by ID; 0 if no node has
+// written such a value. It leaves out, and logs, those that cannot be used. If the store's
+// revision is below the one given the store has lost its data, and fetch fails.
+func (r *Records) fetch(ctx context.Context, ids []string, revision Version) (map[string]Version, error) {
+	found := make(map[string]Version, len(ids))
 	var learned []Record
-	gone := make(map[string]bool)
-	defer func() { r.learn(learned, gone) }()
+	defer func() { r.copy.Learn(learned) }() // also if a later call fails
 	size := 0
 	for len(ids) > 0 {
 		part := ids[:min(len(ids), fetchedOnce)]
 		at, list, err := r.eval(ctx, fetchScript, append([]string{strconv.Itoa(bytesOnce)}, part...)...)
+		if err == nil && at < revision {
+			err = errLost
+		}
+		if err == nil && (len(list) == 0 || len(list) > len(part)) {
+			err = fmt.Errorf("fleet: the store answered for %d records of %d", len(list), len(part))
+		}
 		if err != nil {
-			return err
-		}
-		if at < revision {
-			return errLost
-		}
-		if len(list) == 0 || len(list) > len(part) {
-			return fmt.Errorf("fleet: the store answered for %d records of %d", len(list), len(part))
+			return nil, err
 		}
 		ids = ids[len(list):]
 		for i, text := range list {
 			if text == "" {
-				gone[part[i]] = true
 				continue
 			}
 			record, err := r.read(part[i], text)
+			found[part[i]] = record.Version
 			if err != nil {
 				r.conn.warn("what another node shares cannot be used here", err)
 				continue
@@ -106,28 +116,11 @@ func (r *Records) fetch(ctx context.Context, ids []string, revision Version) err
 			learned, size = append(learned, record), size+len(text)
 		}
 		if size > mostLearnt {
-			r.learn(learned, nil)
+			r.copy.Learn(learned)
 			learned, size = nil, 0
 		}
 	}
-	return nil
-}
-
-// learn puts records into the copy, and takes out those with the IDs given.
-func (r *Records) learn(learned []Record, gone map[string]bool) {
-	if len(learned) > 0 {
-		r.copy.Learn(learned)
-	}
-	if len(gone) == 0 {
-		return
-	}
-	var names []string
-	for name := range r.copy.Versions() {
-		if gone[r.conn.RecordID(name)] {
-			names = append(names, name)
-		}
-	}
-	r.copy.Drop(names)
+	return found, nil
 }
 
 // compare makes the copy and the store equal: of each record the larger version is right. It
@@ -135,7 +128,14 @@ func (r *Records) learn(learned []Record, gone map[string]bool) {
 // entries than it keeps: then the node was away. In all other cases the store has lost the
 // record, and the node puts it back. Reaches is whether the log has the node's last entry.
 func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error {
-	there, at, err := r.versions(ctx)
+	at, ids, err := r.eval(ctx, namesScript, strconv.Itoa(mostFields))
+	if err != nil {
+		return err
+	}
+	if len(ids) == 1 && ids[0] == "full" {
+		return fmt.Errorf("fleet: the store has more records than the %d that nodes write; delete %s: nodes put theirs back", MostRecords, r.conn.Key(recordsKey))
+	}
+	found, err := r.fetch(ctx, ids, at)
 	if err != nil {
 		return err
 	}
@@ -148,63 +148,23 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 		}
 	}
 	var push, gone []string
-	now := time.Now().Add(r.Drift())
 	for name, own := range r.copy.Versions() {
 		id := r.conn.RecordID(name)
-		switch v := there[id]; {
-		case v > own:
-			continue
-		case v == own:
-		case !own.plausible(now) || v == 0 && (away || removed[id] > own):
+		switch v := found[id]; {
+		case v >= own:
+		case v == 0 && (away || removed[id] > own):
 			gone = append(gone, name)
 		default:
 			push = append(push, name)
 		}
-		delete(there, id)
 	}
-	if err := r.fetch(ctx, slices.Collect(maps.Keys(there)), at); err != nil {
-		return err
-	}
-	if len(gone) > 0 {
-		r.copy.Drop(gone)
-	}
+	r.copy.Drop(gone)
 	if err := r.putBack(ctx, push, lost); err != nil {
 		return err
 	}
 	r.copy.Missed()
 	r.reached(at)
 	return nil
-}
-
-// versions returns the versions of the records in the store, by their IDs, and the store's
-// revision from before they were read.
-func (r *Records) versions(ctx context.Context) (map[string]Version, Version, error) {
-	at, ids, err := r.eval(ctx, namesScript, strconv.Itoa(mostFields))
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(ids) == 1 && ids[0] == "full" {
-		return nil, 0, fmt.Errorf("fleet: the store has more records than the %d that nodes write; delete %s: nodes put theirs back", MostRecords, r.conn.Key(recordsKey))
-	}
-	found := make(map[string]Version, len(ids))
-	for part := range slices.Chunk(ids, versionsOnce) {
-		revision, list, err := r.eval(ctx, versionsScript, part...)
-		if err != nil {
-			return nil, 0, err
-		}
-		if revision < at {
-			return nil, 0, errLost
-		}
-		if len(list) != len(part) {
-			return nil, 0, fmt.Errorf("fleet: the store has %d versions of %d records", len(list), len(part))
-		}
-		for i, text := range list {
-			if v, err := ParseVersion(text); err == nil && v > 0 { // else it counts as absent
-				found[part[i]] = v
-			}
-		}
-	}
-	return found, at, nil
 }
 
 // putBack writes records of the copy that the store lacks, or has older. If the store has

@@ -119,12 +119,6 @@ for i = 1, #list do
 end
 return out`, idLength))
 
-// versionsScript returns the versions of the records ARGV, empty where there is none.
-var versionsScript = NewScript(reading + `
-local out = {shown(revision)}
-for i = 1, #ARGV do out[#out + 1] = shown((kept(ARGV[i]))) end
-return out`)
-
 // putBackScript writes those of the records ARGV[6..] that are newer than the store's: of
 // each the ID, the version and the body. It writes an entry if it wrote a record or if the
 // store has lost its data.

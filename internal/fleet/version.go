@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 const (
@@ -46,9 +45,6 @@ func ParseVersion(text string) (Version, error) {
 	}
 	return Version(n), nil
 }
-
-// plausible reports whether a store can have given out the version by now.
-func (v Version) plausible(now time.Time) bool { return int64(v) <= now.UnixMilli()+versionStep }
 
 // RecordID returns the field of the hash that keeps the record of a name. With a secret
 // the field does not show the name to a reader who has no secret.
