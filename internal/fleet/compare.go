@@ -170,7 +170,7 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 // putBack writes records of the copy that the store lacks, or has older. If the store has
 // lost its data it writes an entry, also where there is no record.
 func (r *Records) putBack(ctx context.Context, names []string, lost bool) error {
-	wrote := 0
+	wrote, behind := 0, lost && r.revision() > 0
 	for lost || len(names) > 0 {
 		var records []string
 		size, n := 0, 0
@@ -195,9 +195,9 @@ func (r *Records) putBack(ctx context.Context, names []string, lost bool) error 
 		}
 		names, lost = names[n:], false
 	}
-	if wrote > 0 {
-		r.conn.log.Warn("the store had lost what nodes share, and this node has put its copy back: an override that another node had just removed may be active again",
-			slog.String("store", r.conn.target.String()), slog.Int("records", wrote))
+	if wrote > 0 || behind {
+		r.conn.log.Warn("the store had lost changes of overrides: this node has put back the overrides that the store lacked. One that was just removed may be active again",
+			slog.String("store", r.conn.target.String()), slog.Int("overrides", wrote))
 	}
 	return nil
 }

@@ -252,21 +252,12 @@ func TestLosses(t *testing.T) {
 	agree(t, "k=3 l=4", a, b)
 
 	// A failover to a replica that is behind, and counts on with others.
-	before := [2]string{}
-	for i, key := range []string{hash, list} {
-		text, err := do(t, client, "DUMP", key).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		before[i] = text
-	}
+	failover := behind(t, client)
 	a.must(t, "k", "5")
 	b.must(t, "m", "6")
 	agree(t, "k=5 l=4 m=6", a, b)
 	b.stop()
-	for i, key := range []string{hash, list} {
-		do(t, client, "RESTORE", key, "0", before[i], "REPLACE")
-	}
+	failover()
 	c := join(t, url, "C", nil)
 	c.must(t, "n", "7")
 	agree(t, "k=5 l=4 m=6 n=7", a, c)
@@ -279,6 +270,62 @@ func TestLosses(t *testing.T) {
 	if err != nil || size != 5 {
 		t.Errorf("the store has %d fields, want 4 records and the revision", size)
 	}
+}
+
+// behind returns a function that sets the store back to what it has now, as a failover to a
+// replica does.
+func behind(t *testing.T, client rueidis.Client) (failover func()) {
+	t.Helper()
+	dumps := map[string]string{}
+	for _, key := range []string{hash, list} {
+		text, err := do(t, client, "DUMP", key).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dumps[key] = text
+	}
+	return func() {
+		for key, text := range dumps {
+			do(t, client, "RESTORE", key, "0", text, "REPLACE")
+		}
+	}
+}
+
+// TestLossWithFullLog: a node puts back the record that a failover has lost, also where the
+// log has had more entries than it keeps.
+func TestLossWithFullLog(t *testing.T) {
+	url, client := fresh(t)
+	a := join(t, url, "A", nil)
+	for range fleet.MostEntries {
+		if err := a.Publish(t.Context(), []byte("reset")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failover := behind(t, client)
+	a.must(t, "k", "1")
+	a.stop()
+	failover()
+	agree(t, "k=1", join(t, url, "A2", a.have), join(t, url, "B", nil))
+}
+
+// TestLostRemoval: a failover that has lost a removal brings the record back, and the log
+// says so.
+func TestLostRemoval(t *testing.T) {
+	url, client := fresh(t)
+	a := join(t, url, "A", nil)
+	a.must(t, "k", "1")
+	failover := behind(t, client)
+	if err := a.remove(t, "k"); err != nil {
+		t.Fatal(err)
+	}
+	ticks := a.ticks.Load()
+	testkit.Until(t, "two polls", func() bool { return a.ticks.Load() > ticks+1 })
+	failover()
+	agree(t, "k=1", a)
+	testkit.Until(t, "an entry", func() bool {
+		entries, err := a.Entries(t.Context(), 1)
+		return err == nil && len(entries) == 1 && string(entries[0].Body) == "put back 0"
+	})
 }
 
 // TestRemoval: a removed record is gone everywhere, also on a node that was away, with few or
