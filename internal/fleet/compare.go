@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -19,7 +20,12 @@ const (
 	bytesOnce   = 1 << 20         // of the records in one call
 
 	mostLearnt = 16 << 20 // bytes of records that are put into the copy at once
+
+	mostTries = 5 // comparisons in the place of one during which the store changes
 )
+
+// errChanged is the error of a comparison during which the store has changed.
+var errChanged = errors.New("fleet: the store changes while this node compares its copy; the next poll tries again")
 
 // catchUp makes the copy as the store is. It follows the log if the log reaches back to the
 // revision that the copy has, and this node can read that entry. Else it compares the copy with the store.
@@ -30,6 +36,15 @@ func (r *Records) catchUp(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("fleet: %w", ctx.Err())
 	}
+	for range mostTries {
+		if err := r.catchUpOnce(ctx); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return errChanged
+}
+
+func (r *Records) catchUpOnce(ctx context.Context) error {
 	have := r.revision()
 	log, err := r.since(ctx, have, MostEntries)
 	if err != nil {
@@ -159,7 +174,7 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 		}
 	}
 	r.copy.Drop(gone)
-	if err := r.putBack(ctx, push, lost); err != nil {
+	if err := r.putBack(ctx, push, at, lost); err != nil {
 		return err
 	}
 	r.copy.Missed()
@@ -168,8 +183,9 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 }
 
 // putBack writes records of the copy that the store lacks, or has older. If the store has
-// lost its data it writes an entry, also where there is no record.
-func (r *Records) putBack(ctx context.Context, names []string, lost bool) error {
+// lost its data it writes an entry, also where there is no record. It fails if the store's
+// revision is not the one given.
+func (r *Records) putBack(ctx context.Context, names []string, at Version, lost bool) error {
 	wrote, behind := 0, lost && r.revision() > 0
 	for lost || len(names) > 0 {
 		var records []string
@@ -181,11 +197,15 @@ func (r *Records) putBack(ctx context.Context, names []string, lost bool) error 
 				size += len(own.Body)
 			}
 		}
-		args := []string{r.revision().String(), r.conn.node.ID, strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), r.conn.pack(logKey, r.copy.PutBack(n))}
-		_, list, err := r.eval(ctx, putBackScript, append(args, records...)...)
+		args := []string{r.revision().String(), r.conn.node.ID, strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), r.conn.pack(logKey, r.copy.PutBack(n)), at.String()}
+		revision, list, err := r.eval(ctx, putBackScript, append(args, records...)...)
 		if err != nil {
 			return err
 		}
+		if len(list) == 1 && list[0] == "changed" {
+			return errChanged
+		}
+		at = revision
 		if len(list) == 1 {
 			n, err := strconv.Atoi(list[0])
 			if err != nil {

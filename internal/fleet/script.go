@@ -119,14 +119,16 @@ for i = 1, #list do
 end
 return out`, idLength))
 
-// putBackScript writes those of the records ARGV[6..] that are newer than the store's: of
+// putBackScript writes those of the records ARGV[7..] that are newer than the store's: of
 // each the ID, the version and the body. It writes an entry if it wrote a record or if the
-// store has lost its data.
+// store has lost its data. It writes nothing if the store's revision is not ARGV[6]: another
+// node may have removed a record.
 var putBackScript = NewScript(`
-local known, node, most, entries, entry = unpack(ARGV, 1, 5)
+local known, node, most, entries, entry, at = unpack(ARGV, 1, 6)
 ` + reading + logging + `
+if shown(revision) ~= at then return {shown(revision), 'changed'} end
 local wrote, emptied = 0, lost(known)
-for i = 6, #ARGV, 3 do
+for i = 7, #ARGV, 3 do
   local version = number(ARGV[i + 1])
   if kept(ARGV[i]) < version and room(ARGV[i], most) then
     revision = math.max(revision, version)
