@@ -20,7 +20,7 @@ var auditCommand = cli.Command{
 	Name: "key audit", Summary: "list changes by operators, on all nodes", ArgWords: []string{},
 	Doc: "asks a running sluice for the last changes that operators made to keys, the latest first: of all nodes that share its store, or of this node since its start where the store is in its memory.",
 	Flags: append([]cli.Flag{
-		{Name: "n", Value: "N", Doc: "how many changes, 1000 at most (default 100)"},
+		{Name: "n", Letter: "n", Value: "N", Doc: "how many changes, 1000 at most (default 100)"},
 	}, append(adminFlags, jsonFlag)...),
 	Run: func(ctx context.Context, call *cli.Call) error {
 		c, err := newAdminClient(call.Values)

@@ -158,41 +158,43 @@ func TestHealth(t *testing.T) {
 
 // TestCompletion: real shells complete commands, flags and the words of flags.
 func TestCompletion(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+	dir, self := t.TempDir(), os.Args[0]
+	if err := os.Symlink(self, filepath.Join(dir, "sluice")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH")) // which the scripts run
+	t.Setenv("SLUICE_TEST_AS_PROGRAM", "1")
 	for _, shell := range cli.Shells {
 		script, _ := command(t, cli.OK, "completion", shell)
 		servetest.WriteFile(t, filepath.Join(dir, shell), script)
 	}
 	for line, want := range map[string][]string{
 		"sluice ser":                    {"serve"},
-		"sluice key ":                   {"show", "reset", "add", "override", "audit"},
+		"sluice key ":                   {"add", "audit", "override", "reset", "show"},
 		"sluice key sh":                 {"show"},
 		"sluice lint --str":             {"--strict"},
 		"sluice key show --ru":          {"--rule"},
-		"sluice serve --failure ":       {"open", "local", "closed"},
-		"sluice completion ":            {"bash", "zsh", "fish"},
+		"sluice serve --failure ":       {"closed", "local", "open"},
+		"sluice completion ":            {"bash", "fish", "powershell", "zsh"},
 		"sluice serve --like shopify-r": {"shopify-rest"},
 	} {
 		words := strings.Split(line, " ")
-		bash := fmt.Sprintf(`source %q; COMP_WORDS=(%s); COMP_CWORD=%d; _sluice; printf '%%s\n' "${COMPREPLY[@]}"`, filepath.Join(dir, "bash"), strings.Join(quoted(words), " "), len(words)-1)
-		if got := shellLines(t, "bash", "-c", bash); !slices.Equal(got, want) {
-			t.Errorf("bash, %q: got %q, want %q", line, got, want)
-		}
-		fish := fmt.Sprintf("source %s; complete -C %q", filepath.Join(dir, "fish"), line)
-		got := shellLines(t, "fish", "-c", fish)
-		for i := range got {
-			got[i], _, _ = strings.Cut(got[i], "\t")
-		}
-		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-			t.Errorf("fish, %q: got %q, want %q", line, got, want)
-		}
-		// What zsh would offer is asked of the script's own calls.
-		zsh := fmt.Sprintf(`compdef() { :; }; compadd() { shift; print -rl -- ${(M)@:#$words[CURRENT]*}; }
-_describe() { local w; for w in $list; do w=${w%%%%:*}; [[ $w == $words[CURRENT]* ]] && print -r -- $w; done; }
-_files() { :; }; source %q; words=(%s); CURRENT=%d; _sluice; true`, filepath.Join(dir, "zsh"), strings.Join(quoted(words), " "), len(words))
-		if got := shellLines(t, "zsh", "-f", "-c", zsh); !slices.Equal(got, want) {
-			t.Errorf("zsh, %q: got %q, want %q", line, got, want)
+		for shell, script := range map[string]string{
+			"bash": fmt.Sprintf(`source /usr/share/bash-completion/bash_completion; source %q; compopt() { :; }
+COMP_LINE=%q; COMP_POINT=${#COMP_LINE}; COMP_TYPE=9; COMP_WORDS=(%s); COMP_CWORD=%d; __start_sluice; printf '%%s\n' "${COMPREPLY[@]}"`, filepath.Join(dir, "bash"), line, strings.Join(quoted(words), " "), len(words)-1),
+			"fish": fmt.Sprintf("source %s; complete -C %q", filepath.Join(dir, "fish"), line),
+			// What zsh would offer is asked of the script's own calls.
+			"zsh": fmt.Sprintf(`compdef() { :; }; _describe() { local w; for w in $completions; do w=${w%%%%:*}; [[ $w == ${words[-1]}* ]] && print -r -- $w; done; }
+source %q; words=(%s); CURRENT=%d; _sluice; true`, filepath.Join(dir, "zsh"), strings.Join(quoted(words), " "), len(words)),
+		} {
+			got := shellLines(t, shell, "-c", script)
+			for i := range got { // without what it does
+				got[i], _, _ = strings.Cut(got[i], "\t")
+				got[i], _, _ = strings.Cut(got[i], " ")
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("%s, %q: got %q, want %q", shell, line, got, want)
+			}
 		}
 	}
 	command(t, cli.Usage, "completion", "tcsh")
@@ -244,6 +246,12 @@ func TestWhatToDo(t *testing.T) {
 		want string
 	}{
 		{cli.Usage, []string{"keys", "--help"}, `sluice: unknown command "keys"; did you mean key?`},
+		{cli.Usage, []string{"key"}, "sluice key: no command; use add, audit, override, reset, show\nsee sluice key --help\n"},
+		{cli.Usage, []string{"key", "foo"}, `sluice key: unknown command "foo"; use add, audit, `},
+		{cli.Usage, []string{"help", "key", "shw"}, `sluice key: unknown command "shw"; did you mean show?`},
+		{cli.Usage, []string{"zzz"}, `sluice: unknown command "zzz"; use completion, convert, `},
+		{cli.Usage, []string{"--zzz"}, "sluice: unknown flag: --zzz\nsee sluice --help\n"},
+		{cli.Usage, []string{"lint", "--test"}, "sluice lint: flag needs an argument: --test\nsee sluice lint --help\n"},
 		{cli.Usage, []string{"serve", "--by", "claim.sub", "--limit=5/min"}, "so no request has the claim sub; set tokens in a file, and use --config FILE"},
 		{cli.Usage, []string{"serve", "--by", "cert.cn", "--limit=5/min"}, "client_ca: FILE} in a file, and use --config FILE"},
 		{cli.Failed, []string{"status", "--admin", at}, "sluice: no sluice at http://" + at + ": dial tcp "},

@@ -21,7 +21,7 @@ import (
 
 var convertCommand = cli.Command{
 	Name: "convert", Args: "nginx FILE...", Summary: "turn nginx's request limits into a configuration",
-	Doc:   "writes the request limits of an nginx configuration, its listeners and its upstreams as sluice's file to standard output; or those of Ingress objects for ingress-nginx. What cannot be kept is noted on standard error, line by line: without a note, the same requests are limited as before. The FILEs are one configuration: nginx.conf with the files that it includes, or a folder with all of them, or - for standard input. It exits with 1 if a FILE cannot be read or there is no limit.\n\n  nginx -T | sluice convert nginx - > sluice.yaml\n  sluice convert nginx /etc/nginx > sluice.yaml",
+	Doc:   "writes the request limits of an nginx configuration, its listeners and its upstreams as sluice's file to standard output; or those of Ingress objects for ingress-nginx. What cannot be kept is noted on standard error, line by line: without a note, the same requests are limited as before. The FILEs are one configuration: nginx.conf with the files that it includes, or a folder with all of them, or - for standard input. It exits with 1 if a FILE cannot be read or there is no limit.\n\n    nginx -T | sluice convert nginx - > sluice.yaml\n    sluice convert nginx /etc/nginx > sluice.yaml",
 	Flags: []cli.Flag{{Name: "json", Doc: "write JSON with the file and the notes"}},
 	Run:   runConvert,
 }

@@ -24,13 +24,12 @@ var explainCommand = cli.Command{
 
 It asks a running sluice, or with --config reads FILE, where nothing was spent yet.
 
-  sluice explain /orders --client 192.0.2.7 --header "X-User: ada"
-  sluice explain POST https://api.example/login --claim sub=7 --config sluice.yaml
+    sluice explain /orders --client 192.0.2.7 --header "X-User: ada"
+    sluice explain POST https://api.example/login --claim sub=7 --config sluice.yaml
 `,
 	Flags: slices.Concat([]cli.Flag{
 		{Name: "client", Value: "ADDRESS", Doc: "where the request comes from (default: not known)"},
-		{Name: "header", Value: "FIELD", Repeat: true, Doc: `a header field, such as "X-User: ada"`},
-		{Name: "H", Value: "FIELD", Repeat: true, Doc: "the same"},
+		{Name: "header", Letter: "H", Value: "FIELD", Repeat: true, Doc: `a header field, such as "X-User: ada"`},
 		{Name: "claim", Value: "NAME=VALUE", Repeat: true, Doc: "a claim of the request's token"},
 		{Name: "cert", Value: "NAME=VALUE", Repeat: true, Doc: "a name in its client certificate"},
 		{Name: "body-bytes", Value: "N", Doc: "its Content-Length (default: not known)"},
@@ -85,7 +84,7 @@ func explainRequest(rest []string, values cli.Values) (*admin.ExplainRequest, er
 	default:
 		return nil, fmt.Errorf("expected a URL, and before it a method unless that is GET, got %d arguments", len(rest))
 	}
-	for _, line := range slices.Concat(values["header"], values["H"]) {
+	for _, line := range values["header"] {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
 			return nil, fmt.Errorf(`--header %q: expected one such as "X-User: ada"`, line)

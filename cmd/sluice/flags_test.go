@@ -4,7 +4,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +63,7 @@ func TestParseServe(t *testing.T) {
 		{
 			"everything",
 			[]string{
-				"--upstream=http://x:3000", "-limit=5/s", "--limit", "100MB/min sliding-counter", "--by", "path.2", "--by=header.X-A",
+				"--upstream=http://x:3000", "--limit=5/s", "--limit", "100MB/min sliding-counter", "--by", "path.2", "--by=header.X-A",
 				"--by", "cookie.c", "--by", "query.q", "--by", "host", "--by", "ip", "--trust", "10.1.2.3/8", "--trust", "127.0.0.1",
 				"--fields", "x-ratelimit-epoch, draft-11", "--admin", "off", "--drain", "1m", "--state", "x.state", "--upstream-host",
 				"--listen", "0.0.0.0:80", "--overrides", "o.json", "--audit", "a.jsonl",
@@ -157,12 +160,13 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"no name", []string{"--name", ""}, []string{"--name is empty; leave it out, or write something"}},
 		{"no file", []string{"--state", ""}, []string{"--state is empty"}},
 		{"unknown flags and what stands behind them", []string{"--lmit", "5/min", "--zzz=1", "--by", "foo"}, []string{
-			"unknown flag --lmit; did you mean --limit", "unknown flag --zzz", `--by: unknown key part "foo"`,
+			"unknown flag --lmit; did you mean --limit", `--by: unknown key part "foo"`,
 		}},
 		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`unexpected "sliding-log"; every value has its flag before it, in quotes`, `--by: unknown key part "foo"`}},
 		{"flags twice", []string{"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}, []string{"--listen: given twice"}},
-		{"value missing", []string{"--limit"}, []string{"--limit: expected a value: --limit TEXT"}},
-		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"unknown flag --", "unknown flag ---", `--by: unknown key part "foo"`}},
+		{"value missing", []string{"--limit"}, []string{"flag needs an argument: --limit"}},
+		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"bad flag syntax: --=x"}},
+		{"one dash", []string{"-limit=5/s"}, []string{"unknown flag -limit; did you mean --limit"}},
 		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{"--admin-public: expected no value, or true or false"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -195,7 +199,9 @@ func TestStoreFlags(t *testing.T) {
 		{"policy", []string{"--store", "redis://h", "--failure", "maybe"}, `--failure is "maybe"; use one of open, local, closed`},
 		{"failure without store", []string{"--failure", "open"}, "add --store redis://HOST"},
 		{"state with store", []string{"--store", "redis://h", "--state", "f"}, "--state: is for the store in memory"},
-		{"twice", []string{"--store", "redis://h", "--store", "redis://i"}, "--store: given twice"},
+		{"twice", []string{"--store", "redis://h", "--store", "redis://me:hunter2@i"}, "--store: given twice"},
+		{"one dash", []string{"-store=redis://me:hunter2@h"}, "unknown flag -store; did you mean --store"},
+		{"one letter too many", []string{"--storee=redis://me:hunter2@h"}, "unknown flag --storee; did you mean --store"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := parseArgs(c.args)
@@ -211,12 +217,23 @@ func TestStoreFlags(t *testing.T) {
 
 // parseArgs reads the flags of serve as the program does.
 func parseArgs(args []string) (*serveFlags, *config.Config, error) {
-	return parseServe(cli.Parse(serveFlagTable(), args))
+	var f *serveFlags
+	var c *config.Config
+	var err error
+	p := cli.Program{Name: "sluice", Commands: []cli.Command{{Name: "serve", Flags: serveFlagTable(), KeepFaults: true, Run: func(_ context.Context, call *cli.Call) error {
+		f, c, err = parseServe(call.Values, call.Args, call.Faults)
+		return nil
+	}}}}
+	var stderr strings.Builder
+	if code := p.Run(context.Background(), append([]string{"serve"}, args...), strings.NewReader(""), io.Discard, &stderr); code != cli.OK {
+		err = errors.New(strings.TrimSuffix(stderr.String(), "\nsee sluice serve --help\n"))
+	}
+	return f, c, err
 }
 
 func TestHelpIsNotAFault(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"--limit", "x", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"-help"}, {"--limit", "x", "--help"}, {"--help", "--lmit"}} {
 		if out, _ := command(t, cli.OK, append([]string{"serve"}, args...)...); !strings.Contains(out, "--print-config") {
 			t.Errorf("%q: %s", args, out)
 		}

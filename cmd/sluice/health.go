@@ -20,7 +20,7 @@ var healthCommand = cli.Command{
 
 In a Dockerfile:
 
-  HEALTHCHECK CMD ["sluice", "healthz"]`,
+    HEALTHCHECK CMD ["sluice", "healthz"]`,
 	Flags: []cli.Flag{
 		{Name: "ready", Doc: "ask whether it can serve"},
 		{Name: "admin", Value: "ADDRESS", Doc: "the admin address of the running sluice (default 127.0.0.1:9090)"},

@@ -14,7 +14,7 @@ var schemaCommand = cli.Command{
 	Name: "schema", Summary: "write a JSON Schema of the configuration, for editors",
 	Doc: `Editors that speak the YAML language server complete a file that begins with:
 
-  # yaml-language-server: $schema=sluice.schema.json`,
+    # yaml-language-server: $schema=sluice.schema.json`,
 	Flags: []cli.Flag{
 		{Name: "markdown", Doc: "write docs/configuration-keys.md in its place"},
 	},

@@ -11,23 +11,23 @@ import (
 
 const serveDoc = `Limits:
 
-  100/min                          token bucket: 100 at once, then 100 a minute
-  10/s burst 20                    token bucket: 20 at once, then 10 a second
-  100/min sliding-log              never more than 100 in any minute, exactly
-  1000000/h sliding-histogram      the same in little memory, for large quotas
-  100/min sliding-counter          about that, in least memory
-  5/min fixed-window               5 in each minute of the clock
-  1000/day calendar Asia/Seoul     1000 in each day there
-  1/3s leaky-bucket                one every 3 s
-  100MB/min                        bytes of the responses' bodies
+    100/min                          token bucket: 100 at once, then 100 a minute
+    10/s burst 20                    token bucket: 20 at once, then 10 a second
+    100/min sliding-log              never more than 100 in any minute, exactly
+    1000000/h sliding-histogram      the same in little memory, for large quotas
+    100/min sliding-counter          about that, in least memory
+    5/min fixed-window               5 in each minute of the clock
+    1000/day calendar Asia/Seoul     1000 in each day there
+    1/3s leaky-bucket                one every 3 s
+    100MB/min                        bytes of the responses' bodies
 
 Examples:
 
-  sluice serve
-  sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
-  sluice serve --upstream http://127.0.0.1:3000 --limit 10/s --limit "1000/day calendar UTC" --by header.X-Api-Key
-  sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest --by header.X-Shop
-  sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --store redis://127.0.0.1:6379 --failure local
+    sluice serve
+    sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
+    sluice serve --upstream http://127.0.0.1:3000 --limit 10/s --limit "1000/day calendar UTC" --by header.X-Api-Key
+    sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest --by header.X-Shop
+    sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --store redis://127.0.0.1:6379 --failure local
 `
 
 // serveFlagTable returns the flags of serve.

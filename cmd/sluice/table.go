@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/profile"
@@ -18,16 +19,16 @@ func newProgram() *cli.Program {
 		Summary: "sluice limits the rate of HTTP requests.",
 		Doc: `Start here; it needs no service, it brings a sample app:
 
-  sluice serve
-  curl -i 'http://127.0.0.1:8080/?userId=u1'
+    sluice serve
+    curl -i 'http://127.0.0.1:8080/?userId=u1'
 
 In front of your own service, 100 requests a minute for each client address:
 
-  sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
+    sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
 
 With rules for paths, users and tiers, in a file that may change while it runs (docs/configuration.md):
 
-  sluice serve --config sluice.yaml`,
+    sluice serve --config sluice.yaml`,
 		Commands: slices.Concat([]cli.Command{
 			{
 				Name: "serve", Summary: "pass requests on to a service, within limits", Doc: serveDoc, Flags: serveFlagTable(), KeepFaults: true, Run: runServe,
@@ -54,17 +55,17 @@ func platformNames() (names []string) {
 
 func completionCommand() cli.Command {
 	return cli.Command{
-		Name: "completion", Args: "bash|zsh|fish", Summary: "write a shell's completion script", ArgWords: cli.Shells,
+		Name: "completion", Args: "bash|zsh|fish|powershell", Summary: "write a shell's completion script", ArgWords: cli.Shells,
 		Doc: `Add to a shell's start-up file one of:
 
-  source <(sluice completion bash)
-  source <(sluice completion zsh)
-  sluice completion fish | source`,
+    source <(sluice completion bash)
+    source <(sluice completion zsh)
+    sluice completion fish | source
+    sluice completion powershell | Out-String | Invoke-Expression
+
+bash needs the package bash-completion.`,
 		Run: func(_ context.Context, c *cli.Call) error {
-			if len(c.Args) != 1 || !slices.Contains(cli.Shells, c.Args[0]) {
-				return cli.Usagef("expected bash, zsh or fish, got %q", c.Args)
-			}
-			return c.Print(newProgram().Completion(c.Args[0]))
+			return newProgram().Completion(c.Stdout, strings.Join(c.Args, " ")) //nolint:contextcheck // runs nothing
 		},
 	}
 }
@@ -72,7 +73,7 @@ func completionCommand() cli.Command {
 func manCommand() cli.Command {
 	return cli.Command{
 		Name: "man", Summary: "write the manual page",
-		Doc: "Read it by:\n\n  sluice man | man -l -",
+		Doc: "Read it by:\n\n    sluice man | man -l -",
 		Flags: []cli.Flag{
 			{Name: "markdown", Doc: "write docs/cli.md in its place"},
 		},

@@ -4,66 +4,88 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// Man returns the manual page, in roff's man macros.
-func (p *Program) Man() string {
+const width = 80
+
+// fill returns paragraphs whose lines are as long as a terminal is wide, but for those
+// that begin with a space.
+func fill(doc string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\nCOMMAND [flags]\n", strings.ToUpper(p.Name), p.Name, roff(strings.TrimPrefix(strings.TrimSuffix(p.Summary, "."), p.Name+" ")), p.Name)
-	b.WriteString(".SH DESCRIPTION\n")
-	roffParagraphs(&b, p.Doc)
-	b.WriteString(".SH COMMANDS\n")
-	for i := range p.Commands {
-		c := &p.Commands[i]
-		fmt.Fprintf(&b, ".SS %s\n%s.\n", roff(p.synopsis(c)), roff(c.Summary))
-		if c.Doc != "" {
-			b.WriteString(".PP\n")
-			roffParagraphs(&b, c.Doc)
+	for line := range strings.Lines(doc) {
+		if strings.HasPrefix(line, " ") {
+			b.WriteString(line)
+			continue
 		}
-		group := ""
-		for j := range c.Flags {
-			f := &c.Flags[j]
-			if f.Group != "" && f.Group != group {
-				group = f.Group
-				b.WriteString(".PP\n" + roff(group) + "\n")
+		column := 0
+		for word := range strings.FieldsSeq(line) {
+			if column += 1 + len(word); column > width+1 {
+				b.WriteByte('\n')
+				column = 1 + len(word)
+			} else if column > 1+len(word) {
+				b.WriteByte(' ')
 			}
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n", roff(f.String()), roff(f.text()))
+			b.WriteString(word)
 		}
+		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, ".SH EXIT STATUS\n.TP\n.B %d\nall went well\n.TP\n.B %d\nsomething failed, or what was checked has faults\n.TP\n.B %d\nthe arguments are wrong\n", OK, Failed, Usage)
+	return strings.TrimSpace(b.String())
+}
+
+// help returns the page of a command, in the place of cobra's, which is a template: a
+// program with text/template keeps every method of every type, 17 MB of this one.
+func (p *Program) help(cmd *cobra.Command) string {
+	var b strings.Builder
+	if cmd.HasSubCommands() {
+		b.WriteString(cmd.Long + "\n\n")
+		for i := range p.Commands {
+			if c := &p.Commands[i]; strings.HasPrefix(p.Name+" "+c.Name, cmd.CommandPath()) {
+				fmt.Fprintf(&b, "  %s %-12s  %s\n", p.Name, c.Name, c.Summary)
+			}
+		}
+		fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command.\n", cmd.CommandPath())
+		return strings.TrimLeft(b.String(), "\n")
+	}
+	b.WriteString(cmd.CommandPath() + ": " + cmd.Short + "\n\n  " + cmd.UseLine() + "\n\n" + cmd.Long + "\n")
+	heading, flags := "Flags:", pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	write := func(next string) {
+		if flags.HasFlags() {
+			b.WriteString("\n" + heading + "\n" + flags.FlagUsagesWrapped(width))
+		}
+		heading, flags = next, pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.SortFlags = false
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*value); ok && v.flag.Group != "" {
+			write(v.flag.Group)
+		}
+		flags.AddFlag(f)
+	})
+	write("")
 	return b.String()
 }
 
-// roffParagraphs writes a text with its lines that stay as they are.
-func roffParagraphs(b *strings.Builder, text string) {
-	kept := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		if keep := strings.HasPrefix(line, "  "); keep != kept && line != "" {
-			b.WriteString(map[bool]string{true: ".nf\n", false: ".fi\n"}[keep])
-			kept = keep
-		}
-		if line == "" {
-			line = ".PP"
-			b.WriteString(line + "\n")
-			continue
-		}
-		b.WriteString(roff(line) + "\n")
+// text is what help says of the flag.
+func (f *Flag) text() string {
+	if f.Repeat {
+		return f.Doc + "; repeatable"
 	}
-	if kept {
-		b.WriteString(".fi\n")
-	}
+	return f.Doc
 }
 
-// roff escapes what roff would read as its own.
-func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(text)
-	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
-		text = `\&` + text
-	}
-	return text
+// Man returns the manual page, which is made of Markdown.
+func (p *Program) Man() string {
+	about := strings.TrimPrefix(strings.TrimSuffix(p.Summary, "."), p.Name+" ")
+	text := fmt.Sprintf("%% %[1]s 1\n\n# NAME\n\n%[1]s - %[2]s\n\n# DESCRIPTION\n\n%[3]s\n\n# COMMANDS\n%[4]s\n# EXIT STATUS\n\n%[5]s\n", p.Name, about, p.Doc, p.commands(), exits)
+	return strings.ReplaceAll(string(md2man.Render([]byte(text))), "-", `\-`) // of flags, which no hyphen can stand for
 }
 
 // Markdown returns the pages of all commands.
@@ -75,54 +97,28 @@ func (p *Program) Markdown() string {
 		c := &p.Commands[i]
 		fmt.Fprintf(&b, "| [`%s %s`](#%s) | %s |\n", p.Name, c.Name, strings.ReplaceAll(p.Name+" "+c.Name, " ", "-"), c.Summary)
 	}
-	fmt.Fprintf(&b, "\nThe exit code is %d if all went well, %d if something failed or has faults, and %d if the arguments are wrong.\n", OK, Failed, Usage)
+	return b.String() + "\n" + exits + "\n" + p.commands()
+}
+
+const exits = "The exit code is 0 if all went well, 1 if something failed or has faults, and 2 if the arguments are wrong."
+
+// commands returns a section of Markdown for each command.
+func (p *Program) commands() string {
+	var b strings.Builder
 	for i := range p.Commands {
 		c := &p.Commands[i]
-		fmt.Fprintf(&b, "\n## %s %s\n\n```text\n%s\n```\n", p.Name, c.Name, p.synopsis(c))
-		if c.Doc != "" {
-			b.WriteString("\n" + markdownParagraphs(c.Doc) + "\n")
+		call := strings.TrimSpace(p.Name + " " + c.Name + " " + c.Args)
+		fmt.Fprintf(&b, "\n## %s %s\n\n    %s\n\n%s\n", p.Name, c.Name, call, strings.TrimSpace(cmp.Or(c.Doc, c.Summary)))
+		for j := range c.Flags {
+			f := &c.Flags[j]
+			switch {
+			case f.Group != "":
+				b.WriteString("\n" + f.Group + "\n\n")
+			case j == 0:
+				b.WriteString("\n")
+			}
+			fmt.Fprintf(&b, "- `--%s`: %s\n", strings.TrimSpace(f.Name+" "+f.Value), f.text())
 		}
-		writeFlagTable(&b, c.Flags)
 	}
 	return b.String()
-}
-
-func writeFlagTable(b *strings.Builder, flags []Flag) {
-	group := ""
-	for i := range flags {
-		f := &flags[i]
-		if i == 0 || f.Group != "" && f.Group != group {
-			group = f.Group
-			if group != "" {
-				b.WriteString("\n" + group + "\n")
-			}
-			b.WriteString("\n| flag | meaning |\n|---|---|\n")
-		}
-		fmt.Fprintf(b, "| `%s` | %s |\n", f.String(), strings.ReplaceAll(f.text(), "|", `\|`))
-	}
-}
-
-// markdownParagraphs puts lines that stay as they are into blocks.
-func markdownParagraphs(text string) string {
-	var out []string
-	block := false
-	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		line = strings.TrimRight(line, "\n")
-		if keep := strings.HasPrefix(line, "  "); keep != block && line != "" {
-			if block {
-				out = append(out, "```")
-				if line != "" {
-					out = append(out, "")
-				}
-			} else {
-				out = append(out, "```text")
-			}
-			block = keep
-		}
-		out = append(out, strings.TrimPrefix(line, "  "))
-	}
-	if block {
-		out = append(out, "```")
-	}
-	return strings.Join(out, "\n")
 }
