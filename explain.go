@@ -14,18 +14,18 @@ type Explanation struct {
 
 // Reason is what one limit would say of a [Request], with its arithmetic.
 type Reason struct {
-	Limit Limit // with every default filled in
-	Cost  int64 // units
+	Limit Limit `json:"limit"` // with every default filled in
+	Cost  int64 `json:"cost"`  // units
 	// Room is the largest cost that fits now, whatever other limits say.
-	Room int64
+	Room int64 `json:"room"`
 	Outcome
 	// Lines are the arithmetic in words, in the order in which it is done; the last
 	// says the outcome.
-	Lines []string
+	Lines []string `json:"lines"`
 	// Changes are what would make the limit allow the cost now, each by itself: a
 	// smaller cost, or the least quota or burst that has room. There are none if it
 	// allows it, and none that [Limit.Validate] refuses.
-	Changes []string
+	Changes []string `json:"changes,omitempty"`
 }
 
 // ExplainStore is a [Store] that can say why it decides as it does.

@@ -95,7 +95,8 @@ type Request struct {
 	// At and Due are, for OpRefund, those of the decision that spent the units.
 	// Due is set only to give all of it back at once: a part, and what is left
 	// behind one, go by At alone, with what the receipt holds in Charge.Held.
-	At, Due Instant
+	At  Instant `json:"at_us"`
+	Due Instant `json:"due_us"`
 	// Outcomes, if not nil, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.
 	Outcomes *Outcomes
@@ -107,40 +108,41 @@ type Request struct {
 
 // Decision is the result of a [Request]. Denied is a decision, not an error.
 type Decision struct {
-	Allowed bool
+	Allowed bool `json:"allowed"`
 	// TooLarge says that the cost is more than a limit can ever hold: it is denied,
 	// and no wait helps. RetryAfter is [MaxRetryAfter] then.
-	TooLarge bool
+	TooLarge bool `json:"too_large,omitempty"`
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
-	Degraded bool
+	Degraded bool `json:"degraded,omitempty"`
 	// Nodes is, of a decision by [FailLocal], of how many nodes one had its share: the
 	// limits were those that [Limit.Share] returns for as many. Else it is 0.
-	Nodes int32
+	Nodes int32 `json:"nodes,omitempty"`
 	// Binding is the limit that binds, counted as in Request.Outcomes: the one
 	// that denied for longest, or else the one with the least Remaining in
 	// relation to its cost.
-	Binding int
+	Binding int `json:"binding"`
 	// Spent is how many units of the first charge were spent: the cost of an
 	// allowed take, what OpTakeUpTo got, what OpCharge could record, what OpRefund
 	// and OpAdd gave, negative, and what OpConvert has made owed more, or less.
-	Spent int64
+	Spent int64 `json:"spent,omitempty"`
 	// Remaining is how many units the binding limit has left to spend now.
-	Remaining int64
+	Remaining int64 `json:"remaining"`
 	// RetryAfter is how long it takes until this cost fits if nothing else
 	// comes: 0 if allowed, and never more than [MaxRetryAfter].
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"retry_after_ns"`
 	// ResetAfter is how long it takes until the binding limit's key is fully
 	// refilled.
-	ResetAfter time.Duration
+	ResetAfter time.Duration `json:"reset_after_ns"`
 	// Delay is how long to hold the request back, though it is allowed: at
 	// most MaxWait for a reservation, the queue of a leaky bucket for a take.
-	Delay time.Duration
+	Delay time.Duration `json:"delay_ns,omitempty"`
 	// At is the instant at which the units count and Due the one at which the
 	// request may go on, Delay from now: the receipt that OpRefund takes. For a
 	// reservation both lie in the future. Of what Limiter.Settle has charged, Due is
 	// the instant at which that counts.
-	At, Due Instant
+	At  Instant `json:"at_us"`
+	Due Instant `json:"due_us"`
 
 	// charged is how many units of Spent count at Due, as Limiter.Settle charged them, and
 	// not at At. With it the Decision has 80 bytes, which are copied in parts of 16.
@@ -149,16 +151,16 @@ type Decision struct {
 
 // Outcome is one limit's result for a [Request].
 type Outcome struct {
-	Allowed    bool
-	TooLarge   bool  // the cost is more than the limit can ever hold
-	Remaining  int64 // units, as [Decision].Remaining
-	RetryAfter time.Duration
-	ResetAfter time.Duration
+	Allowed    bool          `json:"allowed"`
+	TooLarge   bool          `json:"too_large,omitempty"` // the cost is more than the limit can ever hold
+	Remaining  int64         `json:"remaining"`           // units, as [Decision].Remaining
+	RetryAfter time.Duration `json:"retry_after_ns"`
+	ResetAfter time.Duration `json:"reset_after_ns"`
 	// Spent is how many units were spent, negative if they were given back. A
 	// charge may find room for more of them under one limit than under another:
 	// a refund of it gives back, of each key, no more than the least of its
 	// limits has.
-	Spent int64
+	Spent int64 `json:"spent,omitempty"`
 }
 
 // Outcomes are what all limits of a [Request] had to say.

@@ -16,9 +16,9 @@ import (
 // flight, connections, jobs. A slot is a lease: it is free again when released
 // or, if its holder dies, when TTL has passed since it was acquired or renewed.
 type SlotLimit struct {
-	Name string        // as a Limit's; empty means "slots"
-	Cap  int64         // units held at once; 1 to 65536
-	TTL  time.Duration // whole µs, 1 ms to MaxWindow
+	Name string        `json:"name,omitempty"` // as a Limit's; empty means "slots"
+	Cap  int64         `json:"cap"`            // units held at once; 1 to 65536
+	TTL  time.Duration `json:"ttl_ns"`         // whole µs, 1 ms to MaxWindow
 }
 
 // Validate returns nil or every fault of l joined, each a [*LimitError].
@@ -63,18 +63,18 @@ type SlotRequest struct {
 type SlotDecision struct {
 	// Allowed says that Owner holds its units now; of a release, that it held
 	// any, and of a peek, that it would.
-	Allowed bool
+	Allowed bool `json:"allowed"`
 	// TooLarge says that an acquire or peek asks for more units than the Cap: no wait
 	// helps. RetryAfter is [MaxRetryAfter] then.
-	TooLarge bool
+	TooLarge bool `json:"too_large,omitempty"`
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
-	Degraded bool
-	Held     int64 // units held by all owners
-	Free     int64 // units left
+	Degraded bool  `json:"degraded,omitempty"`
+	Held     int64 `json:"held"` // units held by all owners
+	Free     int64 `json:"free"` // units left
 	// RetryAfter is, of a denied acquire or peek, how long it takes at most until
 	// enough leases expire; releases may come sooner. 0 if allowed.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
 }
 
 // Slot is a slot that a [Request] asks for with its units, so that one call

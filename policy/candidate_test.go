@@ -63,9 +63,9 @@ func TestCandidateJudgesByTier(t *testing.T) {
 			var explained, skipped []string
 			for _, k := range x.Rules[0].Levels[0].Candidates {
 				if k.Skipped != "" {
-					skipped = append(skipped, k.Candidate.Name+": "+k.Skipped)
+					skipped = append(skipped, k.Name+": "+k.Skipped)
 				} else {
-					explained = append(explained, k.Candidate.Name+" "+does(k.Allowed))
+					explained = append(explained, k.Name+" "+does(k.Allowed))
 				}
 			}
 			e.Decide(t.Context(), a, &v)

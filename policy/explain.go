@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -15,79 +16,68 @@ import (
 
 // Explanation is how a request would be decided, and why.
 type Explanation struct {
-	Verdict VerdictKind
+	Verdict string `json:"verdict"`       // as [VerdictKind.String]
+	Why     string `json:"why,omitempty"` // why it is refused, or not decided
+	// Rule is that whose limit, or requests in flight, bind or deny; empty if there is none.
+	Rule     string   `json:"rule,omitempty"`
+	Violated []string `json:"violated,omitempty"` // as [Event.Violated]
 	// Decision is as [Verdict.Decision]: that of the limit that binds.
-	Decision sluice.Decision
-	Rule     *Rule    // of that limit, or of the requests in flight that deny; nil if there is none
-	Violated []string // as [Event.Violated]
-	// Err is why the request is refused or not decided, nil if it is neither.
-	Err   error
-	Rules []RuleExplanation // all, in the order of the policy
+	Decision sluice.Decision `json:"decision"`
+	// Rules are those that match and 256 at most that do not, in the order of the policy.
+	Rules []RuleExplanation `json:"rules"`
+	// MoreUnmatched is how many rules do not match beside those of Rules.
+	MoreUnmatched int `json:"more_unmatched,omitempty"`
 }
 
 // RuleExplanation is what one rule has to do with a request.
 type RuleExplanation struct {
-	Rule    *Rule
-	Matches bool
-	// Differences are why the rule does not match, none if it does. They are named for the
-	// first 256 rules that do not match.
-	Differences []Difference
+	Name    string `json:"name"`
+	Mode    string `json:"mode"` // enforce, shadow or shape
+	Matches bool   `json:"matches"`
+	// Differences are the parts of the rule's Match that the request does not have, such as
+	// "method: POST is not GET". They hold no value of a header or a query.
+	Differences []string `json:"differences,omitempty"`
 	// Exempt says that the rule matches, and exempts the client's network.
-	Exempt bool
+	Exempt bool     `json:"exempt,omitempty"`
+	Notes  []string `json:"notes,omitempty"` // what it charges, and when, if the decision does not show it
 	// Levels are those of a rule that matches and does not exempt.
-	Levels []LevelExplanation
+	Levels []LevelExplanation `json:"levels,omitempty"`
 }
 
-// mostDifferences is for how many rules an [Explanation] says at most why they do not
-// match.
+// mostDifferences is how many rules that do not match an [Explanation] names.
 const mostDifferences = 256
-
-// Difference is a part of a rule's Match that a request does not have.
-type Difference struct {
-	Part string // "method", "host", "path", "header X-Plan", "query q", "network"
-	Why  string // never holds a value of a header or a query
-}
 
 // LevelExplanation is the key of a level that a request is charged to, and what its
 // limits say.
 type LevelExplanation struct {
-	Level *Level
-	Parts []PartValue
-	Key   string // as it is charged; valid if Charged or Unlimited, and of requests in flight
-	// Charged says that the request is charged under the limits of the level. Skipped
-	// is why it is not, "" also where the key has no limits: then it is Unlimited.
-	Charged   bool
-	Unlimited bool
-	Skipped   string
-	Err       error              // why the request cannot be charged
-	Override  *Override          // whose limits these are, nil if it is none
-	Tier      string             // as the request names it; "" if the level has none
-	Cost      int64              // units
-	Limits    []LimitExplanation // none where the store was not asked
-	InFlight  *InFlight          // nil if there is no such limit, or it was not asked
+	Name  string            `json:"name,omitempty"`
+	Parts map[string]string `json:"parts"`          // of the key
+	Note  string            `json:"note,omitempty"` // why no limit is asked
+	// Override is the reason and the author of the override whose limits these are, empty
+	// if it is none.
+	Override string             `json:"override,omitempty"`
+	Tier     string             `json:"tier,omitempty"` // as the request names it
+	Cost     int64              `json:"cost,omitempty"` // units
+	Limits   []LimitExplanation `json:"limits,omitempty"`
+	// InFlight is nil if there is no such limit, or it was not asked.
+	InFlight *InFlight `json:"in_flight,omitempty"`
 	// Candidates are evaluated beside the limits, and change nothing.
-	Candidates []CandidateExplanation
-}
-
-// PartValue is a part of a key, with the request's value.
-type PartValue struct {
-	Part  Part
-	Value string
+	Candidates []CandidateExplanation `json:"candidates,omitempty"`
 }
 
 // LimitExplanation is what a limit says of a request.
 type LimitExplanation struct {
 	sluice.Reason
-	Soft  bool // a request that goes over it draws on the grace limit
-	Grace bool // it is the grace limit of one that denied
+	Soft  bool `json:"soft,omitempty"`  // a request that goes over it draws on the grace limit
+	Grace bool `json:"grace,omitempty"` // it is the grace limit of one that denied
 }
 
 // CandidateExplanation is what a candidate says of a request.
 type CandidateExplanation struct {
-	Candidate *Candidate
-	Allowed   bool
-	Limits    []sluice.Reason
-	Skipped   string // why the request is not evaluated, "" if it is
+	Name    string          `json:"name"`
+	Allowed bool            `json:"allowed"`
+	Skipped string          `json:"skipped,omitempty"` // why the request is not evaluated
+	Limits  []sluice.Reason `json:"limits,omitempty"`
 }
 
 // errExplainStore is why an Evaluator explains nothing.
@@ -119,14 +109,22 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 	}
 	c.conclude(context.WithoutCancel(ctx))
 	c.pass()
-	x := &Explanation{Verdict: c.Verdict, Decision: v.Decision, Rule: c.Rule, Violated: c.Violated, Err: c.Err}
+	x := &Explanation{Verdict: c.Verdict.String(), Decision: v.Decision, Violated: c.Violated, Rules: []RuleExplanation{}}
+	if c.Rule != nil {
+		x.Rule = c.Rule.Name
+	}
+	if c.Err != nil {
+		x.Why = c.Err.Error()
+	}
 	unmatched := 0
 	for i := range e.Policy.rules {
 		r := v.explainRule(ctx, &e.Policy.rules[i], a, dry)
 		if !r.Matches {
-			if unmatched++; unmatched <= mostDifferences {
-				r.Differences = v.matches.differences(&e.Policy.rules[i], a)
+			if unmatched++; unmatched > mostDifferences {
+				x.MoreUnmatched++
+				continue
 			}
+			r.Differences = v.matches.differences(&e.Policy.rules[i], a)
 		}
 		x.Rules = append(x.Rules, r)
 	}
@@ -135,7 +133,7 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 
 // explainRule says what a rule has to do with the request that v has decided.
 func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *dryStore) RuleExplanation {
-	x := RuleExplanation{Rule: &r.Rule}
+	x := RuleExplanation{Name: r.Name, Mode: r.mode()}
 	at := slices.IndexFunc(v.matches.hits, func(h hit) bool { return &v.matches.of.rules[h.rule] == r })
 	if x.Matches = at >= 0; !x.Matches {
 		return x
@@ -144,37 +142,79 @@ func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *d
 		x.Exempt = true
 		return x
 	}
+	x.Notes = r.notes()
 	for i := range r.levels {
 		x.Levels = append(x.Levels, v.explainLevel(ctx, r, &r.levels[i], v.matches.hits[at], a, dry))
 	}
 	return x
 }
 
+func (r *Rule) mode() string {
+	switch {
+	case r.Shadow:
+		return "shadow"
+	case r.Shape:
+		return "shape"
+	}
+	return "enforce"
+}
+
+// notes says what of a rule the decision alone does not show.
+func (r *Rule) notes() (list []string) {
+	if w := r.When; w != nil {
+		var codes []string
+		for _, s := range w.Status {
+			codes = append(codes, s.String())
+		}
+		what := "asks now whether there is room, and charges once the response is known: "
+		if w.Hold {
+			what = "charges now, and gives back unless the response is "
+		}
+		list = append(list, what+strings.Join(codes, ", "))
+	}
+	switch {
+	case r.Shape:
+		list = append(list, "slows bytes down, and denies nothing: shown for one byte")
+	case r.Cost.Afterwards():
+		list = append(list, "the cost is an estimate until the response is known: "+r.Cost.String())
+	}
+	if r.MaxWait > 0 && !r.Shape {
+		list = append(list, fmt.Sprintf("requests may wait for up to %v until they fit", r.MaxWait))
+	}
+	return list
+}
+
 func (v *Verdict) explainLevel(ctx context.Context, r *rule, l *level, by hit, a Attributes, dry *dryStore) LevelExplanation {
-	x := LevelExplanation{Level: l.Level}
+	x := LevelExplanation{Name: l.Name, Parts: make(map[string]string, len(l.parts))}
+	lacks := ""
 	for i := range l.parts {
+		part := l.parts[i].Part
 		value, _ := r.value(&l.parts[i], a, &v.matches, by) // whose error is the key's
-		x.Parts = append(x.Parts, PartValue{l.parts[i].Part, value})
+		if value != "" {
+			part, value = part.Of(value)
+		} else if lacks == "" {
+			lacks = part.String()
+		}
+		x.Parts[part.String()] = value
 	}
 	key, ok, err := r.key(l, v, by)
-	if err != nil {
-		x.Err = err
+	switch {
+	case err != nil:
+		x.Note = err.Error()
+		return x
+	case !ok && lacks != "" && l.Missing == Skip:
+		x.Note = "the request has no " + lacks
+		return x
+	case !ok:
+		x.Note = "the key is exempt"
 		return x
 	}
-	if !ok {
-		x.Skipped = "the key is exempt"
-		if i := slices.IndexFunc(x.Parts, func(p PartValue) bool { return p.Value == "" }); i >= 0 && l.Missing == Skip {
-			x.Skipped = "the request has no " + x.Parts[i].Part.String()
-		}
-		return x
-	}
-	x.Key = key
 	x.InFlight = dry.inFlight(ctx, r, l, key)
 	if !l.limited {
 		return x
 	}
 	if o := l.overridden(key, v.now()); o != nil {
-		x.Override = o
+		x.Override = o.Reason + " (" + o.Author + ")"
 	} else if l.Tiers != nil {
 		x.Tier, _ = r.value(&l.tierPart, a, &v.matches, by)
 	}
@@ -184,15 +224,18 @@ func (v *Verdict) explainLevel(ctx context.Context, r *rule, l *level, by hit, a
 	}
 	switch {
 	case err != nil:
-		x.Err = err
 	case s == nil:
-		x.Unlimited = true
+		x.Note = "the key has no limit"
 	case r.Shape:
-		x.Charged, x.Cost = true, 1
-		x.Limits, x.Err = dry.shaped(ctx, sluice.Charge{Plan: s.take, Key: key, Cost: 1})
+		x.Cost = 1
+		x.Limits, err = dry.shaped(ctx, sluice.Charge{Plan: s.take, Key: key, Cost: 1})
 	default:
-		x.Charged = true
-		v.explainLimits(&x, l, s, key, dry)
+		if v.explainLimits(&x, l, s, key, dry); len(x.Limits) == 0 {
+			x.Note = "the limits are not asked: the request is refused or denied before"
+		}
+	}
+	if err != nil {
+		x.Note = err.Error()
 	}
 	return x
 }
@@ -216,12 +259,12 @@ func (v *Verdict) explainLimits(x *LevelExplanation, l *level, s *set, key strin
 	}
 	for i := range l.candidates {
 		c := &l.candidates[i]
-		on := CandidateExplanation{Candidate: c.Candidate, Allowed: true}
+		on := CandidateExplanation{Name: c.Name, Allowed: true}
 		if plan := c.plans[s]; plan != nil {
 			if on.Limits = dry.reasons[sluice.Charge{Plan: plan, Key: key, Cost: x.Cost}]; on.Limits == nil {
 				continue
 			}
-		} else if on.Allowed, on.Skipped = false, "it has no limits for the tier "+x.Tier; x.Override != nil {
+		} else if on.Allowed, on.Skipped = false, "it has no limits for the tier "+x.Tier; x.Override != "" {
 			on.Skipped = "the key has an override"
 		} else if s == l.base {
 			on.Skipped = "it has limits for tiers only"

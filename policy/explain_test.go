@@ -5,15 +5,18 @@ package policy_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/rulekit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
@@ -70,9 +73,9 @@ func TestExplainDifferences(t *testing.T) {
 	})
 	var got []string
 	for _, r := range x.Rules {
-		line := r.Rule.Name
+		line := r.Name
 		for _, d := range r.Differences {
-			line += "; " + d.Part + ": " + d.Why
+			line += "; " + d
 		}
 		got = append(got, line)
 	}
@@ -101,9 +104,12 @@ func TestExplainManyRules(t *testing.T) {
 		rules = append(rules, rule(fmt.Sprint("r", i), policy.Match{Paths: []string{fmt.Sprint("/x", i)}}))
 	}
 	x := newWorld(t, append(rules, rule("all", policy.Match{}))...).explain(&policy.StaticAttributes{RequestPath: "/y", Address: netip.MustParseAddr("192.0.2.1")})
+	if len(x.Rules) != 256+1 || x.MoreUnmatched != 10 {
+		t.Fatalf("%d rules are explained, and %d more do not match", len(x.Rules), x.MoreUnmatched)
+	}
 	for i, r := range x.Rules {
-		if last := i == len(rules); r.Matches != last || (len(r.Differences) > 0) != (i < 256) {
-			t.Errorf("%s: matches %v, %v", r.Rule.Name, r.Matches, r.Differences)
+		if last := i == 256; r.Matches != last || (len(r.Differences) > 0) == last || last != (r.Name == "all") {
+			t.Errorf("%s: matches %v, %v", r.Name, r.Matches, r.Differences)
 		}
 	}
 }
@@ -118,8 +124,8 @@ func TestExplainDifferencesAreShort(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	for _, d := range x.Rules[0].Differences {
-		if len(d.Why) > 512 || !strings.Contains(d.Why, "é… (26214") || !utf8.ValidString(d.Why) {
-			t.Errorf("%s: %d bytes: %s", d.Part, len(d.Why), d.Why)
+		if len(d) > 512 || !strings.Contains(d, "é… (26214") || !utf8.ValidString(d) {
+			t.Errorf("%d bytes: %s", len(d), d)
 		}
 	}
 }
@@ -141,7 +147,7 @@ func TestExplainVerdicts(t *testing.T) {
 		x := w.explain(a)
 		var c policy.Call
 		front.Decide(t.Context(), a, &c)
-		if x.Verdict != c.Verdict || c.Verdict != want || !slices.Equal(x.Violated, c.Violated) || x.Rule != c.Rule {
+		if x.Verdict != c.Verdict.String() || c.Verdict != want || !slices.Equal(x.Violated, c.Violated) || (x.Rule != "") != (c.Rule != nil) || c.Rule != nil && x.Rule != c.Rule.Name {
 			t.Errorf("%d: explained %v, %v; decided %v, %v; want %v", i, x.Verdict, x.Violated, c.Verdict, c.Violated, want)
 		}
 	}
@@ -156,5 +162,30 @@ func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	w.eval.Store = testkit.Failing(errors.New("never asked"))
 	if _, err := w.eval.Explain(t.Context(), user("ada")); err == nil {
 		t.Error("a store that cannot explain has explained")
+	}
+}
+
+// TestJSON: an explanation and an override are read as they were written.
+func TestJSON(t *testing.T) {
+	graced := limits("5/min")[0]
+	graced.Grace = new(sluice.MustParseLimit("9/day sliding-log"))
+	o := policy.Override{Key: []string{"ada"}, Limits: []policy.Limit{graced, limits("7/s burst 3")[0]}, Expires: time.Unix(1, 0).UTC(), Reason: "r", Author: "a"}
+	trial := one("trial", nil, "1/h")
+	trial.Shadow = true
+	w := newWorld(t, one("limit", by(policy.Header("X-User")), "2/h sliding-log"), trial, rule("other", policy.Match{Paths: []string{"/x"}}))
+	for _, want := range []any{&o, w.explain(user("ada")), w.explain(&policy.StaticAttributes{RequestPath: "/"})} {
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := reflect.New(reflect.TypeOf(want).Elem()).Interface()
+		if err := json.Unmarshal(text, got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\ngot  %+v, %v\nwant %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`"soft 5/min"`, `"5/min grace 9/day"`, `"soft 5/min grace many"`, `"many"`} {
+		if err := json.Unmarshal([]byte(text), new(policy.Limit)); err == nil {
+			t.Errorf("%s: no error", text)
+		}
 	}
 }

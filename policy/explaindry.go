@@ -37,6 +37,11 @@ func (s *dryStore) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 	for i := range req.Outcomes.All() {
 		(*req.Outcomes)[i] = e.Limits[i].Outcome
 	}
+	for i := range e.Limits {
+		if e.Limits[i].Limit.Algorithm == sluice.Block { // it has no units
+			e.Limits[i].Remaining = 0
+		}
+	}
 	return e.Decision, nil
 }
 
@@ -79,9 +84,9 @@ const (
 )
 
 // differences returns why a rule does not match.
-func (m *Matches) differences(r *rule, a Attributes) (list []Difference) {
+func (m *Matches) differences(r *rule, a Attributes) (list []string) {
 	add := func(part, format string, args ...any) {
-		list = append(list, Difference{Part: part, Why: fmt.Sprintf(format, args...)})
+		list = append(list, part+": "+fmt.Sprintf(format, args...))
 	}
 	if !m.foundBy(&rule{Rule: Rule{Match: Match{Hosts: r.Match.Hosts}}}, a) {
 		add("host", "%s is %s", brief(a.Host()), noneOf(r.Match.Hosts))

@@ -15,11 +15,11 @@ import (
 
 // InFlight is a limit of requests in flight, and what it had to say.
 type InFlight struct {
-	Rule     *Rule
-	Level    *Level
-	Key      string
-	Limit    sluice.SlotLimit
-	Decision sluice.SlotDecision
+	Rule     *Rule               `json:"-"`
+	Level    *Level              `json:"-"`
+	Key      string              `json:"-"`
+	Limit    sluice.SlotLimit    `json:"limit"`
+	Decision sluice.SlotDecision `json:"decision"`
 }
 
 // hold is a slot of a request.

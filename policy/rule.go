@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -163,13 +164,34 @@ type Tiers struct {
 	Unlimited []string
 }
 
+// MarshalText returns the limit's text, and no error.
+func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. Another text is an error, as in
+// [sluice.ParseLimit].
+func (l *Limit) UnmarshalText(text []byte) error {
+	limit, soft := strings.CutPrefix(string(text), "soft ")
+	limit, grace, graced := strings.Cut(limit, " grace ")
+	if soft != graced {
+		return fmt.Errorf("policy: limit %q: a soft limit needs a grace limit; use for example: soft 100/min grace 500/day", text)
+	}
+	l.Grace = nil
+	if graced {
+		l.Grace = new(sluice.Limit)
+		if err := l.Grace.UnmarshalText([]byte(grace)); err != nil {
+			return err
+		}
+	}
+	return l.Limit.UnmarshalText([]byte(limit))
+}
+
 // Override gives one key other limits than its rule does.
 type Override struct {
-	Key     []string // the values of all parts
-	Limits  []Limit
-	Expires time.Time // from then on the override is void; zero: never
-	Reason  string    // required: for the audit log
-	Author  string    // required
+	Key     []string  `json:"key"` // the values of all parts
+	Limits  []Limit   `json:"limits"`
+	Expires time.Time `json:"expires,omitzero"` // from then on the override is void; zero: never
+	Reason  string    `json:"reason"`           // required: for the audit log
+	Author  string    `json:"author"`           // required
 }
 
 // Candidate is limits that deny nothing. They are evaluated together, on states of their

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
@@ -58,7 +59,7 @@ func runExplain(ctx context.Context, c *cli.Call) error {
 	return c.Print(explanationText(e, c.Given("all")))
 }
 
-func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*admin.Explanation, error) {
+func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*policy.Explanation, error) {
 	if name := values.One("config"); name != "" {
 		c, err := config.Load(name)
 		if err != nil {
@@ -70,7 +71,7 @@ func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*
 	if err != nil {
 		return nil, err
 	}
-	e := new(admin.Explanation)
+	e := new(policy.Explanation)
 	return e, c.call(ctx, http.MethodPost, "/v1/explain", q, e)
 }
 
@@ -129,7 +130,7 @@ func pairs(flag string, texts []string) (map[string]string, error) {
 const mostDifferent = 8
 
 // explanationText writes an explanation for people: the verdict first.
-func explanationText(e *admin.Explanation, all bool) string {
+func explanationText(e *policy.Explanation, all bool) string {
 	var b strings.Builder
 	b.WriteString(verdictText(e))
 	other := 0
@@ -162,9 +163,9 @@ func explanationText(e *admin.Explanation, all bool) string {
 }
 
 // verdictText says how the request is decided, in a line or two.
-func verdictText(e *admin.Explanation) string {
-	text := e.Verdict
-	if e.Degraded {
+func verdictText(e *policy.Explanation) string {
+	text, d := e.Verdict, &e.Decision
+	if d.Degraded {
 		text += ", as the store is unavailable"
 	}
 	switch {
@@ -179,22 +180,22 @@ func verdictText(e *admin.Explanation) string {
 		}
 	}
 	switch {
-	case e.Verdict != "denied":
-	case e.TooLarge:
+	case e.Verdict != policy.Denied.String():
+	case d.TooLarge:
 		text += "\nit never passes"
-	case e.RetryAfter > 0 && !e.At.IsZero():
-		text += fmt.Sprintf("\nit would pass in %v, at %s", e.RetryAfter, e.At.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05.999999 UTC"))
-	case e.RetryAfter > 0:
-		text += fmt.Sprintf("\nit would pass when another request ends, or in %v at most", e.RetryAfter)
+	case d.RetryAfter > 0 && d.At > 0:
+		text += fmt.Sprintf("\nit would pass in %v, at %s", d.RetryAfter, d.At.Time().Add(d.RetryAfter).Format("2006-01-02 15:04:05.999999 UTC"))
+	case d.RetryAfter > 0:
+		text += fmt.Sprintf("\nit would pass when another request ends, or in %v at most", d.RetryAfter)
 	}
-	if e.Delay > 0 {
-		text += fmt.Sprintf(", delayed by %v", e.Delay)
+	if d.Delay > 0 {
+		text += fmt.Sprintf(", delayed by %v", d.Delay)
 	}
 	return text + "\n"
 }
 
 // writeExplainedRule leaves out a note that the verdict has said already.
-func writeExplainedRule(b *strings.Builder, r *admin.ExplainedRule, said string) {
+func writeExplainedRule(b *strings.Builder, r *policy.RuleExplanation, said string) {
 	fmt.Fprintf(b, "\nrule %s", r.Name)
 	if r.Mode != "enforce" {
 		fmt.Fprintf(b, " (%s)", r.Mode)
@@ -213,7 +214,7 @@ func writeExplainedRule(b *strings.Builder, r *admin.ExplainedRule, said string)
 	}
 }
 
-func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel, said string) {
+func writeExplainedLevel(b *strings.Builder, l *policy.LevelExplanation, said string) {
 	b.WriteString("  ")
 	if l.Name != "" {
 		b.WriteString(l.Name + ": ")
@@ -230,12 +231,19 @@ func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel, said strin
 		fmt.Fprintf(b, "    %s\n", l.Note)
 	}
 	if f := l.InFlight; f != nil {
-		fmt.Fprintf(b, "    in flight: %d of %d run, %d more may\n", f.Held, f.Cap, f.Free)
+		fmt.Fprintf(b, "    in flight: %d of %d run, %d more may\n", f.Decision.Held, f.Limit.Cap, f.Decision.Free)
 	}
 	for i := range l.Limits {
-		writeExplainedLimit(b, "    ", &l.Limits[i])
+		kind := ""
+		switch limit := &l.Limits[i]; {
+		case limit.Grace:
+			kind = "grace "
+		case limit.Soft:
+			kind = "soft "
+		}
+		writeReason(b, "    ", kind, &l.Limits[i].Reason)
 	}
-	for _, c := range l.Trials {
+	for _, c := range l.Candidates {
 		what := "would deny"
 		switch {
 		case c.Skipped != "":
@@ -245,17 +253,13 @@ func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel, said strin
 		}
 		fmt.Fprintf(b, "    candidate: %s %s\n", c.Name, what)
 		for i := range c.Limits {
-			writeExplainedLimit(b, "      ", &c.Limits[i])
+			writeReason(b, "      ", "", &c.Limits[i])
 		}
 	}
 }
 
-func writeExplainedLimit(b *strings.Builder, indent string, l *admin.ExplainedLimit) {
-	b.WriteString(indent)
-	if l.Kind != "" {
-		b.WriteString(l.Kind + " ")
-	}
-	b.WriteString(l.Limit + "\n")
+func writeReason(b *strings.Builder, indent, kind string, l *sluice.Reason) {
+	b.WriteString(indent + kind + l.Limit.String() + "\n")
 	for _, line := range l.Lines {
 		b.WriteString(indent + "  " + line + "\n")
 	}

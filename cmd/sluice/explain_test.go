@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 const explainRules = `
@@ -87,7 +88,7 @@ func TestExplainCommand(t *testing.T) {
 				}
 			}
 			out, _ := command(t, cli.OK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
-			var e admin.Explanation
+			var e policy.Explanation
 			if err := json.Unmarshal([]byte(out), &e); err != nil || e.Verdict != "refused" || e.Why != "header X-User is missing" {
 				t.Errorf("%v: %s", err, out)
 			}

@@ -136,7 +136,7 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	}
 	writeLimits(b, s)
 	if f := s.InFlight; f != nil {
-		fmt.Fprintf(b, "  in flight\n    %d of %d run now: %d more may\n", f.Held, f.Cap, f.Free)
+		fmt.Fprintf(b, "  in flight\n    %d of %d run now: %d more may\n", f.Decision.Held, f.Limit.Cap, f.Decision.Free)
 	}
 }
 
@@ -246,7 +246,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if r := done.Replaced; r != nil {
-		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", printable(strings.Join(r.Limits, ", ")), printable(r.Reason), printable(r.Author))
+		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", joinLimits(r.Limits, ", "), printable(r.Reason), printable(r.Author))
 	}
 	if done.ThisNodeOnly {
 		b.WriteString("on this node only: other nodes keep what they have\n")

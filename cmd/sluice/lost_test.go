@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestOverridesWithoutAKeyEnd: one whose rule or level is gone, or whose key has
@@ -25,14 +27,14 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var all []admin.StoredOverride
 	for _, of := range []admin.StoredOverride{
-		{Rule: "gone", Level: "user", Key: []string{"ada", "192.0.2.1"}},
-		{Rule: "gone", Key: []string{"ada"}},
-		{Rule: "net", Key: []string{"192.0.2.1"}},
-		{Rule: "net", Key: []string{"192.0.2.0/24"}}, // active
-		{Rule: "net", Key: []string{"a", "b"}},
-		{Rule: "net", Key: []string{"b", "a"}},
+		{Rule: "gone", Level: "user", Override: policy.Override{Key: []string{"ada", "192.0.2.1"}}},
+		{Rule: "gone", Override: policy.Override{Key: []string{"ada"}}},
+		{Rule: "net", Override: policy.Override{Key: []string{"192.0.2.1"}}},
+		{Rule: "net", Override: policy.Override{Key: []string{"192.0.2.0/24"}}}, // active
+		{Rule: "net", Override: policy.Override{Key: []string{"a", "b"}}},
+		{Rule: "net", Override: policy.Override{Key: []string{"b", "a"}}},
 	} {
-		of.Limits, of.Reason, of.Author = []string{"1/min sliding-log"}, "launch", "eve"
+		of.Limits, of.Reason, of.Author = []policy.Limit{{Limit: sluice.MustParseLimit("1/min sliding-log")}}, "launch", "eve"
 		all = append(all, of)
 	}
 	doc, err := json.Marshal(map[string]any{"version": 1, "overrides": all})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestKeyStatusTerminal: what others have written does not reach a terminal's controls.
@@ -17,7 +18,7 @@ func TestKeyStatusTerminal(t *testing.T) {
 	var b strings.Builder
 	writeKey(&b, &admin.KeyState{Rule: hostile, Override: hostile + " (eve)", TierBy: "header.Plan", Tier: hostile, Limits: []admin.LimitState{{}}})
 	s := status{Status: admin.Status{Failure: hostile, Overrides: []admin.StoredOverride{{
-		Rule: hostile, Key: []string{hostile}, Limits: []string{hostile}, Reason: hostile, Author: hostile, Unused: hostile,
+		Rule: hostile, Override: policy.Override{Key: []string{hostile}, Reason: hostile, Author: hostile}, Unused: hostile,
 	}}}}
 	s.Fleet = &admin.Fleet{
 		Nodes: []admin.NodeOverview{{Name: hostile, Version: hostile, Config: hostile}}, Notes: []admin.Note{{Kind: "warn", Text: hostile}},

@@ -56,16 +56,16 @@ func runProfiles(_ context.Context, c *cli.Call) error {
 
 // profileDoc is a profile as JSON has it.
 type profileDoc struct {
-	Name     string      `json:"name"`
-	Title    string      `json:"title"`
-	Source   string      `json:"source"`
-	Limits   []string    `json:"limits"`
-	Status   int         `json:"status,omitempty"`
-	MaxWait  float64     `json:"max_wait_seconds,omitempty"`
-	InFlight int64       `json:"in_flight,omitempty"`
-	Answer   string      `json:"answer,omitempty"`
-	Differs  []string    `json:"differs"`
-	Vectors  []vectorDoc `json:"vectors"`
+	Name     string         `json:"name"`
+	Title    string         `json:"title"`
+	Source   string         `json:"source"`
+	Limits   []sluice.Limit `json:"limits"`
+	Status   int            `json:"status,omitempty"`
+	MaxWait  float64        `json:"max_wait_seconds,omitempty"`
+	InFlight int64          `json:"in_flight,omitempty"`
+	Answer   string         `json:"answer,omitempty"`
+	Differs  []string       `json:"differs"`
+	Vectors  []vectorDoc    `json:"vectors"`
 }
 
 type vectorDoc struct {
@@ -76,10 +76,7 @@ type vectorDoc struct {
 func profileDocs(all []profile.Profile) []profileDoc {
 	docs := make([]profileDoc, len(all))
 	for i, p := range all {
-		d := profileDoc{Name: p.Name, Title: p.Title, Source: p.Source, Limits: []string{}, Status: p.Status, MaxWait: p.MaxWait.Seconds(), InFlight: p.InFlight, Answer: p.Answer, Differs: append([]string{}, p.Differs...), Vectors: []vectorDoc{}}
-		for _, l := range p.Limits {
-			d.Limits = append(d.Limits, l.String())
-		}
+		d := profileDoc{Name: p.Name, Title: p.Title, Source: p.Source, Limits: p.Limits, Status: p.Status, MaxWait: p.MaxWait.Seconds(), InFlight: p.InFlight, Answer: p.Answer, Differs: append([]string{}, p.Differs...), Vectors: []vectorDoc{}}
 		for _, v := range p.Vectors {
 			d.Vectors = append(d.Vectors, vectorDoc{v.Name, vectorLines(p, v)})
 		}
@@ -151,9 +148,9 @@ func besideLimits(p profile.Profile) (lines []string) {
 
 // vectorLines are the steps of a vector, behind its limits if they are others.
 func vectorLines(p profile.Profile, v profile.Vector) (lines []string) {
-	if text := joinLimits(v.Limits); v.InFlight > 0 {
+	if text := joinLimits(v.Limits, " and "); v.InFlight > 0 {
 		lines = append(lines, fmt.Sprintf("with at most %d in flight", v.InFlight))
-	} else if text != joinLimits(p.Limits) {
+	} else if text != joinLimits(p.Limits, " and ") {
 		lines = append(lines, "under "+text)
 	}
 	for _, s := range v.Steps {
@@ -162,10 +159,10 @@ func vectorLines(p profile.Profile, v profile.Vector) (lines []string) {
 	return lines
 }
 
-func joinLimits(limits []sluice.Limit) string {
+func joinLimits[L fmt.Stringer](limits []L, between string) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
 		texts[i] = l.String()
 	}
-	return strings.Join(texts, " and ")
+	return strings.Join(texts, between)
 }

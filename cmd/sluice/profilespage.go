@@ -46,7 +46,7 @@ func profilesPage() string {
 	b.WriteString(profilesIntro)
 	b.WriteString("| name | platform | limits |\n|---|---|---|\n")
 	for _, p := range profile.All() {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | `%s` |\n", p.Name, p.Name, p.Title, strings.ReplaceAll(joinLimits(p.Limits), " and ", "`, `"))
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | `%s` |\n", p.Name, p.Name, p.Title, joinLimits(p.Limits, "`, `"))
 	}
 	for _, p := range profile.All() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. [Source](%s).\n", p.Name, p.Title, p.Source)
@@ -54,7 +54,7 @@ func profilesPage() string {
 			text := strings.Join(lines, "; ")
 			fmt.Fprintf(&b, "%s%s.\n", strings.ToUpper(text[:1]), text[1:])
 		}
-		b.WriteString("\n```\n" + strings.ReplaceAll(joinLimits(p.Limits), " and ", "\n") + "\n```\n")
+		b.WriteString("\n```\n" + joinLimits(p.Limits, "\n") + "\n```\n")
 		if p.Answer != "" {
 			b.WriteString("\nIts `answer`:\n\n```yaml\n" + p.Answer + "```\n")
 		}

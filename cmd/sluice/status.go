@@ -115,7 +115,7 @@ func writeStatus(w io.Writer, s *status) error {
 		if o.Parts != nil {
 			key = keyText(o.Parts, "")
 		}
-		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), key, printable(strings.Join(o.Limits, ", ")), until, printable(o.Reason), printable(o.Author))
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), key, joinLimits(o.Limits, ", "), until, printable(o.Reason), printable(o.Author))
 		switch {
 		case o.ThisNodeOnly:
 			b.WriteString(", on this node only")

@@ -102,17 +102,20 @@ func (x *explained) request() {
 
 // differ says in what an explanation is not the decision.
 func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.Attributes) string {
-	passes := e.Verdict.Passes()
+	passes := passed(e)
 	switch {
 	case v.Err != nil:
 		return fmt.Sprintf("error %v", v.Err)
 	case passes != v.Allowed, e.Decision != v.Decision:
 		return "another decision"
-	case (e.Verdict == policy.Refused) != (v.Refused != nil):
+	case (e.Verdict == policy.Refused.String()) != (v.Refused != nil):
 		return "another refusal"
 	}
 	var want []sluice.Outcome
 	for o := range v.Outcomes() {
+		if o.Limit.Algorithm == sluice.Block { // it has no units
+			o.Remaining = 0
+		}
 		want = append(want, o.Outcome)
 	}
 	var m policy.Matches
@@ -122,7 +125,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 		if matched != r.Matches || matched != (len(r.Differences) == 0) {
 			return fmt.Sprintf("rule %d matches: %v, explained %v, %+v", i, matched, r.Matches, r.Differences)
 		}
-		if r.Rule.Shadow || r.Rule.Shape {
+		if r.Mode != "enforce" {
 			continue
 		}
 		for _, l := range r.Levels {
@@ -149,20 +152,24 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 	for _, r := range e.Rules {
 		for _, l := range r.Levels {
 			for _, c := range l.Candidates {
-				if c.Skipped == "" && !slices.Contains(sides, fmt.Sprint(r.Rule.Name, true, c.Allowed)) {
-					return fmt.Sprintf("candidate %s of %s: explained %v, evaluated %v", c.Candidate.Name, r.Rule.Name, c.Allowed, sides)
+				if c.Skipped == "" && !slices.Contains(sides, fmt.Sprint(r.Name, true, c.Allowed)) {
+					return fmt.Sprintf("candidate %s of %s: explained %v, evaluated %v", c.Name, r.Name, c.Allowed, sides)
 				}
 			}
 		}
 	}
 	if v.InFlight != nil && !slices.ContainsFunc(e.Rules, func(r policy.RuleExplanation) bool {
 		return slices.ContainsFunc(r.Levels, func(l policy.LevelExplanation) bool {
-			return l.InFlight != nil && l.Level == v.InFlight.Level && reflect.DeepEqual(l.InFlight.Decision, v.InFlight.Decision)
+			return l.InFlight != nil && l.InFlight.Level == v.InFlight.Level && reflect.DeepEqual(l.InFlight.Decision, v.InFlight.Decision)
 		})
 	}) {
 		return fmt.Sprintf("denied by %+v", v.InFlight)
 	}
 	return ""
+}
+
+func passed(e *policy.Explanation) bool {
+	return slices.Contains([]string{policy.Allowed.String(), policy.Warned.String(), policy.Delayed.String(), policy.FailedOpen.String()}, e.Verdict)
 }
 
 // plain returns what a verdict keeps of an outcome; a grace limit's says when there
@@ -186,8 +193,8 @@ func numbers(n int) func(func(int) bool) {
 
 // count notes what an explanation was about.
 func (x *explained) count(e *policy.Explanation) {
-	x.seen[e.Verdict.String()]++
-	if e.Verdict.Passes() && len(e.Violated) > 0 {
+	x.seen[e.Verdict]++
+	if passed(e) && len(e.Violated) > 0 {
 		x.seen["shadowed"]++
 	}
 	for _, r := range e.Rules {
@@ -198,9 +205,9 @@ func (x *explained) count(e *policy.Explanation) {
 		}
 		note("exempt", r.Exempt)
 		for _, l := range r.Levels {
-			note("exempt", strings.Contains(l.Skipped, "exempt"))
-			note("unlimited", l.Unlimited)
-			note("shape", r.Rule.Shape && len(l.Limits) > 0)
+			note("exempt", strings.Contains(l.Note, "exempt"))
+			note("unlimited", strings.Contains(l.Note, "no limit"))
+			note("shape", r.Mode == "shape" && len(l.Limits) > 0)
 			note("candidate", len(l.Candidates) > 0)
 			note("in flight", l.InFlight != nil && !l.InFlight.Decision.Allowed)
 			for _, limit := range l.Limits {

@@ -19,7 +19,7 @@ import (
 
 // Explain says how a request would be decided under a configuration where no key
 // has spent anything. It asks no store but one of its own.
-func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*admin.Explanation, error) {
+func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*policy.Explanation, error) {
 	clients := clientip.NewAdmission(c.Allow, c.Deny)
 	x := admin.Explainer{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10}), Admits: clients.Admits}
 	if c.Tokens != nil && q.Claims == nil { // else its files may be elsewhere

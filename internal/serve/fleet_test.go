@@ -108,7 +108,7 @@ func TestFleetOverride(t *testing.T) {
 	}
 	allFull(t, 100, all...)
 	second := mustTell(t, all[1], http.MethodPut, `, "limits": ["200/h"], "version": "`+first.Version+`"`)
-	if second.Replaced == nil || second.Replaced.Limits[0] != "100/hour sliding-log" {
+	if second.Replaced == nil || second.Replaced.Limits[0].String() != "100/hour sliding-log" {
 		t.Errorf("it replaced %+v", second.Replaced)
 	}
 	a, _ := tell(t, all[2], http.MethodPut, `, "limits": ["300/h"], "version": "`+first.Version+`"`)
@@ -165,13 +165,13 @@ func TestFleetOutage(t *testing.T) {
 		}
 		return s
 	}
-	if s := list(); !s.Unconfirmed || len(s.Overrides) != 1 || s.Overrides[0].Limits[0] != "100/hour sliding-log" || s.Overrides[0].ThisNodeOnly {
+	if s := list(); !s.Unconfirmed || len(s.Overrides) != 1 || s.Overrides[0].Limits[0].String() != "100/hour sliding-log" || s.Overrides[0].ThisNodeOnly {
 		t.Errorf("in the outage: %+v", s.Overrides)
 	}
 	if got, _ := tell(t, b, http.MethodPut, `, "limits": ["7/h"], "this_node": true`); got.Status != http.StatusOK || !strings.Contains(got.Body, `"this_node_only": true`) {
 		t.Errorf("a change for this node: %d %s", got.Status, got.Body)
 	}
-	if s := list(); len(s.Overrides) != 1 || s.Overrides[0].Limits[0] != "7/hour sliding-log" || !s.Overrides[0].ThisNodeOnly {
+	if s := list(); len(s.Overrides) != 1 || s.Overrides[0].Limits[0].String() != "7/hour sliding-log" || !s.Overrides[0].ThisNodeOnly {
 		t.Errorf("with a change for this node: %+v", s.Overrides)
 	}
 	// Nothing changed for the key elsewhere: the node's own holds on, also over a restart.

@@ -15,11 +15,13 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // manyOverrides writes a node's file with n overrides that all nodes have.
@@ -33,8 +35,10 @@ func manyOverrides(t *testing.T, n int) (file string) {
 	added := time.Now()
 	for i := range n {
 		doc.Overrides = append(doc.Overrides, admin.StoredOverride{
-			Rule: "api", Key: []string{fmt.Sprintf("customer-%08d", i)}, Limits: []string{"500/min sliding-log"},
-			Reason: "ticket 4711, until the contract is signed", Author: "ops", Added: added, Version: fmt.Sprint(i + 1),
+			Rule: "api", Added: added, Version: fmt.Sprint(i + 1), Override: policy.Override{
+				Key: []string{fmt.Sprintf("customer-%08d", i)}, Limits: []policy.Limit{{Limit: sluice.MustParseLimit("500/min sliding-log")}},
+				Reason: "ticket 4711, until the contract is signed", Author: "ops",
+			},
 		})
 	}
 	text, err := json.Marshal(doc)

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestOverridesThatNoLongerFit: they are left out and reported, a few of them, at
@@ -25,7 +27,9 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var all []admin.StoredOverride
 	for i := range 1000 {
-		all = append(all, admin.StoredOverride{Rule: "api", Key: []string{fmt.Sprint("u", i)}, Limits: []string{"1/min sliding-log"}, Reason: "launch", Author: "eve"})
+		all = append(all, admin.StoredOverride{Rule: "api", Override: policy.Override{
+			Key: []string{fmt.Sprint("u", i)}, Limits: []policy.Limit{{Limit: sluice.MustParseLimit("1/min sliding-log")}}, Reason: "launch", Author: "eve",
+		}})
 	}
 	doc, err := json.Marshal(map[string]any{"version": 1, "overrides": all})
 	if err != nil {

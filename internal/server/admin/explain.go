@@ -64,30 +64,26 @@ type requestError struct{ error }
 
 // Explain explains a request. An error that is not the store's says what is wrong
 // with q.
-func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*Explanation, error) {
+func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*policy.Explanation, error) {
 	r, client, err := q.request(ctx)
 	if err != nil {
 		return nil, requestError{err}
 	}
 	admitted := x.Admits == nil || x.Admits(client)
 	if fault := wire.Fault(r); !admitted || fault != "" {
-		e := &Explanation{Verdict: policy.Refused.String(), Why: fault, Rules: []ExplainedRule{}}
+		e := &policy.Explanation{Verdict: policy.Refused.String(), Why: fault, Rules: []policy.RuleExplanation{}}
 		if !admitted {
 			e.Why = policy.ErrNotAdmitted.Error()
 		}
 		return e, nil
 	}
 	if r.URL.Path == httplimit.OwnPath {
-		return &Explanation{Verdict: policy.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []ExplainedRule{}}, nil
+		return &policy.Explanation{Verdict: policy.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []policy.RuleExplanation{}}, nil
 	}
 	a := &explainedRequest{certificate: q.Certificate}
 	a.Reset(r, client, x.claims(r, q.Claims))
 	evaluator := policy.Evaluator{Policy: x.Policy, Store: x.Store, Now: x.Now}
-	e, err := evaluator.Explain(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	return explanationOf(e), nil
+	return evaluator.Explain(ctx, a)
 }
 
 // claims returns what looks the request's claims up.

@@ -47,9 +47,9 @@ type KeyState struct {
 	Unlimited   bool         `json:"unlimited,omitempty"` // there are none
 	// Tiers are the limits of each tier if none was asked for, and MoreTiers
 	// how many there are beside these.
-	Tiers     []TierState    `json:"tiers,omitempty"`
-	MoreTiers int            `json:"more_tiers,omitempty"`
-	InFlight  *InFlightState `json:"in_flight,omitempty"` // nil: no limit of these
+	Tiers     []TierState      `json:"tiers,omitempty"`
+	MoreTiers int              `json:"more_tiers,omitempty"`
+	InFlight  *policy.InFlight `json:"in_flight,omitempty"` // nil: no limit of these
 }
 
 // TierState is what a key has left if it has a tier.
@@ -59,23 +59,12 @@ type TierState struct {
 	Unlimited bool         `json:"unlimited,omitempty"` // there are none
 }
 
-// InFlightState is how many requests of a key run now.
-type InFlightState struct {
-	Cap  int64 `json:"cap"`
-	Held int64 `json:"held"`
-	Free int64 `json:"free"`
-}
-
 // LimitState is what a key has left under a limit.
 type LimitState struct {
-	Limit      string        `json:"limit"`
-	Full       int64         `json:"full"`                // units that an idle key may spend at once; 0 of a block
-	Remaining  int64         `json:"remaining"`           // units left to spend now; 0 of a block
-	Allowed    bool          `json:"allowed"`             // a cost of 1 would fit
-	TooLarge   bool          `json:"too_large,omitempty"` // it never fits
-	RetryAfter time.Duration `json:"retry_after_ns"`
-	ResetAfter time.Duration `json:"reset_after_ns"`
-	Words      string        `json:"words"` // the arithmetic
+	Limit          sluice.Limit `json:"limit"`
+	Full           int64        `json:"full"` // units that an idle key may spend at once; 0 of a block
+	sluice.Outcome              // of a cost of 1; Remaining is 0 of a block
+	Words          string       `json:"words"` // the arithmetic
 }
 
 func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +144,7 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 		if err != nil {
 			return s, err
 		}
-		s.InFlight = &InFlightState{Cap: req.Limit.Cap, Held: d.Held, Free: d.Free}
+		s.InFlight = &policy.InFlight{Limit: req.Limit, Decision: d}
 	}
 	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
 		return s, nil // requests in flight only
@@ -231,10 +220,7 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 		if term.Algorithm == sluice.Block { // it has no units
 			full, o.Remaining = 0, 0
 		}
-		limits = append(limits, LimitState{
-			Limit: term.Limit.String(), Full: full, Remaining: o.Remaining, Allowed: o.Allowed,
-			TooLarge: o.TooLarge, RetryAfter: o.RetryAfter, ResetAfter: o.ResetAfter, Words: words(term, o),
-		})
+		limits = append(limits, LimitState{Limit: term.Limit, Full: full, Outcome: o, Words: words(term, o)})
 	}
 	return limits
 }

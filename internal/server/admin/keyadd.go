@@ -33,9 +33,9 @@ type AddDone struct {
 
 // Given is what an add gave under one limit.
 type Given struct {
-	Limit     string `json:"limit"`
-	Given     int64  `json:"given"`     // units: what was spent, and credit
-	Remaining int64  `json:"remaining"` // units left now
+	Limit     sluice.Limit `json:"limit"`
+	Given     int64        `json:"given"`     // units: what was spent, and credit
+	Remaining int64        `json:"remaining"` // units left now
 }
 
 func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func (a *API) add(ctx context.Context, p *policy.Policy, t *target, tier string,
 	given := make([]Given, 0, len(out))
 	for i, o := range out {
 		if term := charge.Plan.Term(i); term.Algorithm != sluice.Block { // a block has no units
-			given = append(given, Given{Limit: term.String(), Given: -o.Spent, Remaining: o.Remaining})
+			given = append(given, Given{Limit: term.Limit, Given: -o.Spent, Remaining: o.Remaining})
 		}
 	}
 	return given, nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
@@ -67,20 +66,6 @@ func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 	return limits, errors.Join(faults...)
 }
 
-// textsOf returns what limits are by themselves, with their algorithms: as texts
-// of which nothing depends on what they stand in the place of.
-func textsOf(limits []policy.Limit) (texts []string) {
-	for i := range limits {
-		l := &limits[i].Limit
-		text := l.String()
-		if algorithm := l.Algorithm.String(); !slices.Contains(strings.Fields(text), algorithm) {
-			text += " " + algorithm // the default, which a text leaves out
-		}
-		texts = append(texts, text)
-	}
-	return texts
-}
-
 // fits says why an override cannot be put over a policy, if so.
 func fits(p *policy.Policy, o StoredOverride) error {
 	_, lost, err := Put(p, p, []StoredOverride{o})
@@ -126,28 +111,21 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 	if !has(l, o.Key) {
 		return p, "the rule has no such key", nil
 	}
-	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
+	with := o.Override
 	if o.Removed {
+		with.Limits = nil
 		for _, of := range levelFor(base, o).Overrides {
 			if slices.Equal(of.Key, o.Key) {
 				with = of
 			}
 		}
 	} else {
-		limits, unreadable := parseLimits(l, o.Limits)
-		var problem string
-		switch {
-		case unreadable != nil:
-			problem = "its limits cannot be read: " + unreadable.Error()
-		case len(limits) == 0:
-			problem = "its limits do not fit the rule: no limit; write one, such as 100/min"
-		default:
-			problem = neverAdmits(p, o.Rule, limits)
+		if len(o.Limits) == 0 {
+			return p, "its limits do not fit the rule: no limit; write one, such as 100/min", nil
 		}
-		if problem != "" {
+		if problem := neverAdmits(p, o.Rule, o.Limits); problem != "" {
 			return p, problem, nil
 		}
-		with.Limits = limits
 	}
 	next, err = p.WithOverride(o.Rule, o.Level, with)
 	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
@@ -211,7 +189,7 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 		}
 		r := &with[f.Rule]
 		l := &r.Levels[at[0].Item-1]
-		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[at[1].Item-1].Key}
+		o := StoredOverride{Rule: r.Name, Level: l.Name, Override: l.Overrides[at[1].Item-1]}
 		if _, reported := problems[o.ID()]; !reported {
 			problems[o.ID()] = f.Problem
 		}
@@ -255,26 +233,21 @@ func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverri
 	l.Overrides = slices.Clone(l.Overrides)
 	at := make(map[string]int, len(l.Overrides)) // by key
 	for i := range l.Overrides {
-		o := StoredOverride{Rule: rule, Level: l.Name, Key: l.Overrides[i].Key}
+		o := StoredOverride{Rule: rule, Level: l.Name, Override: l.Overrides[i]}
 		at[o.ID()] = i
 	}
 	for _, o := range all {
-		with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
-		var err error
-		with.Limits, err = parseLimits(l, o.Limits)
 		i, taken := at[o.ID()]
 		switch {
 		case !has(l, o.Key):
 			lost = append(lost, LostOverride{StoredOverride: *o, Problem: "the rule has no such key"})
-		case err != nil:
-			lost = append(lost, LostOverride{*o, "its limits cannot be read: " + err.Error(), true})
 		case taken:
-			l.Overrides[i] = with
+			l.Overrides[i] = o.Override
 		case len(l.Overrides) == bounds.MaxOverrides:
 			lost = append(lost, LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true})
 		default:
 			at[o.ID()] = len(l.Overrides)
-			l.Overrides = append(l.Overrides, with)
+			l.Overrides = append(l.Overrides, o.Override)
 		}
 	}
 	return lost

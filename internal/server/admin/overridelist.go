@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/replace"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // mostOverrides is how many overrides [Overrides] hold at most.
@@ -22,14 +23,10 @@ const mostOverrides = 10_000
 
 // StoredOverride gives one key of a rule's level other limits.
 type StoredOverride struct {
-	Rule    string    `json:"rule"`
-	Level   string    `json:"level,omitempty"`
-	Key     []string  `json:"key"`    // the values of all parts
-	Limits  []string  `json:"limits"` // as texts
-	Expires time.Time `json:"expires,omitzero"`
-	Reason  string    `json:"reason"`
-	Author  string    `json:"author"`
-	Added   time.Time `json:"added"`
+	Rule  string `json:"rule"`
+	Level string `json:"level,omitempty"`
+	policy.Override
+	Added time.Time `json:"added"`
 	// Version is the version in the store. It is empty for an override of this node only.
 	Version string `json:"version,omitempty"`
 	// Removed is whether Author has ended it. Nothing keeps such an override.

@@ -97,8 +97,8 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o := StoredOverride{
-		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Parts: named(t.level, t.values), Limits: textsOf(limits), // whatever the rule's become
-		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
+		Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values), Added: now,
+		Override: policy.Override{Key: t.values, Limits: limits, Expires: q.Expires, Reason: q.Reason, Author: q.Author},
 	}
 	if err := fits(a.o.Policy(), o); err != nil {
 		a.finish(w, r, &t, nil, a.change(r, AuditEntry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}},
@@ -167,8 +167,10 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Parts: named(t.level, t.values), Reason: q.Reason, Author: q.Author, Added: a.o.Now(), Removed: true}
-	done, err := a.setOverride(r, &q, &o)
+	done, err := a.setOverride(r, &q, &StoredOverride{
+		Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values), Added: a.o.Now(), Removed: true,
+		Override: policy.Override{Key: t.values, Reason: q.Reason, Author: q.Author},
+	})
 	a.finish(w, r, &t, done, err)
 }
 
@@ -193,8 +195,10 @@ func (a *API) unused(k *Key) (found *StoredOverride, err error) {
 // endUnused ends an override that the rules have no use for. Its key has no
 // state that could be shown.
 func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *StoredOverride) {
-	end := StoredOverride{Rule: o.Rule, Level: o.Level, Key: o.Key, Reason: q.Reason, Author: q.Author, Added: a.o.Now(), Removed: true}
-	done, err := a.setOverride(r, q, &end)
+	done, err := a.setOverride(r, q, &StoredOverride{
+		Rule: o.Rule, Level: o.Level, Added: a.o.Now(), Removed: true,
+		Override: policy.Override{Key: o.Key, Reason: q.Reason, Author: q.Author},
+	})
 	if err != nil {
 		failChange(w, err)
 		return

@@ -29,7 +29,8 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	reason := strings.Repeat("x", mostText)
 	var all []fleet.Record
 	for i := range mostOverrides - 1 {
-		o := StoredOverride{Rule: "api", Key: []string{fmt.Sprint(strings.Repeat("k", 3000), i)}, Limits: []string{"1/s"}, Reason: reason, Author: "ops", Added: time.Now()}
+		o := of("api", fmt.Sprint(strings.Repeat("k", 3000), i), "1/s", time.Time{})
+		o.Reason = reason
 		body, err := o.body()
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +49,7 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the next start: %v", err)
 	}
-	o := StoredOverride{Rule: "api", Key: []string{"one more"}, Limits: []string{"1/s"}, Reason: "r", Author: "ops", Added: time.Now()}
+	o := of("api", "one more", "1/s", time.Time{})
 	if _, err := again.Add(&o, time.Now()); !errors.Is(err, errTooMuch) {
 		t.Errorf("one more: %v", err)
 	}
@@ -75,7 +76,7 @@ func TestTooManyOverrides(t *testing.T) {
 	}
 	add := func(key string, want, forAll error) {
 		t.Helper()
-		o := StoredOverride{Rule: "api", Key: []string{key}, Limits: []string{"1/s"}, Reason: "r", Author: "ops", Added: time.Now()}
+		o := of("api", key, "1/s", time.Time{})
 		if _, err := l.Add(&o, time.Now()); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", key, err, want)
 		}

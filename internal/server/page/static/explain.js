@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { byId, el, field, say } from "./dom.js";
-import { count, nanos } from "./format.js";
+import { count, inFlight, nanos } from "./format.js";
 
 // Explain is the part of the page that says what would happen to a request. Nothing
 // is charged for it.
@@ -52,12 +52,13 @@ export class Explain {
 }
 
 function answer(e) {
+  const d = e.decision;
   const words = [
     e.verdict + (e.rule ? ` by ${e.rule}` : "") + (e.violated?.length && e.verdict === "denied" ? `: ${e.violated.join(", ")}` : ""),
     e.violated?.length && e.verdict !== "denied" && `in shadow mode it would be denied by ${e.violated.join(", ")}`,
-    e.why, e.degraded && "decided without the store",
-    e.delay_ns && `delayed by ${nanos(e.delay_ns)}`,
-    e.too_large ? "it would never pass" : e.retry_after_ns && `it would pass in ${nanos(e.retry_after_ns)}`,
+    e.why, d.degraded && "decided without the store",
+    d.delay_ns && `delayed by ${nanos(d.delay_ns)}`,
+    d.too_large ? "it would never pass" : d.retry_after_ns && `it would pass in ${nanos(d.retry_after_ns)}`,
   ].filter(Boolean);
   const not = e.rules.filter((r) => !r.matches);
   return [
@@ -75,9 +76,9 @@ function rule(r) {
       el("p", { class: "mono" }, `${l.name ? l.name + ": " : ""}${Object.entries(l.parts).map(([p, v]) => `${p}=${v}`).join(" ")}${l.tier ? `, tier ${l.tier}` : ""}`),
       l.override ? el("p", null, `Limits of its own: ${l.override}.`) : null, l.note ? el("p", null, l.note) : null,
       (l.limits ?? []).map(limit),
-      l.in_flight ? el("p", null, `In flight: ${count(l.in_flight.held)} of ${count(l.in_flight.cap)}, ${count(l.in_flight.free)} more may.`) : null,
-      (l.candidates ?? []).map((c) => [el("p", { class: "muted" }, `Candidate ${c.name}: ${c.skipped ? `not evaluated: ${c.skipped}` : c.allowed ? "would allow" : "would deny"}`), c.limits.map(limit)]),
+      l.in_flight ? el("p", null, inFlight(l.in_flight)) : null,
+      (l.candidates ?? []).map((c) => [el("p", { class: "muted" }, `Candidate ${c.name}: ${c.skipped ? `not evaluated: ${c.skipped}` : c.allowed ? "would allow" : "would deny"}`), (c.limits ?? []).map(limit)]),
     ]));
 }
 
-const limit = (l) => el("ul", { class: "lines" }, el("li", { class: l.allowed ? null : "bad-text" }, l.limit + (l.kind ? ` (${l.kind})` : "")), [...l.lines, ...(l.changes ?? []).map((t) => `would pass with ${t}`)].map((t) => el("li", { class: "muted" }, t)));
+const limit = (l) => el("ul", { class: "lines" }, el("li", { class: l.allowed ? null : "bad-text" }, l.limit + (l.grace ? " (grace)" : l.soft ? " (soft)" : "")), [...l.lines, ...(l.changes ?? []).map((t) => `would pass with ${t}`)].map((t) => el("li", { class: "muted" }, t)));

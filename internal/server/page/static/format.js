@@ -9,6 +9,9 @@ const dateFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "sh
 const momentFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const count = (n) => (n >= 1e6 ? short.format(n) : whole.format(n));
+// inFlight says how many requests of a key run.
+export const inFlight = ({ limit, decision }) => `In flight: ${count(decision.held)} of ${count(limit.cap)}, ${count(decision.free)} more may.`;
+
 export const clock = (at) => clockFormat.format(at);
 export const minute = (at) => minuteFormat.format(at);
 export const date = (at) => dateFormat.format(new Date(at));

@@ -132,7 +132,7 @@ export class Key {
       s.override && `Limits of its own: ${s.override}.`,
       s.shadow && "In shadow: nothing is denied.",
       s.unknown_tier && `${s.unknown_tier} is none of its tiers.`,
-      s.in_flight && `In flight: ${count(s.in_flight.held)} of ${count(s.in_flight.cap)}, ${count(s.in_flight.free)} more may.`,
+      s.in_flight && inFlight(s.in_flight),
     ].filter(Boolean);
     const tiers = s.tier_by ? [{ tier: s.tier ? `tier ${s.tier}` : "no tier", limits: s.limits, unlimited: s.unlimited }, ...(s.tiers ?? []).map((p) => ({ ...p, tier: `tier ${p.tier}` }))] : [{ tier: "", limits: s.limits, unlimited: s.unlimited }];
     return el("div", { class: "state-of-key" },
