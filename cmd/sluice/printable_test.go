@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -21,7 +22,7 @@ func TestKeyStatusTerminal(t *testing.T) {
 		Rule: hostile, Override: policy.Override{Key: []string{hostile}, Reason: hostile, Author: hostile}, Unused: hostile,
 	}}}}
 	s.Fleet = &admin.Fleet{
-		Nodes: []admin.NodeOverview{{Name: hostile, Version: hostile, Config: hostile}}, Notes: []admin.Note{{Kind: "warn", Text: hostile}},
+		Nodes: []admin.NodeOverview{{Node: report.Node{Name: hostile, Version: hostile, Config: hostile}}}, Notes: []admin.Note{{Kind: "warn", Text: hostile}},
 		Rules: []admin.FleetRule{{RuleOverview: admin.RuleOverview{RuleStatus: admin.RuleStatus{Name: hostile}}}},
 	}
 	if err := writeStatus(&b, &s); err != nil {

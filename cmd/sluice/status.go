@@ -187,7 +187,7 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 		case !n.Summed:
 			seen += ", not in the sum"
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(name), printable(n.Version), printable(n.Config), (time.Duration(n.Uptime) * time.Second).String(), seen, n.Total.Passed(), n.Total.Denied)
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(name), printable(n.Version), printable(n.Config), n.Uptime().Truncate(time.Second).String(), seen, n.Total.Passed(), n.Total.Denied)
 	}
 	if _, err := io.WriteString(t, table.String()); err != nil {
 		return err

@@ -126,7 +126,7 @@ func checkFleet(t *testing.T, f *admin.Fleet, asked, users int) {
 	}
 	this := 0
 	for _, n := range f.Nodes {
-		if n.Name == "" || n.Version == "" || n.Config == "" || !n.Current || !n.StoreUp || n.Silent || n.Total.Allowed == 0 || n.Uptime < 0 || n.Seen > 20 {
+		if n.Name == "" || n.Version == "" || n.Config == "" || n.Failed || !n.StoreUp || n.Silent || n.Total.Allowed == 0 || n.Uptime() < 0 || n.Seen > 20 {
 			t.Errorf("node %+v", n)
 		}
 		if n.This {

@@ -10,10 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/server/finding"
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/report"
-	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -46,24 +44,13 @@ type Note struct {
 
 // NodeOverview is a node of a fleet.
 type NodeOverview struct {
-	ID     string `json:"id"`
-	Name   string `json:"name"`
-	This   bool   `json:"this,omitempty"` // the one that was asked
-	Listen string `json:"listen,omitempty"`
-	// Upstream is where its requests go. Apart is that it has no rule of this node's.
-	Upstream string         `json:"upstream,omitempty"`
-	Apart    bool           `json:"apart,omitempty"`
-	Version  string         `json:"version"` // of the program
-	Config   string         `json:"config"`  // version of its configuration's file
-	Rules    string         `json:"rules"`   // the same for the same rules, in whatever file
-	Current  bool           `json:"current"` // its file as it is now is active
-	StoreUp  bool           `json:"store_up"`
-	Uptime   float64        `json:"uptime_seconds"`
-	Seen     float64        `json:"seen_seconds_ago"`
-	Silent   bool           `json:"silent,omitempty"` // it has not reported for long
-	Summed   bool           `json:"summed"`
-	Why      string         `json:"why,omitempty"` // it is not summed
-	Total    history.Counts `json:"total"`         // since its start
+	report.Node
+	This   bool    `json:"this,omitempty"`  // the one that was asked
+	Apart  bool    `json:"apart,omitempty"` // it has no rule of this node's
+	Seen   float64 `json:"seen_seconds_ago"`
+	Silent bool    `json:"silent,omitempty"` // it has not reported for long
+	Summed bool    `json:"summed"`
+	Why    string  `json:"why,omitempty"` // it is not summed
 }
 
 // FleetRule is what all nodes have counted under a rule. Series, keys and those denied
@@ -71,16 +58,9 @@ type NodeOverview struct {
 type FleetRule struct {
 	RuleOverview
 	// Elsewhere is that this node's configuration has no such rule.
-	Elsewhere bool           `json:"elsewhere,omitempty"`
-	Lately    history.Counts `json:"lately"`          // in the last 10 minutes
-	Nodes     []RuleOfNode   `json:"nodes,omitempty"` // if they were asked for
-}
-
-// RuleOfNode is what one node has counted under a rule.
-type RuleOfNode struct {
-	ID string `json:"id"`
-	tally.Counts
-	Lately history.Counts `json:"lately"`
+	Elsewhere bool                `json:"elsewhere,omitempty"`
+	Lately    history.Counts      `json:"lately"`          // in the last 10 minutes
+	Nodes     []report.NodeCounts `json:"nodes,omitempty"` // if they were asked for
 }
 
 // fleet answers GET /v1/fleet, with ?rule=NAME of that rule and no other, in full, and
@@ -137,14 +117,10 @@ func (a *API) self() report.Node {
 // answer, that of this node alone.
 func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report) []*report.Report {
 	reports := []*report.Report{own}
-	this := overviewOf(&self)
-	this.This, this.Summed = true, true
-	f.Nodes = []NodeOverview{this}
+	f.Nodes = []NodeOverview{{Node: self, This: true, Summed: true}}
 	for i := range others.Nodes {
 		s := &others.Nodes[i]
-		n := overviewOf(&s.Node)
-		n.Seen = round((others.Now.Sub(s.Last) + others.Ago).Seconds())
-		n.Apart = self.Apart(&s.Node)
+		n := NodeOverview{Node: s.Node, Apart: self.Apart(&s.Node), Seen: round((others.Now.Sub(s.Last) + others.Ago).Seconds())}
 		switch n.Silent = others.Silent(s); {
 		case others.Err != nil:
 			n.Why = "the store does not answer"
@@ -169,13 +145,6 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 	return reports
 }
 
-func overviewOf(n *report.Node) NodeOverview {
-	return NodeOverview{
-		ID: n.ID, Name: n.Name, Listen: n.Listen, Upstream: n.Upstream, Version: n.Version, Config: n.Config, Rules: n.Rules, Current: !n.Failed, StoreUp: n.StoreUp,
-		Uptime: round(float64(max(n.Clock-n.Started, 0)) / 1000), Total: n.Total,
-	}
-}
-
 // fleetRules adds the rules of this node's policy, then those that others have.
 func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 	p := a.o.Policy()
@@ -183,18 +152,17 @@ func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 	add := func(of *policy.Rule, s *report.RuleSum) {
 		fr := FleetRule{Elsewhere: of == nil}
 		if of != nil {
-			fr.RuleOverview = RuleOverview{RuleStatus: ruleStatus(of, nil), By: byText(of), Failure: of.Failure.String()}
+			fr.RuleOverview = ruleOverview(of, s.Report())
 		} else {
-			fr.RuleOverview = RuleOverview{RuleStatus: RuleStatus{Name: s.Name, Mode: mode(s.Shadow)}}
+			fr.RuleOverview = ruleOverview(&policy.Rule{Name: s.Name, Shadow: s.Shadow}, s.Report())
+			fr.Failure = ""
 		}
 		if s != nil {
-			a.fleetRule(&fr, f, of, s, rule != "")
+			fr.Lately = s.Recent
+			a.detail(&fr.RuleOverview, f, of, s, rule != "")
 		}
 		if nodes && s != nil {
-			for _, n := range s.Nodes {
-				fr.Nodes = append(fr.Nodes, RuleOfNode{ID: n.ID, Counts: countsOf(&n.Counts), Lately: n.Recent})
-			}
-			slices.SortFunc(fr.Nodes, func(a, b RuleOfNode) int { return cmp.Compare(f.place(a.ID), f.place(b.ID)) })
+			fr.Nodes = slices.SortedFunc(slices.Values(s.Nodes), func(a, b report.NodeCounts) int { return cmp.Compare(f.place(a.ID), f.place(b.ID)) })
 		}
 		f.Rules = append(f.Rules, fr)
 	}
@@ -217,38 +185,25 @@ func (f *Fleet) place(id string) int {
 	return slices.IndexFunc(f.Nodes, func(n NodeOverview) bool { return n.ID == id })
 }
 
-// fleetRule adds the sum of a rule.
-func (a *API) fleetRule(fr *FleetRule, f *Fleet, of *policy.Rule, s *report.RuleSum, full bool) {
-	fr.Counts, fr.Lately = countsOf(&s.Counts), s.Recent
-	for _, c := range s.Candidates {
-		fr.Candidates = append(fr.Candidates, tally.CandidateReport{Level: c.Level, Name: c.Name, Evaluated: c.Evaluated, WouldDeny: c.WouldDeny})
-		fr.Evaluated += c.Evaluated
-		fr.WouldDeny += c.WouldDeny
-	}
+// detail adds what all nodes have reported of a rule in detail.
+func (a *API) detail(o *RuleOverview, f *Fleet, of *policy.Rule, s *report.RuleSum, full bool) {
 	if s.Detailed < len(s.Nodes) {
 		return // it would not be the sum
 	}
-	fr.Recent = s.Detail.Recent
+	o.Recent = s.Detail.Recent
 	if full {
-		fr.Day = s.Detail.Day
+		o.Day = s.Detail.Day
 	}
 	keys := mostTop
 	if full {
 		keys = mostReported
 	}
-	for _, l := range s.Top(keys) {
-		level := TopLevel{Rule: s.Name, Level: l.Name, Total: l.Total}
-		for _, k := range l.Keys {
-			level.Keys = append(level.Keys, a.topKey(s.Name, levelOf(of, l.Name), k, f.Hidden))
-		}
-		fr.Top = append(fr.Top, level)
+	for _, d := range s.Top(keys) {
+		o.Top = append(o.Top, a.topLevel(&d, levelOf(of, d.Level), f.Hidden))
 	}
-	if s.Keyed < s.Detailed || s.Detail.Hour == nil {
-		return
+	if s.Keyed == s.Detailed && s.Detail.Hour != nil {
+		o.keyed(f.AsOf, s.Detail.Day, s.Detail.Hour, s.Detail.Days, s.Denials())
 	}
-	hour, day := s.Detail.Hour.Count(), s.Detail.Days.Count()
-	fr.KeysHour, fr.KeysDay = keysOverview(&hour), keysOverview(&day)
-	fr.Findings = finding.Of(fleetFigures(s, f.AsOf))
 }
 
 // levelOf returns a level of a rule by its name, nil if there is none.
@@ -262,45 +217,6 @@ func levelOf(r *policy.Rule, name string) *policy.Level {
 		}
 	}
 	return nil
-}
-
-// topKey returns a key as it is shown. What it is made of says this node's policy: of a
-// level that this has not, or that another node has made of other parts, it is one text.
-func (a *API) topKey(rule string, l *policy.Level, k report.Key, hidden bool) TopKey {
-	key := TopKey{Least: k.Least, Most: k.Most}
-	switch {
-	case hidden:
-		key.Hash = a.hide(rule, k.Key)
-	case l == nil:
-		key.Parts = map[string]string{"key": k.Key}
-	default:
-		key.Parts = partsOf(l, k.Key)
-	}
-	return key
-}
-
-// fleetFigures returns what findings about a rule of all nodes rest on.
-func fleetFigures(s *report.RuleSum, now time.Time) *finding.Figures {
-	hour, day := s.Detail.Hour.Count(), s.Detail.Days.Count()
-	hourly, daily := s.Detail.Day.SumSince(hour.Since), s.Detail.Day.SumSince(day.Since)
-	f := &finding.Figures{
-		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, Unstated: s.Unstated,
-		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
-	}
-	for _, l := range s.Top(tally.Places) {
-		for _, k := range l.Keys {
-			if k.Recent > 0 {
-				f.TopDenials = append(f.TopDenials, k.Recent)
-			}
-		}
-	}
-	slices.SortFunc(f.TopDenials, func(a, b uint64) int { return cmp.Compare(b, a) })
-	for _, c := range s.Candidates {
-		if c.Rescued > f.Rescued || c.Rescued == f.Rescued && c.Rescued > 0 && c.Name < f.Candidate {
-			f.Candidate, f.Rescued = c.Name, c.Rescued
-		}
-	}
-	return f
 }
 
 // busiest returns the rules that are reported in detail: those that were busiest in the

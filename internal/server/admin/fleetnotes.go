@@ -92,7 +92,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 	if others.Unread > 0 {
 		f.say("warn", "what %s written cannot be read: it is of another version, under another secret_file, or of another program", nodesDo(int64(others.Unread), "has", "have"))
 	}
-	if stale := f.named(func(n *NodeOverview) bool { return !n.Current && !n.Silent }); len(stale) > 0 {
+	if stale := f.named(func(n *NodeOverview) bool { return n.Failed && !n.Silent }); len(stale) > 0 {
 		f.say("warn", "%s: the configuration's file has errors and was not loaded; the previous version stays active", list(stale))
 	}
 	if away := f.named(func(n *NodeOverview) bool { return !n.StoreUp && !n.Silent }); len(away) > 0 {
@@ -102,8 +102,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 		s := &others.Nodes[i]
 		skew := time.UnixMilli(s.Clock).Sub(s.Last)
 		if !others.Silent(s) && math.Abs(skew.Seconds()) > mostSkew.Seconds() {
-			n := overviewOf(&s.Node)
-			f.say("warn", "%s: its clock is %s off the store's: its requests count at other times", n.Label(), skew.Round(time.Second))
+			f.say("warn", "%s: its clock is %s off the store's: its requests count at other times", s.Label(), skew.Round(time.Second))
 		}
 	}
 }
@@ -112,10 +111,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 // other upstreams, and what to do about it. It is empty if none does.
 func DifferentUpstreams(self *report.Node, others *report.Fleet) string {
 	under, at := "", make(map[string][]string)
-	add := func(n *report.Node) {
-		of := overviewOf(n)
-		at[n.Upstream] = append(at[n.Upstream], of.Label())
-	}
+	add := func(n *report.Node) { at[n.Upstream] = append(at[n.Upstream], n.Label()) }
 	add(self)
 	for i := range others.Nodes {
 		s := &others.Nodes[i]
@@ -174,15 +170,6 @@ func (f *Fleet) named(is func(*NodeOverview) bool) (labels []string) {
 		}
 	}
 	return labels
-}
-
-// Label is what people call a node: its name, and where it listens, as several may run
-// on one host.
-func (n *NodeOverview) Label() string {
-	if n.Listen == "" {
-		return n.Name
-	}
-	return n.Name + " (" + n.Listen + ")"
 }
 
 // Label returns what people call the node with an id, which is that if there is none.

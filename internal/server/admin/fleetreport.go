@@ -44,14 +44,13 @@ func ReportOf(t *tally.Tally, p *policy.Policy, now time.Time, rules []string) *
 		shadow[p.Rule(i).Name] = p.Rule(i).Shadow
 	}
 	for _, of := range t.Reports() {
-		rule := report.Rule{Name: of.Rule, Shadow: shadow[of.Rule], Counts: outcomes(&of.Counts)}
+		rule := report.Rule{Name: of.Rule, Shadow: shadow[of.Rule], Counts: of.Counts, Candidates: of.Candidates}
 		var past, day *history.Series
 		if recent, coarse, ok := t.Past(of.Rule); ok {
 			rule.Recent, past, day = recent.Sum(), &recent, &coarse
 		}
-		counted := rule.Counts != report.Counts{} || detailed[of.Rule]
+		counted := !rule.Counts.IsZero() || detailed[of.Rule]
 		for _, c := range of.Candidates {
-			rule.Candidates = append(rule.Candidates, report.Candidate{Level: c.Level, Name: c.Name, Evaluated: c.Evaluated, WouldDeny: c.WouldDeny})
 			counted = counted || c.Evaluated > 0
 		}
 		if detailed[of.Rule] {
@@ -71,7 +70,7 @@ func ReportOf(t *tally.Tally, p *policy.Policy, now time.Time, rules []string) *
 
 // detail adds what takes room.
 func detail(t *tally.Tally, r *report.Rule) {
-	r.Detail = new(report.Detail)
+	r.Detail = &report.Detail{Top: t.Top(r.Name, mostReported)}
 	if hour, day, ok := t.Keys(r.Name); ok {
 		r.Detail.Hour, r.Detail.Days = hour, day
 	}
@@ -79,13 +78,6 @@ func detail(t *tally.Tally, r *report.Rule) {
 	r.Unstated = denials.Unstated
 	for i := range r.Candidates {
 		r.Candidates[i].Rescued = denials.Rescued[r.Candidates[i].Name]
-	}
-	for _, d := range t.Top(r.Name, mostReported) {
-		l := report.Level{Name: d.Level, Total: d.Total, Recent: d.Recent, Rest: d.Rest}
-		for _, k := range d.Keys {
-			l.Keys = append(l.Keys, report.Key{Key: k.Key, Least: k.Least, Most: k.Most, Recent: k.Recent})
-		}
-		r.Detail.Top = append(r.Detail.Top, l)
 	}
 }
 
@@ -121,22 +113,4 @@ func candidateText(l *policy.Level, c *policy.Candidate) string {
 // busier orders rules by their denials, then by their requests, most first.
 func busier(a, b history.Counts) int {
 	return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Requests()+b.WouldDeny, a.Requests()+a.WouldDeny))
-}
-
-// outcomes returns the counts of a rule as they are reported.
-func outcomes(c *tally.Counts) report.Counts {
-	return report.Counts{
-		c.Allowed, c.Warned, c.Delayed, c.Denied, c.Refused, c.Failed, c.FailedOpen, c.Abandoned,
-		c.WouldDeny, c.Degraded, c.UpstreamErrors, c.Evaluated, c.Unlimited,
-	}
-}
-
-func countsOf(n *report.Counts) tally.Counts {
-	return tally.Counts{
-		Counts: history.Counts{
-			Allowed: n[0], Warned: n[1], Delayed: n[2], Denied: n[3], Refused: n[4], Failed: n[5], FailedOpen: n[6], Abandoned: n[7],
-			WouldDeny: n[8], Degraded: n[9], UpstreamErrors: n[10],
-		},
-		Evaluated: n[11], Unlimited: n[12],
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/finding"
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -61,11 +62,8 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 		if rule != "" && rule != of.Name {
 			continue
 		}
-		ro := RuleOverview{RuleStatus: ruleStatus(of, reports[of.Name]), By: byText(of), Failure: of.Failure.String(), Top: top[of.Name]}
-		for _, c := range ro.Candidates {
-			ro.Evaluated += c.Evaluated
-			ro.WouldDeny += c.WouldDeny
-		}
+		ro := ruleOverview(of, reports[of.Name])
+		ro.Top = top[of.Name]
 		a.lately(&ro, o.Time, rule != "")
 		o.Rules = append(o.Rules, ro)
 	}
@@ -74,6 +72,16 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusOK, o)
+}
+
+// ruleOverview describes a rule, with what was counted, nil if nothing was.
+func ruleOverview(r *policy.Rule, report *tally.Report) RuleOverview {
+	o := RuleOverview{RuleStatus: ruleStatus(r, report), By: byText(r), Failure: r.Failure.String()}
+	for _, c := range o.Candidates {
+		o.Evaluated += c.Evaluated
+		o.WouldDeny += c.WouldDeny
+	}
+	return o
 }
 
 // byText says what the keys of a rule are made of, its levels behind each other.
@@ -103,13 +111,16 @@ func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 	if full {
 		o.Day = &day
 	}
-	hourKeys, dayKeys, ok := t.Keys(o.Name)
-	if !ok {
-		return
+	if hour, days, ok := t.Keys(o.Name); ok {
+		o.keyed(now, &day, hour, days, t.Denials(o.Name))
 	}
-	hour, days := hourKeys.Count(), dayKeys.Count()
-	o.KeysHour, o.KeysDay = keysOverview(&hour), keysOverview(&days)
-	o.Findings = finding.Of(a.figures(o.Name, now, &day, hour, days))
+}
+
+// keyed adds how many keys the rule had, and the findings.
+func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials tally.Denials) {
+	hour, day := hourKeys.Count(), dayKeys.Count()
+	o.KeysHour, o.KeysDay = keysOverview(&hour), keysOverview(&day)
+	o.Findings = finding.Of(figures(now, past, hour, day, denials))
 }
 
 func keysOverview(c *sketch.Count) *KeysOverview {
@@ -120,8 +131,8 @@ func keysOverview(c *sketch.Count) *KeysOverview {
 func round(x float64) float64 { return float64(int64(x*10+0.5)) / 10 }
 
 // figures returns what findings about a rule rest on.
-func (a *API) figures(rule string, now time.Time, past *history.Series, hour, day sketch.Count) *finding.Figures {
-	hourly, daily, denials := past.SumSince(hour.Since), past.SumSince(day.Since), a.o.Tally.Denials(rule)
+func figures(now time.Time, past *history.Series, hour, day sketch.Count, denials tally.Denials) *finding.Figures {
+	hourly, daily := past.SumSince(hour.Since), past.SumSince(day.Since)
 	f := &finding.Figures{
 		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys, Unstated: denials.Unstated,
 		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,

@@ -152,23 +152,31 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	}
 	all := []TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
-		level := levels[d.Rule+"/"+d.Level]
-		if level == nil {
-			continue // it went with a reload just now
+		if level := levels[d.Rule+"/"+d.Level]; level != nil { // else it went with a reload just now
+			all = append(all, a.topLevel(&d, level, hidden))
 		}
-		tl := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
-		for _, k := range d.Keys {
-			key := TopKey{Least: k.Least, Most: k.Most}
-			if hidden {
-				key.Hash = a.hide(d.Rule, k.Key)
-			} else {
-				key.Parts = partsOf(level, k.Key)
-			}
-			tl.Keys = append(tl.Keys, key)
-		}
-		all = append(all, tl)
 	}
 	return all
+}
+
+// topLevel returns the keys of a level as they are shown. What they are made of says this
+// node's policy: of a level that this has not, or that another node has made of other
+// parts, a key is one text.
+func (a *API) topLevel(d *tally.Denied, l *policy.Level, hidden bool) TopLevel {
+	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
+	for _, k := range d.Keys {
+		key := TopKey{Least: k.Least, Most: k.Most}
+		switch {
+		case hidden:
+			key.Hash = a.hide(d.Rule, k.Key)
+		case l == nil:
+			key.Parts = map[string]string{"key": k.Key}
+		default:
+			key.Parts = partsOf(l, k.Key)
+		}
+		top.Keys = append(top.Keys, key)
+	}
+	return top
 }
 
 // hide returns what stands for a key that must not be shown: the same for the

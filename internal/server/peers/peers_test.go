@@ -24,6 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -107,9 +108,9 @@ func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool
 
 // small returns a report of one rule, in detail if it is asked for.
 func small(rules []string) *report.Report {
-	r := &report.Report{Rules: []report.Rule{{Name: "api", Counts: report.Counts{7}}}}
+	r := &report.Report{Rules: []report.Rule{{Name: "api", Counts: tally.Counts{Unlimited: 7}}}}
 	if len(rules) > 0 {
-		r.Rules[0].Detail = &report.Detail{Top: []report.Level{{Total: 1, Keys: []report.Key{{Key: "alice@example.com", Least: 1, Most: 1}}}}}
+		r.Rules[0].Detail = &report.Detail{Top: []tally.Denied{{Total: 1, Keys: []tally.KeyCount{{Key: "alice@example.com", Least: 1, Most: 1}}}}}
 	}
 	return r
 }
@@ -299,7 +300,7 @@ func full(seed uint64) *report.Report {
 	r := &report.Report{Total: history.Counts{Allowed: random.Uint64N(1e9)}, Recent: fill(history.TotalFine.Empty(now)), Day: fill(history.TotalCoarse.Empty(now))}
 	for i := range 1000 {
 		rule := report.Rule{Name: fmt.Sprintf("rule-of-service-%d", i), Recent: history.Counts{Allowed: random.Uint64N(1e5), Denied: random.Uint64N(1e4)}}
-		rule.Counts[0], rule.Counts[2] = random.Uint64N(1e8), random.Uint64N(1e6)
+		rule.Counts.Allowed, rule.Counts.Denied = random.Uint64N(1e8), random.Uint64N(1e6)
 		if i < 16 {
 			k := sketch.New(sketch.Fine)
 			k.Turn(now)
@@ -310,11 +311,11 @@ func full(seed uint64) *report.Report {
 				k.Used(hash, 1000)
 			}
 			rule.Detail = &report.Detail{Recent: fill(history.RuleFine.Empty(now)), Day: fill(history.RuleCoarse.Empty(now)), Hour: k.Hour(), Days: k.Day()}
-			level := report.Level{Total: 1e6, Rest: 3}
+			level := tally.Denied{Total: 1e6, Rest: 3}
 			for range 20 {
-				level.Keys = append(level.Keys, report.Key{Key: fmt.Sprintf("2001:db8:%x::%x", random.IntN(1<<16), random.IntN(1<<16)), Least: 10_000, Most: 12_000, Recent: 500})
+				level.Keys = append(level.Keys, tally.KeyCount{Key: fmt.Sprintf("2001:db8:%x::%x", random.IntN(1<<16), random.IntN(1<<16)), Least: 10_000, Most: 12_000, Recent: 500})
 			}
-			rule.Detail.Top = []report.Level{level}
+			rule.Detail.Top = []tally.Denied{level}
 		}
 		r.Rules = append(r.Rules, rule)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/server/report"
+	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -19,9 +20,9 @@ import (
 func TestStrangers(t *testing.T) {
 	const mostMiB = 80 // what reports may take together, and some for all else
 	tried := func(rule *report.Rule) {
-		rule.Candidates = make([]report.Candidate, 64)
+		rule.Candidates = make([]tally.CandidateReport, 64)
 		for k := range rule.Candidates {
-			rule.Candidates[k] = report.Candidate{Name: fmt.Sprint("c", k), Evaluated: 1, WouldDeny: 1}
+			rule.Candidates[k] = tally.CandidateReport{Name: fmt.Sprint("c", k), Evaluated: 1, WouldDeny: 1}
 		}
 	}
 	for _, c := range []struct {

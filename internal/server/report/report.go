@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
 // version is that of what is written. One who reads another skips it, and says so: fields
@@ -39,6 +40,20 @@ type Node struct {
 	Clock   int64 `json:"clock"`   // as it wrote this
 	// Total is the outcomes of all requests since Started.
 	Total history.Counts `json:"total"`
+}
+
+// Label is what people call a node: its name, and where it listens, as several may run
+// on one host.
+func (n *Node) Label() string {
+	if n.Listen == "" {
+		return n.Name
+	}
+	return n.Name + " (" + n.Listen + ")"
+}
+
+// Uptime returns for how long the node had run as it wrote this.
+func (n *Node) Uptime() time.Duration {
+	return time.Duration(max(n.Clock-n.Started, 0)) * time.Millisecond
 }
 
 // Shares returns a rule that both nodes have by name, of the [MostNamed] that each names.
@@ -72,30 +87,15 @@ type Report struct {
 	More  int    `json:"more,omitempty"`
 }
 
-// Outcomes is how many outcomes of a rule are counted.
-const Outcomes = 13
-
 // Rule is the outcomes of requests under a rule.
 type Rule struct {
-	Name       string         `json:"n"`
-	Shadow     bool           `json:"s,omitempty"`
-	Counts     Counts         `json:"c"`          // since the start
-	Recent     history.Counts `json:"r,omitzero"` // in the last 10 minutes
-	Candidates []Candidate    `json:"k,omitempty"`
-	Unstated   uint64         `json:"u,omitempty"` // recent responses that lacked the header field of their cost
-	Detail     *Detail        `json:"d,omitempty"` // of a rule that is looked at
-}
-
-// Counts are the outcomes of requests in the order of their fields in package tally.
-type Counts [Outcomes]uint64
-
-// Candidate is what a candidate of a rule would have denied.
-type Candidate struct {
-	Level     string `json:"l,omitempty"`
-	Name      string `json:"n"`
-	Evaluated uint64 `json:"e,omitempty"`
-	WouldDeny uint64 `json:"w,omitempty"`
-	Rescued   uint64 `json:"r,omitempty"` // of what the rule has denied recently
+	Name       string                  `json:"n"`
+	Shadow     bool                    `json:"s,omitempty"`
+	Counts     tally.Counts            `json:"c,omitzero"` // since the start
+	Recent     history.Counts          `json:"r,omitzero"` // in the last 10 minutes
+	Candidates []tally.CandidateReport `json:"k,omitempty"`
+	Unstated   uint64                  `json:"u,omitempty"` // recent responses that lacked the header field of their cost
+	Detail     *Detail                 `json:"d,omitempty"` // of a rule that is looked at
 }
 
 // Detail is what takes room.
@@ -104,26 +104,7 @@ type Detail struct {
 	Day    *history.Series `json:"day,omitempty"`
 	Hour   *sketch.Sum     `json:"hour,omitempty"`
 	Days   *sketch.Sum     `json:"days,omitempty"`
-	Top    []Level         `json:"top,omitempty"`
-}
-
-// Level are the keys of a rule's level that were denied most.
-type Level struct {
-	Name   string `json:"n,omitempty"`
-	Total  uint64 `json:"t"`           // denials
-	Recent uint64 `json:"r,omitempty"` // recently
-	// Rest is how often a key that is not listed was denied at most.
-	Rest uint64 `json:"o,omitempty"`
-	Keys []Key  `json:"k"`
-}
-
-// Key is a key that was denied at least Least and at most Most times, of which Recent
-// recently at least.
-type Key struct {
-	Key    string `json:"k"`
-	Least  uint64 `json:"l"`
-	Most   uint64 `json:"m"`
-	Recent uint64 `json:"r,omitempty"`
+	Top    []tally.Denied  `json:"top,omitempty"`
 }
 
 // Seen is what was last read of a node.

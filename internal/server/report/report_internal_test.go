@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -40,7 +41,7 @@ func sample(id string, rules, detailed, keys int) *Report {
 	fill(r.Day)
 	for i := range rules {
 		rule := Rule{
-			Name: fmt.Sprintf("rule-of-a-service-%d", i), Counts: Counts{random.Uint64N(1e6), 0, random.Uint64N(1e5)},
+			Name: fmt.Sprintf("rule-of-a-service-%d", i), Counts: tally.Counts{Unlimited: random.Uint64N(1e6), Evaluated: random.Uint64N(1e5)},
 			Recent: history.Counts{Allowed: random.Uint64N(1e4), Denied: random.Uint64N(1000)},
 		}
 		if i < detailed {
@@ -53,11 +54,11 @@ func sample(id string, rules, detailed, keys int) *Report {
 				k.Used(hash, 1000)
 			}
 			rule.Detail = &Detail{Recent: fill(history.RuleFine.Empty(noon)), Day: fill(history.RuleCoarse.Empty(noon)), Hour: k.Hour(), Days: k.Day()}
-			level := Level{Total: 1000, Rest: 3}
+			level := tally.Denied{Total: 1000, Rest: 3}
 			for range 20 {
-				level.Keys = append(level.Keys, Key{Key: fmt.Sprintf("198.51.100.%d", random.IntN(256)), Least: 10, Most: 12})
+				level.Keys = append(level.Keys, tally.KeyCount{Key: fmt.Sprintf("198.51.100.%d", random.IntN(256)), Least: 10, Most: 12})
 			}
-			rule.Detail.Top = []Level{level}
+			rule.Detail.Top = []tally.Denied{level}
 		}
 		r.Rules = append(r.Rules, rule)
 	}
@@ -108,7 +109,7 @@ func TestReport(t *testing.T) {
 // triedRules returns rules with as many candidates as each may have.
 func triedRules(n int) (rules []string) {
 	for i := range n {
-		rules = append(rules, fmt.Sprintf(`{"n":"r%d","k":[%s{"n":"a"}]}`, i, strings.Repeat(`{"n":"a"},`, mostCandidates-1)))
+		rules = append(rules, fmt.Sprintf(`{"n":"r%d","k":[%s{"name":"a"}]}`, i, strings.Repeat(`{"name":"a"},`, mostCandidates-1)))
 	}
 	return rules
 }
@@ -143,6 +144,7 @@ func TestHostile(t *testing.T) {
 		"type":              deflate(`{"v":1,"id":"n1","rules":7}`),
 		"negative":          deflate(`{"v":1,"id":"n1","total":{"allowed":-1}}`),
 		"count":             deflate(`{"v":1,"id":"n1","total":{"allowed":9007199254740993}}`),
+		"count of a rule":   deflate(`{"v":1,"id":"n1","rules":[{"n":"a","c":{"unlimited":9007199254740993}}]}`),
 		"name":              deflate(`{"v":1,"id":"n1","rules":[{"n":"` + long + `"}]}`),
 		"no name":           deflate(`{"v":1,"id":"n1","rules":[{}]}`),
 		"one rule twice":    deflate(`{"v":1,"id":"n1","rules":[{"n":"a"},{"n":"a"}]}`),
@@ -154,7 +156,7 @@ func TestHostile(t *testing.T) {
 		"least above most":  deflate(`{"v":1,"id":"n1","rules":[{"n":"a","d":{"top":[{"k":[{"k":"x","l":2,"m":1}]}]}}]}`),
 		"keys of precision": deflate(`{"v":1,"id":"n1","rules":[{"n":"a","d":{"hour":{"half":1800,"precision":60}}}]}`),
 		"candidates":        deflate(`{"v":1,"id":"n1","rules":[` + strings.Join(triedRules(70), ",") + `]}`),
-		"many candidates":   deflate(`{"v":1,"id":"n1","rules":[{"n":"a","k":[` + strings.Repeat(`{"n":"a"},`, 100) + `{"n":"a"}]}]}`),
+		"many candidates":   deflate(`{"v":1,"id":"n1","rules":[{"n":"a","k":[` + strings.Repeat(`{"name":"a"},`, 100) + `{"name":"a"}]}]}`),
 	} {
 		if r, _, err := Decode("n1", data, MostTogether); err == nil {
 			t.Errorf("%s: got %+v", name, r)
@@ -218,7 +220,7 @@ func TestSum(t *testing.T) {
 		s.Allowed[s.Steps-1] = last
 		return s
 	}
-	node := func(id, secret string, n uint64, clock time.Time, keys ...Key) *Report {
+	node := func(id, secret string, n uint64, clock time.Time, keys ...tally.KeyCount) *Report {
 		k := sketch.New(sketch.Coarse)
 		k.Turn(noon)
 		for i := range n {
@@ -227,18 +229,18 @@ func TestSum(t *testing.T) {
 		return &Report{
 			ID: id, Hashed: secret, Total: history.Counts{Allowed: n}, Recent: series(history.TotalFine, clock, 2), Day: series(history.TotalCoarse, clock, 3), More: int(n),
 			Rules: []Rule{{
-				Name: "api", Counts: Counts{n, 0, 2 * n}, Recent: history.Counts{Denied: n},
-				Candidates: []Candidate{{Level: "l", Name: "c", Evaluated: n, WouldDeny: 1, Rescued: 1}},
+				Name: "api", Counts: tally.Counts{Counts: history.Counts{Allowed: n}, Evaluated: 2 * n, Unlimited: 1}, Recent: history.Counts{Denied: n},
+				Candidates: []tally.CandidateReport{{Level: "l", Name: "c", Evaluated: n, WouldDeny: 1, Rescued: 1}},
 				Detail: &Detail{
 					Recent: series(history.RuleFine, clock, 1), Day: series(history.RuleCoarse, clock, 1), Hour: k.Hour(), Days: k.Day(),
-					Top: []Level{{Total: 10 * n, Recent: n, Rest: n, Keys: keys}},
+					Top: []tally.Denied{{Total: 10 * n, Recent: n, Rest: n, Keys: keys}},
 				},
 			}},
 		}
 	}
 	s := NewSum(noon, "x")
-	s.Add(node("a", "x", 3, noon, Key{"ada", 7, 9, 1}, Key{"bob", 5, 5, 0}))
-	s.Add(node("b", "x", 4, noon.Add(-5*time.Second), Key{"ada", 10, 10, 2}))
+	s.Add(node("a", "x", 3, noon, tally.KeyCount{Key: "ada", Least: 7, Most: 9, Recent: 1}, tally.KeyCount{Key: "bob", Least: 5, Most: 5}))
+	s.Add(node("b", "x", 4, noon.Add(-5*time.Second), tally.KeyCount{Key: "ada", Least: 10, Most: 10, Recent: 2}))
 	s.Add(node("c", "y", 5, noon.Add(time.Hour))) // its clock and its secret are others
 	if s.Nodes != 3 || s.Total.Allowed != 12 || s.More != 5 || s.Recent.Sum().Allowed != 4 || s.Day.Sum().Allowed != 6 {
 		t.Errorf("got %+v", s)
@@ -247,16 +249,19 @@ func TestSum(t *testing.T) {
 		t.Errorf("series %v", s.Recent.Allowed[n-10:])
 	}
 	r := s.Rule("api")
-	if r.Counts != (Counts{12, 0, 24}) || r.Recent.Denied != 12 || len(r.Nodes) != 3 || r.Nodes[1].ID != "b" || r.Detailed != 3 || r.Keyed != 2 {
+	if r.Counts != (tally.Counts{Counts: history.Counts{Allowed: 12}, Evaluated: 24, Unlimited: 3}) || r.Recent.Denied != 12 || len(r.Nodes) != 3 || r.Nodes[1].ID != "b" || r.Detailed != 3 || r.Keyed != 2 {
 		t.Errorf("got %+v", r)
 	}
-	if want := []Candidate{{"l", "c", 12, 3, 3}}; !reflect.DeepEqual(r.Candidates, want) {
+	if want := []tally.CandidateReport{{Level: "l", Name: "c", Evaluated: 12, WouldDeny: 3, Rescued: 3}}; !reflect.DeepEqual(r.Candidates, want) {
 		t.Errorf("candidates %+v", r.Candidates)
 	}
 	if got := r.Detail.Hour.Count(); got.Seen != 4 {
 		t.Errorf("keys %+v; want those of two nodes, each once", got)
 	}
-	want := []Level{{Total: 120, Recent: 12, Rest: 12, Keys: []Key{{"ada", 17, 19 + 5, 3}, {"bob", 5, 5 + 4 + 5, 0}}}}
+	want := []tally.Denied{{
+		Rule: "api", Total: 120, Recent: 12, Rest: 12,
+		Keys: []tally.KeyCount{{Key: "ada", Least: 17, Most: 19 + 5, Recent: 3}, {Key: "bob", Least: 5, Most: 5 + 4 + 5}},
+	}}
 	if got := r.Top(5); !reflect.DeepEqual(got, want) {
 		t.Errorf("top %+v, want %+v", got, want)
 	}

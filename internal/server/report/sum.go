@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
 // Sum is what several nodes have counted together.
@@ -38,19 +39,19 @@ type RuleSum struct {
 
 // NodeCounts is what one node has counted.
 type NodeCounts struct {
-	ID     string
-	Counts Counts
-	Recent history.Counts
+	ID string `json:"id"`
+	tally.Counts
+	Recent history.Counts `json:"lately"`
 }
 
 // levelSum is the keys of a level that several nodes have listed.
 type levelSum struct {
-	Level
+	tally.Denied
 	keys map[string]*keySum
 }
 
 type keySum struct {
-	Key
+	tally.KeyCount
 	rest uint64 // what the nodes that have listed it say of others
 }
 
@@ -95,13 +96,11 @@ func addSeries(to, from *history.Series) {
 
 func (s *RuleSum) add(id string, r *Rule) {
 	s.Nodes = append(s.Nodes, NodeCounts{id, r.Counts, r.Recent})
-	for i, n := range r.Counts {
-		s.Counts[i] += n
-	}
+	s.Counts = s.Counts.Plus(r.Counts)
 	s.Recent = s.Recent.Plus(r.Recent)
 	s.Unstated += r.Unstated
 	for _, c := range r.Candidates {
-		i := slices.IndexFunc(s.Candidates, func(o Candidate) bool { return o.Level == c.Level && o.Name == c.Name })
+		i := slices.IndexFunc(s.Candidates, func(o tally.CandidateReport) bool { return o.Level == c.Level && o.Name == c.Name })
 		if i < 0 {
 			s.Candidates = append(s.Candidates, c)
 			continue
@@ -125,10 +124,10 @@ func (s *RuleSum) detail(d *Detail, now time.Time, sameKeys bool) {
 	}
 	for i := range d.Top {
 		l := &d.Top[i]
-		of := s.levels[l.Name]
+		of := s.levels[l.Level]
 		if of == nil {
-			of = &levelSum{Level: Level{Name: l.Name}, keys: make(map[string]*keySum)}
-			s.levels[l.Name] = of
+			of = &levelSum{Denied: tally.Denied{Rule: s.Name, Level: l.Level}, keys: make(map[string]*keySum)}
+			s.levels[l.Level] = of
 		}
 		of.add(l)
 	}
@@ -142,14 +141,14 @@ func mergeInto(to **sketch.Sum, from *sketch.Sum) bool {
 	return (*to).Merge(from)
 }
 
-func (s *levelSum) add(l *Level) {
+func (s *levelSum) add(l *tally.Denied) {
 	s.Total += l.Total
 	s.Recent += l.Recent
 	s.Rest += l.Rest
 	for _, k := range l.Keys {
 		of := s.keys[k.Key]
 		if of == nil {
-			of = &keySum{Key: Key{Key: k.Key}}
+			of = &keySum{KeyCount: tally.KeyCount{Key: k.Key}}
 			s.keys[k.Key] = of
 		}
 		of.Least += k.Least
@@ -159,23 +158,48 @@ func (s *levelSum) add(l *Level) {
 	}
 }
 
+// Report returns the counts of the rule, nil of none.
+func (s *RuleSum) Report() *tally.Report {
+	if s == nil {
+		return nil
+	}
+	return &tally.Report{Rule: s.Name, Counts: s.Counts, Candidates: s.Candidates}
+}
+
+// Denials returns what is known of recent denials.
+func (s *RuleSum) Denials() tally.Denials {
+	d := tally.Denials{Unstated: s.Unstated, Rescued: make(map[string]uint64)}
+	for _, l := range s.Top(tally.Places) {
+		for _, k := range l.Keys {
+			if k.Recent > 0 {
+				d.Keys = append(d.Keys, k.Recent)
+			}
+		}
+	}
+	slices.SortFunc(d.Keys, func(a, b uint64) int { return cmp.Compare(b, a) })
+	for _, c := range s.Candidates {
+		d.Rescued[c.Name] = max(d.Rescued[c.Name], c.Rescued)
+	}
+	return d
+}
+
 // Top returns the n keys that were denied most of each level, by the levels' names. A
 // node that has not listed a key may have denied it as often as it says of others.
-func (s *RuleSum) Top(n int) []Level {
-	var all []Level
+func (s *RuleSum) Top(n int) []tally.Denied {
+	var all []tally.Denied
 	for _, of := range s.levels {
-		l := of.Level
-		for _, k := range of.keys {
-			k := k.Key
-			k.Most += of.Rest - of.keys[k.Key].rest
+		l := of.Denied
+		for _, sum := range of.keys {
+			k := sum.KeyCount
+			k.Most += of.Rest - sum.rest
 			l.Keys = append(l.Keys, k)
 		}
-		slices.SortFunc(l.Keys, func(a, b Key) int {
+		slices.SortFunc(l.Keys, func(a, b tally.KeyCount) int {
 			return cmp.Or(cmp.Compare(b.Least, a.Least), cmp.Compare(b.Most, a.Most), cmp.Compare(a.Key, b.Key))
 		})
 		l.Keys = l.Keys[:min(n, len(l.Keys))]
 		all = append(all, l)
 	}
-	slices.SortFunc(all, func(a, b Level) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b tally.Denied) int { return cmp.Compare(a.Level, b.Level) })
 	return all
 }

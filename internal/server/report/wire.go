@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
 // What is written and read at most.
@@ -80,7 +81,7 @@ func DecodeNode(id string, data []byte) (n Node, err error) {
 	switch {
 	case n.V != version:
 		return n, otherVersion(n.V)
-	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules, n.Upstream) || len(n.Named) > MostNamed || !names(n.Named...) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
+	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules, n.Upstream) || len(n.Named) > MostNamed || !names(n.Named...) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !numbers(n.Total.Max()):
 		return n, errBounds
 	}
 	return n, nil
@@ -173,7 +174,7 @@ func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 func (r *Report) size() int {
 	n := cap(r.Rules) * int(reflect.TypeFor[Rule]().Size())
 	for i := range r.Rules {
-		n += cap(r.Rules[i].Candidates) * int(reflect.TypeFor[Candidate]().Size())
+		n += cap(r.Rules[i].Candidates) * int(reflect.TypeFor[tally.CandidateReport]().Size())
 	}
 	return n
 }
@@ -181,7 +182,7 @@ func (r *Report) size() int {
 // sound reports whether all of a report is within its bounds, so that it can be summed
 // with those of a thousand other nodes.
 func (r *Report) sound() bool {
-	if !names(r.ID, r.Hashed) || !counts(r.Total) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || r.More > mostCount {
+	if !names(r.ID, r.Hashed) || !numbers(r.Total.Max()) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || r.More > mostCount {
 		return false
 	}
 	seen, tried := make(map[string]bool, len(r.Rules)), 0
@@ -199,7 +200,7 @@ func (r *Report) sound() bool {
 }
 
 func (r *Rule) sound() bool {
-	if r.Name == "" || !names(r.Name) || !numbers(r.Counts[:]...) || !numbers(r.Unstated) || !counts(r.Recent) || len(r.Candidates) > mostCandidates {
+	if r.Name == "" || !names(r.Name) || !numbers(r.Counts.Max(), r.Unstated, r.Recent.Max()) || len(r.Candidates) > mostCandidates {
 		return false
 	}
 	for i := range r.Candidates {
@@ -217,7 +218,7 @@ func (r *Rule) sound() bool {
 	}
 	for i := range d.Top {
 		l := &d.Top[i]
-		if !names(l.Name) || !numbers(l.Total, l.Recent, l.Rest) || len(l.Keys) > mostKeys {
+		if !names(l.Level) || !numbers(l.Total, l.Recent, l.Rest) || len(l.Keys) > mostKeys {
 			return false
 		}
 		for _, k := range l.Keys {
@@ -245,10 +246,6 @@ func numbers(all ...uint64) bool {
 		}
 	}
 	return true
-}
-
-func counts(c history.Counts) bool {
-	return c.Max() <= mostCount
 }
 
 func series(s *history.Series) bool {

@@ -18,6 +18,17 @@ type Counts struct {
 	Unlimited uint64 `json:"unlimited"` // allowed, as their tier has no limits
 }
 
+// IsZero reports whether nothing was counted.
+func (c Counts) IsZero() bool { return c == Counts{} }
+
+// Plus returns what was counted in c and o together.
+func (c Counts) Plus(o Counts) Counts {
+	return Counts{c.Counts.Plus(o.Counts), c.Evaluated + o.Evaluated, c.Unlimited + o.Unlimited}
+}
+
+// Max returns the largest count.
+func (c Counts) Max() uint64 { return max(c.Counts.Max(), c.Evaluated, c.Unlimited) }
+
 func (r *Rule) counts() Counts {
 	return Counts{Counts: r.history(), Evaluated: r.Evaluated.Load(), Unlimited: r.Unlimited.Load()}
 }
@@ -37,6 +48,7 @@ type CandidateReport struct {
 	Name      string `json:"name"`
 	Evaluated uint64 `json:"evaluated"`
 	WouldDeny uint64 `json:"would_deny"`
+	Rescued   uint64 `json:"rescued,omitempty"` // of what the rule has denied recently; of a fleet
 }
 
 // Reports returns the counts of all rules, in the order of the policy.
@@ -61,11 +73,12 @@ func (t *Tally) Reports() []Report {
 
 // Denied are the keys of a rule's level that were denied most.
 type Denied struct {
-	Rule, Level string
-	Total       uint64 // denials of the level
-	Recent      uint64 // recently
-	Rest        uint64 // how often a key that is not among Keys was denied at most
-	Keys        []KeyCount
+	Rule   string     `json:"-"`
+	Level  string     `json:"n,omitempty"`
+	Total  uint64     `json:"t"`           // denials of the level
+	Recent uint64     `json:"r,omitempty"` // recently
+	Rest   uint64     `json:"o,omitempty"` // how often a key that is not among Keys was denied at most
+	Keys   []KeyCount `json:"k"`
 }
 
 // Top returns the n keys denied most of each level that has denied any, in the

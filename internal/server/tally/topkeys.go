@@ -17,9 +17,10 @@ const maxKeyBytes = 256
 // KeyCount is how often a key was counted: at least Least and at most Most times,
 // of which Recent recently, at least.
 type KeyCount struct {
-	Key         string
-	Least, Most uint64
-	Recent      uint64
+	Key    string `json:"k"`
+	Least  uint64 `json:"l"`
+	Most   uint64 `json:"m"`
+	Recent uint64 `json:"r,omitempty"`
 }
 
 // mark is what a counter had reached when the last two half hours began.

@@ -17,7 +17,7 @@ export function nodes(f) {
   const rows = f.nodes.map((n) => {
     const [kind, text] = state(n);
     return [el("span", null, label(n), n.this ? el("span", { class: "tag" }, "this node") : null), el("span", { class: kind }, text), n.version,
-      el("span", { class: differ ? "warn-text mono whole" : "mono whole" }, n.config || "–"), span(n.uptime_seconds * 1000), count(passed(n.total)), count(n.total.denied)];
+      el("span", { class: differ ? "warn-text mono whole" : "mono whole" }, n.config || "–"), span(Math.max(n.clock - n.started, 0)), count(passed(n.total)), count(n.total.denied)];
   });
   fill(byId("nodes"), table("Nodes that share the store", ["Node", "State", "Version", "Configuration", "Running for", "Passed", "Denied"], rows));
 }
@@ -26,7 +26,7 @@ export function nodes(f) {
 function state(n) {
   if (n.silent) return ["bad-text", `silent for ${span(n.seen_seconds_ago * 1000)}`];
   if (!n.store_up) return ["bad-text", "without the store"];
-  if (!n.current) return ["warn-text", "its file is not active"];
+  if (n.failed) return ["warn-text", "its file is not active"];
   if (!n.summed) return ["warn-text", "not in the sum"];
   return ["good-text", "reports"];
 }
