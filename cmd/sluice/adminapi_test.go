@@ -37,39 +37,25 @@ func TestKeyCommands(t *testing.T) {
 		o.Audit, o.Overrides = auditFile, overrides
 	})
 	at := "--admin=" + s.Admin
-	ask := func(want int) {
+	ask := func(want ...int) {
 		t.Helper()
-		if got := s.Get(t, "/", "X-User", "ada"); got.Status != want {
-			t.Errorf("got %d, want %d", got.Status, want)
-		}
+		s.WantAll(t, want, "/", "X-User", "ada")
 	}
 	show := func(want ...string) {
 		t.Helper()
 		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "header.x-user=ada", at)
-		for _, text := range want {
-			if !strings.Contains(out, text) {
-				t.Errorf("key show lacks %q:\n%s", text, out)
-			}
-		}
+		testkit.Contains(t, out, want...)
 	}
 	show("api: header.X-User=ada ip=127.0.0.1", "all 3 left", "address: ip=127.0.0.1", "in shadow")
-	for _, want := range []int{200, 200, 200, 429} {
-		ask(want)
-	}
+	ask(200, 200, 200, 429)
 	show("0 of 3 left, 3 used", "1 more fits in 1m0s", "97 of 100 left")
 
 	out, _ := command(t, cli.OK, "status", at)
-	for _, text := range []string{s.File, "candidate: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
-		if !strings.Contains(out, text) {
-			t.Errorf("status lacks %q:\n%s", text, out)
-		}
-	}
+	testkit.Contains(t, out, s.File, "candidate: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1")
 
 	command(t, cli.OK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule", "api", "--limit", "5/min sliding-log",
 		"--for=1h", "--reason", "launch", "--author=eve", at)
-	for _, want := range []int{200, 200, 429} {
-		ask(want)
-	}
+	ask(200, 200, 429)
 	show("limits of its own: launch (eve), until 2")
 	if out, _ = command(t, cli.OK, "status", at); !strings.Contains(out, "override of api for header.X-User=ada ip=127.0.0.1: 5/min sliding-log") {
 		t.Errorf("status lacks the override:\n%s", out)
@@ -106,10 +92,7 @@ func TestKeyCommands(t *testing.T) {
 	}
 	s.End(t)
 	var actions []string
-	data, err := os.ReadFile(auditFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.ReadFile(t, auditFile)
 	for line := range strings.Lines(string(data)) {
 		var e admin.AuditEntry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -139,22 +122,16 @@ rules:
   - {name: refused, by: header.X-Team, limits: 50/min sliding-log}
 `, servetest.Stopped)
 	key := []string{"header.X-User=", "ip=127.0.0.1", "--admin=" + s.Admin}
-	ask := func(want int) {
+	ask := func(want ...int) {
 		t.Helper()
-		if got := s.Get(t, "/", "X-Team", "a"); got.Status != want {
-			t.Errorf("got %d, want %d", got.Status, want)
-		}
+		s.WantAll(t, want, "/", "X-Team", "a")
 	}
-	for _, want := range []int{200, 200, 429} {
-		ask(want)
-	}
+	ask(200, 200, 429)
 	if out, _ := command(t, cli.OK, append([]string{"key", "show"}, key...)...); !strings.Contains(out, "shared: header.X-User= ip=127.0.0.1\n") || !strings.Contains(out, "0 of 2 left") {
 		t.Errorf("got %s", out)
 	}
 	command(t, cli.OK, append([]string{"key", "reset"}, key...)...)
-	for _, want := range []int{200, 200, 429} {
-		ask(want)
-	}
+	ask(200, 200, 429)
 	command(t, cli.OK, append([]string{"key", "override", "--rule=shared", "--limit=3/min sliding-log", "--reason=x"}, key...)...)
 	ask(200)
 	command(t, cli.OK, append([]string{"key", "override", "--rule=shared", "--remove"}, key...)...)
@@ -176,7 +153,7 @@ func TestOverridesLast(t *testing.T) {
 	entry := func(expires time.Time) {
 		doc := fmt.Sprintf(`{"version":1,"overrides":[{"rule":"address","key":["127.0.0.1"],"limits":["1/min sliding-log"],"expires":%q,"reason":"x","author":"y","added":"2026-01-01T00:00:00Z"}]}`,
 			expires.Format(time.RFC3339))
-		servetest.WriteFile(t, file, doc)
+		testkit.WriteFile(t, file, doc)
 	}
 	for _, c := range []struct {
 		name    string
@@ -190,9 +167,7 @@ func TestOverridesLast(t *testing.T) {
 			entry(c.expires)
 			s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+keyRules, servetest.Stopped, func(o *serve.Options) { o.Overrides = file })
 			s.Get(t, "/", "X-User", "ada")
-			if got := s.Get(t, "/", "X-User", "ada"); got.Status != c.want {
-				t.Errorf("got %d, want %d", got.Status, c.want)
-			}
+			s.Want(t, c.want, "/", "X-User", "ada")
 		})
 	}
 }
@@ -201,18 +176,12 @@ func TestOverridesLast(t *testing.T) {
 // nothing.
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
-	tokens := servetest.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
+	tokens := testkit.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
 	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, servetest.Named(t, "up"))+keyRules, servetest.Stopped)
 	for range 4 {
 		s.Get(t, "/", "X-User", "ada")
 	}
-	top := func(header ...string) (doc admin.Top) {
-		got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/top", header...)
-		if err := json.Unmarshal([]byte(got.Body), &doc); err != nil {
-			t.Fatalf("%v: %s", err, got.Body)
-		}
-		return doc
-	}
+	top := func(header ...string) admin.Top { return servetest.Document[admin.Top](t, s, "/v1/top", header...) }
 	hidden := top()
 	if !hidden.Hidden || len(hidden.Levels) != 1 || hidden.Levels[0].Keys[0].Hash == "" || hidden.Levels[0].Keys[0].Parts != nil {
 		t.Errorf("without the token: %+v", hidden)
@@ -247,11 +216,7 @@ func TestKeyShowsInFlight(t *testing.T) {
 	show := func(want ...string) {
 		t.Helper()
 		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
-		for _, text := range want {
-			if !strings.Contains(out, text) {
-				t.Errorf("key show lacks %q:\n%s", text, out)
-			}
-		}
+		testkit.Contains(t, out, want...)
 	}
 	show("0 of 3 run now: 3 more may", "0 of 2 run now: 2 more may")
 	done := make(chan int, 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestCandidateOfTiers: a candidate is evaluated for requests that have the limits in
@@ -30,20 +31,14 @@ rules:
 	for _, plan := range []string{"", "free", "pro", "vip"} {
 		for _, user := range []string{"ada" + plan, "eve"} {
 			for range 4 {
-				if got := s.Get(t, "/", "X-User", user, "X-Plan", plan); got.Status != 200 {
-					t.Fatalf("%s of %q: %d", user, plan, got.Status)
-				}
+				s.Want(t, 200, "/", "X-User", user, "X-Plan", plan)
 			}
 		}
 	}
 	at := "--admin=" + s.Admin
 	out, _ := command(t, cli.OK, "status", at)
 	said := strings.Join(strings.Fields(out), " ")
-	for _, want := range []string{"candidate: tighter 6 of 8", "candidate: plans 5 of 12", "candidates: of requests without tier and override, or of a tier that the candidate names"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("status lacks %q:\n%s", want, out)
-		}
-	}
+	testkit.Contains(t, said, "candidate: tighter 6 of 8", "candidate: plans 5 of 12", "candidates: of requests without tier and override, or of a tier that the candidate names")
 	for _, c := range []struct{ user, plan, want string }{
 		{"bob", "pro", "candidate: tighter is not evaluated: it has no limits for the tier pro\n    candidate: plans would allow"},
 		{"eve", "pro", "candidate: plans is not evaluated: the key has an override"},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,16 +16,14 @@ import (
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestPages: the pages that the program writes are those of the documents.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string][]string{"cli.md": {"man", "--markdown"}, "configuration-keys.md": {"schema", "--markdown"}} {
-		want, err := os.ReadFile("../../docs/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testkit.ReadFile(t, "../../docs/"+file)
 		if got, _ := command(t, cli.OK, args...); got != string(want) {
 			t.Errorf("docs/%s differs from what go run ./cmd/sluice %s writes; write it again", file, strings.Join(args, " "))
 		}
@@ -64,10 +61,10 @@ func TestJSON(t *testing.T) {
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
-	servetest.WriteFile(t, conf, "http { limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; server { location /a { limit_req zone=one; } location /b { limit_req zone=two; } } }\n")
+	testkit.WriteFile(t, conf, "http { limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; server { location /a { limit_req zone=one; } location /b { limit_req zone=two; } } }\n")
 	bad, good := filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "good.yaml")
-	servetest.WriteFile(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
-	servetest.WriteFile(t, good, "rules:\n  - {name: a, by: ip, limits: 5/min fixed-window}\n")
+	testkit.WriteFile(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
+	testkit.WriteFile(t, good, "rules:\n  - {name: a, by: ip, limits: 5/min fixed-window}\n")
 	for _, c := range []struct {
 		code int
 		args []string
@@ -95,11 +92,7 @@ func TestJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &doc); err != nil {
 			t.Errorf("%s: %v\n%s", c.args, err, out)
 		}
-		for _, want := range c.want {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s: lacks %s:\n%s", c.args, want, out)
-			}
-		}
+		testkit.Contains(t, out, c.want...)
 	}
 }
 
@@ -108,20 +101,16 @@ func TestLintForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bad, odd, fails := filepath.Join(dir, "bad,1%.yaml"), filepath.Join(dir, "odd.yaml"), filepath.Join(dir, "cases.yaml")
-	servetest.WriteFile(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
-	servetest.WriteFile(t, odd, "rules:\n  - {name: a, by: ip, match: {path: /api/**}, limits: 5/min}\n")
-	servetest.WriteFile(t, fails, "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1}, expect: denied}]\n")
+	testkit.WriteFile(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
+	testkit.WriteFile(t, odd, "rules:\n  - {name: a, by: ip, match: {path: /api/**}, limits: 5/min}\n")
+	testkit.WriteFile(t, fails, "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1}, expect: denied}]\n")
 
 	out, stderr := command(t, cli.Failed, "lint", "--format=github", bad)
 	if want := "::error file=" + dir + "/bad%2C1%25.yaml,line=2,col="; !strings.HasPrefix(out, want) || strings.Count(out, "\n") != strings.Count(out, "::error") || stderr != "" {
 		t.Errorf("got %q and %q, want %q", out, stderr, want)
 	}
 	out, _ = command(t, cli.Failed, "lint", "--format=github", "--test="+fails, odd)
-	for _, want := range []string{"::warning file=" + odd + ",line=2::", "::error file=" + fails + ",line=3,col="} {
-		if !strings.Contains(out, want) {
-			t.Errorf("got %q, want %q", out, want)
-		}
-	}
+	testkit.Contains(t, out, "::warning file="+odd+",line=2::", "::error file="+fails+",line=3,col=")
 	command(t, cli.OK, "lint", odd)
 	command(t, cli.Failed, "lint", "--strict", odd)
 	command(t, cli.Usage, "lint", "--format=xml", odd)
@@ -166,7 +155,7 @@ func TestCompletion(t *testing.T) {
 	t.Setenv("SLUICE_TEST_AS_PROGRAM", "1")
 	for _, shell := range cli.Shells {
 		script, _ := command(t, cli.OK, "completion", shell)
-		servetest.WriteFile(t, filepath.Join(dir, shell), script)
+		testkit.WriteFile(t, filepath.Join(dir, shell), script)
 	}
 	for line, want := range map[string][]string{
 		"sluice ser":                    {"serve"},

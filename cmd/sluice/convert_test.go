@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
-	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestConvert: what nginx limits becomes a file that lint accepts, and the rest
@@ -27,13 +27,13 @@ func TestConvert(t *testing.T) {
   }
 }
 `
-	servetest.WriteFile(t, conf, text)
+	testkit.WriteFile(t, conf, text)
 	yaml, notes := command(t, cli.OK, "convert", "nginx", conf)
 	if !strings.Contains(notes, conf+":5: ") {
 		t.Errorf("notes %q, want line 5", notes)
 	}
 	file := filepath.Join(dir, "sluice.yaml")
-	servetest.WriteFile(t, file, yaml)
+	testkit.WriteFile(t, file, yaml)
 	out, _ := command(t, cli.OK, "lint", file)
 	if !strings.Contains(out, "/login") || !strings.Contains(out, "leaky-bucket") {
 		t.Errorf("got\n%s\nof\n%s", out, yaml)
@@ -60,7 +60,7 @@ func TestConvertSeveralFiles(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		servetest.WriteFile(t, file, files[name])
+		testkit.WriteFile(t, file, files[name])
 		if name == "sites-available/shop" {
 			name = "sites-enabled/shop"
 		}
@@ -72,7 +72,7 @@ func TestConvertSeveralFiles(t *testing.T) {
 	if err := os.Symlink("../sites-available/shop", filepath.Join(dir, "sites-enabled/shop")); err != nil {
 		t.Fatal(err)
 	}
-	all := servetest.TempFile(t, "all", printed)
+	all := testkit.TempFile(t, "all", printed)
 	for _, args := range [][]string{
 		{dir},
 		{filepath.Join(dir, "conf.d/zones.conf"), filepath.Join(dir, "sites-available/shop")},

@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +41,7 @@ func TestFewDescriptors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	admin := &servetest.Gateway{Admin: "http://" + testkit.FreeAddress(t)}
 	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: %q\nupstream: [{url: %q, path: /one}, {url: %q}]\nrules: [{name: api, limits: 1000000/min}]\n", strings.TrimPrefix(admin.Admin, "http://"), one.URL, other.URL)
-	servetest.WriteFile(t, file, yaml)
+	testkit.WriteFile(t, file, yaml)
 	p := startProgramBy(t, withDescriptors(fewDescriptors), "--config", file)
 	client := oneConnection(t)
 	servetest.Fetch(t, client, p.url+"/.well-known/ratelimit") // by which the connection is there, and none to an upstream
@@ -59,11 +58,7 @@ func TestFewDescriptors(t *testing.T) {
 		}
 	}
 	for range fewClients - 1 { // the others there may be
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		testkit.Closed(t, conn)
+		servetest.Dial(t, p.url, "")
 	}
 	testkit.Until(t, "all clients to be let in", func() bool {
 		return admin.Metrics(t)[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients

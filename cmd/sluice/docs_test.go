@@ -5,7 +5,6 @@ package main
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,33 +12,27 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/internal/cli"
-	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestConfigurationDocument: the YAML of docs/configuration.md is one file,
 // without fault or warning, that has every key there is.
 func TestConfigurationDocument(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testkit.ReadFile(t, "../../docs/configuration.md")
 	var file string
 	for i, part := range strings.Split(string(doc), "```") {
 		if text, isYAML := strings.CutPrefix(part, "yaml\n"); i%2 == 1 && isYAML {
 			file += text
 		}
 	}
-	name := servetest.TempFile(t, "sluice.yaml", file)
+	name := testkit.TempFile(t, "sluice.yaml", file)
 	out, _ := command(t, cli.OK, "lint", "--without-files", name)
 	if strings.Contains(out, "warning:") || !strings.Contains(out, "\nlogin ") {
 		t.Errorf("got\n%s", out)
 	}
 
-	every, err := os.ReadFile("../../internal/config/testdata/every-key.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	every := testkit.ReadFile(t, "../../internal/config/testdata/every-key.yaml")
 	// Names that the writer of a file chooses.
 	chosen := []string{"X-Plan", "X-Debug", "format", "pro", "tight", "loose", "X-Left", "X-Retry", "X-Why", "sliding-log.15min"}
 	have, commented := keysOf(t, []byte(file)), file

@@ -47,11 +47,7 @@ func TestExplainCommand(t *testing.T) {
 			explain := func(want ...string) string {
 				t.Helper()
 				out, _ := command(t, cli.OK, "explain", "/", "--client=127.0.0.1", "--header", "X-User: ada", at)
-				for _, text := range want {
-					if !strings.Contains(out, text) {
-						t.Errorf("lacks %q:\n%s", text, out)
-					}
-				}
+				testkit.Contains(t, out, want...)
 				return out
 			}
 			shown := func() string {
@@ -83,9 +79,7 @@ func TestExplainCommand(t *testing.T) {
 				if got := shown(); got != before {
 					t.Errorf("before:\n%s\nbehind:\n%s", before, got)
 				}
-				if got := s.Get(t, "/", "X-User", "ada"); got.Status != want {
-					t.Errorf("request %d: got %d, want %d", i, got.Status, want)
-				}
+				s.Want(t, want, "/", "X-User", "ada")
 			}
 			out, _ := command(t, cli.OK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
 			var e policy.Explanation
@@ -101,7 +95,7 @@ func TestExplainFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	servetest.WriteFile(t, key, strings.Repeat("k", 32))
+	testkit.WriteFile(t, key, strings.Repeat("k", 32))
 	file := filepath.Join(dir, "sluice.yaml")
 	err := os.WriteFile(file, fmt.Appendf(nil, `
 tokens: {hmac_file: %q}
@@ -131,11 +125,7 @@ rules:
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, _ := command(t, cli.OK, append([]string{"explain", "--config=" + file}, c.args...)...)
-			for _, text := range c.want {
-				if !strings.Contains(out, text) {
-					t.Errorf("lacks %q:\n%s", text, out)
-				}
-			}
+			testkit.Contains(t, out, c.want...)
 		})
 	}
 	for _, c := range []struct {
@@ -170,7 +160,7 @@ func TestExplainIsForOperators(t *testing.T) {
 	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "token")
 	const secret = "0123456789abcdef0123456789abcdef"
-	servetest.WriteFile(t, tokens, secret)
+	testkit.WriteFile(t, tokens, secret)
 	s := servetest.Start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, servetest.Named(t, "up"))+explainRules, servetest.Stopped)
 	at := "--admin=" + s.Admin
 	if _, stderr := command(t, cli.Failed, "explain", "/", at); !strings.Contains(stderr, "this needs the token") {
@@ -193,19 +183,11 @@ func TestExplainIsForOperators(t *testing.T) {
 		{"too many fields", `{"url":"/","headers":{` + strings.TrimSuffix(strings.Join(fieldsOf(300), ","), ",") + `}}`, "at most 256", 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Admin+"/v1/explain", strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Authorization", "Bearer "+secret)
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close() //nolint:errcheck // it was only read
+			req := servetest.Request(t.Context(), t, http.MethodPost, s.Admin+"/v1/explain", strings.NewReader(c.body), "Authorization", "Bearer "+secret)
+			a := servetest.Do(t, http.DefaultClient, req)
 			var fault admin.Error
-			if err := json.NewDecoder(resp.Body).Decode(&fault); err != nil || resp.StatusCode != c.status || !strings.Contains(fault.Error, c.want) {
-				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, fault.Error, err, c.status, c.want)
+			if err := json.Unmarshal([]byte(a.Body), &fault); err != nil || a.Status != c.status || !strings.Contains(fault.Error, c.want) {
+				t.Errorf("got %d %q, %v; want %d %q", a.Status, fault.Error, err, c.status, c.want)
 			}
 		})
 	}

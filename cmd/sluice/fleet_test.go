@@ -36,7 +36,7 @@ func TestStatusOfFleet(t *testing.T) {
 		admin := testkit.FreeAddress(t)
 		file := filepath.Join(t.TempDir(), "sluice.yaml")
 		yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q}\nupstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: 5/h sliding-log, candidates: {few: 2/h sliding-log}}]\n", admin, upstream, server.URL())
-		servetest.WriteFile(t, file, yaml)
+		testkit.WriteFile(t, file, yaml)
 		nodes = append(nodes, node{startProgramWith(t, "--config", file), admin})
 	}
 	for _, n := range nodes {

@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestKeyAdd: a key that has spent all is given what it lacks and credit, once, and
@@ -34,13 +34,9 @@ rules:
 		return out + errs
 	}
 	for range 5 {
-		if got := s.Get(t, "/api"); got.Status != http.StatusOK {
-			t.Fatalf("got %d", got.Status)
-		}
+		s.Want(t, http.StatusOK, "/api")
 	}
-	if got := s.Get(t, "/api"); got.Status != http.StatusTooManyRequests {
-		t.Fatalf("got %d", got.Status)
-	}
+	s.Want(t, http.StatusTooManyRequests, "/api")
 	for _, c := range []struct {
 		exit int
 		args []string
@@ -67,13 +63,6 @@ rules:
 			t.Errorf("request %d: got %d", i, got.Status)
 		}
 	}
-	written, err := os.ReadFile(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"action":"add"`, `"author":"eve"`, `"reason":"paid"`, `"units":7`} {
-		if !strings.Contains(string(written), want) {
-			t.Errorf("the audit log lacks %s:\n%s", want, written)
-		}
-	}
+	written := testkit.ReadFile(t, audit)
+	testkit.Contains(t, string(written), `"action":"add"`, `"author":"eve"`, `"reason":"paid"`, `"units":7`)
 }

@@ -31,11 +31,7 @@ rules:
 	}
 	check := func(out string, want, not []string) {
 		t.Helper()
-		for _, text := range want {
-			if !strings.Contains(out, text) {
-				t.Errorf("lacks %q:\n%s", text, out)
-			}
-		}
+		testkit.Contains(t, out, want...)
 		for _, text := range not {
 			if strings.Contains(out, text) {
 				t.Errorf("has %q:\n%s", text, out)
@@ -43,9 +39,7 @@ rules:
 		}
 	}
 	for range 52 {
-		if got := s.Get(t, "/", "X-Plan", "pro"); got.Status != http.StatusOK {
-			t.Fatalf("got %d", got.Status)
-		}
+		s.Want(t, http.StatusOK, "/", "X-Plan", "pro")
 	}
 	none, pro, team := "8 of 60 left", "548 of 600 left", "848 of 900 left"
 	check(key("show"), []string{

@@ -4,9 +4,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,10 +27,9 @@ rules:
 // lastOf returns what /v1/key says was decided last.
 func lastOf(t *testing.T, s *servetest.Gateway, query string) decided.List {
 	t.Helper()
-	got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?"+query)
-	var states admin.KeyStates
-	if err := json.Unmarshal([]byte(got.Body), &states); err != nil || got.Status != http.StatusOK || states.Last == nil {
-		t.Fatalf("%d %v: %s", got.Status, err, got.Body)
+	states := servetest.Document[admin.KeyStates](t, s, "/v1/key?"+query)
+	if states.Last == nil {
+		t.Fatalf("got %+v", states)
 	}
 	return *states.Last
 }
@@ -48,9 +45,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 			s := servetest.Start(t, fmt.Sprintf("upstream: %q\ndecision_log: {file: %q, keys: %s}\n", servetest.Named(t, "up"), file, keys)+lastRules, servetest.Stopped)
 			const user = `a"d|a%`
 			for i, status := range []int{200, 200, 200, 429} {
-				if got := s.Get(t, fmt.Sprintf("/%d?secret", i), "X-User", user, "X-App", "p|q"); got.Status != status {
-					t.Fatalf("request %d: %d", i, got.Status)
-				}
+				s.Want(t, status, fmt.Sprintf("/%d?secret", i), "X-User", user, "X-App", "p|q")
 			}
 			s.Get(t, "/of-eve", "X-User", "eve")
 			ask := "header.X-User=a%22d%7Ca%25"
@@ -86,7 +81,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 			if err := os.Truncate(file, 0); err != nil {
 				t.Fatal(err)
 			}
-			servetest.WriteFile(t, file, "no line\n")
+			testkit.WriteFile(t, file, "no line\n")
 			s.Get(t, "/anew", "X-User", user)
 			testkit.Until(t, "the line behind a truncation", func() bool { return len(lastOf(t, s, ask).Decisions) == 1 })
 			if l := lastOf(t, s, ask); l.Decisions[0].Path != "/anew" || l.Unreadable != 1 {

@@ -27,7 +27,7 @@ func TestLeaseOfProcesses(t *testing.T) {
 	quota := testkit.Steps(600, 2000)
 	units := quota / 40
 	server := redistest.Start(t, redistest.Redis(t))
-	file := servetest.TempFile(t, "sluice.yaml", fmt.Sprintf(`
+	file := testkit.TempFile(t, "sluice.yaml", fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: off
 store: {redis: {url: %q}}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
-	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestLintExamples: the examples have neither fault nor warning, and their
@@ -53,7 +53,7 @@ func TestLintFaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		servetest.WriteFile(t, path, text)
+		testkit.WriteFile(t, path, text)
 		return path
 	}
 	bad := write("bad.yaml", "rules:\n  - {name: a, by: nobody, limits: 5/min}\n  - {name: b, by: ip, limts: 5/min}\n")
@@ -62,11 +62,7 @@ func TestLintFaults(t *testing.T) {
 	holds := write("holds.yaml", "cases:\n  - name: five\n    steps: [{given: {request: GET /, from: 192.0.2.1, times: 5}, expect: allowed}]\n")
 
 	_, stderr := command(t, cli.Failed, "lint", bad)
-	for _, want := range []string{"bad.yaml:2:", "bad.yaml:3:", `"limts"`} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("got %q, want %q", stderr, want)
-		}
-	}
+	testkit.Contains(t, stderr, "bad.yaml:2:", "bad.yaml:3:", `"limts"`)
 	out, _ := command(t, cli.OK, "lint", "--test="+holds, good)
 	if want := "ok   five\n" + holds + ": 1 of 1 cases hold\n"; out != want {
 		t.Errorf("got\n%s, want\n%s", out, want)

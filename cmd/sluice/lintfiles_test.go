@@ -17,6 +17,7 @@ import (
 	file "github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestLintFiles: a file that the configuration names, and with which serve would
@@ -26,7 +27,7 @@ func TestLintFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	write := func(name, text string) { servetest.WriteFile(t, at(name), text) }
+	write := func(name, text string) { testkit.WriteFile(t, at(name), text) }
 	servetest.Pipe(t, at("pipe"))
 	write("short", "too short\n")
 	write("secret", strings.Repeat("s", 64))
@@ -140,10 +141,7 @@ func TestEveryFileIsChecked(t *testing.T) {
 	}
 	read := 0
 	for _, name := range sources {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, name)
 		for _, call := range regexp.MustCompile(`d\.path\("(\w+)"`).FindAllSubmatch(text, -1) {
 			if _, tested := tests[string(call[1])]; !tested {
 				t.Errorf("%s reads the path of a file under %s; check it, and test that here", name, call[1])
@@ -167,7 +165,7 @@ func TestLintRelativeFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"etc/sluice.yaml": "tokens: {hmac_file: secret}\nrules: [{name: a, by: ip, limits: 5/min}]\n", "etc/secret": strings.Repeat("s", 64),
 	} {
-		servetest.WriteFile(t, name, text)
+		testkit.WriteFile(t, name, text)
 	}
 	_, stderr := command(t, cli.Failed, "lint", "etc/sluice.yaml")
 	if want := fmt.Sprintf("no such file or directory; relative paths begin where sluice is started, which is %s here", dir); !strings.Contains(stderr, want) {

@@ -38,10 +38,7 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 		}
 	}
 	lines := func() int {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, file)
 		return strings.Count(string(text), "\n")
 	}
 	for n := 1; n <= 3; n++ { // each with a line that nobody reads
@@ -59,7 +56,7 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 // configuration included, and leaves out what is below its level.
 func TestLogFormat(t *testing.T) {
 	t.Parallel()
-	file := servetest.TempFile(t, "sluice.yaml", "rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n")
+	file := testkit.TempFile(t, "sluice.yaml", "rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n")
 	_, stderr := command(t, cli.Failed, "serve", "--config", file, "--log-format", "json")
 	n := 0
 	for line := range strings.Lines(stderr) {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -37,13 +38,8 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		of.Limits, of.Reason, of.Author = []policy.Limit{{Limit: sluice.MustParseLimit("1/min sliding-log")}}, "launch", "eve"
 		all = append(all, of)
 	}
-	doc, err := json.Marshal(map[string]any{"version": 1, "overrides": all})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, doc, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	doc := testkit.JSON(t, map[string]any{"version": 1, "overrides": all})
+	testkit.WriteFile(t, file, doc)
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: net, by: ip/24/48, limits: 50/min}]\n", servetest.Named(t, "up")),
 		servetest.Stopped, func(o *serve.Options) { o.Overrides = file })
 	if logs, want := s.Logs.String(), "bring the rule back, or end it by sluice key override PART=VALUE... --rule gone --level user --remove"; !strings.Contains(logs, want) {

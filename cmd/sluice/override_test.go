@@ -29,9 +29,7 @@ rules:
 		return command(t, want, "key", "override", "ip=127.0.0.1", "--rule", rule, "--limit", limit, "--reason=x", "--admin="+s.Admin)
 	}
 	for range 3 {
-		if got := s.Get(t, "/log"); got.Status != http.StatusOK {
-			t.Errorf("got %d", got.Status)
-		}
+		s.Want(t, http.StatusOK, "/log")
 	}
 	for _, c := range []struct{ name, rule, limit, want string }{
 		{"more", "log", "10/min", "10/min sliding-log\n    7 of 10 left, 3 used"},

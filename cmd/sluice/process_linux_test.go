@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
-	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -24,7 +23,7 @@ func TestOverridesThatMayNotGrow(t *testing.T) {
 	at := testkit.FreeAddress(t)
 	config := filepath.Join(folder, "sluice.yaml")
 	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q, overrides_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", at, filepath.Join(folder, "overrides.json"))
-	servetest.WriteFile(t, config, yaml)
+	testkit.WriteFile(t, config, yaml)
 	p := startProgramBy(t, func(p *exec.Cmd) {
 		p.Args = append([]string{"sh", "-c", `ulimit -f 0; exec "$@"`, "sh"}, p.Args...)
 		p.Path = "/bin/sh"

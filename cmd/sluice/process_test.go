@@ -71,6 +71,15 @@ func startProgramBy(t *testing.T, change func(*exec.Cmd), args ...string) *progr
 	return p
 }
 
+// end has the program end well.
+func (p *program) end(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Errorf("ended with %v; logged %s", err, p.logs)
+	}
+}
+
 func (p *program) signal(t *testing.T, s os.Signal) {
 	t.Helper()
 	if err := p.Process.Signal(s); err != nil {
@@ -140,7 +149,7 @@ func TestHangUpSignal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	write := func(limit string) {
 		yaml := "listen: 127.0.0.1:0\nadmin: off\nrules: [{name: api, limits: " + limit + "}]\n"
-		servetest.WriteFile(t, file, yaml)
+		testkit.WriteFile(t, file, yaml)
 	}
 	write("1/day sliding-log")
 	p := startProgramWith(t, "--config", file)
@@ -157,10 +166,7 @@ func TestHangUpSignal(t *testing.T) {
 	write("2/day sliding-log")
 	p.signal(t, syscall.SIGHUP)
 	testkit.Until(t, "the change", func() bool { return ask() == 200 })
-	p.signal(t, syscall.SIGTERM)
-	if err := p.Wait(); err != nil {
-		t.Errorf("ended with %v; logged %s", err, p.logs)
-	}
+	p.end(t)
 }
 
 // TestHangUpSignalWithoutFile: where there is no file to be read, the log says so, and the
@@ -175,10 +181,7 @@ func TestHangUpSignalWithoutFile(t *testing.T) {
 	if got := servetest.Fetch(t, http.DefaultClient, p.url+"/?userId=u").Status; got != 200 {
 		t.Errorf("got %d behind it", got)
 	}
-	p.signal(t, syscall.SIGTERM)
-	if err := p.Wait(); err != nil {
-		t.Errorf("ended with %v; logged %s", err, p.logs)
-	}
+	p.end(t)
 }
 
 // What another program writes into a pipe that is open already is read.
@@ -205,7 +208,7 @@ func TestFilesInTwoPlaces(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
 	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q, audit_file: %q}\nrules: [{name: api, limits: 5/min}]\n", dir+"/o.json", dir+"/a.jsonl")
-	servetest.WriteFile(t, file, yaml)
+	testkit.WriteFile(t, file, yaml)
 	_, stderr := command(t, cli.Failed, "serve", "--config", file, "--overrides", dir+"/other.json", "--audit", dir+"/a.jsonl")
 	if !strings.Contains(stderr, "--overrides "+dir+"/other.json") || strings.Contains(stderr, "--audit") {
 		t.Errorf("got %q", stderr)
@@ -219,7 +222,7 @@ func TestPipeInPlaceOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "sluice.yaml")
 	servetest.Pipe(t, fifo)
-	servetest.WriteFile(t, file, "rules: [{name: a, by: ip, limits: 5/min}]\n")
+	testkit.WriteFile(t, file, "rules: [{name: a, by: ip, limits: 5/min}]\n")
 	for _, args := range [][]string{{"serve", "--config", fifo}, {"lint", fifo}, {"lint", "--test", fifo, file}} {
 		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, fifo+" is a pipe; use the path of a regular file") {
 			t.Errorf("%v: got %q", args, stderr)

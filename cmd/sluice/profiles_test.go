@@ -4,22 +4,19 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestProfilesDocument: docs/platforms.md is what is written with --markdown.
 func TestProfilesDocument(t *testing.T) {
 	t.Parallel()
 	got, _ := command(t, cli.OK, "profiles", "--markdown")
-	want, err := os.ReadFile("../../docs/platforms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.ReadFile(t, "../../docs/platforms.md")
 	if got != string(want) {
 		t.Error("docs/platforms.md is not what the profiles say; run go run ./cmd/sluice profiles --markdown > docs/platforms.md")
 	}
@@ -47,11 +44,7 @@ func TestProfiles(t *testing.T) {
 		for _, v := range p.Vectors {
 			parts = append(parts, v.Name, "  "+v.Steps[len(v.Steps)-1].String())
 		}
-		for _, part := range parts {
-			if !strings.Contains(shown, part) {
-				t.Errorf("%s: lacks %q:\n%s", p.Name, part, shown)
-			}
-		}
+		testkit.Contains(t, shown, parts...)
 	}
 }
 

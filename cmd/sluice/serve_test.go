@@ -95,9 +95,7 @@ func TestEveryAnswer(t *testing.T) {
 			t.Errorf("key show:\n%s", out)
 		}
 		command(t, cli.OK, "key", "override", "header.X-User=u1", "--rule=gateway", "--limit=3/min", "--reason=x", at)
-		if a := r.Get(t, "/?userId=u1", "X-User", "u1"); a.Status != http.StatusOK {
-			t.Errorf("with an override: %d", a.Status)
-		}
+		r.Want(t, http.StatusOK, "/?userId=u1", "X-User", "u1")
 	})
 }
 

@@ -42,9 +42,7 @@ func TestStoreOutage(t *testing.T) {
 			r := startEither(t, nil, []string{"--store", server.URL(), "--failure", c.policy, "--limit", "5/h sliding-log"})
 			user := "/?userId=" + filepath.Base(t.Name())
 			for range 4 {
-				if a := r.Get(t, user); a.Status != http.StatusOK {
-					t.Fatalf("status %d: %s", a.Status, a.Body)
-				}
+				r.Want(t, http.StatusOK, user)
 			}
 			testkit.Until(t, "it to have what other nodes have", func() bool { return !strings.Contains(servetest.Ready(t, r).Body, "overrides: ") })
 			server.Kill(t)
@@ -73,9 +71,7 @@ func TestStoreOutage(t *testing.T) {
 			if n := strings.Count(r.Logs.String(), "\n"); n > 4 {
 				t.Errorf("%d lines were logged:\n%s", n, r.Logs)
 			}
-			if a := r.Get(t, user+"2"); a.Status != http.StatusOK {
-				t.Errorf("afterwards: status %d: %s", a.Status, a.Body)
-			}
+			r.Want(t, http.StatusOK, user+"2")
 		})
 	}
 }
@@ -115,9 +111,7 @@ func TestStoreAwayAtStart(t *testing.T) {
 	r := startEither(t, nil, []string{"--store", server.URL(), "--limit", "2/h sliding-log"})
 	user := "/?userId=" + filepath.Base(t.Name())
 	for range 10 {
-		if a := r.Get(t, user); a.Status != http.StatusOK {
-			t.Errorf("status %d: %s", a.Status, a.Body)
-		}
+		r.Want(t, http.StatusOK, user)
 	}
 	if a := servetest.Ready(t, r); !strings.HasPrefix(a.Body, "ready\nstore: down; requests are let through; last failure: ") || !strings.Contains(a.Body, "connection refused") {
 		t.Errorf("readyz: %q", a.Body)
@@ -131,7 +125,7 @@ func TestStoreAwayAtStart(t *testing.T) {
 // Over TLS with a user and a password, which nothing reports: no answer, no log
 // line, no metric, no error.
 func TestStoreSecrets(t *testing.T) {
-	file := servetest.TempFile(t, "password", redistest.Password+"\n")
+	file := testkit.TempFile(t, "password", redistest.Password+"\n")
 	for _, c := range []struct{ name, before, after, user, password string }{
 		{"environment", "", "", redistest.User, redistest.Password},
 		{"file", redistest.User + "@", "&password_file=" + file, "", ""},
@@ -149,11 +143,7 @@ func TestStoreSecrets(t *testing.T) {
 			r := startEither(t, nil, []string{"--store", store, "--limit", "1/h sliding-log", "--failure", "closed"})
 			user := "/?userId=" + filepath.Base(t.Name())
 			testkit.Until(t, "the store", func() bool { return r.Get(t, "/?userId=first").Status != http.StatusServiceUnavailable })
-			for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-				if a := r.Get(t, user); a.Status != want {
-					t.Errorf("request %d: status %d: %s, want %d", i, a.Status, a.Body, want)
-				}
-			}
+			r.WantAll(t, []int{http.StatusOK, http.StatusTooManyRequests}, user)
 			server.Kill(t)
 			testkit.Until(t, "an outage", func() bool { // which requests find out
 				return r.Get(t, user).Status == http.StatusServiceUnavailable && servetest.Ready(t, r).Status == http.StatusServiceUnavailable

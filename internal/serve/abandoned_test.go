@@ -167,19 +167,9 @@ rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {res
 	for range resets / 3 {
 		fresh := false
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { fresh = !c.Reused }})
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/quick", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
-		if resp.StatusCode != http.StatusOK || fresh {
-			t.Fatalf("beside the resets: status %d, on another connection %v; want 200, false", resp.StatusCode, fresh)
+		req := servetest.Request(ctx, t, http.MethodGet, s.URL+"/quick", nil)
+		if a := servetest.Do(t, client, req); a.Status != http.StatusOK || fresh {
+			t.Fatalf("beside the resets: status %d, on another connection %v; want 200, false", a.Status, fresh)
 		}
 	}
 	up.release()

@@ -93,10 +93,7 @@ func leave(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/login", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := servetest.Request(ctx, t, http.MethodPost, r.URL+"/login", nil)
 	change(req)
 	answered := make(chan int, 1)
 	go func() {

@@ -9,8 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 var updateDocs = flag.Bool("update", false, "write the answers in docs/admin-api.md")
@@ -32,12 +31,7 @@ var sample = regexp.MustCompile("(?s)```http\n(.*?)```\n\n```json( excerpt)?\n(.
 // fields, of these types.
 func TestAdminAPIPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(adminAPIPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer app.Close()
+	page := testkit.ReadFile(t, adminAPIPage)
 	r := servetest.Start(t, fmt.Sprintf(`
 upstream: %s
 admin: {address: "127.0.0.1:0", token_file: %s}
@@ -47,22 +41,11 @@ rules:
     match: {method: POST, path: /login}
     by: ip
     limits: 5/min
-`, app.URL, tokenFile(t, goodToken)), servetest.Stopped)
+`, servetest.Backend(t, func(http.ResponseWriter, *http.Request) {}), tokenFile(t, goodToken)), servetest.Stopped)
 	for i := range 10 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/login", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-User", "ada")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if allowed := resp.StatusCode != http.StatusTooManyRequests; allowed != (i < 5) {
-			t.Fatalf("request %d: %s", i, resp.Status)
+		a := servetest.Do(t, http.DefaultClient, servetest.Request(t.Context(), t, http.MethodPost, r.URL+"/login", http.NoBody, "X-User", "ada"))
+		if allowed := a.Status != http.StatusTooManyRequests; allowed != (i < 5) {
+			t.Fatalf("request %d: %d", i, a.Status)
 		}
 	}
 	samples := 0
@@ -100,9 +83,7 @@ rules:
 		t.Errorf("the page has %d samples", samples)
 	}
 	if *updateDocs {
-		if err := os.WriteFile(adminAPIPage, mended, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, adminAPIPage, mended)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,14 +19,7 @@ import (
 // asked sends the beginning of a request as it is, and returns the answer.
 func asked(t *testing.T, url, head string) servetest.Answer {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, conn)
-	if _, err := io.WriteString(conn, strings.ReplaceAll(head, "\n", "\r\n")+"Connection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, url, strings.ReplaceAll(head, "\n", "\r\n")+"Connection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +36,7 @@ func asked(t *testing.T, url, head string) servetest.Answer {
 // address or by a name that the operator has listed.
 func TestAdminHost(t *testing.T) {
 	t.Parallel()
-	tokens := servetest.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
+	tokens := testkit.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
 	const rules = "\nrules: [{name: a, by: ip, limits: 5/min}]\n"
 	servers := map[string]*servetest.Gateway{
 		"no name":         servetest.Start(t, fmt.Sprintf("upstream: %q", servetest.Named(t, "up"))+rules),

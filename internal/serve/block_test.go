@@ -5,9 +5,7 @@ package serve_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -77,9 +75,7 @@ func TestBlock(t *testing.T) {
 				}
 			}
 		}
-		if got := s.Get(t, "/", "X-User", "bob"); got.Status != 200 {
-			t.Errorf("another client: got %d", got.Status)
-		}
+		s.Want(t, 200, "/", "X-User", "bob")
 		all := s.Metrics(t)
 		if n := all[`sluice_decisions_total{limit="block.day",scope="api",verdict="denied"}`]; n != 5 {
 			t.Errorf("%v requests were blocked by the metric, want 5", n)
@@ -95,7 +91,6 @@ func TestBlock(t *testing.T) {
 		}
 
 		// A look at the key counts nothing, and a reset lets it in.
-		var states admin.KeyStates
 		if free := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?header.X-User=bob").Body; !strings.Contains(free, `"words": "not blocked`) || strings.Contains(free, strconv.FormatInt(sluice.MaxQuota, 10)) {
 			t.Errorf("another client's key is %s", free)
 		}
@@ -108,9 +103,9 @@ func TestBlock(t *testing.T) {
 				t.Errorf("%s: %d %s", path, got.Status, got.Body)
 			}
 		}
-		page := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?header.X-User=ada")
-		if err := json.Unmarshal([]byte(page.Body), &states); err != nil || len(states.Keys) != 1 || len(states.Keys[0].Limits) != 2 {
-			t.Fatalf("the key is %s", page.Body)
+		states := servetest.Document[admin.KeyStates](t, s, "/v1/key?header.X-User=ada")
+		if len(states.Keys) != 1 || len(states.Keys[0].Limits) != 2 {
+			t.Fatalf("the key is %+v", states)
 		}
 		if words := states.Keys[0].Limits[1].Words; !strings.HasPrefix(words, "blocked for another ") {
 			t.Errorf("the operator reads %q", words)
@@ -172,13 +167,7 @@ func TestBlockOfWhoLeaves(t *testing.T) {
 // askAndLeave sends a request and closes the connection at once.
 func askAndLeave(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, r.URL, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -188,10 +177,7 @@ func askAndLeave(t *testing.T, r *servetest.Gateway) {
 func resetStream(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := servetest.Request(ctx, t, http.MethodGet, r.URL, http.NoBody)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

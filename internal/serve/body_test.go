@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -86,17 +85,9 @@ func onUploads(t *testing.T, run func(t *testing.T, u *uploads, head string)) {
 // upload sends a body; one of unknown length if that is below 0.
 func upload(t *testing.T, client *http.Client, url, user string, size, length int64) servetest.Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body(size))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := servetest.Request(t.Context(), t, http.MethodPost, url, body(size), "X-User", user)
 	req.ContentLength = length
-	req.Header.Set("X-User", user)
-	a, err := servetest.Send(client, req)
-	if err != nil {
-		t.Error(err)
-	}
-	return a
+	return servetest.Do(t, client, req)
 }
 
 // left returns how many more bytes a user may send.
@@ -190,10 +181,7 @@ func TestChunkedAtOnce(t *testing.T) {
 func TestChunkedHungUp(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := servetest.Dial(t, s.URL, "")
 		const size = 200_000
 		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-User: ada\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", size, strings.Repeat("x", size)); err != nil {
 			t.Fatal(err)
@@ -210,10 +198,7 @@ func TestChunkedHungUp(t *testing.T) {
 func TestChunkedEarly(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := servetest.Dial(t, s.URL, "")
 		defer conn.Close() //nolint:errcheck // the gateway closes it
 		if _, err := io.WriteString(conn, "POST /early HTTP/1.1\r\nHost: x\r\nX-User: ada\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"); err != nil {
 			t.Fatal(err)
@@ -252,13 +237,7 @@ func TestChunkedExpect(t *testing.T) {
 		for _, c := range []struct {
 			chunk, want string
 		}{{"4", "HTTP/1.1 100 Continue"}, {"6", "HTTP/1.1 100 Continue"}, {"1", "HTTP/1.1 429"}} {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-User: ada\r\nExpect: 100-continue\r\nTrailer: X-T\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
+			conn := servetest.Dial(t, s.URL, "POST / HTTP/1.1\r\nHost: x\r\nX-User: ada\r\nExpect: 100-continue\r\nTrailer: X-T\r\nTransfer-Encoding: chunked\r\n\r\n")
 			r := bufio.NewReader(conn)
 			line, err := r.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, c.want) {

@@ -28,11 +28,7 @@ func TestHeldBounds(t *testing.T) {
 	hold := func(u string, want float64) {
 		t.Helper()
 		clients.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/?userId="+u, strings.NewReader(strings.Repeat("x", 3000)))
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			r := servetest.Request(ctx, t, http.MethodPost, s.URL+"/?userId="+u, strings.NewReader(strings.Repeat("x", 3000)))
 			if resp, err := http.DefaultClient.Do(r); err == nil {
 				t.Errorf("%s: got %d, and was to be held", u, resp.StatusCode)
 				resp.Body.Close() //nolint:errcheck // nothing of it is read
@@ -41,9 +37,7 @@ func TestHeldBounds(t *testing.T) {
 		awaitHeld(t, s, want) //nolint:contextcheck // the page is asked for the test
 	}
 	for _, u := range []string{"a", "b"} {
-		if got := s.Get(t, "/?userId="+u); got.Status != http.StatusOK {
-			t.Fatalf("got %d", got.Status)
-		}
+		s.Want(t, http.StatusOK, "/?userId="+u)
 	}
 	refused := func(u, detail, reason string) {
 		t.Helper()

@@ -4,7 +4,6 @@
 package serve
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -42,9 +41,7 @@ func TestCertificateLines(t *testing.T) {
 		{"both", true, end.Add(time.Second), head + "its last reload failed; the previous one, which expired on " + at + ", stays active:\n"},
 	} {
 		if c.spoil {
-			if err := os.WriteFile(cert, []byte("garbage"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, cert, "garbage")
 			_ = pair.Reload() // Err says it
 		}
 		if got := d.certificateLines(c.now); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {

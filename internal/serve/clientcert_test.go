@@ -8,8 +8,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,10 +30,7 @@ func certified(t *testing.T, by *testkit.Authority, uri string, trust *x509.Cert
 // fileOf writes the certificate of an authority to a file.
 func fileOf(t *testing.T, a *testkit.Authority) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "clients.pem")
-	if err := os.WriteFile(name, a.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := testkit.TempFile(t, "clients.pem", a.PEM)
 	return name
 }
 

@@ -93,13 +93,7 @@ func TestDrainEnds(t *testing.T) {
 // and echoes.
 func upgraded(t *testing.T, r *servetest.Gateway) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, "GET /?userId=u1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, r.URL, "GET /?userId=u1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	br := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(br, nil)
 	if err != nil {
@@ -146,9 +140,7 @@ func TestSwitchedConnections(t *testing.T) {
 			t.Errorf("read %q, %v; want %q", got, err, word)
 		}
 	}
-	if a := r.Get(t, "/?userId=u1"); a.Status != http.StatusTooManyRequests {
-		t.Errorf("a second: %d", a.Status)
-	}
+	r.Want(t, http.StatusTooManyRequests, "/?userId=u1")
 	r.End(t)
 	if rest, err := io.ReadAll(br); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("after the stop: %q, %v", rest, err)

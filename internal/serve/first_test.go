@@ -4,7 +4,6 @@
 package serve_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,18 +35,14 @@ func TestFirstOfSeveral(t *testing.T) {
 		{"a token without the claim", []string{"Authorization", "Bearer " + tokenOf(tokenSecret, `{}`)}, []int{200}},
 		{"nobody again", nil, []int{429}},
 	} {
-		for i, want := range c.want {
-			if got := s.Get(t, "/", c.header...); got.Status != want {
-				t.Errorf("%s, request %d: got %d, want %d: %s", c.name, i+1, got.Status, want, got.Body)
-			}
-		}
+		s.WantAll(t, c.want, "/", c.header...)
 	}
 
 	show := func(query, part, value string) {
 		t.Helper()
-		var states admin.KeyStates
-		if got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?"+query); json.Unmarshal([]byte(got.Body), &states) != nil || len(states.Keys) != 1 {
-			t.Fatalf("%s: got %d %s", query, got.Status, got.Body)
+		states := servetest.Document[admin.KeyStates](t, s, "/v1/key?"+query)
+		if len(states.Keys) != 1 {
+			t.Fatalf("%s: got %+v", query, states)
 		}
 		if k := states.Keys[0]; k.Parts[part] != value || k.Limits[0].Remaining != 0 {
 			t.Errorf("%s: got %+v, want %s=%s with nothing left", query, k, part, value)
@@ -62,11 +57,7 @@ func TestFirstOfSeveral(t *testing.T) {
 		header []string
 		want   []int
 	}{{as("ada"), []int{200, 200, 200, 429}}, {nil, []int{200, 429}}, {as("127.0.0.1"), []int{429}}} {
-		for i, want := range c.want {
-			if got := s.Get(t, "/", c.header...); got.Status != want {
-				t.Errorf("with overrides, %v, request %d: got %d, want %d", c.header, i+1, got.Status, want)
-			}
-		}
+		s.WantAll(t, c.want, "/", c.header...)
 	}
 	if top := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/top").Body; !strings.Contains(top, `"claim.sub": "ada"`) || !strings.Contains(top, `"ip": "127.0.0.1"`) {
 		t.Errorf("the keys denied most are %s", top)

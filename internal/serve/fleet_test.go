@@ -67,6 +67,15 @@ func mustTell(t *testing.T, r *servetest.Gateway, method, more string) (done adm
 	return done
 }
 
+// untilTold overrides ada's limit for all nodes, once the store can be asked.
+func untilTold(t *testing.T, r *servetest.Gateway, more string) {
+	t.Helper()
+	testkit.Until(t, "a change for all", func() bool {
+		a, _ := tell(t, r, http.MethodPut, more)
+		return a.Status == http.StatusOK
+	})
+}
+
 // full returns how many units ada's key has when it is unused, by the node's rules; 0
 // while the store does not answer.
 func full(t *testing.T, r *servetest.Gateway) int64 {
@@ -119,10 +128,7 @@ func TestFleetOverride(t *testing.T) {
 	for i, r := range all {
 		var list admin.Audit
 		testkit.Until(t, "three entries", func() bool {
-			a := r.Ask(t, http.MethodGet, "/v1/audit?n=3", "")
-			if err := json.Unmarshal([]byte(a.Body), &list); err != nil || a.Status != http.StatusOK {
-				t.Fatalf("audit: %d %s, %v", a.Status, a.Body, err)
-			}
+			list = servetest.Document[admin.Audit](t, r, "/v1/audit?n=3")
 			return len(list.Entries) == 3 && list.Entries[0].Error != ""
 		})
 		if e := list.Entries[2]; list.ThisNodeOnly || e.Action != "override" || e.Author != "ops" || e.Node != host || e.NodeID == "" || e.NodeID == list.Entries[1].NodeID {
@@ -158,13 +164,7 @@ func TestFleetOutage(t *testing.T) {
 	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "--this-node") {
 		t.Errorf("a change for all: %d %s", got.Status, got.Body)
 	}
-	list := func() (s admin.Status) {
-		a := b.Ask(t, http.MethodGet, "/policy", "")
-		if err := json.Unmarshal([]byte(a.Body), &s); err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	list := func() admin.Status { return servetest.Document[admin.Status](t, b, "/policy") }
 	if s := list(); !s.Unconfirmed || len(s.Overrides) != 1 || s.Overrides[0].Limits[0].String() != "100/hour sliding-log" || s.Overrides[0].ThisNodeOnly {
 		t.Errorf("in the outage: %+v", s.Overrides)
 	}

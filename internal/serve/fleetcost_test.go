@@ -4,11 +4,8 @@
 package serve_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,14 +38,8 @@ func manyOverrides(t *testing.T, n int) (file string) {
 			},
 		})
 	}
-	text, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(t.TempDir(), "overrides.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.JSON(t, doc)
+	file = testkit.TempFile(t, "overrides.json", text)
 	return file
 }
 
@@ -122,11 +113,9 @@ func TestFleetRights(t *testing.T) {
 	if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	file := servetest.TempFile(t, "password", "0123456789abcdef")
+	file := testkit.TempFile(t, "password", "0123456789abcdef")
 	all := nodes(t, "redis://node@"+redis.Addr+redistest.Patient+"&password_file="+file, 2)
 	mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)
 	allFull(t, 100, all...)
-	if got := all[1].Get(t, "/?userId=u", "X-User", "ada"); got.Status != http.StatusOK {
-		t.Errorf("got %d", got.Status)
-	}
+	all[1].Want(t, http.StatusOK, "/?userId=u", "X-User", "ada")
 }

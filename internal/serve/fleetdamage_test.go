@@ -26,7 +26,7 @@ func TestFleetWithoutRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := servetest.TempFile(t, "password", "pw")
+	file := testkit.TempFile(t, "password", "pw")
 	r := node(t, "redis://sluice@"+redis.Addr+redistest.Patient+"&password_file="+file)
 	warning(t, r, "NOPERM")
 	got, _ := tell(t, r, http.MethodPut, `, "limits": ["100/h"]`)
@@ -46,10 +46,7 @@ func TestFleetAllRestarted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	kept := func(o *serve.Options) { o.Overrides = file }
 	a := node(t, redis.URL(), kept)
-	testkit.Until(t, "a change for all", func() bool {
-		a, _ := tell(t, a, http.MethodPut, `, "limits": ["50/h"]`)
-		return a.Status == http.StatusOK
-	})
+	untilTold(t, a, `, "limits": ["50/h"]`)
 	for i := range 9 {
 		mustTell(t, a, http.MethodPut, fmt.Sprintf(`, "limits": ["%d/h"]`, 91+i))
 	}

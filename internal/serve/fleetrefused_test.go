@@ -74,10 +74,7 @@ func TestFleetRemovalRefused(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	network := redistest.StartProxy(t, redis.Addr)
 	b := node(t, "redis://"+network.Addr+"?timeout=50ms")
-	testkit.Until(t, "a change for all", func() bool {
-		a, _ := tell(t, b, http.MethodPut, `, "limits": ["100/h"]`)
-		return a.Status == http.StatusOK
-	})
+	untilTold(t, b, `, "limits": ["100/h"]`)
 	allFull(t, 100, b)
 	mustTell(t, b, http.MethodPut, `, "limits": ["7/h"], "this_node": true`)
 	got, _ := tell(t, b, http.MethodDelete, `, "version": "1"`)
@@ -109,10 +106,7 @@ func TestFleetResetOfLongKey(t *testing.T) {
 		fmt.Fprintf(&rules, "  - {name: r%d, by: header.X-User, limits: 3/h}\n", i)
 	}
 	a, b := servetest.Start(t, rules.String()), servetest.Start(t, rules.String())
-	testkit.Until(t, "a change for all", func() bool {
-		x, _ := tell(t, a, http.MethodPut, `, "limits": ["50/h"]`)
-		return x.Status == http.StatusOK
-	})
+	untilTold(t, a, `, "limits": ["50/h"]`)
 	allFull(t, 50, a, b)
 	got := b.Ask(t, http.MethodPost, "/v1/key/reset", fmt.Sprintf(`{"parts": {"header.X-User": %q}, "author": "ops"}`, strings.Repeat("k", 1200)))
 	if got.Status != http.StatusOK || strings.Contains(got.Body, "not_told") {

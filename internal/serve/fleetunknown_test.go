@@ -20,10 +20,7 @@ func TestFleetUnknown(t *testing.T) {
 	t.Parallel()
 	network := redistest.StartProxy(t, redistest.Start(t, redistest.Redis(t)).Addr)
 	a := node(t, "redis://"+network.Addr+redistest.Patient)
-	testkit.Until(t, "a change for all", func() bool {
-		got, _ := tell(t, a, http.MethodPut, `, "limits": ["50/h"]`)
-		return got.Status == http.StatusOK
-	})
+	untilTold(t, a, `, "limits": ["50/h"]`)
 	network.CutNextWith("100/h")
 	got, _ := tell(t, a, http.MethodPut, `, "limits": ["100/h"]`)
 	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "not known whether") {

@@ -77,10 +77,7 @@ func TestLiveHead(t *testing.T) {
 	for range 70 {
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.Admin+"/v1/live", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := servetest.Request(ctx, t, http.MethodHead, s.Admin+"/v1/live", nil)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

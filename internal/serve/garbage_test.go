@@ -7,13 +7,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
-	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestGarbage: requests that no client sends in earnest do no harm.
@@ -31,11 +29,7 @@ func TestGarbage(t *testing.T) {
 		{"hop that is no field", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, \xff, Host\r\n\r\n", "200"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host)
-			if err != nil {
-				t.Fatal(err)
-			}
-			testkit.Closed(t, conn)
+			conn := servetest.Dial(t, host, "")
 			// The gateway may have closed its end before all is sent.
 			_, _ = io.WriteString(conn, c.request)
 			line, err := bufio.NewReader(conn).ReadString('\n')
@@ -44,9 +38,7 @@ func TestGarbage(t *testing.T) {
 			}
 		})
 	}
-	if a := r.Get(t, "/"); a.Status != http.StatusOK {
-		t.Errorf("afterwards: %d", a.Status)
-	}
+	r.Want(t, http.StatusOK, "/")
 }
 
 func TestUpstreamThatIsDown(t *testing.T) {

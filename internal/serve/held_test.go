@@ -87,11 +87,7 @@ func TestMaxWait(t *testing.T) {
 // leaves asks for a path and returns the status, 0 if ctx has ended before.
 func leaves(ctx context.Context, t *testing.T, r *servetest.Gateway, path string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+path, nil)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
+	req := servetest.Request(ctx, t, http.MethodGet, r.URL+path, nil)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0

@@ -7,9 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -129,11 +127,7 @@ rules:
 `, connections, servetest.Named(t, "app")))
 	g.Get(t, "/denied")
 	for i := range attackers {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		testkit.Closed(t, conn)
+		conn := servetest.Dial(t, g.URL, "")
 		fields := []string{"Content-Length: 1000000000", "Transfer-Encoding: chunked"}[i%2]
 		if _, err := fmt.Fprintf(conn, "POST /denied HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", fields); err != nil {
 			t.Fatal(err)
@@ -148,9 +142,7 @@ rules:
 	}
 	var most float64
 	testkit.Until(t, "more to linger than may", func() bool {
-		if a := g.Get(t, "/other"); a.Status != http.StatusOK {
-			t.Errorf("another client got %d", a.Status)
-		}
+		g.Want(t, http.StatusOK, "/other")
 		m := g.Metrics(t)
 		most = max(most, m["sluice_lingering_connections"])
 		return m[`sluice_lingering_total{end="full"}`] >= attackers/2
@@ -164,14 +156,7 @@ rules:
 // connection is closed.
 func trickle(t *testing.T, g *servetest.Gateway) (closed chan struct{}) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, conn)
-	if _, err := io.WriteString(conn, "POST /denied HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, g.URL, "POST /denied HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
 	closed = make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -240,10 +225,7 @@ rules:
 func curl(t *testing.T, g *servetest.Gateway) (out []byte) {
 	t.Helper()
 	for _, mb := range []int{1, 5, 50} {
-		file := filepath.Join(t.TempDir(), "upload")
-		if err := os.WriteFile(file, make([]byte, mb<<20), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := testkit.TempFile(t, "upload", make([]byte, mb<<20))
 		for name, args := range map[string][]string{
 			"length": {"-H", "Expect:", "--data-binary", "@" + file}, "chunked": {"-H", "Expect:", "-H", "Transfer-Encoding: chunked", "-X", "POST", "-T", file},
 			"expect": {"-H", "Expect: 100-continue", "--data-binary", "@" + file},
@@ -265,10 +247,7 @@ func goUploads(t *testing.T, g *servetest.Gateway) (out []byte) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, mb := range []int{1, 5, 50} {
 		for name, body := range map[string]io.Reader{"length": bytes.NewReader(make([]byte, mb<<20)), "chunked": io.MultiReader(bytes.NewReader(make([]byte, mb<<20)))} {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/denied", body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := servetest.Request(t.Context(), t, http.MethodPost, g.URL+"/denied", body)
 			a, err := servetest.Send(client, r)
 			if err != nil {
 				out = fmt.Appendln(out, name, mb, err)

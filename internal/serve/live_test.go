@@ -137,9 +137,7 @@ func TestFileIsWatched(t *testing.T) {
 	}
 	s.Write(t, file(2))
 	testkit.Until(t, "the change", func() bool { return s.Get(t, "/?userId=u").Status == http.StatusOK })
-	if got := s.Get(t, "/?userId=u"); got.Status != 429 {
-		t.Errorf("after the change: got %d, want 429", got.Status)
-	}
+	s.Want(t, 429, "/?userId=u")
 }
 
 // TestLiveRoutes: upstreams and networks change with the file, while the states
@@ -161,9 +159,7 @@ func TestLiveRoutes(t *testing.T) {
 	}
 	wantField(t, got, "Ratelimit", `"api";r=1;t=60`)
 	s.ChangeTo(t, file(b, "deny: 127.0.0.0/8\n"))
-	if got := s.Get(t, "/"); got.Status != 403 {
-		t.Errorf("got %d, want 403", got.Status)
-	}
+	s.Want(t, 403, "/")
 }
 
 // TestOverridesAndReloadsTogether: neither waits for the other for good, and

@@ -46,10 +46,7 @@ type decision struct {
 // decisions reads the lines of a log, all of which must be whole.
 func decisions(t *testing.T, path string) (all []decision) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, path)
 	for line := range strings.Lines(string(text)) {
 		var d decision
 		if err := json.Unmarshal([]byte(line), &d); err != nil || !strings.HasSuffix(line, "}\n") {
@@ -69,14 +66,7 @@ func written(t *testing.T, r *servetest.Gateway, log string, n float64) {
 // say sends text over a connection of its own, and reads until text comes back.
 func say(t *testing.T, url, text, until string) net.Conn {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, conn)
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, url, text)
 	if until == "" {
 		return conn
 	}
@@ -211,10 +201,7 @@ access_log: %q
 	if len(got) != len(want) {
 		t.Errorf("%d lines, want %d", len(got), len(want))
 	}
-	text, err := os.ReadFile(access)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, access)
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	if len(lines) != len(want)+1 || !strings.Contains(lines[0], `"GET /one?secret HTTP/1.1" 200 2 "-" "a\x22gent"`) ||
 		!strings.Contains(lines[len(lines)-1], `"GET /two HTTP/2.0" 200 2`) {

@@ -4,10 +4,8 @@
 package serve_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -31,22 +30,15 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 			Key: []string{fmt.Sprint("u", i)}, Limits: []policy.Limit{{Limit: sluice.MustParseLimit("1/min sliding-log")}}, Reason: "launch", Author: "eve",
 		}})
 	}
-	doc, err := json.Marshal(map[string]any{"version": 1, "overrides": all})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, doc, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	doc := testkit.JSON(t, map[string]any{"version": 1, "overrides": all})
+	testkit.WriteFile(t, file, doc)
 	rules := func(limits string) string {
 		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, %s}]\n", servetest.Named(t, "up"), limits)
 	}
 	bytes := rules("cost: response-bytes, limits: 2MB/h sliding-histogram")
 	s := servetest.Start(t, bytes, servetest.Stopped, func(o *serve.Options) { o.Overrides = file })
-	for i := range 3 {
-		if got := s.Get(t, "/", "X-User", "u1"); got.Status != 200 {
-			t.Errorf("request %d: got %d", i+1, got.Status)
-		}
+	for range 3 {
+		s.Want(t, 200, "/", "X-User", "u1")
 	}
 	logs := s.Logs.String()
 	for _, want := range []string{
@@ -73,14 +65,10 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	change(rules("limits: 50/min sliding-log"))
 	for user, want := range map[string]int{"u1": 200, "u2": 429} {
 		s.Get(t, "/", "X-User", user)
-		if got := s.Get(t, "/", "X-User", user); got.Status != want {
-			t.Errorf("%s after the rule is back: got %d, want %d", user, got.Status, want)
-		}
+		s.Want(t, want, "/", "X-User", user)
 	}
 	change(bytes)
-	if got := s.Get(t, "/", "X-User", "u2"); got.Status != 200 {
-		t.Errorf("after the second change: got %d", got.Status)
-	}
+	s.Want(t, 200, "/", "X-User", "u2")
 }
 
 // TestOverrideOutlivesItsRule: an override stays what it was made as when the
@@ -92,14 +80,10 @@ func TestOverrideOutlivesItsRule(t *testing.T) {
 	s := servetest.Start(t, upstream+fmt.Sprintf(rules, "50/h sliding-log"), servetest.Stopped)
 	s.Override(t, "a", "ip", "127.0.0.1", "2/h")
 	for range 2 {
-		if got := s.Get(t, "/"); got.Status != http.StatusOK {
-			t.Errorf("got %d", got.Status)
-		}
+		s.Want(t, http.StatusOK, "/")
 	}
 	for _, limits := range []string{"[50/h sliding-log, 600/min, 3000/h token-bucket]", "50/h", "60/h sliding-counter"} {
 		s.ChangeTo(t, upstream+fmt.Sprintf(rules, limits))
-		if got := s.Get(t, "/"); got.Status != http.StatusTooManyRequests {
-			t.Errorf("under %s: got %d, want the override of 2/h to be spent", limits, got.Status)
-		}
+		s.Want(t, http.StatusTooManyRequests, "/")
 	}
 }

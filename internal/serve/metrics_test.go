@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,10 +70,7 @@ func describe(t *testing.T, f *dto.MetricFamily) string {
 // documented are the metrics in docs/metrics.md, as describe has them, and their alerts.
 func documented(t *testing.T) (kinds, alerts map[string]string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.ReadFile(t, "../../docs/metrics.md")
 	kinds, alerts = make(map[string]string), make(map[string]string)
 	row := regexp.MustCompile("(?m)^\\| `(sluice_\\w+)` \\| (\\w+) \\| ([^|]*) ?\\| [^|]+ \\| ([^|]+) \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {

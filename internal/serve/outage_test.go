@@ -155,9 +155,7 @@ func TestStoreCause(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Redis(t))
 			r := servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, by: query.userId, limits: 5/h sliding-log, in_flight: 3}]\n", server.URL()))
-			if a := r.Get(t, "/?userId=u"); a.Status != http.StatusOK {
-				t.Fatalf("status %d: %s", a.Status, a.Body)
-			}
+			r.Want(t, http.StatusOK, "/?userId=u")
 			operator := server.Client(t)
 			do := func(commands [][]string) {
 				t.Helper()

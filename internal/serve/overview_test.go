@@ -35,7 +35,7 @@ func overviewOf(t *testing.T, r *servetest.Gateway, query string, header ...stri
 // one document, which has keys in clear for callers with the token only.
 func TestOverview(t *testing.T) {
 	t.Parallel()
-	tokens := servetest.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
+	tokens := testkit.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
 	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 admin: {address: 127.0.0.1:0, token_file: %q}
@@ -104,10 +104,7 @@ func events(t *testing.T, r *servetest.Gateway) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Admin+"/v1/live", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := servetest.Request(ctx, t, http.MethodGet, r.Admin+"/v1/live", nil)
 	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // who reads it closes it
 	if err != nil {
 		t.Fatal(err)
@@ -221,9 +218,7 @@ rules:
   - {name: closed, match: {path: /closed}, limits: 5/h, failure: closed}
 `, servetest.Named(t, "up")))
 	for path, want := range map[string]int{"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable} {
-		if got := away.Get(t, path); got.Status != want {
-			t.Errorf("%s: got %d, want %d", path, got.Status, want)
-		}
+		away.Want(t, want, path)
 	}
 	o, text := overviewOf(t, away, "")
 	if open, closed := o.Rules[0], o.Rules[1]; open.FailedOpen != 1 || open.Degraded != 1 || closed.Failed != 1 || closed.Degraded != 1 || o.Requests.Total.Degraded != 2 || open.Failure != "open" || closed.Failure != "closed" {

@@ -6,7 +6,6 @@ package serve_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -93,13 +92,7 @@ func TestCostKnownAfterwardsLimits(t *testing.T) {
 			if limit := "1KB/min debt 10KB"; !strings.Contains(status, limit) || !strings.Contains(s.Banner, limit+": at most 2 KB in any minute, and what is in flight") {
 				t.Errorf("status or start do not show the limit as it counts:\n%s\n%s", status, s.Banner)
 			}
-			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
+			conn := servetest.Dial(t, s.URL, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 			if text, err := io.ReadAll(conn); len(text) < 210_000 || err != nil {
 				t.Fatalf("%d bytes came: %v", len(text), err)
 			}

@@ -117,11 +117,7 @@ func unpolled(o *serve.Options) { o.Intervals.Fleet = time.Hour }
 // abandon asks, while the store hangs, and hangs up when ctx ends.
 func abandon(ctx context.Context, t *testing.T, r *servetest.Gateway) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+"/?userId=u", nil)
-	if err != nil {
-		t.Error(err)
-		return
-	}
+	req := servetest.Request(ctx, t, http.MethodGet, r.URL+"/?userId=u", nil)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return // it has left

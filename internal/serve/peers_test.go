@@ -4,7 +4,6 @@
 package serve_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -40,16 +39,9 @@ func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes
 }
 
 // fleetOf returns what a node shows of the fleet.
-func fleetOf(t *testing.T, r *servetest.Gateway, query string) (f admin.Fleet) {
+func fleetOf(t *testing.T, r *servetest.Gateway, query string) admin.Fleet {
 	t.Helper()
-	got := servetest.Fetch(t, http.DefaultClient, r.Admin+"/v1/fleet"+query)
-	if got.Status != http.StatusOK {
-		t.Fatalf("fleet: %d %s", got.Status, got.Body)
-	}
-	if err := json.Unmarshal([]byte(got.Body), &f); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return servetest.Document[admin.Fleet](t, r, "/v1/fleet"+query)
 }
 
 // fleetSays reports whether a note of a kind has a text.
@@ -320,7 +312,5 @@ func TestDifferentUpstreams(t *testing.T) {
 	if fleetSays(&f, "warn", "") || !fleetSays(&f, "note", "has no rule of this node's") || strings.Contains(third.Logs.String(), "different upstreams") {
 		t.Errorf("notes %+v, log %s", f.Notes, third.Logs)
 	}
-	if got := third.Get(t, "/", "X-User", "ada"); got.Status != http.StatusOK {
-		t.Errorf("under a name of its own: %d", got.Status)
-	}
+	third.Want(t, http.StatusOK, "/", "X-User", "ada")
 }

@@ -33,7 +33,7 @@ func TestPipe(t *testing.T) {
 	token := filepath.Join(dir, "token")
 	secret := filepath.Join(dir, "secret")
 	for _, name := range []string{token, secret} {
-		servetest.WriteFile(t, name, "0123456789abcdef0123456789abcdef")
+		testkit.WriteFile(t, name, "0123456789abcdef0123456789abcdef")
 	}
 	yaml := fmt.Sprintf(`
 store: {memory: {state: %q}}
@@ -53,7 +53,7 @@ rules: [{name: a, limits: 1000/min}]
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)
 			}
-			servetest.WriteFile(t, name, "0123456789abcdef0123456789abcdef")
+			testkit.WriteFile(t, name, "0123456789abcdef0123456789abcdef")
 		}
 	}
 	s.Again <- syscall.SIGHUP
@@ -117,7 +117,7 @@ func TestPipeAtTheStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			yaml := fmt.Sprintf(c.yaml, fifo) + "\nlisten: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
-			servetest.WriteFile(t, file, yaml)
+			testkit.WriteFile(t, file, yaml)
 			conf, err := config.Load(file)
 			if err == nil {
 				err = serve.CheckFiles(conf)

@@ -86,9 +86,7 @@ func TestPlatformsAnswer(t *testing.T) {
 			for i, want := range c.say {
 				now.Store(profile.Start.Add(want.at).UnixMicro())
 				for range want.before {
-					if got := s.Get(t, "/"); got.Status != http.StatusOK {
-						t.Fatalf("before response %d: got %d %s", i+1, got.Status, got.Body)
-					}
+					s.Want(t, http.StatusOK, "/")
 				}
 				got := s.Get(t, "/")
 				if got.Status != want.status || !strings.Contains(got.Body, want.body) {

@@ -22,12 +22,11 @@ import (
 func TestEachRequestCountsOnce(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "d.log")
-	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	failing := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/bad") {
 			w.WriteHeader(http.StatusBadGateway)
 		}
-	}))
-	defer failing.Close()
+	})
 	s := servetest.Start(t, fmt.Sprintf(`
 upstream: %q
 decision_log: {file: %q}
@@ -37,7 +36,7 @@ rules:
   - {name: keyed, match: {path: /keyed}, by: header.X-User, limits: 2/h}
   - {name: bytes, match: {path: /bytes}, cost: request-bytes, limits: 1KB/h}
   - {name: dry, match: {path: /dry}, mode: shadow, limits: 1/h}
-`, failing.URL, log), servetest.Stopped)
+`, failing, log), servetest.Stopped)
 	asked := 0
 	get := func(n int, path string, fields ...string) {
 		for range n {
@@ -52,10 +51,7 @@ rules:
 	get(2, "/dry")
 	get(4, "/bad")
 	for _, size := range []int{100, 100_000} { // without a length: the second is denied midway
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/bytes", struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", size))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := servetest.Request(t.Context(), t, http.MethodPost, s.URL+"/bytes", struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", size))})
 		req.ContentLength = -1
 		resp, err := http.DefaultClient.Do(req)
 		asked++
@@ -98,8 +94,7 @@ func TestProblems(t *testing.T) {
 	t.Parallel()
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
-	secret := filepath.Join(t.TempDir(), "secret")
-	servetest.WriteFile(t, secret, tokenSecret)
+	secret := testkit.TempFile(t, "secret", tokenSecret)
 	token := "Bearer " + tokenOf(tokenSecret, `{"sub":"ada","iss":"others","exp":99999999999}`)
 	for _, c := range []struct {
 		name, yaml, kind, text string
@@ -157,17 +152,10 @@ func TestBodiesOfClientsAreNoProblem(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // which breaks off
 	})))
 	for range 5 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", 100_000))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := servetest.Request(t.Context(), t, http.MethodPost, s.URL, struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", 100_000))})
 		req.ContentLength = -1
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("got %d, %v", resp.StatusCode, err)
+		if a := servetest.Do(t, http.DefaultClient, req); a.Status != http.StatusRequestEntityTooLarge {
+			t.Errorf("got %d", a.Status)
 		}
 	}
 	testkit.Until(t, "the requests to be over", func() bool {

@@ -35,9 +35,7 @@ func TestUntrustedProxy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := servetest.Start(t, c.yaml)
 			for i := range 20 {
-				if a := s.Get(t, "/?userId=u1", c.field, fmt.Sprintf("for=192.0.2.%d", i)); a.Status != http.StatusOK {
-					t.Fatalf("got %d", a.Status)
-				}
+				s.Want(t, http.StatusOK, "/?userId=u1", c.field, fmt.Sprintf("for=192.0.2.%d", i))
 			}
 			logs := s.Logs.String()
 			lines := strings.Count(logs, "all clients behind a peer share one budget: it sends the field of a proxy, and is not trusted\" peer=127.0.0.1 field="+c.field+" ")

@@ -79,18 +79,11 @@ func send(t *testing.T, method, url, host, body string) servetest.Answer {
 	if body != "" {
 		from = io.MultiReader(strings.NewReader(body))
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, url, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := servetest.Request(t.Context(), t, method, url, from)
 	if host != "" {
 		req.Host = host
 	}
-	a, err := servetest.Send(http.DefaultClient, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return servetest.Do(t, http.DefaultClient, req)
 }
 
 // TestAnswers: a verdict becomes a status, fields and a document.
@@ -196,9 +189,7 @@ rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 		if c.client != "" {
 			header = []string{"X-Forwarded-For", c.client}
 		}
-		if got := s.Get(t, "/", header...); got.Status != c.want {
-			t.Errorf("%q: got %d, want %d", c.client, got.Status, c.want)
-		}
+		s.Want(t, c.want, "/", header...)
 	}
 }
 
@@ -232,11 +223,7 @@ rules:
 		{"/report", []int{200, 200, 429}}, // 9, and one more is allowed, which makes 18
 		{"/file", []int{200, 200, 429}},   // 700, and one more, which makes 1400
 	} {
-		for i, want := range c.want {
-			if got := s.Get(t, c.path); got.Status != want {
-				t.Errorf("%s, request %d: got %d, want %d", c.path, i+1, got.Status, want)
-			}
-		}
+		s.WantAll(t, c.want, c.path)
 	}
 }
 
@@ -287,14 +274,7 @@ rules:
 
 func post(t *testing.T, r *servetest.Gateway, path string, header ...string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	if a, err := servetest.Send(http.DefaultClient, req); err != nil || a.Status != http.StatusOK {
-		t.Errorf("got %d, %v", a.Status, err)
+	if a := servetest.Do(t, http.DefaultClient, servetest.Request(t.Context(), t, http.MethodPost, r.URL+path, nil, header...)); a.Status != http.StatusOK {
+		t.Errorf("got %d", a.Status)
 	}
 }

@@ -104,14 +104,7 @@ func TestFloodOfFailures(t *testing.T) {
 func sendText(t *testing.T, url, text string) {
 	t.Helper()
 	_, address, _ := strings.Cut(url, "://")
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, conn)
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, address, text)
 	_, _ = io.Copy(io.Discard, conn) // it may be reset
 }
 

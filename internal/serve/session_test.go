@@ -22,16 +22,13 @@ const (
 	own       = "Sec-Fetch-Site: same-origin" // what a browser says of a page's own requests
 )
 
-func tokenFile(t *testing.T, text string) string { return servetest.TempFile(t, "token", text) }
+func tokenFile(t *testing.T, text string) string { return testkit.TempFile(t, "token", text) }
 
 // browse asks the admin address as a browser does: with fields, and a cookie if it
 // is not nil.
 func browse(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, method, path, document string, fields ...string) (servetest.Answer, *http.Cookie) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, r.Admin+path, strings.NewReader(document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := servetest.Request(t.Context(), t, method, r.Admin+path, strings.NewReader(document))
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, ": ")
 		if req.Header.Set(name, value); name == "Host" {
@@ -41,10 +38,7 @@ func browse(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, method, pat
 	if cookie != nil {
 		req.AddCookie(cookie)
 	}
-	got, err := servetest.Send(http.DefaultClient, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := servetest.Do(t, http.DefaultClient, req)
 	for _, c := range (&http.Response{Header: got.Header}).Cookies() {
 		return got, c
 	}
@@ -141,7 +135,7 @@ func TestSession(t *testing.T) {
 	}
 
 	cookie = login(t, s, goodToken, own)
-	servetest.WriteFile(t, token, strings.Repeat("x", 32))
+	testkit.WriteFile(t, token, strings.Repeat("x", 32))
 	testkit.Until(t, "the other token", func() bool { return !showsKeys(t, s, cookie) })
 	login(t, s, strings.Repeat("x", 32), own)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // stateful returns a configuration that keeps its state in a file.
@@ -30,7 +31,7 @@ func stateful(file, limit string) string {
 func TestStateOutlivesAStop(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.state")
-	for i, c := range []struct {
+	for _, c := range []struct {
 		limit string
 		want  []int
 	}{
@@ -40,11 +41,7 @@ func TestStateOutlivesAStop(t *testing.T) {
 		{"4/min sliding-log", []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}},
 	} {
 		r := servetest.Start(t, stateful(file, c.limit), servetest.Stopped)
-		for j, want := range c.want {
-			if a := r.Get(t, "/?userId=u1"); a.Status != want {
-				t.Errorf("run %d, request %d: %d, want %d", i+1, j+1, a.Status, want)
-			}
-		}
+		r.WantAll(t, c.want, "/?userId=u1")
 		r.End(t)
 		info, err := os.Stat(file)
 		if err != nil {
@@ -65,19 +62,14 @@ func TestStateThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, path, content)
 		return path
 	}
 	whole := filepath.Join(dir, "whole")
 	r := servetest.Start(t, stateful(whole, "10/min sliding-log"))
 	r.Get(t, "/?userId=u1")
 	r.End(t)
-	good, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := testkit.ReadFile(t, whole)
 	flipped := append([]byte(nil), good...)
 	flipped[len(flipped)/2] ^= 1
 	fifo := filepath.Join(dir, "fifo")
@@ -139,7 +131,7 @@ func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"state.123.tmp", "overrides.json.4567.tmp", "mine.1.tmp"} {
-		servetest.WriteFile(t, filepath.Join(dir, name), "half of")
+		testkit.WriteFile(t, filepath.Join(dir, name), "half of")
 	}
 	s := servetest.Start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", filepath.Join(dir, "state")), func(o *serve.Options) {
 		o.Overrides = filepath.Join(dir, "overrides.json")

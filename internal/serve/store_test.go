@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -46,13 +45,9 @@ rules:
 		t.Errorf("%d passed, want 10", passed)
 	}
 	for range 7 { // each gives its slot back
-		if got := fleet[0].Get(t, "/seat"); got.Status != 200 {
-			t.Errorf("in flight: got %d", got.Status)
-		}
+		fleet[0].Want(t, 200, "/seat")
 	}
-	if got := fleet[1].Get(t, "/guarded"); got.Status != 200 {
-		t.Errorf("guarded: got %d", got.Status)
-	}
+	fleet[1].Want(t, 200, "/guarded")
 	fleet[1].Ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "shared", "parts": {}, "author": "eve"}`)
 	// A denial is remembered here for a second at most.
 	testkit.Until(t, "the reset at the other gateway", func() bool { return fleet[0].Get(t, "/shared").Status == 200 })
@@ -95,12 +90,8 @@ rules:
 	got := make(chan servetest.Answer, 1)
 	go func() { got <- s.Get(t, "/guarded") }()
 	<-arrived
-	if a := s.Get(t, "/guarded"); a.Status != http.StatusTooManyRequests {
-		t.Errorf("a second of one: got %d", a.Status)
-	}
-	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	s.Want(t, http.StatusTooManyRequests, "/guarded")
+	server.Stop(t)
 	close(release)
 	if a := <-got; a.Status != http.StatusOK {
 		t.Errorf("what was in flight: got %d", a.Status)
@@ -109,18 +100,12 @@ rules:
 		path string
 		want int
 	}{{"/guarded", http.StatusServiceUnavailable}, {"/local", http.StatusOK}, {"/local", http.StatusOK}, {"/open", http.StatusOK}} {
-		if a := s.Get(t, c.path); a.Status != c.want {
-			t.Errorf("%s while the store hangs: got %d, want %d", c.path, a.Status, c.want)
-		}
+		s.Want(t, c.want, c.path)
 	}
-	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	server.Continue(t)
 	testkit.Until(t, "the slot to be free", func() bool { return s.Get(t, "/guarded").Status == http.StatusOK })
 	for range 5 { // and it is given back again each time
-		if a := s.Get(t, "/guarded"); a.Status != http.StatusOK {
-			t.Errorf("afterwards: got %d", a.Status)
-		}
+		s.Want(t, http.StatusOK, "/guarded")
 	}
 }
 
@@ -175,7 +160,7 @@ func TestStores(t *testing.T) {
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write := func(name, text string) { servetest.WriteFile(t, filepath.Join(dir, name), text) }
+	write := func(name, text string) { testkit.WriteFile(t, filepath.Join(dir, name), text) }
 	const first, second = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	write("secret", first)
 	write("admin", "the-first-token-of-all")

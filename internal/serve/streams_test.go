@@ -116,12 +116,6 @@ rules:
 // dialGateway sends a request as it stands, on a connection of its own.
 func dialGateway(t *testing.T, s *servetest.Gateway, request string) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	conn := servetest.Dial(t, s.URL, request)
 	return conn, bufio.NewReader(conn)
 }

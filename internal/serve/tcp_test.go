@@ -196,9 +196,7 @@ func TestListenChanges(t *testing.T) {
 	}
 	web, db := fmt.Sprintf("%q", first), fmt.Sprintf(`{address: "tcp://%s", upstream: %q}`, second, up)
 	s := servetest.Start(t, file(100, web), servetest.Stopped)
-	if got := s.Get(t, "/?userId=u"); got.Status != http.StatusOK {
-		t.Fatalf("got %d", got.Status)
-	}
+	s.Want(t, http.StatusOK, "/?userId=u")
 
 	s.Change(t, file(1, web, fmt.Sprintf("%q", taken.Addr())), "address already in use")
 	if got := s.Get(t, "/?userId=u"); got.Status != http.StatusOK || got.Header.Get("RateLimit") == "" {

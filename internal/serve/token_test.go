@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/serve/servetest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 const tokenSecret = "0123456789abcdef0123456789abcdef"
@@ -29,7 +30,7 @@ func tokenOf(secret, claims string) string {
 // startWithTokens serves rules under tokens of tokenSecret.
 func startWithTokens(t *testing.T, more, rules string) *servetest.Gateway {
 	t.Helper()
-	file := servetest.TempFile(t, "secret", tokenSecret)
+	file := testkit.TempFile(t, "secret", tokenSecret)
 	return servetest.Start(t, fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q%s}\nrules:\n%s", servetest.Named(t, "up"), file, more, rules), servetest.Stopped)
 }
 
@@ -137,9 +138,7 @@ func TestTokenPlaces(t *testing.T) {
 		{"expired, with a valid one in the header", []string{"Cookie", "session=" + old, "Authorization", "Bearer " + good}, 401},
 		{"in the header alone", []string{"Authorization", "Bearer " + old}, 200},
 	} {
-		if got := s.Get(t, "/", c.header...); got.Status != c.want {
-			t.Errorf("%s: got %d, want %d: %s", c.name, got.Status, c.want, got.Body)
-		}
+		s.Want(t, c.want, "/", c.header...)
 	}
 }
 

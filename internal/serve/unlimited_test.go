@@ -4,7 +4,6 @@
 package serve_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -39,9 +38,9 @@ func TestPlanWithoutLimits(t *testing.T) {
 	ask(pro, 200, 200, 429)
 	ask(ada, 200, 429)
 
-	var status admin.Status
-	if page := servetest.Fetch(t, http.DefaultClient, s.Admin+"/policy").Body; json.Unmarshal([]byte(page), &status) != nil || len(status.Rules) != 1 {
-		t.Fatalf("status %s", page)
+	status := servetest.Document[admin.Status](t, s, "/policy")
+	if len(status.Rules) != 1 {
+		t.Fatalf("status %+v", status)
 	}
 	if r := status.Rules[0]; r.Unlimited != 4 || r.Allowed != 7 || r.Denied != 2 {
 		t.Errorf("status %+v, want 4 unlimited of 7 allowed, 2 denied", r)
@@ -49,18 +48,17 @@ func TestPlanWithoutLimits(t *testing.T) {
 	if n := s.Metrics(t)[`sluice_unlimited_requests_total{scope="api"}`]; n != 4 {
 		t.Errorf("the metric is %v, want 4", n)
 	}
-	var states admin.KeyStates
-	page := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?claim.sub=bob").Body
-	if err := json.Unmarshal([]byte(page), &states); err != nil || len(states.Keys) != 1 || len(states.Keys[0].Tiers) != 2 {
-		t.Fatalf("key: %v, %s", err, page)
+	states := servetest.Document[admin.KeyStates](t, s, "/v1/key?claim.sub=bob")
+	if len(states.Keys) != 1 || len(states.Keys[0].Tiers) != 2 {
+		t.Fatalf("key: %+v", states)
 	}
 	k := states.Keys[0]
 	if k.Unlimited || len(k.Limits) != 1 || k.Tiers[0].Tier != "pro" || len(k.Tiers[0].Limits) != 1 || k.Tiers[0].Limits[0].Remaining != 0 || !k.Tiers[1].Unlimited || k.Tiers[1].Tier != "vip" {
-		t.Errorf("key: %s", page)
+		t.Errorf("key: %+v", k)
 	}
-	page = servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?claim.sub=vip&claim.plan=vip").Body
-	if err := json.Unmarshal([]byte(page), &states); err != nil || !states.Keys[0].Unlimited || states.Keys[0].Limits != nil {
-		t.Errorf("key: %v, %s", err, page)
+	states = servetest.Document[admin.KeyStates](t, s, "/v1/key?claim.sub=vip&claim.plan=vip")
+	if !states.Keys[0].Unlimited || states.Keys[0].Limits != nil {
+		t.Errorf("key: %+v", states)
 	}
 	for _, query := range []string{`{"claim.sub":"vip","claim.plan":"vip"}`, `{"claim.sub":"bob"}`} {
 		if got := s.Ask(t, http.MethodPost, "/v1/key/reset", `{"parts":`+query+`,"author":"eve"}`); got.Status != http.StatusOK {
@@ -76,14 +74,10 @@ func TestPlanWithoutLimits(t *testing.T) {
 	redis.Kill(t)
 	other := as(`{"sub":"other","plan":"vip"}`)
 	testkit.Until(t, "the store to be marked down", func() bool {
-		if got := s.Get(t, "/", as(`{"sub":"cid"}`)...); got.Status != http.StatusServiceUnavailable {
-			t.Errorf("another while the store is unavailable: %d", got.Status)
-		}
+		s.Want(t, http.StatusServiceUnavailable, "/", as(`{"sub":"cid"}`)...)
 		return s.Metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})
-	if got := s.Get(t, "/", other...); got.Status != http.StatusOK {
-		t.Errorf("one of the plan while the store is unavailable: %d", got.Status)
-	}
+	s.Want(t, http.StatusOK, "/", other...)
 	if got := servetest.Ready(t, s); got.Status != http.StatusOK {
 		t.Errorf("not ready, though some pass: %s", got.Body)
 	}

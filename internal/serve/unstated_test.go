@@ -41,9 +41,7 @@ rules:
 		t.Helper()
 		field.Store(text)
 		for range n {
-			if got := s.Get(t, "/", "X-User", "ada"); got.Status != 200 {
-				t.Fatalf("got %d", got.Status)
-			}
+			s.Want(t, 200, "/", "X-User", "ada")
 		}
 	}
 	const line = "a response has no usable header field of its cost: the estimate stays"

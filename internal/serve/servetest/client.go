@@ -4,9 +4,12 @@
 package servetest
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,6 +24,29 @@ type Answer struct {
 	Body   string
 }
 
+// Request returns a request with such a header, in which names and values alternate.
+func Request(ctx context.Context, t testing.TB, method, url string, body io.Reader, header ...string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	return req
+}
+
+// Document returns what the admin API answers to a GET, which must be 200.
+func Document[T any](t testing.TB, g *Gateway, path string, header ...string) (doc T) {
+	t.Helper()
+	a := Fetch(t, http.DefaultClient, g.Admin+path, header...)
+	if err := json.Unmarshal([]byte(a.Body), &doc); err != nil || a.Status != http.StatusOK {
+		t.Fatalf("%s: %d %s, %v", path, a.Status, a.Body, err)
+	}
+	return doc
+}
+
 // Send sends a request and reads its answer.
 func Send(client *http.Client, req *http.Request) (Answer, error) {
 	resp, err := client.Do(req)
@@ -31,23 +57,21 @@ func Send(client *http.Client, req *http.Request) (Answer, error) {
 	return Answer{resp.StatusCode, resp.Header, string(body)}, errors.Join(err, resp.Body.Close())
 }
 
-// Fetch asks for a URL with header fields: names and values in turn. Many may call it at
-// once.
-func Fetch(t testing.TB, client *http.Client, url string, header ...string) Answer {
+// Do is [Send] of what must be answered. Many may call it at once.
+func Do(t testing.TB, client *http.Client, req *http.Request) Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Error(err)
-		return Answer{}
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
 	a, err := Send(client, req)
 	if err != nil {
 		t.Error(err)
 	}
 	return a
+}
+
+// Fetch asks for a URL with header fields: names and values in turn. Many may call it at
+// once.
+func Fetch(t testing.TB, client *http.Client, url string, header ...string) Answer {
+	t.Helper()
+	return Do(t, client, Request(t.Context(), t, http.MethodGet, url, nil, header...))
 }
 
 // Get asks for a path, over kept connections.
@@ -56,19 +80,26 @@ func (g *Gateway) Get(t testing.TB, path string, header ...string) Answer {
 	return Fetch(t, http.DefaultClient, g.URL+path, header...)
 }
 
+// Want asks for a path as Get does, and reports another status as an error.
+func (g *Gateway) Want(t testing.TB, status int, path string, header ...string) {
+	t.Helper()
+	if a := g.Get(t, path, header...); a.Status != status {
+		t.Errorf("%s %q: got %d %s, want %d", path, header, a.Status, a.Body, status)
+	}
+}
+
+// WantAll is [Gateway.Want] of one request after the other.
+func (g *Gateway) WantAll(t testing.TB, statuses []int, path string, header ...string) {
+	t.Helper()
+	for _, status := range statuses {
+		g.Want(t, status, path, header...)
+	}
+}
+
 // Ask sends a document to the admin's API.
 func (g *Gateway) Ask(t testing.TB, method, path, document string) Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, g.Admin+path, strings.NewReader(document))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	a, err := Send(http.DefaultClient, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return Do(t, http.DefaultClient, Request(t.Context(), t, method, g.Admin+path, strings.NewReader(document), "Content-Type", "application/json"))
 }
 
 // Override gives a key another limit. It asks again while the store cannot be asked, as it
@@ -95,4 +126,19 @@ func (g *Gateway) Metrics(t testing.TB) map[string]float64 {
 func Ready(t testing.TB, g *Gateway) Answer {
 	t.Helper()
 	return Fetch(t, http.DefaultClient, g.Admin+"/readyz")
+}
+
+// Dial connects to the host of a URL, and sends a text. The connection is closed when the
+// test ends, if not before.
+func Dial(t testing.TB, url, text string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, conn)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }

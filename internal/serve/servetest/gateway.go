@@ -157,7 +157,7 @@ func (g *Gateway) Write(t testing.TB, yaml string) {
 		}
 	}
 	next := g.File + ".next"
-	WriteFile(t, next, yaml)
+	testkit.WriteFile(t, next, yaml)
 	if err := os.Rename(next, g.File); err != nil {
 		t.Fatal(err)
 	}
@@ -212,19 +212,3 @@ func FixedClock() time.Time { return time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC
 
 // Stopped has a gateway's store go by [FixedClock].
 func Stopped(o *serve.Options) { o.Now = FixedClock }
-
-// WriteFile writes a text into a file.
-func WriteFile(t testing.TB, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TempFile returns a file of a folder of its own that holds a text.
-func TempFile(t testing.TB, name, text string) string {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
-	WriteFile(t, name, text)
-	return name
-}

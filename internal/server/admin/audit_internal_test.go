@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestAuditAppends: every entry is a line of its own, also of many at once and after
@@ -132,10 +134,7 @@ func TestAuditTorn(t *testing.T) {
 
 // TestAuditTornBefore: nor does what a process left behind that died while it wrote.
 func TestAuditTornBefore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit")
-	if err := os.WriteFile(path, []byte(`{"action":"los`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := testkit.TempFile(t, "audit", `{"action":"los`)
 	for range 2 {
 		log, err := OpenAudit(path)
 		if err != nil {
@@ -145,10 +144,7 @@ func TestAuditTornBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, path)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != 3 {
 		t.Fatalf("lines %q, want the torn one and two", lines)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -184,9 +185,7 @@ func TestList(t *testing.T) {
 // reported at the start, not by the first change; a good one is left as it was.
 func TestBadFolder(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, "file"), "")
 	for _, folder := range []string{"none", "file"} {
 		file := filepath.Join(dir, folder, "overrides.json")
 		if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "folder") {
@@ -212,9 +211,7 @@ func TestBadFile(t *testing.T) {
 		`{"overrides": []}`: " has version 0, and this program reads version 1",
 		`{"version": 2, "confirmed": 7, "overrides": {"a": "b"}}`: " has version 2, and this program reads version 1; start the release that wrote it, or move the file away",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 		if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file+want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
@@ -239,10 +236,7 @@ func TestTextsStandAlone(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%q in the place of %q: %v", typed, made, err)
 			}
-			kept, err := json.Marshal(StoredOverride{Override: policy.Override{Limits: limits}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kept := testkit.JSON(t, StoredOverride{Override: policy.Override{Limits: limits}})
 			var again StoredOverride
 			if err := json.Unmarshal(kept, &again); err != nil || !slices.Equal(again.Limits, limits) {
 				t.Errorf("%q in the place of %q: got %v, %v; want %v", typed, made, again.Limits, err, limits)

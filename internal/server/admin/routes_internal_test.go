@@ -6,19 +6,17 @@ package admin
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestRoutesPage: docs/admin-api.md lists the routes that there are, and which need
 // the token.
 func TestRoutesPage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/admin-api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.ReadFile(t, "../../../docs/admin-api.md")
 	row := regexp.MustCompile("(?m)^\\| `((?:GET|POST|PUT|DELETE) [^`]+)` \\| (no|yes|to read) \\|")
 	var listed, want []string
 	token := make(map[string]string)

@@ -6,10 +6,11 @@ package decided
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // hashed is how a log may have a key in these tests.
@@ -66,10 +67,7 @@ func TestFind(t *testing.T) {
 		{"4 MiB at most", lineOf(1, "allowed", 200, ada) + strings.Repeat(lineOf(2, "denied", 429, eve), mostBytes/100), apiAda, "", true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "log")
-			if err := os.WriteFile(path, []byte(c.log), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := testkit.TempFile(t, "log", c.log)
 			l, err := Find(path, c.keys, hashed)
 			if err != nil {
 				t.Fatal(err)

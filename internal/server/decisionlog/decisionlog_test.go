@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -172,10 +171,7 @@ func (full) Slot(context.Context, sluice.SlotRequest) (sluice.SlotDecision, erro
 // TestSchema: docs/decision-log.md lists the fields that there are, with their types,
 // and no others.
 func TestSchema(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/decision-log.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testkit.ReadFile(t, "../../../docs/decision-log.md")
 	listed := make(map[string]string)
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_.\\[\\]]+)` \\| (string|number|boolean|array) \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
 		listed[row[1]] = row[2]

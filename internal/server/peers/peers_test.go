@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,10 +144,7 @@ func TestLook(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
 			url := "redis://" + server.Addr
 			if secret != "" {
-				file := filepath.Join(t.TempDir(), "secret")
-				if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				file := testkit.TempFile(t, "secret", secret)
 				url += "?secret_file=" + file
 			}
 			client := server.Client(t)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestPipe: a pipe in the place of a file, or of one that it names, whose
@@ -25,9 +27,7 @@ func TestPipe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(w.names, []byte("key"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, w.names, "key")
 		pass()
 		pipe(w.names)
 		pass()

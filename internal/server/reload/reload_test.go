@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/reload"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func text(quota int) string {
@@ -76,9 +77,7 @@ func watch(t *testing.T, story func(*watched)) {
 
 func (w *watched) write(t *testing.T, text string) {
 	t.Helper()
-	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, w.file, text)
 }
 
 // pass lets the Watcher look, thrice.
@@ -155,9 +154,7 @@ func TestNamedFiles(t *testing.T) {
 	watch(t, func(w *watched) {
 		key := func(text string) {
 			t.Helper()
-			if err := os.WriteFile(w.names, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, w.names, text)
 			pass()
 		}
 		expect := func(what string, applied int) {
@@ -197,10 +194,7 @@ func TestNamedFiles(t *testing.T) {
 // Around, also if the file has faults; a look at a file that has not changed is
 // not.
 func TestAround(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(text(1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.TempFile(t, "sluice.yaml", text(1))
 	var story []string
 	w := reload.New(reload.Options{
 		File: file, MaxBytes: bounds.MaxFileBytes,
@@ -222,9 +216,7 @@ func TestAround(t *testing.T) {
 	if err := w.Reload(); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(file, []byte("rules: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, "rules: 1\n")
 	if err := w.Reload(); err == nil {
 		t.Error("a file with faults: got no error")
 	}

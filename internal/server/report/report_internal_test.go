@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/history"
 	"github.com/sluicegate/sluice/internal/server/sketch"
 	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -88,14 +89,8 @@ func TestReport(t *testing.T) {
 			if _, _, err := Decode("n1", data, took-1); !errors.Is(err, errTogether) {
 				t.Errorf("read where there is no room: %v", err)
 			}
-			a, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := json.Marshal(got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := testkit.JSON(t, r)
+			b := testkit.JSON(t, got)
 			if !bytes.Equal(a, b) {
 				t.Error("what is read is not what was written")
 			}

@@ -19,10 +19,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // sent returns a Sum as another process reads it.
 func sent(t *testing.T, s *Sum) *Sum {
 	t.Helper()
-	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.JSON(t, s)
 	got := new(Sum)
 	if err := json.Unmarshal(text, got); err != nil {
 		t.Fatalf("%s: %v", text, err)

@@ -15,14 +15,12 @@ import (
 	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"hash"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +29,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/sluicegate/sluice/internal/server/token"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -69,10 +68,7 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, change
 		"admin": true, "exp": now.Add(time.Hour).Unix(), "nbf": now.Add(-time.Hour).Unix(), "roles": []string{"a"},
 	}
 	maps.Copy(claims, changes)
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := testkit.JSON(t, claims)
 	opts := (&jose.SignerOptions{}).WithType("JWT")
 	if kid != "" {
 		opts = opts.WithHeader("kid", kid)
@@ -94,10 +90,7 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, change
 
 func write(t *testing.T, data []byte) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	name := testkit.TempFile(t, "key", data)
 	return name
 }
 
@@ -112,10 +105,7 @@ func publicPEM(t *testing.T, key crypto.PublicKey) []byte {
 
 func set(t *testing.T, keys ...jose.JSONWebKey) []byte {
 	t.Helper()
-	data, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.JSON(t, jose.JSONWebKeySet{Keys: keys})
 	return data
 }
 

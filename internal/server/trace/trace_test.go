@@ -13,8 +13,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -284,10 +282,7 @@ func TestSecured(t *testing.T) {
 	to := startReceiver(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { to.handler.ServeHTTP(w, r) }))
 	defer server.Close()
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.TempFile(t, "ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	tracer := newTracer(t, "OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/", "OTEL_EXPORTER_OTLP_CERTIFICATE", file,
 		"OTEL_EXPORTER_OTLP_HEADERS", "Api-Key=a%20b, x-team = limits", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
