@@ -84,15 +84,15 @@ func keyOf(parts []string, values cli.Values) (admin.Key, error) {
 	return k, nil
 }
 
-// author returns the name of the author of a change.
-func author(values cli.Values) string {
-	if a := values.One("author"); a != "" {
-		return a
+// changeOf returns the reason and the author of a change: if none is named, the user.
+func changeOf(call *cli.Call) admin.Change {
+	c := admin.Change{Reason: call.One("reason"), Author: call.One("author")}
+	if c.Author == "" {
+		if u, err := user.Current(); err == nil {
+			c.Author = u.Username
+		}
 	}
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return ""
+	return c
 }
 
 func showKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
@@ -182,7 +182,7 @@ func levelOf(rule, level string) string {
 
 func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
 	var done admin.ResetDone
-	if err := c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Reason: call.One("reason"), Author: author(call.Values)}, &done); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Change: changeOf(call)}, &done); err != nil {
 		return err
 	}
 	if call.Given("json") {
@@ -201,7 +201,7 @@ func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) 
 		return cli.Usagef("--units %q: expected a number of units, such as --units 50", call.One("units"))
 	}
 	var done admin.AddDone
-	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Reason: call.One("reason"), Author: author(call.Values)}, &done); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Change: changeOf(call)}, &done); err != nil {
 		return err
 	}
 	if call.Given("json") {
@@ -227,7 +227,7 @@ func where(thisNodeOnly bool, notTold string) string {
 }
 
 func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
-	o := admin.Override{Key: k, Limits: call.Values["limit"], Reason: call.One("reason"), Author: author(call.Values), ThisNode: call.Given("this-node"), Version: call.One("version")}
+	o := admin.Override{Key: k, Limits: call.Values["limit"], Change: changeOf(call), ThisNode: call.Given("this-node"), Version: call.One("version")}
 	var err error
 	if o.Expires, err = expiry(call.One("for"), call.One("expires")); err != nil {
 		return &cli.UsageError{Err: err}

@@ -237,6 +237,18 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
+// asked reads the document of a change, and answers what is wrong with it.
+func asked(w http.ResponseWriter, r *http.Request, into interface{ check() error }) bool {
+	err := read(r, into)
+	if err == nil {
+		err = into.check()
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+	}
+	return err == nil
+}
+
 // errNotWritten is what change returns if it has not made the change.
 var errNotWritten = errors.New("nothing was changed, as it cannot be written down")
 

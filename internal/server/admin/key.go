@@ -274,8 +274,7 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 // Reset is the document of POST /v1/key/reset: forget what a key has spent.
 type Reset struct {
 	Key
-	Reason string `json:"reason,omitempty"`
-	Author string `json:"author"`
+	Change
 }
 
 // ResetDone is the answer of POST /v1/key/reset.
@@ -291,12 +290,7 @@ type ResetDone struct {
 
 func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	var q Reset
-	err := read(r, &q)
-	if err == nil {
-		err = said(q.Author, q.Reason)
-	}
-	if err != nil {
-		fail(w, http.StatusBadRequest, err)
+	if !asked(w, r, &q) {
 		return
 	}
 	p := a.o.Policy()

@@ -17,9 +17,8 @@ import (
 // rule, under the limits that it has now.
 type Add struct {
 	Key
-	Units  int64  `json:"units"`
-	Reason string `json:"reason,omitempty"`
-	Author string `json:"author"`
+	Units int64 `json:"units"`
+	Change
 }
 
 // AddDone is the answer of POST /v1/key/add.
@@ -40,12 +39,7 @@ type Given struct {
 
 func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	var q Add
-	err := read(r, &q)
-	if err == nil {
-		err = said(q.Author, q.Reason)
-	}
-	if err != nil {
-		fail(w, http.StatusBadRequest, err)
+	if !asked(w, r, &q) {
 		return
 	}
 	p := a.o.Policy()

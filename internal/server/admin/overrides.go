@@ -21,8 +21,7 @@ type Override struct {
 	Key
 	Limits  []string  `json:"limits,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
-	Reason  string    `json:"reason"`
-	Author  string    `json:"author"`
+	Change
 	// ThisNode makes the change on this node only, where others share its store.
 	ThisNode bool `json:"this_node,omitempty"`
 	// Version, if not empty, is that of the override which the caller has seen: if
@@ -60,8 +59,8 @@ func (k *Key) one(p *policy.Policy) (target, error) {
 	return targets[0], nil
 }
 
-func (q *Override) check(now time.Time) error {
-	faults := []error{said(q.Author, q.Reason)}
+func (q *Override) fault(now time.Time) error {
+	faults := []error{q.Change.check()}
 	if q.Reason == "" {
 		faults = append(faults, errors.New("reason is missing: the audit log has it; give --reason"))
 	}
@@ -82,7 +81,7 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 	now := a.o.Now()
 	err := read(r, &q)
 	if err == nil {
-		err = q.check(now)
+		err = q.fault(now)
 	}
 	var t target
 	if err == nil {
@@ -149,7 +148,7 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("to end an override, leave out limits and expires")
 	}
 	if err == nil {
-		err = said(q.Author, q.Reason)
+		err = q.Change.check()
 	}
 	var unused *StoredOverride
 	if err == nil {

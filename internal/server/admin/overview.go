@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/server/finding"
 	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/sketch"
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
@@ -45,25 +46,11 @@ type RuleOverview struct {
 	// the last 24 hours by 10 minutes, if the rule is asked for by name.
 	Recent   *history.Series `json:"recent,omitempty"`
 	Day      *history.Series `json:"day,omitempty"`
-	KeysHour *KeysOverview   `json:"keys_hour,omitempty"`
-	KeysDay  *KeysOverview   `json:"keys_day,omitempty"`
+	KeysHour *sketch.Count   `json:"keys_hour,omitempty"`
+	KeysDay  *sketch.Count   `json:"keys_day,omitempty"`
 	Top      []TopLevel      `json:"top,omitempty"` // denied most, since the start
 	// Findings are what an operator may want to look at, in words.
 	Findings []finding.Finding `json:"findings,omitempty"`
-}
-
-// KeysOverview is about how many keys a rule had since a moment, a key of each
-// level counted for itself. The numbers are estimates: 19 of 20 are within
-// ErrorPercent of the truth.
-type KeysOverview struct {
-	Since        time.Time `json:"since"`
-	Seen         int64     `json:"seen"`
-	Denied       int64     `json:"denied"`
-	Near         int64     `json:"near"` // that had less than a fifth of a limit left
-	ErrorPercent float64   `json:"error_percent"`
-	// Peak is the greatest share of a limit that a key has used, in percent: 100 if
-	// one was denied.
-	Peak float64 `json:"peak_percent"`
 }
 
 // System is the state of the program apart from its rules.

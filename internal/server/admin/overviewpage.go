@@ -119,28 +119,11 @@ func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 // keyed adds how many keys the rule had, and the findings.
 func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials tally.Denials) {
 	hour, day := hourKeys.Count(), dayKeys.Count()
-	o.KeysHour, o.KeysDay = keysOverview(&hour), keysOverview(&day)
-	o.Findings = finding.Of(figures(now, past, hour, day, denials))
-}
-
-func keysOverview(c *sketch.Count) *KeysOverview {
-	return &KeysOverview{Since: c.Since, Seen: c.Seen, Denied: c.Denied, Near: c.Near, ErrorPercent: round(c.Error), Peak: round(100 * c.Peak)}
+	o.KeysHour, o.KeysDay = &hour, &day
+	o.Findings = finding.Of(&finding.Figures{
+		Now: now, Hour: hour, Day: day, Hourly: past.SumSince(hour.Since), Daily: past.SumSince(day.Since), Denials: denials,
+	})
 }
 
 // round leaves one digit behind the point.
 func round(x float64) float64 { return float64(int64(x*10+0.5)) / 10 }
-
-// figures returns what findings about a rule rest on.
-func figures(now time.Time, past *history.Series, hour, day sketch.Count, denials tally.Denials) *finding.Figures {
-	hourly, daily := past.SumSince(hour.Since), past.SumSince(day.Since)
-	f := &finding.Figures{
-		Now: now, Since: hour.Since, Allowed: hourly.Passed(), Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys, Unstated: denials.Unstated,
-		DaySince: day.Since, DayAllowed: daily.Passed(), DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
-	}
-	for name, n := range denials.Rescued {
-		if n > f.Rescued || n == f.Rescued && name < f.Candidate {
-			f.Candidate, f.Rescued = name, n
-		}
-	}
-	return f
-}

@@ -20,16 +20,22 @@ const (
 	mostEntry = 8000
 )
 
-// said says what is wrong with what a change says of itself.
-func said(author, reason string) error {
+// Change is what a change says of itself.
+type Change struct {
+	Reason string `json:"reason,omitempty"`
+	Author string `json:"author"`
+}
+
+// check says what is wrong with it.
+func (c *Change) check() error {
 	var faults []error
-	if author == "" {
+	if c.Author == "" {
 		faults = append(faults, errors.New("author is missing: the audit log names one; give --author"))
 	}
 	for _, text := range []struct {
 		name, text string
 		most       int
-	}{{"author", author, mostAuthor}, {"reason", reason, mostReason}} {
+	}{{"author", c.Author, mostAuthor}, {"reason", c.Reason, mostReason}} {
 		switch {
 		case len(text.text) > text.most:
 			faults = append(faults, fmt.Errorf("%s has %d bytes; at most %d are kept: write a shorter one", text.name, len(text.text), text.most))

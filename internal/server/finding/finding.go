@@ -9,6 +9,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
 // Kinds of a [Finding].
@@ -28,23 +32,11 @@ type Finding struct {
 // Figures are the outcomes of requests under a rule. Numbers of keys are estimates.
 type Figures struct {
 	Now time.Time
-
-	Since           time.Time // of those below: about the last hour
-	Allowed, Denied uint64    // requests
-	Seen            int64     // keys
-	DeniedKeys      int64
-	// TopDenials is how many denials each key had at least, most first.
-	TopDenials []uint64
-	// Candidate is the one that would have let pass the most of what was denied, and
-	// Rescued how much.
-	Candidate string
-	Rescued   uint64
-	Unstated  uint64 // responses that lacked the header field of their cost
-
-	DaySince              time.Time // of those below: about the last day
-	DayAllowed, DayDenied uint64
-	DaySeen               int64
-	Peak                  float64 // the greatest share of a limit that a key has used
+	// Hour and Day are the keys of about the last hour and day, and Hourly and Daily the
+	// requests since then.
+	Hour, Day     sketch.Count
+	Hourly, Daily history.Counts
+	tally.Denials // of the last hour
 }
 
 // Thresholds.
@@ -69,7 +61,7 @@ const (
 // Of returns what there is to be said, which mostly is nothing.
 func Of(f *Figures) []Finding {
 	switch {
-	case f.Unstated >= unstated && float64(f.Unstated) >= unstatedShare*float64(f.Allowed):
+	case f.Unstated >= unstated && float64(f.Unstated) >= unstatedShare*float64(f.Hourly.Passed()):
 		return []Finding{{UnstatedCost, f.unstatedText()}}
 	case f.oneClient() > 0:
 		return []Finding{{OneClient, f.oneClientText()}}
@@ -83,12 +75,12 @@ func Of(f *Figures) []Finding {
 
 func (f *Figures) unstatedText() string {
 	return fmt.Sprintf("the cost of requests is not known: %d of %d responses in the last %s had no usable header field of the cost, so the estimate stays",
-		min(f.Unstated, f.Allowed), f.Allowed, f.ago(f.Since))
+		min(f.Unstated, f.Hourly.Passed()), f.Hourly.Passed(), f.ago(f.Hour.Since))
 }
 
 // top returns how many denials the first n keys had.
 func (f *Figures) top(n int) (sum uint64) {
-	for _, d := range f.TopDenials[:min(n, len(f.TopDenials))] {
+	for _, d := range f.Keys[:min(n, len(f.Keys))] {
 		sum += d
 	}
 	return sum
@@ -96,11 +88,11 @@ func (f *Figures) top(n int) (sum uint64) {
 
 // oneClient returns how many keys make most denials, 0 if they are not few.
 func (f *Figures) oneClient() int {
-	if f.Denied < oneDenials || float64(f.Denied) < deniedOfAll*float64(f.Allowed+f.Denied) {
+	if f.Hourly.Denied < oneDenials || float64(f.Hourly.Denied) < deniedOfAll*float64(f.Hourly.Passed()+f.Hourly.Denied) {
 		return 0
 	}
 	for n := 1; n <= fewKeys; n++ {
-		if float64(f.top(n)) >= mostDenials*float64(f.Denied) && float64(n) <= fewOfSeen*float64(f.Seen) {
+		if float64(f.top(n)) >= mostDenials*float64(f.Hourly.Denied) && float64(n) <= fewOfSeen*float64(f.Hour.Seen) {
 			return n
 		}
 	}
@@ -114,37 +106,49 @@ func (f *Figures) oneClientText() string {
 		who = fmt.Sprintf("%d keys make", n)
 	}
 	return fmt.Sprintf("%s most denials: %d or more of %d, of about %d keys, in the last %s; %s of all requests are denied",
-		who, min(f.top(n), f.Denied), f.Denied, f.Seen, f.ago(f.Since), percent(f.Denied, f.Allowed+f.Denied))
+		who, min(f.top(n), f.Hourly.Denied), f.Hourly.Denied, f.Hour.Seen, f.ago(f.Hour.Since), percent(f.Hourly.Denied, f.Hourly.Passed()+f.Hourly.Denied))
+}
+
+// candidate returns the one that would have let pass the most of what was denied, and how
+// much.
+func (f *Figures) candidate() (name string, rescued uint64) {
+	for c, n := range f.Rescued {
+		if n > rescued || n == rescued && c < name {
+			name, rescued = c, n
+		}
+	}
+	return name, rescued
 }
 
 // tooTight reports whether many keys are denied, each a little, or a candidate would
 // do without most denials of many keys.
 func (f *Figures) tooTight() bool {
-	if f.Denied < tightDenials || f.DeniedKeys < tightKeys || float64(f.top(fewKeys)) > topOfTight*float64(f.Denied) {
+	if f.Hourly.Denied < tightDenials || f.Hour.Denied < tightKeys || float64(f.top(fewKeys)) > topOfTight*float64(f.Hourly.Denied) {
 		return false
 	}
-	many := float64(f.DeniedKeys) >= tightShare*float64(f.Seen) && f.Denied <= f.Allowed
-	return many || float64(f.Rescued) >= rescuedShare*float64(f.Denied)
+	many := float64(f.Hour.Denied) >= tightShare*float64(f.Hour.Seen) && f.Hourly.Denied <= f.Hourly.Passed()
+	_, rescued := f.candidate()
+	return many || float64(rescued) >= rescuedShare*float64(f.Hourly.Denied)
 }
 
 func (f *Figures) tooTightText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "is it too tight? about %d of %d keys were denied in the last %s, %.1f times each: %s of all requests",
-		f.DeniedKeys, f.Seen, f.ago(f.Since), float64(f.Denied)/float64(max(f.DeniedKeys, 1)), percent(f.Denied, f.Allowed+f.Denied))
-	if f.Rescued > 0 {
-		fmt.Fprintf(&b, "; the candidate %q would have let %d of %d denied requests pass", f.Candidate, f.Rescued, f.Denied)
+		f.Hour.Denied, f.Hour.Seen, f.ago(f.Hour.Since), float64(f.Hourly.Denied)/float64(max(f.Hour.Denied, 1)), percent(f.Hourly.Denied, f.Hourly.Passed()+f.Hourly.Denied))
+	if name, rescued := f.candidate(); rescued > 0 {
+		fmt.Fprintf(&b, "; the candidate %q would have let %d of %d denied requests pass", name, rescued, f.Hourly.Denied)
 	}
 	return b.String()
 }
 
 // neverReached reports whether no key came near its limit for long.
 func (f *Figures) neverReached() bool {
-	return f.DayDenied == 0 && f.DaySeen > 0 && f.DayAllowed >= neverRequests && f.Peak < neverPeak && f.Now.Sub(f.DaySince) >= neverAfter
+	return f.Daily.Denied == 0 && f.Day.Seen > 0 && f.Daily.Passed() >= neverRequests && f.Day.Peak < neverPeak && f.Now.Sub(f.Day.Since) >= neverAfter
 }
 
 func (f *Figures) neverReachedText() string {
 	return fmt.Sprintf("never reached: of %d requests in the last %s none left a key with less than %.0f %% of its limit",
-		f.DayAllowed, f.ago(f.DaySince), 100*(1-f.Peak))
+		f.Daily.Passed(), f.ago(f.Day.Since), 100*(1-f.Day.Peak))
 }
 
 func (f *Figures) ago(since time.Time) string {

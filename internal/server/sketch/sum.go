@@ -22,17 +22,20 @@ type Sum struct {
 	since time.Time
 }
 
-// Count is how many keys there were since a moment, about.
+// Count is how many keys there were since a moment, a key of each level counted for itself.
+// The numbers are estimates.
 type Count struct {
-	Since              time.Time
-	Seen, Denied, Near int64
-	Peak               float64 // the greatest share of a limit that one has used, 0 to 1
-	Error              float64 // by how much, in percent, at most 1 of 20 of these are off
+	Since  time.Time `json:"since"`
+	Seen   int64     `json:"seen"`
+	Denied int64     `json:"denied"`
+	Near   int64     `json:"near"`          // that had less than a fifth of a limit left
+	Peak   float64   `json:"peak"`          // the greatest share of a limit that one has used, 0 to 1
+	Error  float64   `json:"error_percent"` // by how much at most 1 of 20 of these are off
 }
 
 // Count returns how many keys there are.
 func (s *Sum) Count() Count {
-	c := Count{Since: s.since, Peak: float64(s.peak.Load()) / 1000, Error: 196 * 1.04 / math.Sqrt(float64(int(1)<<s.precision))}
+	c := Count{Since: s.since, Peak: float64(s.peak.Load()) / 1000, Error: math.Round(1960*1.04/math.Sqrt(float64(int(1)<<s.precision))) / 10}
 	for i, into := range [kinds]*int64{&c.Seen, &c.Denied, &c.Near} {
 		*into = s.of[i].estimate()
 	}

@@ -78,7 +78,7 @@ function limits(r) {
 
 function keys(r) {
   const rows = [r.keys_hour, r.keys_day].filter(Boolean).map((k) => [
-    el("span", { title: date(k.since) }, from(k)), about(k.seen, k), about(k.denied, k), about(k.near, k), `${Math.round(k.peak_percent)} %`,
+    el("span", { title: date(k.since) }, from(k)), about(k.seen, k), about(k.denied, k), about(k.near, k), `${Math.round(100 * k.peak)} %`,
   ]);
   const of = r.keys_hour ?? r.keys_day;
   return el("div", null, el("h3", null, "Keys"), rows.length
