@@ -85,9 +85,7 @@ func TestKeyCommands(t *testing.T) {
 		{"an end of what is not", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--remove"}, "there is none for this key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, stderr := command(t, cli.Failed, append(c.args, at)...); !strings.Contains(stderr, c.want) {
-				t.Errorf("got %q, want %q", stderr, c.want)
-			}
+			failsWith(t, cli.Failed, c.want, append(c.args, at)...)
 		})
 	}
 	s.End(t)
@@ -137,13 +135,9 @@ rules:
 	command(t, cli.OK, append([]string{"key", "override", "--rule=shared", "--remove"}, key...)...)
 	ask(429)
 	_, stderr := command(t, cli.Failed, "key", "show", "header.X-Team=", "--admin="+s.Admin)
-	if want := "an empty value of header.X-Team; no request has one"; !strings.Contains(stderr, want) {
-		t.Errorf("got %q, want %q", stderr, want)
-	}
+	testkit.Contains(t, stderr, "an empty value of header.X-Team; no request has one")
 	_, stderr = command(t, cli.Usage, "key", "show", "ip")
-	if want := "expected a part with its value, such as"; !strings.Contains(stderr, want) {
-		t.Errorf("got %q, want %q", stderr, want)
-	}
+	testkit.Contains(t, stderr, "expected a part with its value, such as")
 }
 
 // TestOverridesLast: overrides in a file outlive the program, and end.
@@ -191,15 +185,11 @@ func TestAdminToken(t *testing.T) {
 	}
 	at := "--admin=" + s.Admin
 	for _, args := range [][]string{{"status", at}, {"key", "show", "ip=127.0.0.1", at}, {"key", "reset", "ip=127.0.0.1", at}} {
-		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, "this needs the token") {
-			t.Errorf("%v: got %q", args, stderr)
-		}
+		failsWith(t, cli.Failed, "this needs the token", args...)
 		command(t, cli.OK, append(args, "--token-file", tokens)...)
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/policy": 401, "/v1/key?ip=127.0.0.1": 401} {
-		if got := servetest.Fetch(t, http.DefaultClient, s.Admin+path); got.Status != want {
-			t.Errorf("%s: got %d, want %d", path, got.Status, want)
-		}
+		servetest.Want(t, want, http.DefaultClient, s.Admin+path)
 	}
 }
 
@@ -241,8 +231,6 @@ func TestPublicAdminHasNoKeys(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK, "/policy": http.StatusNotFound, "/v1/key?ip=127.0.0.1": http.StatusNotFound} {
-		if a := servetest.Fetch(t, http.DefaultClient, s.Admin+path); a.Status != want {
-			t.Errorf("%s: %d %s, want %d", path, a.Status, a.Body, want)
-		}
+		servetest.Want(t, want, http.DefaultClient, s.Admin+path)
 	}
 }

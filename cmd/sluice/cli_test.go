@@ -136,12 +136,8 @@ func TestHealth(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	command(t, cli.OK, "healthz", "--ready", "--admin="+s.Admin)
-	if _, stderr := command(t, cli.Failed, "healthz", "--admin=127.0.0.1:1"); !strings.Contains(stderr, "refused") {
-		t.Errorf("got %q", stderr)
-	}
-	if _, stderr := command(t, cli.Failed, "healthz", "--admin="+s.URL); !strings.Contains(stderr, "is this the admin address") {
-		t.Errorf("got %q", stderr)
-	}
+	failsWith(t, cli.Failed, "refused", "healthz", "--admin=127.0.0.1:1")
+	failsWith(t, cli.Failed, "is this the admin address", "healthz", "--admin="+s.URL)
 	command(t, cli.Usage, "healthz", "--timeout=soon")
 }
 
@@ -246,8 +242,6 @@ func TestWhatToDo(t *testing.T) {
 		{cli.Failed, []string{"status", "--admin", at}, "sluice: no sluice at http://" + at + ": dial tcp "},
 		{cli.Failed, []string{"healthz", "--admin", at}, "sluice: no sluice at http://" + at + ": dial tcp "},
 	} {
-		if _, stderr := command(t, c.code, c.args...); !strings.Contains(stderr, c.want) {
-			t.Errorf("%s: %q, want %q", c.args, stderr, c.want)
-		}
+		failsWith(t, c.code, c.want, c.args...)
 	}
 }

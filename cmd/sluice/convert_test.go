@@ -29,9 +29,7 @@ func TestConvert(t *testing.T) {
 `
 	testkit.WriteFile(t, conf, text)
 	yaml, notes := command(t, cli.OK, "convert", "nginx", conf)
-	if !strings.Contains(notes, conf+":5: ") {
-		t.Errorf("notes %q, want line 5", notes)
-	}
+	testkit.Contains(t, notes, conf+":5: ")
 	file := filepath.Join(dir, "sluice.yaml")
 	testkit.WriteFile(t, file, yaml)
 	out, _ := command(t, cli.OK, "lint", file)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // reported is what matters of a configuration, in a line.
@@ -179,9 +180,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 				t.Fatalf("%d lines, want %d:\n%v", len(lines), len(c.want), err)
 			}
 			for i, line := range lines {
-				if !strings.Contains(line, c.want[i]) {
-					t.Errorf("line %d: %q, want %q", i+1, line, c.want[i])
-				}
+				testkit.Contains(t, line, c.want[i])
 			}
 		})
 	}

@@ -74,3 +74,10 @@ func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	}
 	return out.String(), failed.String()
 }
+
+// failsWith runs a command that ends with a code, and says a text on standard error.
+func failsWith(t *testing.T, code int, text string, args ...string) {
+	t.Helper()
+	_, stderr := command(t, code, args...)
+	testkit.Contains(t, stderr, text)
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/cli"
@@ -54,9 +53,7 @@ rules:
 		{cli.Failed, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=9007199254740992", "--author=eve"}, "must be 1 to"},
 		{cli.Failed, []string{"add", "ip=127.0.0.1", "--rule=none", "--units=7", "--author=eve"}, `no rule "none"`},
 	} {
-		if out := key(c.exit, c.args...); !strings.Contains(out, c.want) {
-			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)
-		}
+		testkit.Contains(t, key(c.exit, c.args...), c.want)
 	}
 	for i := range 9 {
 		if got, allowed := s.Get(t, "/api"), i < 8; (got.Status == http.StatusOK) != allowed {

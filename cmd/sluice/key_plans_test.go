@@ -91,17 +91,13 @@ func TestKeySaysWhere(t *testing.T) {
 		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
 	} {
 		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.Admin}, c.args[1:]...)...)
-		if !strings.Contains(out, c.want) {
-			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)
-		}
+		testkit.Contains(t, out, c.want)
 	}
 	server := redistest.Start(t, redistest.Redis(t))
 	s = servetest.Start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", servetest.Named(t, "up"), server.URL())+keyRules)
 	testkit.Until(t, "what the other nodes have", func() bool { return !strings.Contains(servetest.Ready(t, s).Body, "overrides: as this node has them") })
 	out, _ := command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.Admin)
-	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
-		t.Errorf("got\n%s\nwant %q", out, want)
-	}
+	testkit.Contains(t, out, "in the store, for all nodes that share it\n")
 	for _, c := range []struct{ args, want string }{
 		{"--limit=9/min", "on all nodes that share the store, version "},
 		{"--limit=8/min --this-node", "on this node only: other nodes keep what they have\n"},
@@ -112,9 +108,7 @@ func TestKeySaysWhere(t *testing.T) {
 			code = cli.Failed
 		}
 		out, stderr := command(t, code, append([]string{"key", "override", "ip=127.0.0.1", "--rule=address", "--reason=x", "--admin=" + s.Admin}, strings.Fields(c.args)...)...)
-		if !strings.Contains(out+stderr, c.want) {
-			t.Errorf("%s: got\n%s%s\nwant %q", c.args, out, stderr, c.want)
-		}
+		testkit.Contains(t, out+stderr, c.want)
 	}
 	out, _ = command(t, cli.OK, "status", "--admin="+s.Admin)
 	if want := "override of address for ip=127.0.0.1: 8/min sliding-log, until it is removed (x; "; !strings.Contains(out, want) || !strings.Contains(out, "), on this node only\n") {

@@ -76,13 +76,9 @@ func TestLintFaults(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 	_, stderr = command(t, cli.Failed, "lint", filepath.Join(dir, "none.yaml"))
-	if !strings.Contains(stderr, "no such file") {
-		t.Errorf("got %q", stderr)
-	}
+	testkit.Contains(t, stderr, "no such file")
 	_, stderr = command(t, cli.Failed, "lint", good, "--test", "--without-files") // which are cases then
-	if !strings.Contains(stderr, "stat --without-files: no such file") {
-		t.Errorf("got %q", stderr)
-	}
+	testkit.Contains(t, stderr, "stat --without-files: no such file")
 	for _, args := range [][]string{{"lint"}, {"lint", good, "--without-files=yes"}, {"lint", good, good}, {"lint", good, "--tests", holds}, {"lint", good, "--test"}} {
 		command(t, cli.Usage, args...)
 	}

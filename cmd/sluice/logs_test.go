@@ -75,8 +75,6 @@ func TestLogFormat(t *testing.T) {
 		t.Errorf("%d faults: %s", n, stderr)
 	}
 	for _, args := range [][]string{{"--log-format", "xml"}, {"--log-level", "loud"}} {
-		if _, stderr := command(t, cli.Usage, append([]string{"serve"}, args...)...); !strings.Contains(stderr, args[0]) {
-			t.Errorf("%q: got %q", args, stderr)
-		}
+		failsWith(t, cli.Usage, args[0], append([]string{"serve"}, args...)...)
 	}
 }

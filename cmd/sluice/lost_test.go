@@ -76,9 +76,7 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 			code = cli.Failed
 		}
 		_, stderr := command(t, code, append([]string{"key", "override", "--remove", "--admin=" + s.Admin}, strings.Fields(c.key)...)...)
-		if !strings.Contains(stderr, c.fault) {
-			t.Errorf("%s: got %q, want %q", c.key, stderr, c.fault)
-		}
+		testkit.Contains(t, stderr, c.fault)
 		want := slices.DeleteFunc(before, func(text string) bool { return text == c.want })
 		if got := saved(); !slices.Equal(got, want) {
 			t.Errorf("%s: %q are left, want %q", c.key, got, want)

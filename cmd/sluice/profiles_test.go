@@ -107,9 +107,7 @@ func TestProfilesRefuses(t *testing.T) {
 		{[]string{"github", "--markdown"}, cli.Usage, "--markdown writes all of them"},
 		{[]string{"--all"}, cli.Usage, "unknown flag --all"},
 	} {
-		if _, got := command(t, c.code, append([]string{"profiles"}, c.args...)...); !strings.Contains(got, c.want) {
-			t.Errorf("%v: got %q, want %q", c.args, got, c.want)
-		}
+		failsWith(t, c.code, c.want, append([]string{"profiles"}, c.args...)...)
 	}
 }
 

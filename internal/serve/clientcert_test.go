@@ -49,7 +49,7 @@ listen:
 rules: [{name: services, by: cert.uri, limits: 2/h}]
 `, cert, key, fileOf(t, ours)), servetest.Stopped)
 	ada, again, eve := certified(t, ours, "spiffe://example/ada", trust), certified(t, ours, "spiffe://example/ada", trust), certified(t, ours, "spiffe://example/eve", trust)
-	for i, c := range []struct {
+	for _, c := range []struct {
 		client *http.Client
 		at     int
 		want   int
@@ -62,9 +62,7 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 		{&http.Client{Transport: clientTransport(trust)}, 1, 400},
 		{ada, 2, 400}, // no TLS, and so no certificate
 	} {
-		if got := servetest.Fetch(t, c.client, s.URLs[c.at]+"/?userId=u1"); got.Status != c.want {
-			t.Errorf("%d: got %d %s, want %d", i, got.Status, got.Body, c.want)
-		}
+		servetest.Want(t, c.want, c.client, s.URLs[c.at]+"/?userId=u1")
 	}
 	for name, client := range map[string]*http.Client{"none": {Transport: clientTransport(trust)}, "of others": certified(t, others, "spiffe://example/ada", trust)} {
 		for at, refused := range map[int]bool{0: true, 1: name == "of others"} {

@@ -58,9 +58,7 @@ func TestDrainLosesNothing(t *testing.T) {
 		t.Fatalf("it has ended with requests unanswered: %v", err)
 	default:
 	}
-	if a := servetest.Fetch(t, http.DefaultClient, r.Admin+"/healthz"); a.Status != http.StatusOK {
-		t.Errorf("healthz while draining: %d", a.Status)
-	}
+	servetest.Want(t, http.StatusOK, http.DefaultClient, r.Admin+"/healthz")
 	close(up.Release)
 	clients.Wait()
 	for range n {
@@ -84,9 +82,7 @@ func TestDrainEnds(t *testing.T) {
 	if a := <-got; a.Status != http.StatusServiceUnavailable || a.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("answer %d %s", a.Status, a.Body)
 	}
-	if !strings.Contains(r.Logs.String(), "requests are cut off") {
-		t.Errorf("logged %s", r.Logs)
-	}
+	testkit.Contains(t, r.Logs.String(), "requests are cut off")
 }
 
 // upgraded returns a connection through the gateway that has switched protocol

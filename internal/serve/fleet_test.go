@@ -296,9 +296,7 @@ func TestFleetReset(t *testing.T) {
 	if got.Status != http.StatusOK || !strings.Contains(got.Body, `"this_node_only": false`) || strings.Contains(got.Body, "not_told") {
 		t.Fatalf("reset: %d %s", got.Status, got.Body)
 	}
-	if audit := b.Ask(t, http.MethodGet, "/v1/audit?n=1", ""); !strings.Contains(audit.Body, `"reset"`) {
-		t.Errorf("the other node's audit log: %s", audit.Body)
-	}
+	testkit.Contains(t, b.Ask(t, http.MethodGet, "/v1/audit?n=1", "").Body, `"reset"`)
 	// A node learns in order: one that has the second override is done with all before the first.
 	for _, key := range []string{"first", "second"} {
 		a.Override(t, "api", "header.X-User", key, "7/h")
@@ -334,9 +332,7 @@ func TestFleetConfigurations(t *testing.T) {
 	testkit.Until(t, "the other node to list it", func() bool {
 		return strings.Contains(b.Ask(t, http.MethodGet, "/policy", "").Body, `"unused": "the configuration has no such rule or level"`)
 	})
-	if logs := b.Logs.String(); !strings.Contains(logs, "an override is left out") {
-		t.Errorf("the log does not say so:\n%s", logs)
-	}
+	testkit.Contains(t, b.Logs.String(), "an override is left out")
 	b.ChangeTo(t, store+fleetRules)
 	allFull(t, 100, a, b)
 	mustTell(t, b, http.MethodDelete, "")

@@ -20,14 +20,11 @@ import (
 // request, and reports whether it is answered. The connection stays open.
 func visit(t *testing.T, url, from string) (net.Conn, bool) {
 	t.Helper()
-	_, address, _ := strings.Cut(url, "://")
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.DialContext(t.Context(), "tcp", address)
-	if err != nil { // reset before it was fully made
+	c, ok := call(t, url, from, "")
+	if !ok {
 		return nil, false
 	}
-	testkit.Closed(t, c)
-	if _, err := io.WriteString(c, "GET /?userId=u HTTP/1.1\r\nHost: "+address+"\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, "GET /?userId=u HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		return c, false
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

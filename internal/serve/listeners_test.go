@@ -4,12 +4,9 @@
 package serve_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -70,41 +67,17 @@ rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 			client string
 			want   int
 		}{{"192.0.2.7", 200}, {"192.0.2.7", 200}, {"192.0.2.7", 429}, {"192.0.2.8", 200}, {"198.51.100.1", 403}} {
-			header := fmt.Sprintf("PROXY TCP4 %s 127.0.0.3 5555 80\r\n", c.client)
-			if got := raw(t, s.URLs[2], header); got != c.want {
+			if got := asked(t, s.URLs[2], fmt.Sprintf("PROXY TCP4 %s 127.0.0.3 5555 80\nGET /x HTTP/1.1\nHost: x\n", c.client)).Status; got != c.want {
 				t.Errorf("%s: got %d, want %d", c.client, got, c.want)
 			}
 		}
 	})
 
 	t.Run("TCP", func(t *testing.T) {
-		if got := raw(t, s.URLs[3], ""); got != 200 {
+		if got := asked(t, s.URLs[3], "GET /x HTTP/1.1\nHost: x\n").Status; got != 200 {
 			t.Errorf("got %d", got)
 		}
 	})
-}
-
-// raw sends a request after a header and returns the status of its answer.
-func raw(t *testing.T, url, header string) int {
-	t.Helper()
-	_, address, _ := strings.Cut(url, "://")
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, conn)
-	if _, err := io.WriteString(conn, header+"GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	return resp.StatusCode
 }
 
 // TestReportsItsCertificate: one that could not be activated shows at

@@ -45,9 +45,7 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 		"rule=api", "reason=launch", "its limits do not fit the rule: counts requests but the rule's cost is in bytes",
 		"make it anew, or end it by sluice key override PART=VALUE... --rule api --remove; ", "overrides=990",
 	} {
-		if !strings.Contains(logs, want) {
-			t.Errorf("the log lacks %q:\n%.2000s", want, logs)
-		}
+		testkit.Contains(t, logs, want)
 	}
 	if n := strings.Count(logs, "left out"); n != 11 {
 		t.Errorf("%d lines, want 11", n)

@@ -49,12 +49,8 @@ func TestOutageLog(t *testing.T) {
 	s := servetest.Start(t, yaml)
 	server.Kill(t)
 	giveUp(t, s)
-	if got := warning(t, s, "the store is unavailable"); !strings.Contains(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := warning(t, servetest.Start(t, yaml), "the store is unavailable at the start"); !strings.Contains(got, want) {
-		t.Errorf("at the start: got %q, want %q", got, want)
-	}
+	testkit.Contains(t, warning(t, s, "the store is unavailable"), want)
+	testkit.Contains(t, warning(t, servetest.Start(t, yaml), "the store is unavailable at the start"), want)
 }
 
 // While the store is unavailable a gateway is not ready where nothing passes, and only

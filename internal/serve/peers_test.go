@@ -87,9 +87,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("each node: %+v", each.Rules[0])
 		}
 	}
-	if got := servetest.Fetch(t, http.DefaultClient, nodes[0].Admin+"/v1/fleet?rule=nope"); got.Status != http.StatusNotFound {
-		t.Errorf("an unknown rule: %d", got.Status)
-	}
+	servetest.Want(t, http.StatusNotFound, http.DefaultClient, nodes[0].Admin+"/v1/fleet?rule=nope")
 	nodes[2].End(t)
 	testkit.Until(t, "a node that has ended to be gone at once", func() bool {
 		f := fleetOf(t, nodes[0], "")

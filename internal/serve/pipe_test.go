@@ -88,9 +88,7 @@ func TestStopsBesideAReload(t *testing.T) {
 	s.Again <- syscall.SIGHUP
 	<-asked
 	s.End(t)
-	if !strings.Contains(s.Logs.String(), "is not waited for") {
-		t.Error("the reload was waited for")
-	}
+	testkit.Contains(t, s.Logs.String(), "is not waited for")
 	if _, err := os.Stat(state); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestUntrustedProxyFlood: a flood from many addresses makes one line an hour.
@@ -45,9 +46,7 @@ func TestUntrustedProxyFlood(t *testing.T) {
 		if got := strings.Count(out.String(), "\n"); got != 2 {
 			t.Errorf("got %d lines within an hour and at its end, want 2:\n%s", got, &out)
 		}
-		if !strings.Contains(out.String(), "trusted: ['2001:db8::/128']") {
-			t.Errorf("what to write is no YAML:\n%s", &out)
-		}
+		testkit.Contains(t, out.String(), "trusted: ['2001:db8::/128']")
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		r.Header.Set("X-Forwarded-For", "192.0.2.1")
 		if n := testing.AllocsPerRun(100, func() { p.look(r) }); n > 0 {

@@ -67,7 +67,5 @@ rules:
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("got %v, want the upstream's own", err)
 	}
-	if !strings.Contains(s.Banner, "-> h2c://") {
-		t.Errorf("the banner does not say how the upstream is spoken to:\n%s", s.Banner)
-	}
+	testkit.Contains(t, s.Banner, "-> h2c://")
 }

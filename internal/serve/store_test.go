@@ -148,9 +148,7 @@ func TestStores(t *testing.T) {
 					t.Errorf("user %d: %d passed, want 10", user, passed)
 				}
 			}
-			if page := servetest.Ready(t, fleet[0]); !strings.Contains(page.Body, "store: up") {
-				t.Errorf("readyz: %q", page.Body)
-			}
+			testkit.Contains(t, servetest.Ready(t, fleet[0]).Body, "store: up")
 		})
 	}
 }

@@ -78,9 +78,7 @@ func TestHopsOfAGateway(t *testing.T) {
 		if c.field != "" {
 			fields = []string{"X-Forwarded-For", c.field}
 		}
-		if got := servetest.Fetch(t, http.DefaultClient, s.URL, fields...); got.Status != c.want {
-			t.Errorf("%q: got %d, want %d", c.field, got.Status, c.want)
-		}
+		servetest.Want(t, c.want, http.DefaultClient, s.URL, fields...)
 	}
 	if log := s.Logs.String(); strings.Contains(log, "is not trusted") {
 		t.Errorf("logged of a proxy: %s", log)

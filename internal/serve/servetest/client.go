@@ -74,6 +74,14 @@ func Fetch(t testing.TB, client *http.Client, url string, header ...string) Answ
 	return Do(t, client, Request(t.Context(), t, http.MethodGet, url, nil, header...))
 }
 
+// Want is [Fetch] of what must be answered with a status. Another is an error.
+func Want(t testing.TB, status int, client *http.Client, url string, header ...string) {
+	t.Helper()
+	if a := Fetch(t, client, url, header...); a.Status != status {
+		t.Errorf("%s %q: got %d %s, want %d", url, header, a.Status, a.Body, status)
+	}
+}
+
 // Get asks for a path, over kept connections.
 func (g *Gateway) Get(t testing.TB, path string, header ...string) Answer {
 	t.Helper()
@@ -83,9 +91,7 @@ func (g *Gateway) Get(t testing.TB, path string, header ...string) Answer {
 // Want asks for a path as Get does, and reports another status as an error.
 func (g *Gateway) Want(t testing.TB, status int, path string, header ...string) {
 	t.Helper()
-	if a := g.Get(t, path, header...); a.Status != status {
-		t.Errorf("%s %q: got %d %s, want %d", path, header, a.Status, a.Body, status)
-	}
+	Want(t, status, http.DefaultClient, g.URL+path, header...)
 }
 
 // WantAll is [Gateway.Want] of one request after the other.
@@ -132,7 +138,11 @@ func Ready(t testing.TB, g *Gateway) Answer {
 // test ends, if not before.
 func Dial(t testing.TB, url, text string) net.Conn {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	_, address, ok := strings.Cut(url, "://")
+	if !ok {
+		address = url
+	}
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,6 +105,22 @@ func (f *full) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// wantActions reads a log of which the first line is torn, and the others are of these
+// actions.
+func wantActions(t *testing.T, log []byte, actions ...string) {
+	t.Helper()
+	lines := strings.Split(string(log), "\n")
+	if len(lines) != 2+len(actions) {
+		t.Fatalf("lines %q", lines)
+	}
+	for i, want := range actions {
+		var e AuditEntry
+		if err := json.Unmarshal([]byte(lines[i+1]), &e); err != nil || e.Action != want {
+			t.Errorf("line %q: got %q, %v, want %q", lines[i+1], e.Action, err, want)
+		}
+	}
+}
+
 // TestAuditTorn: a line that did not fit is an error, and leaves the next one whole.
 func TestAuditTorn(t *testing.T) {
 	disk := &full{room: 20}
@@ -120,16 +136,7 @@ func TestAuditTorn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	lines := strings.Split(string(disk.written), "\n")
-	if len(lines) != 4 {
-		t.Fatalf("lines %q", lines)
-	}
-	for i, want := range []string{"first", "second"} {
-		var e AuditEntry
-		if err := json.Unmarshal([]byte(lines[i+1]), &e); err != nil || e.Action != want {
-			t.Errorf("line %q: got %q, %v, want %q", lines[i+1], e.Action, err, want)
-		}
-	}
+	wantActions(t, disk.written, "first", "second")
 }
 
 // TestAuditTornBefore: nor does what a process left behind that died while it wrote.
@@ -144,15 +151,5 @@ func TestAuditTornBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text := testkit.ReadFile(t, path)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) != 3 {
-		t.Fatalf("lines %q, want the torn one and two", lines)
-	}
-	for _, line := range lines[1:] {
-		var e AuditEntry
-		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Action != "kept" {
-			t.Errorf("line %q: got %q, %v", line, e.Action, err)
-		}
-	}
+	wantActions(t, testkit.ReadFile(t, path), "kept", "kept")
 }

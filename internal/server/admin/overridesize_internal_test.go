@@ -94,9 +94,7 @@ func TestTooManyOverrides(t *testing.T) {
 	l.own["0"].line = make([]byte, mostKept)
 	add("one more", errTooMuch, errTooMuch)
 	add("last", errTooMuch, errTooMuch)
-	if want := "there are 10000 already"; !strings.Contains(errTooMany.Error(), want) {
-		t.Errorf("%q lacks %q", errTooMany, want)
-	}
+	testkit.Contains(t, errTooMany.Error(), "there are 10000 already")
 }
 
 // TestAuditAtHand: what is at hand for who asks is bounded in number, and in bytes.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -59,9 +60,7 @@ func TestTargets(t *testing.T) {
 			}
 			targets, _, err := k.targets(p)
 			if err != nil {
-				if !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got error %v, want %q", err, test.want)
-				}
+				testkit.Contains(t, err.Error(), test.want)
 				return
 			}
 			var got []string

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func get(t *testing.T, name string, header ...string) *httptest.ResponseRecorder {
@@ -77,9 +79,7 @@ func TestSources(t *testing.T) {
 		if lines := strings.Count(text, "\n"); lines > 400 {
 			t.Errorf("%s has %d lines", name, lines)
 		}
-		if !strings.Contains(text, "SPDX-License-Identifier: Apache-2.0") {
-			t.Errorf("%s names no licence", name)
-		}
+		testkit.Contains(t, text, "SPDX-License-Identifier: Apache-2.0")
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			loaded = append(loaded, "/page/"+strings.TrimPrefix(m[1]+m[2], "page/"))
 		}
