@@ -17,7 +17,7 @@ func TestKeyStatusTerminal(t *testing.T) {
 	t.Parallel()
 	const hostile = "\x1b]0;owned\x07\x1b[2J\u009b"
 	var b strings.Builder
-	writeKey(&b, &admin.KeyState{Rule: hostile, Override: hostile + " (eve)", TierBy: "header.Plan", Tier: hostile, Limits: []admin.LimitState{{}}})
+	writeKey(&b, &admin.KeyState{Key: admin.Key{Rule: hostile}, Override: hostile + " (eve)", TierBy: "header.Plan", Tier: hostile, Limits: []admin.LimitState{{}}})
 	s := status{Status: admin.Status{Failure: hostile, Overrides: []admin.StoredOverride{{
 		Rule: hostile, Override: policy.Override{Key: []string{hostile}, Reason: hostile, Author: hostile}, Unused: hostile,
 	}}}}

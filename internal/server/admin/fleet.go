@@ -159,7 +159,7 @@ func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 		}
 		if s != nil {
 			fr.Lately = s.Recent
-			a.detail(&fr.RuleOverview, f, of, s, rule != "")
+			a.detail(&fr.RuleOverview, f, p, s, rule != "")
 		}
 		if nodes && s != nil {
 			fr.Nodes = slices.SortedFunc(slices.Values(s.Nodes), func(a, b report.NodeCounts) int { return cmp.Compare(f.place(a.ID), f.place(b.ID)) })
@@ -186,7 +186,7 @@ func (f *Fleet) place(id string) int {
 }
 
 // detail adds what all nodes have reported of a rule in detail.
-func (a *API) detail(o *RuleOverview, f *Fleet, of *policy.Rule, s *report.RuleSum, full bool) {
+func (a *API) detail(o *RuleOverview, f *Fleet, p *policy.Policy, s *report.RuleSum, full bool) {
 	if s.Detailed < len(s.Nodes) {
 		return // it would not be the sum
 	}
@@ -199,24 +199,11 @@ func (a *API) detail(o *RuleOverview, f *Fleet, of *policy.Rule, s *report.RuleS
 		keys = mostReported
 	}
 	for _, d := range s.Top(keys) {
-		o.Top = append(o.Top, a.topLevel(&d, levelOf(of, d.Level), f.Hidden))
+		o.Top = append(o.Top, a.topLevel(p, &d, f.Hidden))
 	}
 	if s.Keyed == s.Detailed && s.Detail.Hour != nil {
 		o.keyed(f.AsOf, s.Detail.Day, s.Detail.Hour, s.Detail.Days, s.Denials())
 	}
-}
-
-// levelOf returns a level of a rule by its name, nil if there is none.
-func levelOf(r *policy.Rule, name string) *policy.Level {
-	if r == nil {
-		return nil
-	}
-	for i := range r.Levels {
-		if r.Levels[i].Name == name {
-			return &r.Levels[i]
-		}
-	}
-	return nil
 }
 
 // busiest returns the rules that are reported in detail: those that were busiest in the

@@ -31,12 +31,10 @@ type KeyStates struct {
 
 // KeyState is what a key has spent under the limits of a level.
 type KeyState struct {
-	Rule     string            `json:"rule"`
-	Level    string            `json:"level,omitempty"`
-	Parts    map[string]string `json:"parts"`
-	Exempt   bool              `json:"exempt,omitempty"`   // its requests are not charged
-	Shadow   bool              `json:"shadow,omitempty"`   // nothing is denied
-	Override string            `json:"override,omitempty"` // why it has limits of its own
+	Key
+	Exempt   bool   `json:"exempt,omitempty"`   // its requests are not charged
+	Shadow   bool   `json:"shadow,omitempty"`   // nothing is denied
+	Override string `json:"override,omitempty"` // why it has limits of its own
 	// TierBy is the part of a request that names its tier, and Tier the tier
 	// that was asked for. Both are empty if the rule has no tiers, or the key
 	// limits of its own. UnknownTier is what was asked for if it is no tier.
@@ -125,7 +123,7 @@ func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decid
 }
 
 func (t *target) describe() KeyState {
-	return KeyState{Rule: t.rule.Name, Level: t.level.Name, Shadow: t.rule.Shadow, Parts: named(t.level, t.values)}
+	return KeyState{Key: Key{Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values)}, Shadow: t.rule.Shadow}
 }
 
 // state peeks at a key under all limits of its level.

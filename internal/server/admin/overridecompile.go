@@ -104,7 +104,7 @@ func Put(base, p *policy.Policy, changed []StoredOverride) (*policy.Policy, []Lo
 }
 
 func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, problem string, err error) {
-	l := levelFor(p, o)
+	l := levelFor(p, o.Rule, o.Level)
 	if l == nil {
 		return p, "the configuration has no such rule or level", nil
 	}
@@ -114,7 +114,7 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 	with := o.Override
 	if o.Removed {
 		with.Limits = nil
-		for _, of := range levelFor(base, o).Overrides {
+		for _, of := range levelFor(base, o.Rule, o.Level).Overrides {
 			if slices.Equal(of.Key, o.Key) {
 				with = of
 			}
@@ -146,14 +146,14 @@ func neverAdmits(p *policy.Policy, rule string, limits []policy.Limit) string {
 	return ""
 }
 
-// levelFor returns the level that an override is for, nil if there is none.
-func levelFor(p *policy.Policy, o *StoredOverride) *policy.Level {
-	r, ok := p.RuleOf(o.Rule)
-	if !ok || r.Name != o.Rule {
+// levelFor returns a level of a rule by their names, nil if there is none.
+func levelFor(p *policy.Policy, rule, level string) *policy.Level {
+	r, ok := p.RuleOf(rule)
+	if !ok || r.Name != rule {
 		return nil
 	}
 	for j := range r.Levels {
-		if r.Levels[j].Name == o.Level {
+		if r.Levels[j].Name == level {
 			return &r.Levels[j]
 		}
 	}
@@ -163,7 +163,7 @@ func levelFor(p *policy.Policy, o *StoredOverride) *policy.Level {
 // unused reports whether the rules of a policy have no such key as that of an
 // override.
 func unused(p *policy.Policy, o StoredOverride) bool {
-	l := levelFor(p, &o)
+	l := levelFor(p, o.Rule, o.Level)
 	return l == nil || !has(l, o.Key)
 }
 

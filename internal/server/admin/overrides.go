@@ -202,7 +202,7 @@ func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *
 		failChange(w, err)
 		return
 	}
-	done.Key = KeyState{Rule: o.Rule, Level: o.Level, Parts: q.Parts}
+	done.Key = KeyState{Key: Key{Rule: o.Rule, Level: o.Level, Parts: q.Parts}}
 	answer(w, http.StatusOK, done)
 }
 
@@ -231,7 +231,7 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, done *Ov
 		return
 	}
 	p := a.o.Policy()
-	k := Key{Rule: t.rule.Name, Level: t.level.Name, Parts: t.describe().Parts}
+	k := t.describe()
 	now, err := k.one(p)
 	if err != nil {
 		fail(w, http.StatusInternalServerError, err)

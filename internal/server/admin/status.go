@@ -9,17 +9,15 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strconv"
-	"time"
 
+	"github.com/sluicegate/sluice/internal/server/reload"
 	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // Status is the answer of GET /policy.
 type Status struct {
-	File   string    `json:"file"`
-	Hash   string    `json:"hash"` // changes with the file's bytes
-	Loaded time.Time `json:"loaded"`
+	reload.Version
 	// Failure is why the file as it is now is not active; empty if it is.
 	Failure   string           `json:"failure,omitempty"`
 	Rules     []RuleStatus     `json:"rules"`
@@ -40,7 +38,7 @@ type RuleStatus struct {
 
 func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	v, failure := a.o.Version()
-	s := Status{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Overrides: a.o.Overrides.All(a.o.Now())}
+	s := Status{Version: v, Overrides: a.o.Overrides.All(a.o.Now())}
 	if failure != nil {
 		s.Failure = failure.Error()
 	}
@@ -50,7 +48,7 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	p := a.o.Policy()
 	for i := range s.Overrides {
 		o := &s.Overrides[i]
-		if l := levelFor(p, o); l != nil && has(l, o.Key) {
+		if l := levelFor(p, o.Rule, o.Level); l != nil && has(l, o.Key) {
 			o.Parts = named(l, o.Key)
 		}
 		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""
@@ -143,17 +141,10 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 // empty.
 func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	p := a.o.Policy()
-	levels := make(map[string]*policy.Level)
-	for i := range p.Len() {
-		r := p.Rule(i)
-		for j := range r.Levels {
-			levels[r.Name+"/"+r.Levels[j].Name] = &r.Levels[j]
-		}
-	}
 	all := []TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
-		if level := levels[d.Rule+"/"+d.Level]; level != nil { // else it went with a reload just now
-			all = append(all, a.topLevel(&d, level, hidden))
+		if levelFor(p, d.Rule, d.Level) != nil { // else it went with a reload just now
+			all = append(all, a.topLevel(p, &d, hidden))
 		}
 	}
 	return all
@@ -162,7 +153,8 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 // topLevel returns the keys of a level as they are shown. What they are made of says this
 // node's policy: of a level that this has not, or that another node has made of other
 // parts, a key is one text.
-func (a *API) topLevel(d *tally.Denied, l *policy.Level, hidden bool) TopLevel {
+func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel {
+	l := levelFor(p, d.Rule, d.Level)
 	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
 	for _, k := range d.Keys {
 		key := TopKey{Least: k.Least, Most: k.Most}

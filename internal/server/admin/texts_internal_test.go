@@ -18,7 +18,7 @@ func TestSplit(t *testing.T) {
 	for _, length := range []int{1, 100, 1200, 8 << 10} {
 		var keys []KeyState
 		for range 20 {
-			keys = append(keys, KeyState{Rule: "api", Parts: map[string]string{"ip": strings.Repeat("k", length)}})
+			keys = append(keys, KeyState{Key: Key{Rule: "api", Parts: map[string]string{"ip": strings.Repeat("k", length)}}})
 		}
 		named, shortened := 0, 0
 		e := AuditEntry{Action: "reset", Author: "ops", Reason: strings.Repeat("<", mostReason), Error: strings.Repeat("é", 20<<10), Time: time.Now()}

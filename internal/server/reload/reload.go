@@ -20,9 +20,9 @@ const Every = time.Second
 
 // Version is a file that is active.
 type Version struct {
-	File   string
-	Hash   string // 12 hexadecimal digits that change with the file's bytes
-	Loaded time.Time
+	File   string    `json:"file"`
+	Hash   string    `json:"hash"` // 12 hexadecimal digits that change with the file's bytes
+	Loaded time.Time `json:"loaded"`
 }
 
 // Options are what a [Watcher] watches and whom it reports. File, MaxBytes and Load
