@@ -182,7 +182,7 @@ func (r *Report) size() int {
 // sound reports whether all of a report is within its bounds, so that it can be summed
 // with those of a thousand other nodes.
 func (r *Report) sound() bool {
-	if !names(r.ID, r.Hashed) || !numbers(r.Total.Max()) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || r.More > mostCount {
+	if !names(r.ID, r.Hashed) || !numbers(r.Total.Max()) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || int64(r.More) > mostCount {
 		return false
 	}
 	seen, tried := make(map[string]bool, len(r.Rules)), 0
