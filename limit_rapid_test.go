@@ -57,6 +57,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.SubWindows = rapid.IntRange(0, bounds.MaxSubWindow).Filter(func(n int) bool {
 			return n < 2 || l.Window.Microseconds()%int64(n) == 0
 		}).Draw(t, "sub-windows")
+		l.Quota = min(l.Quota, bounds.MaxCounterQuota(max(l.SubWindows, 1)))
 		l.Conservative = rapid.Bool().Draw(t, "conservative")
 		l.Strict = !l.Conservative && rapid.Bool().Draw(t, "strict")
 		l.Whole = !l.Conservative && !l.Strict && l.SubWindows > 1 && rapid.Bool().Draw(t, "whole")
@@ -70,6 +71,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	if l.Burst == 0 && l.Algorithm != sluice.TokenBucket && l.Algorithm != sluice.LeakyBucket {
 		most := sluice.MaxQuota - l.Quota
 		if l.Algorithm == sluice.SlidingCounter {
+			most = bounds.MaxCounterQuota(max(l.SubWindows, 1)) - l.Quota
 			if runs := max(int64(bounds.MaxRefill/(2*l.Window))-2, 0); runs <= most/l.Quota {
 				most = runs * l.Quota
 			}

@@ -64,6 +64,7 @@ func (l Limit) Validate() error {
 			add("SubWindows", "%d must divide the window of %v into whole microseconds", l.SubWindows, l.Window)
 		}
 		l.validateRule(add)
+		l.validateCount(add)
 		l.validateDebt(add)
 	case SlidingHistogram:
 		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
@@ -96,6 +97,18 @@ func (l Limit) validateWindow(add func(string, string, ...any)) {
 	}
 	if l.Window%time.Microsecond != 0 {
 		add("Window", "%v is not a whole number of microseconds", l.Window)
+	}
+}
+
+// validateCount finds a quota of a sliding counter whose sub-windows may sum up to more than
+// a script on Redis counts.
+func (l Limit) validateCount(add func(string, string, ...any)) {
+	n := min(max(l.SubWindows, 1), bounds.MaxSubWindow)
+	if l.Quota > MaxQuota || l.Debt > MaxQuota-l.Quota {
+		return // named already
+	}
+	if most := bounds.MaxCounterQuota(n); l.Quota+l.Debt > most {
+		add("Quota", "%d and a debt of %d are more than the %d units that sub-windows %d can count; use a smaller quota, fewer sub-windows or sliding-histogram", l.Quota, max(l.Debt, 0), most, n)
 	}
 }
 

@@ -125,6 +125,12 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 			[]string{"Burst", "Debt", "DelayAfter", "InitialDeficit", "Name", "Quota", "Refill", "Unit", "Window", "Window"},
 		},
 
+		{"quota of a counter at its largest", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1<<52 - 7, Window: time.Second, Debt: 5}, nil},
+		{"quota of a counter one above", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1<<52 - 7, Window: time.Second, Debt: 6}, []string{"Quota"}},
+		{"quota of a counter of 3 sub-windows at its largest", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1<<51 - 2, Window: 3 * time.Second, SubWindows: 3}, nil},
+		{"quota of a counter of 3 sub-windows one above", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1<<51 - 1, Window: 3 * time.Second, SubWindows: 3}, []string{"Quota"}},
+		{"quota of a counter above that of any limit", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: tooMany, Window: time.Second}, []string{"Quota"}},
+
 		{"strays of a token bucket", strays(sluice.TokenBucket), []string{
 			"Anchor", "Calendar", "Conservative", "CountDenied", "CountDenied", "DelayAfter", "InitialDeficit", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Zone",
 		}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // press is one move of the adversary: at an instant it takes as many units as
@@ -186,7 +187,7 @@ func TestBoundEdges(t *testing.T) {
 		{"not a limit", sluice.Limit{}, time.Second, 0},
 		{"beyond 63 bits", limit(sluice.TokenBucket, sluice.MaxQuota, 1), time.Hour, most},
 		{"fixed beyond 63 bits", with(fixed(sluice.MaxQuota-1, 1), debtOf(1)), time.Hour, most},
-		{"counter beyond 63 bits", with(counter(sluice.MaxQuota-1, 2, 2), debtOf(1)), time.Hour, most},
+		{"counter beyond 63 bits", with(counter(bounds.MaxCounterQuota(2)-1, 2, 2), debtOf(1)), time.Hour, most},
 		{"interval beyond 63 bits", with(tokens(sluice.MaxQuota, 1, sluice.MaxQuota), byInterval), time.Hour, most},
 		{"longest span", log(1, m), 1<<63 - 1, 153722868},
 		{"bucket", tokens(5, m, 7), time.Minute, 12},

@@ -133,6 +133,8 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 		return t.Burst - counted
 	case t.Algorithm == sluice.SlidingLog:
 		return bounds.MaxLogQuota - s.A
+	case t.Algorithm == sluice.SlidingCounter:
+		return bounds.MaxCounterQuota(t.Behind) - s.A - s.B
 	}
 	return sluice.MaxQuota - s.A - s.B
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // tally is a sliding counter written down as plainly as its rule: counts per
@@ -83,8 +84,9 @@ func (y *tally) admits(now, cost int64) bool {
 
 // anyCounter draws a sliding counter of any scale, of one of the four rules.
 func anyCounter(t *rapid.T) sluice.Limit {
-	quota := rapid.OneOf(rapid.Int64Range(1, 12), rapid.Int64Range(1, 1e6), rapid.Int64Range(1, sluice.MaxQuota), rapid.Just(int64(sluice.MaxQuota))).Draw(t, "quota")
 	n := rapid.SampledFrom([]int{1, 1, 2, 6, 60}).Draw(t, "sub-windows")
+	most := bounds.MaxCounterQuota(n)
+	quota := rapid.OneOf(rapid.Int64Range(1, 12), rapid.Int64Range(1, 1e6), rapid.Int64Range(1, most), rapid.Just(most)).Draw(t, "quota")
 	sub := rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 2*s), rapid.Int64Range(1, sluice.MaxWindow.Microseconds()/int64(n))).Draw(t, "sub")
 	l := counter(quota, sub*int64(n), n)
 	switch rapid.IntRange(0, 5).Draw(t, "rule") {
@@ -115,7 +117,7 @@ func moment(t *rapid.T, l sluice.Limit, now int64) int64 {
 func TestCounterIsItsRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := anyCounter(t)
-		l.Debt = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, min(l.Quota, (sluice.MaxQuota-l.Quota)/5)*5)).Draw(t, "debt")
+		l.Debt = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, min(l.Quota, (bounds.MaxCounterQuota(l.SubWindows)-l.Quota)/5)*5)).Draw(t, "debt")
 		if l.Validate() != nil {
 			l.Debt = 0
 		}
@@ -178,7 +180,7 @@ func TestCounterBoundIsReachedAtEveryScale(t *testing.T) {
 		for _, sub := range []int64{1, 2, 3, ms, s, 90 * s, h, sluice.MaxWindow.Microseconds() / 60} {
 			for _, n := range []int{1, 2, 6, 60} {
 				for _, rule := range []func(*sluice.Limit){func(*sluice.Limit) {}, strict} {
-					l := with(counter(quota, sub*int64(n), n), rule)
+					l := with(counter(min(quota, bounds.MaxCounterQuota(n)), sub*int64(n), n), rule)
 					for _, elapsed := range []int64{0, 1, sub / 3, sub / 2, sub - 2, sub - 1} {
 						reach(t, l, elapsed)
 					}

@@ -118,12 +118,6 @@ func (sh *shard) read(t *table, i int, s *algo.State) *version {
 	t.read(i, v, s)
 	if t.size == sizeRing && !balance(v) {
 		s.Ring = sh.ring(t, i)
-		if s.A == mostCount && v != nil && v.term.Algorithm == sluice.SlidingCounter {
-			s.A = 0
-			for _, n := range s.Ring {
-				s.A += int64(n)
-			}
-		}
 	}
 	return v
 }

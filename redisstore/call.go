@@ -137,8 +137,7 @@ const (
 	done    status = iota
 	outside        // the calendar edges are of another time than the server's
 	foreign        // another limit wrote a state, or the start of a rule is in sight
-	beyond         // a state counts more than a script can
-	rare           // the script for takes leaves it to that for all
+	rare           // the script for takes leaves the call to the general one
 )
 
 // guess sets c.now to about the server's now, where scripts get calendar
@@ -186,8 +185,6 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res tran
 				return s.swap(ctx, c, found)
 			}
 			c.rare = true
-		case beyond:
-			return s.swap(ctx, c, nil)
 		case rare:
 			c.rare = true
 		case outside: // c.now is the server's now

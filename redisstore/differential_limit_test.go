@@ -80,14 +80,16 @@ func (d *differential) anyLimit() sluice.Limit {
 		}
 		debt(bounds.MaxLogQuota - l.Quota)
 	case sluice.SlidingCounter:
-		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
+		if d.rand.IntN(2) == 0 {
+			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
+		}
+		most := bounds.MaxCounterQuota(max(l.SubWindows, 1))
+		l.Quota = min(l.Quota, most-d.upTo(most/2))
+		debt(min(l.Quota, most-l.Quota))
 		l.Conservative = d.rand.IntN(3) == 0
 		l.Strict = !l.Conservative && d.rand.IntN(2) == 0
 		l.PreFilled = d.rand.IntN(4) == 0
 		l.Whole = d.rand.IntN(3) == 0 // which goes with neither, nor with one sub-window
-		if d.rand.IntN(2) == 0 {
-			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
-		}
 	case sluice.Block:
 		l.CountDenied, l.BlockFor = false, d.window()
 		if d.rand.IntN(4) > 0 {

@@ -315,8 +315,6 @@ func (d *differential) conclude(c *call, a answer) (stored []rueidis.RedisResult
 			return nil, err
 		}
 		return swap(list)
-	case beyond:
-		return swap(nil)
 	case rare:
 		c.rare = true
 		return d.conclude(c, d.send([]*call{c})[0])

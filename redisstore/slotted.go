@@ -13,9 +13,9 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// full is the status, beside those that every script has, of one that has found
-// no slot free.
-const full = 5
+// full is the status of a script that has found no slot free. Scripts without a slot do not
+// have it.
+const full = 4
 
 // slotted decides a request with a slot by one script, which decides both at one
 // instant, or else by two calls. It takes two where the keys are of several slots

@@ -17,14 +17,13 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// A script decides what its own limit wrote, and counts to 2^53. All else is
-// decided here, on the values that the server had, which are then replaced if
-// nobody has changed them meanwhile: two round trips, or three where no script
-// was asked before, and more where others press the same key. That is a key
-// whose limit was changed since, until the new one has written it; one that is
-// used under limits that count in different ways; a limit that withholds units,
-// while the start of its rule is in sight; an add or a conversion; and a state that counts more than
-// 2^53 units, in the sub-windows of a counter or under several limits.
+// A script decides the states that its own limit wrote. All others are decided here,
+// on the values that the server had, which a second script replaces unless they have
+// changed meanwhile. That takes two round trips, or three where no script was asked
+// before, and more where other callers change the same key. It serves a key whose limit
+// was changed, until the new limit has written it; a key under limits of several forms;
+// a limit that withholds units, while the start of its rule counts; an add; and a
+// conversion.
 
 // rareOp reports whether an operation is one that no script does.
 func rareOp(op sluice.Op) bool { return op == sluice.OpAdd || op == sluice.OpConvert }

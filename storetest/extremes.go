@@ -69,9 +69,10 @@ func testCosts(t *testing.T, b *bench) {
 		{Algorithm: sluice.FixedWindow, Quota: most, Window: year},
 		{Algorithm: sluice.FixedWindow, Quota: most, Calendar: sluice.Year, Zone: "Pacific/Apia"},
 		{Algorithm: sluice.SlidingLog, Quota: bounds.MaxLogQuota, Window: year},
-		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year},
-		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Strict: true},
-		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024},
+		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1), Window: year},
+		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1), Window: year, Strict: true},
+		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1024), Window: 1024 * time.Microsecond, SubWindows: 1024},
+		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1)/2 + 1, Window: year / 3, Debt: bounds.MaxCounterQuota(1)/2 - 1},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: time.Microsecond, Precision: 3},
 		{Algorithm: sluice.Block, Quota: 1, Window: year, BlockFor: year},
@@ -80,9 +81,6 @@ func testCosts(t *testing.T, b *bench) {
 	for _, l := range all {
 		if l.Quota == most && l.Burst == 0 && l.Algorithm != sluice.Block {
 			l.Quota, l.Debt = most/2+1, most/2
-			if l.Algorithm == sluice.SlidingCounter {
-				l.Window = min(l.Window, year/3) // or the debt takes too long to pay
-			}
 			all = append(all, l)
 		}
 	}

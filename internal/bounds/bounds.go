@@ -25,6 +25,11 @@ const (
 	DefaultPrecision = 27 // of a sliding histogram that names none
 )
 
+// MaxCounterQuota returns the largest Quota plus Debt of a sliding counter of so many
+// sub-windows. With one sub-window more, whose oldest units count in part, and a unit more in
+// each for denials, they sum up to less than 2^53.
+func MaxCounterQuota(subWindows int) int64 { return (1<<53-1)/int64(subWindows+1) - 1 }
+
 // Latest is the last instant that there is, in µs since 1970, in the year 2112: with what is
 // reserved for later, instants take 52 bits.
 const Latest = 1<<52 - 1 - int64(time.Hour/time.Microsecond)

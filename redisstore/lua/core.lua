@@ -4,8 +4,6 @@
 -- Arithmetic. Numbers are doubles: integers below 2^53 are exact, and sums that
 -- could pass it are compared by differences.
 
-local MOST = 9007199254740991
-
 -- The last instant that there is: see algo.
 local LATEST = 4503599627370495 - 3600000000
 

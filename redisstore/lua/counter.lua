@@ -34,7 +34,6 @@ function counter.load(it, raw, pos)
 	pos = pos + 8
 	for k = 0, it.n do
 		it.c[k] = unpack('>I7', raw, pos)
-		it.a = it.a + it.c[k]
 		pos = pos + 7
 	end
 end
@@ -123,19 +122,8 @@ counter.pay = pay
 
 counter.instant = start
 
--- wholeAt returns what is whole in sight where the newest sub-window is older by so
--- many, exactly where it is MOST or less.
-local function wholeAt(it, shift)
-	local whole = 0
-	for k = 0, it.n - shift - 1 do
-		whole = whole + it.c[k]
-	end
-	return whole
-end
-
--- view returns what is whole in sight at an instant, what is partly, by how
--- many sub-windows the newest one is older than the instant's, and the start
--- of that.
+-- view returns the units that are whole in sight at an instant, those that are partly, by
+-- how many sub-windows the newest one is older than the instant's, and the start of that.
 local function view(it, at)
 	local from, shift = start(it), 0
 	if at >= from + it.sub then
@@ -143,7 +131,11 @@ local function view(it, at)
 		from = from + steps * it.sub
 		shift = min(steps, it.n + 1)
 	end
-	return wholeAt(it, shift), it.c[it.n - shift] or 0, shift, from
+	local whole = 0
+	for k = 0, it.n - shift - 1 do
+		whole = whole + it.c[k]
+	end
+	return whole, it.c[it.n - shift] or 0, shift, from
 end
 
 local function fits(it, whole, oldest, from, cost)
@@ -229,8 +221,8 @@ function counter.earliest(it, cost)
 			steps = steps + 1
 			from = from + it.sub
 			oldest = paid.c[it.n - steps] or 0
-			-- Several denials of one call may count more together than is exact.
-			whole = whole > MOST and wholeAt(paid, steps) or whole - oldest
+			-- Counts that another program wrote may be too large for an exact difference.
+			whole = steps > paid.n and 0 or whole - oldest
 		end
 	end
 end

@@ -99,6 +99,6 @@ do
 	end
 	--<each>
 	local other = sight > now or raw ~= '' and string.sub(raw, 1, #head) ~= head
-	return {other and 2 or 4, string.format('%.0f', math.min(now, 4503599627370495 - 3600000000)), raw}
+	return {other and 2 or 3, string.format('%.0f', math.min(now, 4503599627370495 - 3600000000)), raw}
 	--</each>
 end

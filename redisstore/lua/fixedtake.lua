@@ -52,11 +52,8 @@ if raw ~= '' then
 	end
 	idle, reserved, count = unpack('>I7BI7', raw, #head + 1)
 	kept = idle
-	if count > 9007199254740991 then
-		return {3, string.format('%.0f', now)}
-	end
 	if idle - now > horizon - (reserved == 1 and 0 or 3600000000) then
-		return {4, string.format('%.0f', now)}
+		return {3, string.format('%.0f', now)}
 	end
 	if idle <= now then
 		idle, reserved, count, written = 0, 0, 0, true

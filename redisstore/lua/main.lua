@@ -1,12 +1,12 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The operations, as algo/decide.go has them. It returns how it went (0: done,
--- 1: the calendar edges are of another time, 2: another limit wrote a state, or
--- what a rule withholds at its start is in sight, 3: a state counts beyond 2^53,
--- 4: takes.lua leaves it to this, 5: a slot denies),
--- the server's instant, and for each limit: its state as it was found, or for a
--- log what each operation has seen of it, or, of 2, all of it.
+-- The operations, as algo/decide.go has them. The reply is a list: a status, the
+-- server's instant, and for each limit the state that was found, or of a log what
+-- each operation has read of it. Statuses are 0: decided; 1: the calendar edges are
+-- of another time; 2: another limit wrote a state, or the start of a rule still
+-- counts, and all states are in the reply; 3: takes.lua leaves the take to this
+-- script; 4: a slot denies.
 
 local mode, instant, charges, flags = unpack('>dddd', ARGV[1])
 local clock = 0
@@ -49,7 +49,7 @@ if not slot then
 end
 if not slot.mine and slot.held + units > cap then
 	keep(slot, mode == 1)
-	return {5, string.format('%.0f', now), slot.raw}
+	return {4, string.format('%.0f', now), slot.raw}
 end
 --</slot>
 local its, foreign, reply = {}, false, {0, string.format('%.0f', now)}
@@ -74,9 +74,6 @@ for i = 1, limits do
 		end
 		if raw ~= '' and own(it, raw) then
 			k.load(it, raw, #it.head + 1)
-			if it.a > MOST then
-				return {3, reply[2]}
-			end
 		elseif raw ~= '' then
 			foreign = true
 		end

@@ -38,11 +38,8 @@ if raw ~= '' then
 		return {2, reply[2], k.read and call('GET', it.key) or raw}
 	end
 	k.load(it, raw, #it.head + 1)
-	if it.a > MOST then
-		return {3, reply[2]}
-	end
 	if k.instant(it) - now > (it.reserved and MAXWAIT or 0) or it.since - now > MAXWAIT or k == kinds[2] and k.stepped(it) then
-		return {4, reply[2]}
+		return {3, reply[2]}
 	end
 end
 if it.ring then
