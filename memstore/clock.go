@@ -39,23 +39,11 @@ func (c *clock) now() int64 {
 	if c.custom != nil {
 		return min(max(c.custom().UnixMicro(), 0), bounds.Latest)
 	}
-	elapsed := c.elapsed()
-	if now := c.at(elapsed); now >= 0 {
-		return now
-	}
-	return c.compare(elapsed)
-}
-
-// elapsed returns how long ago base was, of the system's clock.
-func (c *clock) elapsed() time.Duration { return time.Since(c.base) }
-
-// at returns the µs since 1970 so long after base, -1 if that must be compared or is
-// negative. Both are small enough to be compiled into their callers.
-func (c *clock) at(elapsed time.Duration) int64 {
+	elapsed := time.Since(c.base)
 	if int64(elapsed) >= c.check.Load() {
-		return -1
+		return c.compare(elapsed)
 	}
-	return c.wall.Load() + int64(elapsed/time.Microsecond)
+	return max(c.wall.Load()+int64(elapsed/time.Microsecond), 0)
 }
 
 // compare looks at the wall clock and follows it if it is ahead.

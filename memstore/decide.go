@@ -13,8 +13,8 @@ import (
 // fewLimits is how many limits of a request are decided without allocating.
 const fewLimits = 8
 
-// scratch is room in which a request is decided. A request and items of the caller's stack
-// would not stay there, as algo calls its algorithms through an interface.
+// scratch is the memory in which a request is decided. On the stack of the caller it would
+// escape, as algo calls its algorithms through an interface.
 type scratch struct {
 	req    sluice.Request
 	items  [fewLimits]algo.Item
@@ -22,7 +22,7 @@ type scratch struct {
 	keep   [2*fewLimits + 1]uint64 // and that of a slot
 }
 
-// takeScratch returns a scratch that nobody else uses, to be given back by done.
+// takeScratch returns a scratch that nobody else uses. Its caller gives it back by done.
 func (s *Store) takeScratch() *scratch {
 	if sc, ok := s.scratches.Get().(*scratch); ok {
 		return sc
@@ -30,8 +30,8 @@ func (s *Store) takeScratch() *scratch {
 	return new(scratch)
 }
 
-// done gives a scratch back, of which so many items were used, and lets go of what the
-// caller's request refers to.
+// done gives back a scratch of which n items were used, and clears its references to the
+// request.
 func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
 	for i := range n {
@@ -43,50 +43,33 @@ func (s *Store) done(sc *scratch, n int) {
 	s.scratches.Put(sc)
 }
 
-// decide decides a valid request into d, which saves copies on the shortest way.
+// decide decides a valid request into d, without a copy of either.
 func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 	if len(req.More) > 0 || req.Slot != nil {
 		*d = s.several(req, now)
 		return
 	}
 	hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
-	t := req.Plan.Term(0)
-	plain := req.Plan.Len() == 1 && plainTake(req, t)
-	if *d = (sluice.Decision{}); plain {
-		a := s.arrays[hash>>s.shift].Load()
-		i := a.find(identity(hash, termMask(t.ID)))
-		if i >= 0 && a.takeWord(a.word(i), t, req.Cost, now, &s.registry.generation, d) {
-			return
-		}
+	if req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
+		*d = sluice.Decision{}
+		s.take(req.Plan, req.Key, req.Cost, hash, now, d)
+		return
 	}
-	s.one(req, hash, plain, now, d)
-}
-
-// one decides a request over one key under the lock of its shard.
-func (s *Store) one(req *sluice.Request, hash uint64, plain bool, now int64, d *sluice.Decision) {
 	sh := s.lock(s.part(hash))
 	defer sh.mu.Unlock()
-	now = s.fresh(sh, now)
-	t := req.Plan.Term(0)
-	switch {
-	case plain && s.newWord(sh, req, t, hash, now, d):
-		return
-	case req.Plan.Len() == 1 && slotTake(req, t) && s.single(sh, req, t, hash, now, d):
-		return
-	}
-	*d = s.oneLocked(req, hash, now)
+	*d = s.oneLocked(req, hash, s.fresh(sh, now))
 }
 
-// oneLocked is [Store.locked] of one key. Its hash lies among room for several: apart,
-// so that the short ways above need not clear that.
+// oneLocked is [Store.locked] of one key. It is a function of its own, so that takes which do
+// not need the array of hashes do not clear it.
 func (s *Store) oneLocked(req *sluice.Request, hash uint64, now int64) sluice.Decision {
 	hashes := [sluice.MaxCharges]uint64{hash}
 	return s.locked(req, &hashes, nil, now)
 }
 
-// fresh returns the instant at which to decide under the shard's lock. While
-// the caller waited for it, another may have dropped states that were idle at a
-// later instant but are not at now: then the clock is read again.
+// fresh returns the instant of a decision under the shard's lock. While the caller waited for
+// the lock, another caller may have dropped states that were idle at a later instant and are
+// not idle at now. Then fresh reads the clock again.
 func (s *Store) fresh(sh *shard, now int64) int64 {
 	if now < sh.latest {
 		return max(now, s.clock.now())
@@ -94,10 +77,9 @@ func (s *Store) fresh(sh *shard, now int64) int64 {
 	return now
 }
 
-// again returns the instant at which to decide over states of which one is too far ahead of
-// now: that of the clock as it is read behind them, for they may have been decided by
-// callers who came first and read it later. Ahead of that only a state from elsewhere is, or
-// one of a clock of Options.Now that went back.
+// again returns the instant of a decision over states. If one of them is too far ahead of now,
+// it reads the clock again: another caller may have read the clock later and decided first. A
+// state that is still ahead is from a snapshot, or from before the clock of Options.Now went back.
 func (s *Store) again(items []algo.Item, now int64) int64 {
 	for i := range items {
 		if items[i].Ahead(now) {
@@ -107,21 +89,17 @@ func (s *Store) again(items []algo.Item, now int64) int64 {
 	return now
 }
 
-// plainTake reports whether [algo.WordTake] can decide req, of one limit.
-func plainTake(req *sluice.Request, t *sluice.Term) bool {
-	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && t.Plain
-}
-
-// newWord decides a plain take of a key that has no state or, by the time of
-// the lock, has a word. It reports false, having done nothing, where the key may
-// have a state in a slot, or one that another limit wrote.
-func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uint64, now int64, d *sluice.Decision) bool {
-	v := s.registry.enter(req.Plan.Scope(), t, now)
+// takeWord decides a take under a limit whose states are words, of a key that has no state or
+// a word. It reports false, having done nothing, where the key may have a state in a slot, or
+// one that another limit wrote.
+func (s *Store) takeWord(sh *shard, p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) bool {
+	t := p.Term(0)
+	v := s.registry.enter(p.Scope(), t, now)
 	if ser := v.series; ser.words.Load() != v || ser.sizes.Load() != 0 || !ser.alone(now) {
 		return false
 	}
 	if a := sh.words.array.Load(); a != nil && a.generation != s.registry.generation.Load() {
-		sh.rebuildWords(now, now) // else it would be so with each take of an idle key
+		sh.rebuildWords(now, now) // else each take of an idle key would come here
 	}
 	id := identity(hash, termMask(t.ID))
 	var state algo.State
@@ -132,13 +110,13 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uin
 	case state.Idle-now > t.Horizon: // see again
 		now = max(now, s.clock.now())
 	}
-	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, d)
+	idle, rem := algo.WordTake(t, state.Idle, state.A, now, cost, d)
 	if idle == state.Idle && rem == state.A {
 		sh.words.unlock(id, marked(word, d))
 		return true
 	}
 	c := classOf(word)
-	if req.Key == "" && sh.keeps(c) {
+	if key == "" && sh.keeps(c) {
 		c = kept
 	}
 	sh.storeWord(id, now, &algo.State{Idle: idle, A: rem}, c.after(d), nil)

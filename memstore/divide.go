@@ -132,12 +132,8 @@ func (h *halves) words(now int64) {
 	from.used = left[0]
 	a := to.words.sized(to.words.want(left[1]), now, generation)
 	a.doubt = old.doubt
-	var words [wordsAtOnce]uint64
 	for i := range old.slots {
-		if i%wordsAtOnce == 0 {
-			old.seize(i, &words, 0, h.bit)
-		}
-		if word := words[i%wordsAtOnce]; word != 0 {
+		if word := old.seize(i, 0, h.bit); word != 0 {
 			if old.generation != generation && word != busy {
 				a.doubt = max(a.doubt, old.idle(word))
 			}
@@ -173,7 +169,6 @@ func (h *halves) table(size stateSize, now int64) {
 			part.tables[size].resize(live[k], now)
 		}
 	}
-	last := [...]int{-1, -1}
 	for i := range from.n {
 		id := from.id(i)
 		if id == 0 || from.idle(i) <= now {
@@ -182,11 +177,11 @@ func (h *halves) table(size stateSize, now int64) {
 		k := h.of(id)
 		part := h.shards[k]
 		to := &part.tables[size]
-		j := to.adopt(&from, i, last[k])
+		j := to.adopt(&from, i)
 		if k == 1 {
 			part.room.count(to.class(j))
 		}
-		if last[k] = j; size == sizeRing {
+		if size == sizeRing {
 			part.takeRing(to.slots[j*to.stride:(j+1)*to.stride], &rings)
 		}
 	}

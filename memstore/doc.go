@@ -10,7 +10,7 @@
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
 // scope and key; the key itself is not kept. A token bucket or fixed window takes about 20 to 45
 // bytes in all, a sliding counter about 30 to 40, and a full sliding
-// log of 100 units at most 900, with 20,000 keys and more, whatever MaxKeys is.
+// log of 100 units about 900, with 20,000 keys and more, whatever MaxKeys is.
 //
 // Two keys that have the same hash share one state. The secret of the hash is
 // drawn at random by [New], so nobody outside can look for such keys. Among n

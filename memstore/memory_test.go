@@ -110,12 +110,12 @@ func TestMemoryPerKey(t *testing.T) {
 		{"100/min fixed-window", 1_000_000, 1, false, 40, 5, 0},
 		{"100/min sliding-counter", 1_000_000, 1, false, 40, 5, 0},
 		{"10GB/min sliding-counter", 1_000_000, 1, false, 40, 5, 0},
-		{"100/h sliding-log", 48_000, 100, false, 900, 150, 0},
-		{"100/h sliding-log", 48_000, 100, true, 900, 150, 0},
-		{"100/h sliding-log", 20_000, 100, false, 900, 400, -1},
-		{"100/h sliding-log", 20_000, 100, true, 900, 400, -1},
-		{"100/h sliding-log", 35_000, 100, false, 900, 400, -1}, // shards have been divided just before
-		{"100/h sliding-log", 60_000, 100, false, 900, 400, -1}, // and are full
+		{"100/h sliding-log", 48_000, 100, false, 1100, 150, 0},
+		{"100/h sliding-log", 48_000, 100, true, 1100, 150, 0},
+		{"100/h sliding-log", 20_000, 100, false, 1100, 400, -1},
+		{"100/h sliding-log", 20_000, 100, true, 1100, 400, -1},
+		{"100/h sliding-log", 35_000, 100, false, 1100, 400, -1}, // shards have been divided just before
+		{"100/h sliding-log", 60_000, 100, false, 1100, 400, -1}, // and are full
 		{"1000000/h sliding-histogram", 1_000, 5000, false, 2_500, 200, 0},
 	}
 	for i, tt := range tests {

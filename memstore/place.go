@@ -215,9 +215,7 @@ func (p *place) keepsWord(v *version, s *algo.State, now int64) bool {
 
 func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {
 	size := sizeOf(v, s)
-	if bit := uint32(1) << size; v.series.sizes.Load()&bit == 0 {
-		v.series.sizes.Or(bit)
-	}
+	v.series.has(size)
 	p.shard.store(size, p.rank(r), now, v, s, p.class, flags, keep)
 }
 

@@ -66,6 +66,13 @@ type series struct {
 // alone reports whether no other limit of the series can have used a key.
 func (s *series) alone(now int64) bool { return s.count.Load() <= 1 && now >= s.owing.Load() }
 
+// has notes that a state of the series has a slot of a size.
+func (s *series) has(size stateSize) {
+	if bit := uint32(1) << size; s.sizes.Load()&bit == 0 {
+		s.sizes.Or(bit)
+	}
+}
+
 // lifetime returns how long a state of t can live behind its last take: until
 // all debt is gone, a reservation is over and the key is cold, rounded up generously.
 func lifetime(t *sluice.Term) int64 {

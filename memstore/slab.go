@@ -107,7 +107,8 @@ func (s *slab) extend(size int) {
 			c.mark = len(c.words)
 		}
 	}
-	words := slices.Grow([]uint64(nil), chunkLength(size, min(max(s.total/growth, minChunk), maxChunk)))
+	length := min(max(s.total/growth, minChunk), maxChunk) // a whole number of blocks, as most rings of a shard are equally long
+	words := slices.Grow([]uint64(nil), (length+size-1)/size*size)
 	words = words[:cap(words)]
 	s.total += len(words)
 	for i := range s.chunks {
@@ -118,36 +119,6 @@ func (s *slab) extend(size int) {
 	}
 	s.cur = len(s.chunks)
 	s.chunks = append(s.chunks, chunk{words: words})
-}
-
-// sizeClasses are the lengths in words that Go allocates between minChunk and 32 KB,
-// as in runtime/sizeclasses.go. In a release of Go with other ones chunks fit less
-// well, and nothing else changes.
-var sizeClasses = [...]int{
-	256, 288, 336, 384, 400, 432, 512, 608, 672, 768, 816, 848, 864, 1024, 1184, 1216, 1280, 1360, 1536,
-	1696, 1792, 2048, 2304, 2384, 2560, 2720, 3072, 3408, 3584, 4096,
-}
-
-// longest returns the most words, up to so many, that are allocated with nothing left.
-func longest(words int) int {
-	if words >= largeBlock/8 {
-		return words / (pageBytes / 8) * (pageBytes / 8)
-	}
-	i, _ := slices.BinarySearch(sizeClasses[:], words+1)
-	return sizeClasses[max(i-1, 0)]
-}
-
-// chunkLength returns how long a chunk is to be: length at least, and less than twice
-// that, so that as little as possible is left at its end. Most rings of a shard are
-// of one length, and what is left would be of use to none of them.
-func chunkLength(size, length int) int {
-	best, least := (length+size-1)/size*size, 1.0
-	for _, n := range sizeClasses {
-		if left := float64(n%size) / float64(n); n >= length && n < 2*length && n >= size && left < least {
-			best, least = n, left
-		}
-	}
-	return best
 }
 
 // push puts a block that is not in use on its list.

@@ -95,15 +95,6 @@ func setBlock(w []uint64, b block) { w[ringBlock] = w[ringBlock]&^blockMask | ui
 // loads are how many 64ths of the slots may be used.
 var loads = [...]int{sizeFixed: 61, sizeRing: 58, sizePair: 61} // a log has room for more slots beside its ring
 
-// Above largeBlock bytes the allocator hands out whole pages of so many.
-const (
-	largeBlock = 32 << 10
-	pageBytes  = 8 << 10
-)
-
-// stateBytes is how much memory a state may take in a table that has just been replaced.
-var stateBytes = [...]int{sizeRing: 60, sizePair: 39}
-
 // sizeOf returns the size of slot that s, written by v, needs.
 func sizeOf(v *version, s *algo.State) stateSize {
 	switch {
@@ -292,36 +283,27 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 func (t *table) rebuild(live int, now int64, m *moves) {
 	old := *t
 	t.resize(live, now)
-	last := -1
 	for i := range old.n {
 		if old.id(i) != 0 && old.idle(i) > now {
-			last = t.adopt(&old, i, last)
-			m.note(i, last, t.n)
+			m.note(i, t.adopt(&old, i), t.n)
 		}
 	}
 }
 
 // resize gives the table a new block with room for so many states and a share more.
 func (t *table) resize(live int, now int64) {
-	want := max(live, t.cap) + 1
-	switch {
-	case live < 64:
-		want = min(want, 2*live+8)
-	case t.size == sizeFixed && 4*live < 3*t.cap:
-		want = live + live/4 // far from full: it is soon replaced
-	case t.size == sizeFixed:
-		want = min(want, live+live/14+8) // so that a state takes less than 40 bytes
+	want := live + live/2 + 8
+	switch nearly := 4*live >= 3*t.cap; {
+	case nearly && t.size == sizeFixed:
+		want = live + live/14 + 8 // so that a state takes less than 40 bytes
+	case nearly:
+		want = t.cap + 1
+	case live >= 64 && t.size == sizeFixed:
+		want = live + live/4
 	}
+	want = min(want, max(live, t.cap)+1)
 	// Grow rounds up to what the allocator would hand out anyway.
-	size := (want*64/loads[t.size] + 1) * t.stride
-	if most := stateBytes[t.size] * live / 8; most > 0 && live >= 64 {
-		least := ((live+live/32)*64/loads[t.size] + 1) * t.stride
-		size = min(size, max(least, longest(most)))
-	}
-	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*loads[t.size]/64 > live+live/32 {
-		size = pages / 8
-	}
-	t.slots = slices.Grow([]uint64(nil), size)
+	t.slots = slices.Grow([]uint64(nil), (want*64/loads[t.size]+1)*t.stride)
 	t.slots = t.slots[:cap(t.slots)]
 	t.n = len(t.slots) / t.stride
 	t.limit = t.n * loads[t.size] / 64
@@ -329,22 +311,15 @@ func (t *table) resize(live int, now int64) {
 	t.epoch = max(now-epochLead, 0)
 }
 
-// adopt copies slot i of an older block, and returns where to. Slots are copied in their
-// order, so that one most often comes behind that which was the last, or at its home.
-func (t *table) adopt(old *table, i, last int) int {
+// adopt copies slot i of an older block, and returns where to.
+func (t *table) adopt(old *table, i int) int {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
-	j := t.home(w[0])
-	if last >= 0 && t.home(t.id(last)) <= j {
-		j = max(j, last+1)
+	j := t.place(w[0])
+	end := j
+	for t.id(end) != 0 {
+		end = after(end, t.n)
 	}
-	if j == t.n || t.id(j) != 0 {
-		j = t.place(w[0])
-		end := j
-		for t.id(end) != 0 {
-			end = after(end, t.n)
-		}
-		t.shift(j, end)
-	}
+	t.shift(j, end)
 	to := t.slots[j*t.stride : (j+1)*t.stride]
 	copy(to, w)
 	to[1] = packIdle(old.idle(i), t.epoch, w[1]&lowMask)

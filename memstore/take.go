@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
@@ -22,90 +21,61 @@ type short = compiled.Short[interface {
 // direct is a Store to a [sluice.Limiter].
 type direct Store
 
-// TakeOne is [Store.Take] of a charge alone. Reading the clock waits for all that came
-// before, and takes long: so the slot of a word is looked for after it, in the meantime.
+// TakeOne is [Store.Take] of a charge alone. Reading the clock waits for all earlier writes,
+// and takes long: the words of the key are looked for afterwards, in the meantime.
 func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
 	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
 		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
 	}
-	t, hash := p.Term(0), s.secret.Sum(p.ScopeID(), key)
-	now := int64(-1)
-	if s.clock.custom == nil {
-		now = s.clock.at(s.clock.elapsed())
-	}
-	if now < 0 {
-		now = s.clock.now()
-	}
-	var a *wordArray
-	if p.Plain() {
-		a = s.arrays[hash>>s.shift].Load()
-	}
-	i := a.find(identity(hash, termMask(t.ID)))
-	switch { // of a word as takeWord, which is a call more
-	case i >= 0 && t.Burst > 0:
-		if a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
-			return d, nil
-		}
-	case i >= 0:
-		if a.takeWindow(a.word(i), t, cost, now, &s.registry.generation, &d) {
-			return d, nil
-		}
-	case t.Counted && !p.Plain() && p.Len() == 1 && key != "":
-		sh := (*Store)(s).lock((*Store)(s).part(hash))
-		now = (*Store)(s).fresh(sh, now)
-		done, pair := sh.count(t, identity(hash, termMask(t.Series)), cost, now, &d)
-		if done {
-			sh.mu.Unlock()
-		} else {
-			(*Store)(s).uncounted(sh, p, key, cost, hash, pair, now, &d)
-		}
-		return d, nil
-	}
-	(*Store)(s).charge(p, key, cost, hash, now, &d)
+	hash := s.secret.Sum(p.ScopeID(), key)
+	(*Store)(s).take(p, key, cost, hash, s.clock.now(), &d)
 	return d, nil
 }
 
-// charge is a take of a charge alone under the lock of its shard.
-func (s *Store) charge(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
-	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
-	s.one(&req, hash, p.Plain(), now, d)
-}
-
-// takeWord is take or takeWindow.
-func (a *wordArray) takeWord(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
-	if t.Burst > 0 {
-		return a.take(at, t, cost, now, generation, d)
+// take decides a take of one key into d, which is zero: on its word without a lock, if it has
+// one, and else under the lock of its shard.
+func (s *Store) take(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
+	if p.Plain() {
+		t, a := p.Term(0), s.arrays[hash>>s.shift].Load()
+		switch i := a.find(identity(hash, termMask(t.ID))); {
+		case i < 0:
+		case t.Burst > 0:
+			if a.take(a.word(i), t, cost, now, &s.registry.generation, d) {
+				return
+			}
+		case a.takeWindow(a.word(i), t, cost, now, d):
+			return
+		}
 	}
-	return a.takeWindow(at, t, cost, now, generation, d)
+	s.takeLocked(p, key, cost, hash, now, d)
 }
 
-// uncounted is charge where [shard.count] has not decided, which said pair. It unlocks the
-// shard.
-func (s *Store) uncounted(sh *shard, p *sluice.Plan, key string, cost int64, hash uint64, pair int, now int64, d *sluice.Decision) {
+// takeLocked is take under the lock of the key's shard.
+func (s *Store) takeLocked(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
+	sh := s.lock(s.part(hash))
 	defer sh.mu.Unlock()
+	now = s.fresh(sh, now)
+	if p.Len() == 1 {
+		t := p.Term(0)
+		if t.Counted && key != "" && sh.count(t, identity(hash, termMask(t.Series)), cost, now, d) ||
+			t.Plain && s.takeWord(sh, p, key, cost, hash, now, d) || key != "" && slotted(t) && s.takeSlot(sh, p, cost, hash, now, d) {
+			return
+		}
+	}
 	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
-	t := p.Term(0)
-	done := slotTake(&req, t)
-	switch {
-	case done && pair < 0:
-		done = s.first(sh, &req, t, identity(hash, termMask(t.Series)), pair, now, d)
-	case done:
-		done = s.single(sh, &req, t, hash, now, d)
-	}
-	if !done {
-		*d = s.oneLocked(&req, hash, now)
-	}
+	*d = s.oneLocked(&req, hash, now)
 }
 
-// take decides a plain take of cost units at now into d, which is zero, on the word of a
-// slot and without the lock. generation is the registry's. It reports false, having written
-// nothing but d, where the lock is needed. It equals takeAny on what most takes are.
+// take decides a take of cost units at now on the word of a slot, without the lock, and writes
+// the decision to d, which is zero. generation is the registry's. It reports false, having
+// written nothing but d, where the lock is needed: where there is no state, the cost is 0 or
+// never fits, units may wait, or the clock stepped back. It decides as [algo.WordTake] does.
 //
-// Callers copy d, and a copy of what a processor has still to write takes longer than all
-// the rest: so d is written as early as can be. At first it says what the last take was told.
+// Callers copy d, and a copy waits for the processor's writes to it. So take writes d as early
+// as it can, at first with the outcome of the last take.
 func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
 	if cost == 0 || cost > t.Burst || t.Queues() {
-		return a.takeAny(at, t, cost, now, generation, d)
+		return false
 	}
 	step := t.Rate.One
 	if cost != 1 {
@@ -123,10 +93,8 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 		owed := idle - now
 		var due, part int64 // when the bucket is full after this take: due + part/Den
 		switch {
-		case word+1 <= 1: // none, or busy
+		case word+1 <= 1 || owed > t.Horizon: // no state, busy, or the clock stepped back
 			return false
-		case owed > t.Horizon:
-			return a.takeAny(at, t, cost, now+a.epoch, generation, d)
 		case owed > 0:
 			due, part = idle-up(rem)+step.Micros, rem+step.Rem
 			if part >= t.Rate.Den {
@@ -195,33 +163,3 @@ func remaining(t *sluice.Term, owed span.Span) int64 {
 
 // up is what a remainder adds to an instant that is rounded up.
 func up(rem int64) int64 { return int64(uint64(rem+remMask) >> remBits) }
-
-// takeAny is take by [algo.WordTake].
-func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
-	for {
-		word := atomic.LoadUint64(at)
-		if word == busy || word == 0 {
-			return false
-		}
-		s := a.stateOf(t, word)
-		idle, rem := s.Idle, s.A
-		if idle <= now && (a.generation != generation.Load() || idle <= a.doubt) || idle-now > t.Horizon {
-			return false
-		}
-		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)
-		var next uint64
-		if newIdle == idle && newRem == rem {
-			if next = marked(word, d); next == word {
-				return true
-			}
-		} else {
-			if !a.inRange(newIdle, newRem) || newIdle <= now {
-				return false
-			}
-			next = a.pack(newIdle, newRem, classOf(word).after(d))
-		}
-		if atomic.CompareAndSwapUint64(at, word, next) {
-			return true
-		}
-	}
-}

@@ -11,11 +11,11 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// A word whose A takes more than 16 bits is wide: it has the five upper bits, which no
-// other word has, then idle in units of [span.WideUnit], rounded up, the upper bits of A,
-// class, and the lower bits of A. So it says that a state is idle up to half a second
-// late, and the limit that wrote it, whose windows are no shorter and aligned, knows when
-// exactly: see stateOf.
+// A word is wide if its A takes more than 16 bits. Its five upper bits are set, which are not
+// in any other word. Then come idle in units of [span.WideUnit], rounded up, the upper bits of
+// A, the class, and the lower bits of A. The instant is up to half a second late. The limit
+// that wrote the word has aligned windows of half a second or more, and gives the exact
+// instant: see stateOf.
 const (
 	wideMark     = 31 << 59
 	wideABits    = 33
@@ -49,9 +49,9 @@ func (a *wordArray) packWide(idle, count int64, c class) uint64 {
 }
 
 // takeWindow is [wordArray.take] of a fixed window.
-func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
+func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, d *sluice.Decision) bool {
 	if cost == 0 || cost > t.Quota {
-		return a.takeAny(at, t, cost, now, generation, d)
+		return false
 	}
 	if classOf(atomic.LoadUint64(at)) != denied {
 		d.Allowed, d.Spent = true, cost
@@ -65,8 +65,8 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 		if wide {
 			left, count = t.WindowEnd(a.wideIdle(word))-now, wideA(word)
 		}
-		if left <= 0 || left > t.Horizon || word+1 <= 1 { // or none, or busy
-			return a.takeAny(at, t, cost, now, generation, d)
+		if left <= 0 || left > t.Horizon || word+1 <= 1 { // idle, the clock stepped back, no state, or busy
+			return false
 		}
 		room := t.Quota - count
 		d.ResetAfter = time.Duration(left) * time.Microsecond
@@ -75,7 +75,7 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 				continue
 			}
 			setAllowed(d, false, cost)
-			d.Remaining = max(room, 0) // a swap that failed has left another
+			d.Remaining = max(room, 0) // a swap that failed has written it before
 			d.RetryAfter = min(d.ResetAfter, sluice.MaxRetryAfter)
 			return true
 		}

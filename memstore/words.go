@@ -11,9 +11,9 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// words keeps the states of one word ([sizeWord]) so that a take of a key that is
-// there needs no lock: it loads the word, decides, and swaps the new word for
-// the old one if that is still there. A denial writes nothing.
+// words keeps the states of one word ([sizeWord]). A take of a key that has one needs no
+// lock: it loads the word, decides, and swaps the new word for the old one if that is still
+// there. A denial writes nothing.
 //
 // A slot holds an identity and idle<<18 | class<<16 | A, idle in µs since the
 // epoch, or where A is larger what wide.go has. These rules make it right:
@@ -34,8 +34,8 @@ import (
 //     looks for the states of other limits removes words that are idle, and in
 //     an array from before a series was forgotten none comes to life.
 //
-// As slots are not used again, an array is replaced when those that died fill
-// it: that is when memory is taken, never in a take of a key that is there.
+// Slots are not used again. An array is replaced when it is full, states that died included.
+// Memory is allocated then, and never in a take of a key that has a word.
 type words struct {
 	// array is in the Store's list, which is all that a take without the lock reads of the
 	// shard. A shard of several parts of the hashes has a place there for each, all the same.
@@ -232,12 +232,8 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	a := w.sized(want, now, generation)
 	a.doubt = old.doubt
 	doubts := old.generation != generation
-	var words [wordsAtOnce]uint64
 	for i := range old.slots {
-		if i%wordsAtOnce == 0 {
-			old.seize(i, &words, busy, 0)
-		}
-		if word := words[i%wordsAtOnce]; word != 0 {
+		if word := old.seize(i, busy, 0); word != 0 {
 			if doubts && word != busy {
 				a.doubt = max(a.doubt, old.idle(word))
 			}
@@ -248,34 +244,25 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	w.replace(a)
 }
 
-// wordsAtOnce is how many words are taken at once from an array that is replaced. Each swap waits
-// for all that was written before: so nothing else is written between them.
-const wordsAtOnce = 64
-
-// seize takes the words of slots from i on whose identities have a bit, if it is not 0, and
-// leaves another in their place. Where there is no state it returns 0.
-func (a *wordArray) seize(i int, words *[wordsAtOnce]uint64, instead, bit uint64) {
-	for k := range words {
-		words[k] = 0
-		if i+k >= len(a.slots) {
-			continue
-		}
-		if id := a.id(i + k); id != 0 && id&bit == bit {
-			words[k] = atomic.SwapUint64(a.word(i+k), instead)
-		}
+// seize replaces the word of slot i by instead and returns it. It returns 0 if there is no
+// state, or if bit is not 0 and the slot's identity lacks it.
+func (a *wordArray) seize(i int, instead, bit uint64) uint64 {
+	if id := a.id(i); id == 0 || id&bit != bit {
+		return 0
 	}
+	return atomic.SwapUint64(a.word(i), instead)
 }
 
-// fewest is for how many states at least a shard has an array that is not to be replaced
-// before it is full. Most shards of a Store that holds MaxKeys have as many.
+// fewest is how many states the last array of a shard before a division has room for. Most
+// shards of a Store that holds MaxKeys have as many.
 const fewest = fullShard + 8
 
-// want returns for how many states an array is to have room that now has so many.
+// want returns how many states an array needs room for that has live states now.
 func (w *words) want(live int) int {
 	switch {
 	case live < 64:
 		return 2*live + 16
-	case live < fullShard && 3*live >= fewest: // it is replaced no more before the shard is divided
+	case live < fullShard && 3*live >= fewest: // the array lasts until the shard is divided
 		return max(live, min(w.most(), fewest))
 	case live < fullShard:
 		return live + live/2
@@ -291,23 +278,20 @@ func (w *words) most() int {
 	return w.cap
 }
 
-// sized returns an empty array for so many states, to be filled and put in place of that
-// which is there.
+// sized returns an empty array with room for want states. The caller fills it and puts it in
+// place of the shard's array.
 func (w *words) sized(want int, now int64, generation uint64) *wordArray {
-	load := 52 // 64ths of the slots that may be used
-	if len(w.others) == 0 && want <= fewest && fewest < w.cap {
-		load = 56 // most shards that are never divided stay about as full as this
-	}
+	const load = 52 // 64ths of the slots that may be used
 	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
 	slots = slots[:cap(slots)]
 	w.occupied, w.limit = 0, len(slots)*load/64
 	return &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation}
 }
 
-// adopt puts the word of slot i of an older array into one that nobody else sees yet, and
-// returns its slot.
+// adopt copies the word of slot i of an older array into an array that is not published yet,
+// and returns its slot.
 func (a *wordArray) adopt(old *wordArray, i int, word uint64) int {
-	if word != busy { // the lock's holder owns it and will put it
+	if word != busy { // else the lock's holder owns it, and will put it
 		s := old.state(word)
 		word = a.pack(s.Idle, s.A, classOf(word))
 	}
