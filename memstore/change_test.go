@@ -83,43 +83,6 @@ func TestAnotherWindow(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHoldsAcrossChange: what was denied until an instant is
-// allowed at it, although the state came from another limit.
-func TestRetryAfterHoldsAcrossChange(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ from, to string }{
-		{"n: 100/h sliding-log", "n: 100/h"},
-		{"n: 100/day", "n: 100/h"},
-		{"n: 100/h", "n: 50/day burst 50"},
-		{"n: 100/h sliding-log", "n: 50/h sliding-log"},
-		{"n: 100/h", "n: 7/min"},
-		{"n: 100/h interval-refill", "n: 30/h interval-refill"},
-		{"n: 100/h burst 3 warm-up 1h", "n: 100/h burst 7 warm-up 1h debt 4"},
-		{"n: 100/h burst 3 warm-up 1h", "n: 100/h burst 7"},
-	} {
-		clock := testkit.NewClock()
-		s := memstore.New(memstore.Options{Now: clock.Now})
-		testkit.Take(t, s, testkit.Request(testkit.Plan(t, "s", c.from), "k", 100))
-		clock.Advance(10 * time.Minute)
-		to := testkit.Plan(t, "s", c.to)
-		d := testkit.Take(t, s, testkit.Request(to, "k", 1))
-		if d.Allowed {
-			continue // the forms share nothing
-		}
-		if again := testkit.Take(t, s, testkit.Request(to, "k", 1)); again != d {
-			t.Errorf("%v: a denial changes the next: got %+v, want %+v", c, again, d)
-		}
-		clock.Advance(d.RetryAfter - time.Microsecond)
-		if d := testkit.Take(t, s, testkit.Request(to, "k", 1)); d.Allowed {
-			t.Errorf("%v: 1 µs before: got %+v, want denied", c, d)
-		}
-		clock.Advance(time.Microsecond)
-		if d := testkit.Take(t, s, testkit.Request(to, "k", 1)); !d.Allowed {
-			t.Errorf("%v: got %+v, want allowed", c, d)
-		}
-	}
-}
-
 // TestInstantsOutliveATable: that a faster limit has met a balance, and since
 // when a limit is its writer, is known for as long as the balance lives, however
 // often tables are made anew.

@@ -4,7 +4,6 @@
 package memstore_test
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -54,25 +53,6 @@ func admitted(t *testing.T, s *memstore.Store, n, each int, request func(g, i in
 	return int(passed.Load())
 }
 
-// TestContendedKeyAdmitsWhatIsDue: 64 goroutines press on one key while the
-// clock stands still. Exactly the quota is admitted.
-func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"1000/min", "1000003/min burst 1000", "1000/min fixed-window", "1000/min fixed-window anchor first", "66000/min fixed-window", "1000/min sliding-log", "1000/min sliding-counter", "1000/min sliding-histogram", "1000/min burst 1000 leaky-bucket nodelay"} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
-			p := testkit.Plan(t, "s", text)
-			if over := p.Term(0).Full() - 1000; over > 0 { // the count comes to need more bits meanwhile
-				testkit.Take(t, s, testkit.Request(p, "k", over))
-			}
-			if got := admitted(t, s, 64, 50, func(int, int) sluice.Request { return testkit.Request(p, "k", 1) }); got != 1000 {
-				t.Errorf("got %d admitted, want 1000", got)
-			}
-		})
-	}
-}
-
 // TestContendedKeyWhileTimePasses advances the clock by the time of one unit
 // before each take: everything that falls due is admitted and nothing else,
 // whatever the order in which goroutines read the clock and decide.
@@ -99,49 +79,6 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 	due := int(clock.Micros()-start) / 1000
 	if passed+left != due {
 		t.Errorf("got %d admitted and %d left, want %d in all", passed, left, due)
-	}
-}
-
-// TestKeysAllOrNone moves units of several keys in requests that overlap in
-// every order, beside takes of single keys. None may deadlock, and of every key
-// exactly the quota must have been spent at the end.
-func TestKeysAllOrNone(t *testing.T) {
-	t.Parallel()
-	const keys, quota = 5, 300
-	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
-	word, ring := testkit.Plan(t, "word", fmt.Sprintf("%d/h", quota)), testkit.Plan(t, "ring", fmt.Sprintf("%d/h sliding-log", quota))
-	plans := []*sluice.Plan{word, ring}
-	var spent [2][keys]atomic.Int64
-	together(t, 16, func(g int) error {
-		for i := range 400 {
-			a, b := (g+i)%keys, (g*7+i*3+1)%keys
-			pa, pb := i%2, (i/2)%2
-			req := testkit.Request(plans[pa], fmt.Sprint(a), 1)
-			if g%4 != 0 && (a != b || pa != pb) {
-				req.More = []sluice.Charge{testkit.Request(plans[pb], fmt.Sprint(b), 2).Charge}
-			}
-			d, err := s.Take(t.Context(), req)
-			if err != nil {
-				return err
-			}
-			if d.Allowed {
-				spent[pa][a].Add(1)
-				if len(req.More) > 0 {
-					spent[pb][b].Add(2)
-				}
-			}
-		}
-		return nil
-	})
-	for i, p := range plans {
-		for k := range keys {
-			peek := testkit.Request(p, fmt.Sprint(k), 0)
-			peek.Op = sluice.OpPeek
-			got, want := testkit.Take(t, s, peek).Remaining, quota-spent[i][k].Load()
-			if got != want {
-				t.Errorf("%s key %d: got %d remaining, want %d", p.Scope(), k, got, want)
-			}
-		}
 	}
 }
 
@@ -246,26 +183,4 @@ func TestChangesWhileStatesDie(t *testing.T) {
 		}
 		clock.Advance(time.Duration(1+round%2*20_000) * time.Second) // now and then limits are forgotten
 	}
-}
-
-// TestReceiptsUnderConcurrency: a caller that gives back at once what it took gets it
-// back, however many do.
-func TestReceiptsUnderConcurrency(t *testing.T) {
-	t.Parallel()
-	s := memstore.New(memstore.Options{})
-	p := testkit.Plan(t, "s", "60000/min sliding-log")
-	together(t, 64, func(int) error {
-		for range testkit.Steps(200, 500) {
-			d, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
-			if err != nil || !d.Allowed {
-				return errors.Join(err, fmt.Errorf("got %+v", d))
-			}
-			back := testkit.Request(p, "k", 1)
-			back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
-			if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
-				return errors.Join(err, fmt.Errorf("a refund gave back %+v", d))
-			}
-		}
-		return nil
-	})
 }
