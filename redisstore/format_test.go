@@ -192,3 +192,22 @@ func TestOtherLeasesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsOfAnotherProgram: a counter whose counts are larger than a limit can make them
+// is decided, and the script ends: differences of such numbers are not exact.
+func TestCountsOfAnotherProgram(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := bare(client)
+	s.inject = func() int64 { return epoch }
+	req := testkit.Request(testkit.Plan(t, "s", "3/min sliding-counter sub-windows 2 conservative"), "k", 1)
+	it := &s.newCall(&req).items[0]
+	state := algo.State{Idle: epoch + it.term.Micros + it.term.Sub, Ring: []uint64{5, 1 << 55, 0}, Len: 3, A: 5 + 1<<55}
+	value := it.head + string(formatState(nil, it.term, &state))
+	if err := client.Do(t.Context(), client.B().Set().Key(it.key).Value(value).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.Take(t.Context(), req); err != nil || d.Allowed {
+		t.Errorf("got %+v, %v, want a denial", d, err)
+	}
+}
