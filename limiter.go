@@ -24,38 +24,28 @@ import (
 // Its methods block as the Store does. They return a [*RequestError] for a key, cost or
 // time that cannot be, and the Store's error if there is no decision; a denial is none.
 type Limiter struct {
-	store Store
-	taker taker // the store's
-	plan  *Plan
-	lines *lines
+	store  Store
+	direct OneTaker // of store
+	plan   *Plan
+	lines  *lines
 }
 
-// taker decides a take of one charge.
-type taker interface {
-	TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error)
-}
-
-// takerOf returns what decides a take of one charge as store's Take does: in fewer steps
-// where store has a way of its own.
-func takerOf(store Store) taker {
-	if s, ok := store.(interface {
-		ShortOf(store any) (interface {
-			TakeOne(context.Context, *Plan, string, int64) (Decision, error)
-		}, bool)
-	}); ok {
-		if take, ok := s.ShortOf(store); ok {
-			return take
+// directOf returns the OneTaker by which a Limiter takes from store.
+func directOf(store Store) OneTaker {
+	if s, ok := store.(DirectStore); ok {
+		if direct := s.Direct(store); direct != nil {
+			return direct
 		}
 	}
-	return &plainly{store}
+	return &oneTaker{store}
 }
 
-// plainly takes as any Store does. It is a pointer in a taker, whose methods would call those of
-// a value with a copy.
-type plainly struct{ Store }
+// oneTaker takes from any Store. The OneTaker is a pointer: the methods of a value are
+// called with a copy.
+type oneTaker struct{ store Store }
 
-func (s *plainly) TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
-	return s.Take(ctx, Request{Charge: Charge{Plan: plan, Key: key, Cost: cost}})
+func (o *oneTaker) TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
+	return o.store.Take(ctx, Request{Charge: Charge{Plan: plan, Key: key, Cost: cost}})
 }
 
 // New returns a Limiter of one or more limits. Limiters of one scope, such as
@@ -68,7 +58,7 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{store: store, taker: takerOf(store), plan: plan}
+	l := &Limiter{store: store, direct: directOf(store), plan: plan}
 	l.lines = instants.New[string](mostFree, l.overdue)
 	return l, nil
 }
@@ -85,7 +75,7 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 // the Store alone, for which instants that callers of [Limiter.Wait] have left are
 // taken until they are due.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d, err = l.taker.TakeOne(ctx, l.plan, key, cost)
+	d, err = l.direct.TakeOne(ctx, l.plan, key, cost)
 	return
 }
 

@@ -41,7 +41,6 @@ type Options struct {
 // for concurrent use. Its methods fail for a request that cannot be, for a ctx that has
 // ended and after Close. See the package comment for what it promises.
 type Store struct {
-	short
 	secret   keyhash.Secret // of the hash that stands for a key, by which states are found
 	clock    clock
 	shift    uint                        // of a hash, to get its part
@@ -79,7 +78,6 @@ func New(opts Options) *Store {
 	}
 	s.open(8 * runtime.GOMAXPROCS(0)) // so that processors seldom wait for each other
 	s.clock.init(opts.Now)
-	s.SetShort(s, (*direct)(s))
 	return s
 }
 

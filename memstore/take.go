@@ -9,20 +9,22 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// short is how a [sluice.Limiter] finds direct.
-type short = compiled.Short[interface {
-	TakeOne(context.Context, *sluice.Plan, string, int64) (sluice.Decision, error)
-}]
+// Direct implements [sluice.DirectStore].
+func (s *Store) Direct(of sluice.Store) sluice.OneTaker {
+	if of != sluice.Store(s) {
+		return nil
+	}
+	return (*direct)(s)
+}
 
-// direct is a Store to a [sluice.Limiter].
+// direct is a Store as a [sluice.OneTaker].
 type direct Store
 
 // TakeOne is [Store.Take] of a charge alone. Reading the clock waits for all earlier writes,
-// and takes long: the words of the key are looked for afterwards, in the meantime.
+// which takes long, so the key's words are looked up afterwards, in the meantime.
 func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
 	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
 		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
