@@ -3,70 +3,130 @@
 
 package sluice
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// Algorithm is the way a [Limit] counts. The zero value is [TokenBucket], which
-// is also what a limit text without an algorithm means.
-type Algorithm uint8
-
-// The algorithms. Package algo states for each the most units it admits in any
-// span of time; docs/algorithms.md draws them.
-const (
-	// TokenBucket lets an idle key spend Burst at once and then Quota per
-	// Window, spread evenly. At most Burst + Quota in any Window. It is the
-	// generic cell rate algorithm of ITU-T I.371.
-	TokenBucket Algorithm = iota
-	// LeakyBucket sends units out no faster than one per Window/Quota: what
-	// arrives early waits its turn (see DelayAfter), up to Burst units deep.
-	LeakyBucket
-	// FixedWindow counts up to Quota in each window. Across the edge of two
-	// windows it admits up to 2·Quota within one Window.
-	FixedWindow
-	// SlidingLog remembers every admitted unit's instant: never more than
-	// Quota in any Window, exactly, in memory that grows with Quota.
-	SlidingLog
-	// SlidingCounter weighs the previous window by how much of it is still in
-	// sight: small and common, but up to 2·Quota within one Window, one less if
-	// Strict, unless Conservative.
-	SlidingCounter
-	// SlidingHistogram is a sliding log whose old entries are merged: never
-	// more than Quota in any Window, in small memory. See Datar, Gionis, Indyk
-	// and Motwani, "Maintaining stream statistics over sliding windows", 2002.
-	SlidingHistogram
-	// Block counts denials, not units: a key that the limits beside it deny Quota
-	// times within a Window is denied for BlockFor, whatever it asks for. It
-	// stands in a [Plan] beside at least one limit of another algorithm.
-	Block
-	algorithms // how many there are
-)
-
-var algorithmNames = [...]string{
-	TokenBucket:      "token-bucket",
-	LeakyBucket:      "leaky-bucket",
-	FixedWindow:      "fixed-window",
-	SlidingLog:       "sliding-log",
-	SlidingCounter:   "sliding-counter",
-	SlidingHistogram: "sliding-histogram",
-	Block:            "block",
+// Algorithm is the way a [Limit] counts, with the options of that way: one of
+// [TokenBucket], [LeakyBucket], [FixedWindow], [SlidingLog], [SlidingCounter],
+// [SlidingHistogram] and [Block]. Nil is TokenBucket{}, which is also what a limit
+// text without an algorithm means. A pointer to one of them is none of them:
+// [Limit.Validate] refuses it. Package algo states for each the most units it admits
+// in any span of time; docs/algorithms.md draws them.
+type Algorithm interface {
+	// String returns the name used in limit texts and configuration, without the
+	// options.
+	String() string
+	algorithm()
 }
 
-// String returns the name used in limit texts and configuration.
-func (a Algorithm) String() string { return nameOf(a, algorithmNames[:], "Algorithm") }
+// TokenBucket lets an idle key spend Burst at once and then Quota per
+// Window, spread evenly. At most Burst + Quota in any Window. It is the
+// generic cell rate algorithm of ITU-T I.371.
+type TokenBucket struct {
+	Refill Refill // continuous, by interval, or aligned to the clock
+	// InitialDeficit is how many units of Burst every key lacks when the rule starts.
+	// They are earned from then on.
+	InitialDeficit int64
 
-// parseAlgorithm returns the algorithm of that name; "gcra" is another name of
-// token-bucket.
-func parseAlgorithm(name string) (a Algorithm, ok bool) {
-	if name == "gcra" {
-		return TokenBucket, true
-	}
-	i := slices.Index(algorithmNames[:], name)
-	return Algorithm(max(i, 0)), i >= 0
+	// NextWaits lets a take cost more than is there: it passes if nothing is owed above
+	// Burst, and may owe up to Debt above it. A take that comes next waits until that
+	// is paid. Guava's RateLimiter is one.
+	NextWaits bool
+
+	// WarmUp, if not zero, makes a bucket that refills continuously slower for
+	// a cold key: whole µs, 1 µs to 1 h. A key is cold that was never
+	// seen, or has owed nothing for a WarmUp. Its units last up to three times
+	// Window/Quota, and that alone once it has had as many as a warm key has in half
+	// a WarmUp; while it owes nothing it grows cold again. What that takes longer is
+	// waited for by the next take. No more is admitted than without. Guava's
+	// SmoothWarmingUp is one.
+	WarmUp time.Duration
+
+	// Credit is, with continuous refill, how many units above Burst a key may be given:
+	// see [Limiter.Add]. They are spent first, and do not come back. Zero means none.
+	Credit int64
+	// CreditFor is how long credit lasts since the last add that gave some: whole
+	// µs, 1 µs to MaxWindow. It has no default and goes with Credit alone.
+	CreditFor time.Duration
 }
 
-func (a Algorithm) bucket() bool { return a == TokenBucket || a == LeakyBucket }
+// LeakyBucket sends units out no faster than one per Window/Quota: what
+// arrives early waits its turn, up to Burst units deep.
+type LeakyBucket struct {
+	// DelayAfter is how many units of a burst pass without delay. Zero means 1: every
+	// further unit waits its turn (a queue). Burst means that none waits (a meter).
+	DelayAfter int64
+}
+
+// FixedWindow counts up to Quota in each window. Across the edge of two
+// windows it admits up to 2·Quota within one Window.
+type FixedWindow struct {
+	Anchor    Anchor       // on the clock or on the first request
+	Calendar  Calendar     // day, week, month or year of Zone
+	Zone      string       // of a Calendar: IANA time zone; empty means UTC
+	WeekStart time.Weekday // of a week: its first day; zero is Sunday, as in package time
+	From      Moment       // of a Calendar: when in its day, week, month or year a window begins; zero is its first instant
+	// InitialDeficit is how many units of Quota every key lacks in the window in which
+	// the rule starts. It does not go with OnFirst.
+	InitialDeficit int64
+}
+
+// SlidingLog remembers every admitted unit's instant: never more than
+// Quota in any Window, exactly, in memory that grows with Quota.
+type SlidingLog struct{}
+
+// SlidingCounter weighs the previous window by how much of it is still in
+// sight: small and common, but up to 2·Quota within one Window, one less if
+// Strict, unless Conservative.
+type SlidingCounter struct {
+	SubWindows   int  // parts of the window; zero means 1; must divide Window
+	Conservative bool // count the part that is half in sight whole: never over Quota
+	Whole        bool // count SubWindows whole, the running one included, and no part of one; needs 2 or more
+	Strict       bool // round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
+	PreFilled    bool // the rule starts as if every key had used Quota in the window before
+}
+
+// SlidingHistogram is a sliding log whose old entries are merged: never
+// more than Quota in any Window, in small memory. See Datar, Gionis, Indyk
+// and Motwani, "Maintaining stream statistics over sliding windows", 2002.
+type SlidingHistogram struct {
+	Precision int // k, 3 to 1024, for an error of 1/(k-1) of the quota; zero means 27
+}
+
+// Block counts denials, not units: a key that the limits beside it deny Quota
+// times within a Window is denied for a time, whatever it asks for. It
+// stands in a [Plan] beside at least one limit of another algorithm.
+type Block struct {
+	For time.Duration // whole µs, 1 µs to MaxWindow; there is no default
+}
+
+// String returns "token-bucket".
+func (TokenBucket) String() string { return "token-bucket" }
+
+// String returns "leaky-bucket".
+func (LeakyBucket) String() string { return "leaky-bucket" }
+
+// String returns "fixed-window".
+func (FixedWindow) String() string { return "fixed-window" }
+
+// String returns "sliding-log".
+func (SlidingLog) String() string { return "sliding-log" }
+
+// String returns "sliding-counter".
+func (SlidingCounter) String() string { return "sliding-counter" }
+
+// String returns "sliding-histogram".
+func (SlidingHistogram) String() string { return "sliding-histogram" }
+
+// String returns "block".
+func (Block) String() string { return "block" }
+
+func (TokenBucket) algorithm()      {}
+func (LeakyBucket) algorithm()      {}
+func (FixedWindow) algorithm()      {}
+func (SlidingLog) algorithm()       {}
+func (SlidingCounter) algorithm()   {}
+func (SlidingHistogram) algorithm() {}
+func (Block) algorithm()            {}
 
 // Unit is what a [Limit] counts. The zero value is [Requests].
 type Unit uint8

@@ -199,13 +199,45 @@ func ExampleParseLimit() {
 			fmt.Println(err)
 			continue
 		}
-		fmt.Println(limit.Quota, "per", limit.Window, limit.Algorithm)
+		fmt.Println(limit.Quota, "per", limit.Window, limit.Filled().Algorithm)
 	}
 	// Output:
 	// 100 per 1m0s token-bucket
 	// 10 per 1s token-bucket
 	// sluice: limit "10/min burts 3": column 8: unknown word "burts"; use an algorithm (token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter, sliding-histogram) or an option such as burst 20
 	// sluice: limit "0/min sliding-log": sluice: limit: Quota: 0 must be 1 to 9007199254740991 units
+}
+
+// An algorithm has its own options, and no others. A limit is written in Go and in text alike.
+func ExampleAlgorithm() {
+	for _, limit := range []sluice.Limit{
+		sluice.PerMinute(100).WithBurst(20),
+		sluice.PerMinute(100).WithAlgorithm(sluice.TokenBucket{Refill: sluice.Interval}),
+		sluice.PerSecond(10).WithBurst(30).WithAlgorithm(sluice.LeakyBucket{DelayAfter: 5}),
+		{Quota: 1000, Algorithm: sluice.FixedWindow{Calendar: sluice.Month, Zone: "Asia/Seoul"}},
+		sluice.PerMinute(5).WithAlgorithm(sluice.SlidingLog{}),
+		sluice.PerHour(5000).WithAlgorithm(sluice.SlidingCounter{SubWindows: 60, Whole: true}),
+		sluice.PerDay(100_000).WithAlgorithm(sluice.SlidingHistogram{}),
+		sluice.PerMinute(20).WithAlgorithm(sluice.Block{For: 10 * time.Minute}),
+	} {
+		if err := limit.Validate(); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(limit)
+		if window, ok := limit.Algorithm.(sluice.FixedWindow); ok {
+			fmt.Println("of each", window.Calendar, "in", window.Zone)
+		}
+	}
+	// Output:
+	// 100/min burst 20
+	// 100/min interval-refill
+	// 10/s burst 30 leaky-bucket delay-after 5
+	// 1000/month fixed-window calendar Asia/Seoul
+	// of each month in Asia/Seoul
+	// 5/min sliding-log
+	// 5000/hour sliding-counter sub-windows 60 whole
+	// 100000/day sliding-histogram
+	// 20/min block 10min
 }
 
 // A customer who has used up his minute buys 50 units, which last for a day.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -129,12 +130,12 @@ func (p *Plan) leaseTTL() time.Duration {
 
 // logs reports whether t keeps units with their instants.
 func (t *Term) logs() bool {
-	return t.Algorithm == SlidingLog || t.Algorithm == SlidingHistogram
+	return t.Kind == compiled.SlidingLog || t.Kind == compiled.SlidingHistogram
 }
 
 // refills reports whether t is a bucket that refills continuously.
 func (t *Term) refills() bool {
-	return t.Algorithm == LeakyBucket || t.Algorithm == TokenBucket && t.Refill == Continuous
+	return t.Kind.Bucket() && t.Refill == Continuous
 }
 
 // stricter returns the limit that keeps t's promise for units that are used up
@@ -142,7 +143,7 @@ func (t *Term) refills() bool {
 func (t *Term) stricter(ttl int64) (Limit, error) {
 	l := t.Limit
 	switch {
-	case t.Algorithm == Block:
+	case t.Kind == compiled.Block:
 		return l, errors.New("counts denials, which a lease would hide from it; leave out the block or the lease")
 	case t.CountDenied:
 		return l, errors.New("counts denied requests, which a lease would hide from it; leave out count-denied or the lease")
@@ -166,9 +167,12 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 				l.Burst, time.Duration(ttl)*time.Microsecond)
 		}
 		l.Burst -= given
-		l.InitialDeficit = max(l.InitialDeficit-given, 0)
-		if t.Algorithm == LeakyBucket {
-			l.DelayAfter = l.Burst
+		switch b := l.Algorithm.(type) {
+		case TokenBucket:
+			b.InitialDeficit = max(b.InitialDeficit-given, 0)
+			l.Algorithm = b
+		case LeakyBucket:
+			l.Algorithm = LeakyBucket{DelayAfter: l.Burst}
 		}
 	}
 	return l, nil

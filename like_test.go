@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestParseLimitLike: what a text does not name is as in the limit in whose
@@ -105,7 +106,7 @@ func TestParseLimitLike(t *testing.T) {
 }
 
 func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
-	like := []sluice.Limit{sluice.PerMinute(5).WithAlgorithm(sluice.SlidingLog), sluice.PerHour(9).WithAlgorithm(sluice.FixedWindow)}
+	like := []sluice.Limit{sluice.PerMinute(5).WithAlgorithm(sluice.SlidingLog{}), sluice.PerHour(9).WithAlgorithm(sluice.FixedWindow{})}
 	for _, c := range []struct {
 		text   string
 		offset int
@@ -135,27 +136,28 @@ func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
 // says how long.
 func TestLikeItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := limits().Filter(func(l sluice.Limit) bool { return l.Algorithm != sluice.Block }).Draw(t, "limit")
-		bare := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: l.Quota, Unit: l.Unit, Window: l.Window, Calendar: l.Calendar}
+		l := limits().Filter(func(l sluice.Limit) bool { return !testkit.Is[sluice.Block](l) }).Draw(t, "limit")
+		bare := sluice.Limit{Quota: l.Quota, Unit: l.Unit, Window: l.Window, Algorithm: sluice.FixedWindow{Calendar: testkit.Fixed(l).Calendar}}
 		text, _, _ := strings.Cut(bare.String(), " ")
 		got, err := sluice.ParseLimitLike(text, l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := l.Filled()
-		if l.Algorithm == sluice.TokenBucket {
-			want.Burst, want.InitialDeficit = l.WithBurst(0).Filled().Burst, got.InitialDeficit
-			if initial := l.Filled().Burst - l.InitialDeficit; l.InitialDeficit > 0 && got.InitialDeficit != max(0, l.Quota-initial) {
+		if testkit.Is[sluice.TokenBucket](l) {
+			want.Burst = l.WithBurst(0).Filled().Burst
+			if initial := l.Filled().Burst - testkit.Deficit(l); testkit.Deficit(l) > 0 && testkit.Deficit(got) != max(0, l.Quota-initial) {
 				t.Errorf("%q like %q: got %v", text, l, got)
 			}
-		}
-		credit := want.Credit
-		want.Credit, want.CreditFor = 0, 0
-		if want.Validate() != nil {
-			want.Debt, want.NextWaits = 0, false // it does not fit the quota's burst
-		}
-		if want.Credit, want.CreditFor = credit, l.CreditFor; want.Validate() != nil {
-			want.Credit, want.CreditFor = 0, 0 // nor does this
+			b := testkit.Token(want)
+			b.InitialDeficit, b.Credit, b.CreditFor = testkit.Deficit(got), 0, 0
+			if want.WithAlgorithm(b).Validate() != nil {
+				want.Debt, b.NextWaits = 0, false // it does not fit the quota's burst
+			}
+			want.Algorithm = b
+			if b.Credit, b.CreditFor = testkit.Token(l).Credit, testkit.Token(l).CreditFor; want.WithAlgorithm(b).Validate() == nil {
+				want.Algorithm = b // which fits it
+			}
 		}
 		if got := got.Filled(); got != want {
 			t.Errorf("%q like %q: got %v, want %v", text, l, got, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // TextError is a fault in a limit's text.
@@ -29,8 +30,10 @@ type parser struct {
 	text  string
 	pos   int // of the word being read
 	next  int
-	limit Limit
+	limit Limit    // but for its Algorithm
 	seen  []option // every option so far, in order
+
+	options
 
 	like      []Limit // in whose place the limit stands
 	inherited bool    // the algorithm is theirs
@@ -50,30 +53,27 @@ type option struct {
 	at         int
 }
 
-// owners are the algorithms that an option belongs to, where it does not
+// owners are the kinds of algorithm that an option belongs to, where it does not
 // belong to all.
-var owners = []struct {
-	kind string
-	of   []Algorithm
-}{
-	{"burst", []Algorithm{TokenBucket, LeakyBucket}},
-	{"refill", []Algorithm{TokenBucket}},
-	{"initial", []Algorithm{TokenBucket, FixedWindow}},
-	{"next-waits", []Algorithm{TokenBucket}},
-	{"warm-up", []Algorithm{TokenBucket}},
-	{"credit", []Algorithm{TokenBucket}},
-	{"credit-for", []Algorithm{TokenBucket}},
-	{"delay", []Algorithm{LeakyBucket}},
-	{"anchor", []Algorithm{FixedWindow}},
-	{"calendar", []Algorithm{FixedWindow}},
-	{"week-starts", []Algorithm{FixedWindow}},
-	{"from", []Algorithm{FixedWindow}},
-	{"sub-windows", []Algorithm{SlidingCounter}},
-	{"conservative", []Algorithm{SlidingCounter}},
-	{"whole", []Algorithm{SlidingCounter}},
-	{"strict", []Algorithm{SlidingCounter}},
-	{"pre-filled", []Algorithm{SlidingCounter}},
-	{"precision", []Algorithm{SlidingHistogram}},
+var owners = map[string][]compiled.Kind{
+	"burst":        {compiled.TokenBucket, compiled.LeakyBucket},
+	"refill":       {compiled.TokenBucket},
+	"initial":      {compiled.TokenBucket, compiled.FixedWindow},
+	"next-waits":   {compiled.TokenBucket},
+	"warm-up":      {compiled.TokenBucket},
+	"credit":       {compiled.TokenBucket},
+	"credit-for":   {compiled.TokenBucket},
+	"delay":        {compiled.LeakyBucket},
+	"anchor":       {compiled.FixedWindow},
+	"calendar":     {compiled.FixedWindow},
+	"week-starts":  {compiled.FixedWindow},
+	"from":         {compiled.FixedWindow},
+	"sub-windows":  {compiled.SlidingCounter},
+	"conservative": {compiled.SlidingCounter},
+	"whole":        {compiled.SlidingCounter},
+	"strict":       {compiled.SlidingCounter},
+	"pre-filled":   {compiled.SlidingCounter},
+	"precision":    {compiled.SlidingHistogram},
 }
 
 func (p *parser) fail(offset int, format string, args ...any) error {
@@ -122,30 +122,34 @@ func (p *parser) has(kind string) bool {
 	return slices.ContainsFunc(p.seen, func(o option) bool { return o.kind == kind })
 }
 
+// made returns the limit as it was read so far.
+func (p *parser) made() Limit {
+	l := p.limit
+	l.Algorithm = p.assemble()
+	return l
+}
+
 // finish settles what depends on several words, in whatever order they came.
 func (p *parser) finish() error {
-	l := &p.limit
 	if err := p.inherit(); err != nil {
 		return err
 	}
-	if l.Window < 0 {
-		return p.fail(p.windowAt, "a %v has no fixed length; use calendar and a time zone behind it, or a number of days", l.Calendar)
+	if p.limit.Window < 0 {
+		return p.fail(p.windowAt, "a %v has no fixed length; use calendar and a time zone behind it, or a number of days", p.Calendar)
 	}
 	if p.has("calendar") && !p.has("algorithm") {
-		l.Algorithm = FixedWindow
+		p.Kind = compiled.FixedWindow
 	}
 	for i, o := range p.seen {
-		for _, owner := range owners {
-			if owner.kind == o.kind && !slices.Contains(owner.of, l.Algorithm) {
-				return p.stray(o, owner.of)
-			}
+		if of := owners[o.kind]; of != nil && !slices.Contains(of, p.Kind) {
+			return p.stray(o, of)
 		}
 		if o.kind == "from" {
-			if problem := l.From.fault(l.Calendar); problem != "" {
-				return p.fail(o.at, "from %v: %s", l.From, problem)
+			if problem := p.From.fault(p.Calendar); problem != "" {
+				return p.fail(o.at, "from %v: %s", p.From, problem)
 			}
 		}
-		if o.kind == "week-starts" && l.Calendar != Week {
+		if o.kind == "week-starts" && p.Calendar != Week {
 			return p.fail(o.at, "only a calendar week has a first day; use for example 100/week calendar UTC week-starts monday")
 		}
 		if other, ok := p.excluded(i); ok {
@@ -153,13 +157,15 @@ func (p *parser) finish() error {
 		}
 	}
 	if p.has("initial") {
-		if l.InitialDeficit = l.idleUnits() - p.initial; l.InitialDeficit < 0 {
-			return p.fail(p.initialAt, "initial %d is above the %s of %d; use a smaller number", p.initial, idleNames[l.Algorithm.bucket()], l.idleUnits())
+		idle := p.made().idleUnits()
+		if p.InitialDeficit = idle - p.initial; p.InitialDeficit < 0 {
+			return p.fail(p.initialAt, "initial %d is above the %s of %d; use a smaller number", p.initial, idleNames[p.Kind.Bucket()], idle)
 		}
 	}
 	if p.nodelay {
-		l.DelayAfter = l.withDefaults().Burst
+		p.DelayAfter = p.made().burst()
 	}
+	p.limit = p.made()
 	return nil
 }
 
@@ -206,7 +212,7 @@ func (p *parser) rate(w string) error {
 	at := p.pos + len(quota) + 1
 	p.windowAt = at
 	if window == "month" || window == "year" {
-		p.limit.Calendar = map[string]Calendar{"month": Month, "year": Year}[window]
+		p.Calendar = map[string]Calendar{"month": Month, "year": Year}[window]
 		p.limit.Window = -1 // until "calendar" follows
 		return nil
 	}
@@ -227,9 +233,9 @@ func (p *parser) rate(w string) error {
 func (p *parser) option(w string) error {
 	at, l := p.pos, &p.limit
 	kind := w
-	if a, ok := parseAlgorithm(w); ok {
+	if k, ok := compiled.KindNamed(w); ok {
 		kind = "algorithm"
-		l.Algorithm = a
+		p.Kind = k
 	} else if w == "nodelay" || w == "delay-after" {
 		kind = "delay"
 	} else if w == "interval-refill" || w == "aligned-refill" {
@@ -249,27 +255,37 @@ func (p *parser) option(w string) error {
 		}
 		return err
 	case "credit":
-		return p.number(w, 1, &l.Credit)
+		return p.number(w, 1, &p.Credit)
 	case "credit-for":
-		return p.lasting("credit-for", "how long credit lasts; use for example 100/min credit 50 credit-for 24h", &l.CreditFor)
+		return p.lasting("credit-for", "how long credit lasts; use for example 100/min credit 50 credit-for 24h", &p.CreditFor)
 	case "initial":
 		err := p.number(w, 0, &p.initial)
 		p.initialAt = p.pos
 		return err
 	case "interval-refill":
-		l.Refill = Interval
+		p.Refill = Interval
 	case "aligned-refill":
-		l.Refill = Aligned
+		p.Refill = Aligned
 	case "next-waits":
-		l.NextWaits = true
+		p.NextWaits = true
 	case "nodelay":
 		p.nodelay = true
+	case "count-denied":
+		l.CountDenied = true
+	case "conservative":
+		p.Conservative = true
+	case "whole":
+		p.Whole = true
+	case "strict":
+		p.Strict = true
+	case "pre-filled":
+		p.PreFilled = true
 	case "delay-after":
-		return p.number(w, 1, &l.DelayAfter)
+		return p.number(w, 1, &p.DelayAfter)
 	case "anchor":
 		switch arg := p.word(); arg {
 		case "first":
-			l.Anchor = OnFirst
+			p.Anchor = OnFirst
 		case "clock":
 		default:
 			return p.fail(p.pos, "anchor %q is neither clock nor first; use one of them", arg)
@@ -280,7 +296,7 @@ func (p *parser) option(w string) error {
 		arg := p.word()
 		for d := time.Sunday; d <= time.Saturday; d++ {
 			if strings.EqualFold(arg, d.String()) {
-				l.WeekStart = d
+				p.WeekStart = d
 				return nil
 			}
 		}
@@ -288,48 +304,37 @@ func (p *parser) option(w string) error {
 	case "from":
 		arg := p.word()
 		var ok bool
-		if l.From, ok = parseMoment(arg); !ok {
+		if p.From, ok = parseMoment(arg); !ok {
 			return p.fail(p.pos, "%q is not when a calendar window begins, such as 09:00, 17T09:00 of a month or 04-06 of a year", arg)
 		}
-	case "count-denied":
-		l.CountDenied = true
 	case "sub-windows":
-		return p.small(w, 1, bounds.MaxSubWindow, &l.SubWindows)
-	case "conservative":
-		l.Conservative = true
-	case "whole":
-		l.Whole = true
-	case "strict":
-		l.Strict = true
-	case "pre-filled":
-		l.PreFilled = true
+		return p.small(w, 1, bounds.MaxSubWindow, &p.SubWindows)
 	case "precision":
-		return p.small(w, 3, 1024, &l.Precision)
+		return p.small(w, 3, 1024, &p.Precision)
 	case "warm-up":
-		return p.lasting("length of a warm-up", "how long to warm up; use for example 2/s warm-up 4s", &l.WarmUp)
+		return p.lasting("length of a warm-up", "how long to warm up; use for example 2/s warm-up 4s", &p.WarmUp)
 	case "block":
-		return p.lasting("length of a block", "the length of a block; use for example 20/min block 10min", &l.BlockFor)
+		return p.lasting("length of a block", "the length of a block; use for example 20/min block 10min", &p.For)
 	default:
 		if kind != "algorithm" {
-			return p.fail(at, "unknown word %q; use an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:Block], ", "))
+			return p.fail(at, "unknown word %q; use an algorithm (%s) or an option such as burst 20", w, strings.Join(compiled.KindNames[:compiled.Block], ", "))
 		}
 	}
 	return nil
 }
 
 func (p *parser) calendar() error {
-	l := &p.limit
 	zone := p.word()
 	if zone == "" || zone == "Local" {
 		return p.fail(p.pos, "calendar needs a time zone, such as UTC or Asia/Seoul")
 	}
 	calendar, ok := p.calendarWindow()
 	if !ok {
-		return p.fail(p.windowAt, "calendar needs a window of one day, week, month or year, not %s", l.formatWindow())
+		return p.fail(p.windowAt, "calendar needs a window of one day, week, month or year, not %s", p.made().formatWindow())
 	}
-	l.Calendar, l.Window = calendar, 0
+	p.Calendar, p.limit.Window = calendar, 0
 	if zone != "UTC" {
-		l.Zone = zone
+		p.Zone = zone
 	}
 	return nil
 }
@@ -338,8 +343,8 @@ func (p *parser) calendar() error {
 // is written as one: "day", not "24h".
 func (p *parser) calendarWindow() (c Calendar, ok bool) {
 	switch {
-	case p.limit.Calendar != NoCalendar: // month or year
-		return p.limit.Calendar, true
+	case p.Calendar != NoCalendar: // month or year
+		return p.Calendar, true
 	case p.named == Day.nominal():
 		return Day, true
 	case p.named == Week.nominal():

@@ -40,21 +40,22 @@ type Term struct {
 	ID, Series uint64
 
 	numbers // that follow from the Limit
+	options // of its Algorithm, for the stores of this module alone
 }
 
 // Full is Full of the Limit, whose defaults are filled in already.
 func (t *Term) Full() int64 {
 	switch {
-	case t.Algorithm.bucket():
+	case t.Kind.Bucket():
 		return t.Burst + t.Lent
-	case t.Algorithm == Block:
+	case t.Kind == compiled.Block:
 		return MaxQuota
 	}
 	return t.Quota
 }
 
 // Queues reports whether the limit may delay requests until their turn.
-func (t *Term) Queues() bool { return t.Algorithm == LeakyBucket && t.DelayAfter < t.Burst }
+func (t *Term) Queues() bool { return t.Kind == compiled.LeakyBucket && t.DelayAfter < t.Burst }
 
 // Compile validates limits and makes a [Plan] of them. The scope says whose
 // budget this is ("login", "api"): any text of 1 to 256 bytes. All faults are
@@ -89,7 +90,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 			names[t.Name] = i
 		}
 		id = mix(id, t.ID)
-		if t.Algorithm == Block {
+		if t.Kind == compiled.Block {
 			blocks++
 		}
 	}
@@ -122,6 +123,7 @@ func CompileLimit(scope string, l Limit) (*Term, error) {
 // compile makes t the limit l of a scope.
 func (t *Term) compile(scope string, l Limit) {
 	t.Limit = l.Filled()
+	t.options, _ = optionsOf(t.Algorithm)
 	t.Series = hashText(scope, t.Name)
 	canonical := t.Limit
 	canonical.Name = ""
@@ -134,8 +136,10 @@ func (t *Term) compile(scope string, l Limit) {
 	if t.Behind = t.SubWindows; t.Whole {
 		t.Behind--
 	}
-	if t.Algorithm.bucket() {
-		t.Lent = t.lent()
+	if t.Kind.Bucket() {
+		if t.NextWaits {
+			t.Lent = t.Debt
+		}
 		t.Rate = span.New(t.Quota, t.Micros)
 		if t.Refill != Continuous {
 			t.Rate = span.New(1, t.Micros) // counted in windows, not units
@@ -148,9 +152,9 @@ func (t *Term) compile(scope string, l Limit) {
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
 		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}
-	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1 || t.Burst > 0 && t.Refill != Continuous) &&
+	t.Counted = (t.Kind == compiled.FixedWindow || t.Kind == compiled.SlidingCounter && t.Behind == 1 || t.Burst > 0 && t.Refill != Continuous) &&
 		t.InitialDeficit|t.Lent == 0 && !t.PreFilled && !t.CountDenied
-	if t.Counted && t.Algorithm == FixedWindow {
+	if t.Counted && t.Kind == compiled.FixedWindow {
 		t.packWindow()
 	}
 	if t.Calendar != NoCalendar {

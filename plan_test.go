@@ -74,7 +74,7 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestCompileKeepsOrderAndScope(t *testing.T) {
 	scope := strings.Repeat("\x00", bounds.MaxScopeBytes)
-	p := testkit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).WithAlgorithm(sluice.SlidingLog))
+	p := testkit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).WithAlgorithm(sluice.SlidingLog{}))
 	if got := p.Scope(); got != scope {
 		t.Errorf("Scope = %q, want %q", got, scope)
 	}
@@ -105,18 +105,18 @@ func TestTermNumbers(t *testing.T) {
 	if got := bucket.Most; got.Micros != 1666666 || got.Rem != 2 {
 		t.Errorf("Most = %+v, want 1666666 2/3 µs", got)
 	}
-	interval := term(t, "s", sluice.Limit{Quota: 3, Window: time.Second, Refill: sluice.Interval})
+	interval := term(t, "s", sluice.Limit{Quota: 3, Window: time.Second, Algorithm: sluice.TokenBucket{Refill: sluice.Interval}})
 	if r := interval.Rate; r.Num != 1e6 || r.Den != 1 {
 		t.Errorf("Rate of intervals = %d/%d µs a window, want 1000000/1", r.Num, r.Den)
 	}
-	counter := term(t, "s", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 3, Window: time.Minute, SubWindows: 6})
+	counter := term(t, "s", sluice.Limit{Algorithm: sluice.SlidingCounter{SubWindows: 6}, Quota: 3, Window: time.Minute})
 	if counter.Micros != 60e6 || counter.Sub != 10e6 {
 		t.Errorf("window and sub-window = %d and %d µs, want 60000000 and 10000000", counter.Micros, counter.Sub)
 	}
-	if whole := term(t, "s", sluice.PerMinute(3).WithAlgorithm(sluice.SlidingCounter)); whole.Sub != whole.Micros {
+	if whole := term(t, "s", sluice.PerMinute(3).WithAlgorithm(sluice.SlidingCounter{})); whole.Sub != whole.Micros {
 		t.Errorf("sub-window = %d, want the window of %d", whole.Sub, whole.Micros)
 	}
-	calendar := term(t, "s", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 3, Calendar: sluice.Day, Zone: "Asia/Seoul"})
+	calendar := term(t, "s", sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Day, Zone: "Asia/Seoul"}, Quota: 3})
 	if got := calendar.Location.String(); got != "Asia/Seoul" {
 		t.Errorf("Location = %s, want Asia/Seoul", got)
 	}
@@ -197,7 +197,7 @@ func TestIdentity(t *testing.T) {
 // tweak returns a with one field changed to another valid value, if there is one.
 func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 	b := a
-	switch rapid.IntRange(0, 15).Draw(t, "field") {
+	switch rapid.IntRange(0, 7).Draw(t, "field") {
 	case 0:
 		b.Quota++
 	case 1:
@@ -205,49 +205,52 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 	case 2:
 		b.Debt++
 	case 3:
-		b.InitialDeficit++
-	case 4:
-		b.DelayAfter++
-	case 5:
 		b.Window += time.Microsecond
-	case 6:
+	case 4:
 		b.Unit = 1 - b.Unit
-	case 7:
-		b.Anchor, b.Refill, b.PreFilled = 1-b.Anchor, 1-b.Refill, !b.PreFilled
-	case 8:
+	case 5:
 		b.CountDenied = !b.CountDenied
-	case 15:
-		b.Conservative = !b.Conservative
-	case 9:
-		b.WeekStart, b.SubWindows = (b.WeekStart+1)%7, b.SubWindows+1
-	case 10:
-		b.Zone, b.Precision = "Asia/Tokyo", b.Precision+1
-	case 11:
-		b.Calendar, b.Window = b.Calendar%sluice.Year+1, 0
-	case 12:
-		b.Strict = !b.Strict
-	case 13:
-		b.Whole = !b.Whole
-	case 14:
-		b.From.Time += time.Minute
-	}
-	// Where two fields changed, keep the one that the algorithm has.
-	switch a.Algorithm {
-	case sluice.TokenBucket:
-		b.Anchor, b.PreFilled = a.Anchor, a.PreFilled
-	case sluice.FixedWindow:
-		b.Refill, b.PreFilled, b.SubWindows, b.Precision = a.Refill, a.PreFilled, a.SubWindows, a.Precision
-	case sluice.SlidingCounter:
-		b.Anchor, b.Refill, b.WeekStart = a.Anchor, a.Refill, a.WeekStart
-	case sluice.SlidingHistogram:
-		b.Zone = a.Zone
-	case sluice.Block:
-		b.Unit, b.Debt, b.BlockFor = a.Unit, a.Debt, a.BlockFor+time.Microsecond
+	default:
+		b.Algorithm = tweakAlgorithm(t, &b)
 	}
 	if b.Validate() != nil {
 		return a
 	}
 	return b
+}
+
+// tweakAlgorithm returns l's algorithm with one option changed.
+func tweakAlgorithm(t *rapid.T, l *sluice.Limit) sluice.Algorithm {
+	option := rapid.IntRange(0, 6).Draw(t, "option")
+	change := func(changes ...func()) { changes[option%len(changes)]() }
+	switch a := l.Filled().Algorithm.(type) {
+	case sluice.TokenBucket:
+		change(
+			func() { a.InitialDeficit++ }, func() { a.Refill = (a.Refill + 1) % 3 }, func() { a.NextWaits = !a.NextWaits },
+			func() { a.WarmUp += time.Microsecond }, func() { a.Credit++ }, func() { a.CreditFor += time.Microsecond })
+		return a
+	case sluice.LeakyBucket:
+		a.DelayAfter++
+		return a
+	case sluice.FixedWindow:
+		change(
+			func() { a.InitialDeficit++ }, func() { a.Anchor = 1 - a.Anchor }, func() { a.WeekStart = (a.WeekStart + 1) % 7 },
+			func() { a.Zone = "Asia/Tokyo" }, func() { a.Calendar, l.Window = a.Calendar%sluice.Year+1, 0 }, func() { a.From.Time += time.Minute })
+		return a
+	case sluice.SlidingCounter:
+		change(
+			func() { a.SubWindows++ }, func() { a.Conservative = !a.Conservative }, func() { a.Strict = !a.Strict },
+			func() { a.Whole = !a.Whole }, func() { a.PreFilled = !a.PreFilled })
+		return a
+	case sluice.SlidingHistogram:
+		a.Precision++
+		return a
+	case sluice.Block:
+		a.For += time.Microsecond
+		return a
+	default:
+		return a
+	}
 }
 
 func compileOne(t *rapid.T, scope string, l sluice.Limit) *sluice.Term {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -37,49 +38,54 @@ import (
 func (l Limit) Share(nodes int) Limit {
 	l = l.Filled()
 	n := int64(min(max(nodes, 1), bounds.MaxNodes))
-	if n == 1 || l.Algorithm == Block || l.Validate() != nil {
+	o, _ := optionsOf(l.Algorithm)
+	if n == 1 || o.Kind == compiled.Block || l.Validate() != nil {
 		return l
 	}
-	s := l
-	s.Debt, s.InitialDeficit = l.Debt/n, 0
-	s.NextWaits = l.NextWaits && s.Debt > 0
+	s, deficit := l, o.InitialDeficit
+	s.Debt, o.InitialDeficit = l.Debt/n, 0
+	o.NextWaits = o.NextWaits && s.Debt > 0
 	switch {
-	case l.Algorithm.bucket():
-		shareBucket(&s, n)
-	case l.Quota >= n || l.Calendar != NoCalendar:
+	case o.Kind.Bucket():
+		shareBucket(&s, &o, n)
+	case l.Quota >= n || o.Calendar != NoCalendar:
 		s.Quota = max(l.Quota/n, 1)
 	default:
-		window, _ := stretch(1, l.Quota, l.Window.Microseconds(), n)
-		s = Limit{
-			Name: l.Name, Algorithm: SlidingLog, Quota: 1, Unit: l.Unit, Window: window,
-			Debt: min(s.Debt, bounds.MaxLogQuota-1), CountDenied: l.CountDenied,
-		}
+		deficit, o = 0, options{Kind: compiled.SlidingLog}
+		s.Quota, s.Debt = 1, min(s.Debt, bounds.MaxLogQuota-1)
+		s.Window, _ = stretch(1, l.Quota, l.Window.Microseconds(), n)
 	}
 	switch full := l.idleUnits(); {
-	case l.InitialDeficit == 0 || s.Algorithm != l.Algorithm:
+	case deficit == 0:
 	case full < n:
-		s.InitialDeficit = l.InitialDeficit / full
+		o.InitialDeficit = deficit / full
 	default:
-		s.InitialDeficit = s.idleUnits() - (full-l.InitialDeficit)/n
+		o.InitialDeficit = s.idleUnits() - (full-deficit)/n
 	}
-	if s.Validate() != nil { // its refill takes a little too long
-		s.Debt, s.NextWaits, s.InitialDeficit = 0, false, 0
-		s.Burst, s.DelayAfter = min(s.Burst, 1), min(s.DelayAfter, 1)
+	if s = s.as(&o); s.Validate() != nil { // its refill takes a little too long
+		o.NextWaits, o.InitialDeficit, o.DelayAfter = false, 0, min(o.DelayAfter, 1)
+		s.Debt, s.Burst = 0, min(s.Burst, 1)
 	}
-	return s
+	return s.as(&o)
 }
 
-// shareBucket makes a bucket the share of one of n nodes, but for its Debt and
-// InitialDeficit.
-func shareBucket(l *Limit, n int64) {
+// as returns l counted by the algorithm of o, filled in.
+func (l Limit) as(o *options) Limit {
+	l.Algorithm = o.assemble()
+	return l.Filled()
+}
+
+// shareBucket makes a bucket with options o the share of one of n nodes, but for its Debt
+// and InitialDeficit.
+func shareBucket(l *Limit, o *options, n int64) {
 	quota, burst := l.Quota, l.Burst
-	l.Burst, l.DelayAfter = max(burst/n, 1), min(l.DelayAfter, max(l.DelayAfter/n, 1))
-	l.Credit, l.CreditFor = 0, 0
-	if l.Refill != Continuous {
-		if l.Quota = quota / n; min(quota, burst) >= n && l.Validate() == nil {
+	l.Burst, o.DelayAfter = max(burst/n, 1), min(o.DelayAfter, max(o.DelayAfter/n, 1))
+	o.Credit, o.CreditFor = 0, 0
+	if o.Refill != Continuous {
+		if l.Quota = quota / n; min(quota, burst) >= n && l.as(o).Validate() == nil {
 			return
 		}
-		l.Refill, quota = Continuous, min(quota, burst) // no refill gives more than is missing
+		o.Refill, quota = Continuous, min(quota, burst) // no refill gives more than is missing
 	}
 	l.Window, l.Quota = stretch(quota, quota, l.Window.Microseconds(), n)
 }

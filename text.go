@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // ParseLimit reads a limit's text, such as "100/min", "10/s burst 20",
@@ -97,9 +98,10 @@ func (l *Limit) UnmarshalText(text []byte) error {
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // String returns l's text, without what is a default. For a valid l,
-// [ParseLimit] gives back an equal Limit, but that a calendar's Window and the
-// Zone "UTC" come back empty, which means the same.
+// [ParseLimit] gives back an equal Limit, but that a calendar's Window, the Zone "UTC"
+// and TokenBucket{} come back zero, which means the same.
 func (l Limit) String() string {
+	o, ok := optionsOf(l.Algorithm)
 	var b strings.Builder
 	b.Grow(64)
 	if l.Name != "" {
@@ -118,55 +120,54 @@ func (l Limit) String() string {
 			b.WriteString(" " + word)
 		}
 	}
+	length := func(word string, d time.Duration) {
+		if d != 0 {
+			b.WriteString(word + " " + formatLength(d))
+		}
+	}
 	if l.Burst != 0 {
 		b.WriteString(" burst " + formatQuota(l.Burst, l.Unit))
 	}
-	flag(l.Algorithm != TokenBucket, l.Algorithm.String())
-	if l.BlockFor != 0 {
-		b.WriteString(" " + formatLength(l.BlockFor))
+	flag(!ok || o.Kind != compiled.TokenBucket, algorithmName(l.Algorithm))
+	length("", o.For)
+	if o.Calendar != NoCalendar {
+		b.WriteString(" calendar " + orDefault(o.Zone, "UTC"))
 	}
-	if l.Calendar != NoCalendar {
-		b.WriteString(" calendar " + orDefault(l.Zone, "UTC"))
+	if o.WeekStart != time.Sunday {
+		b.WriteString(" week-starts " + strings.ToLower(o.WeekStart.String()))
 	}
-	if l.WeekStart != time.Sunday {
-		b.WriteString(" week-starts " + strings.ToLower(l.WeekStart.String()))
+	if o.From != (Moment{}) {
+		b.WriteString(" from " + o.From.String())
 	}
-	if l.From != (Moment{}) {
-		b.WriteString(" from " + l.From.String())
+	flag(o.Anchor == OnFirst, "anchor first")
+	flag(o.Refill == Interval, "interval-refill")
+	flag(o.Refill == Aligned, "aligned-refill")
+	if o.InitialDeficit != 0 {
+		b.WriteString(" initial " + formatQuota(l.idleUnits()-o.InitialDeficit, l.Unit))
 	}
-	flag(l.Anchor == OnFirst, "anchor first")
-	flag(l.Refill == Interval, "interval-refill")
-	flag(l.Refill == Aligned, "aligned-refill")
-	if l.InitialDeficit != 0 {
-		b.WriteString(" initial " + formatQuota(l.idleUnits()-l.InitialDeficit, l.Unit))
-	}
-	flag(l.NextWaits, "next-waits")
-	if l.WarmUp != 0 {
-		b.WriteString(" warm-up " + formatLength(l.WarmUp))
-	}
-	if l.DelayAfter != 0 && l.DelayAfter == l.withDefaults().Burst {
+	flag(o.NextWaits, "next-waits")
+	length(" warm-up", o.WarmUp)
+	if o.DelayAfter != 0 && o.DelayAfter == l.burst() {
 		b.WriteString(" nodelay")
 	} else {
-		number("delay-after", l.DelayAfter)
+		number("delay-after", o.DelayAfter)
 	}
 	flag(l.CountDenied, "count-denied")
-	number("sub-windows", int64(l.SubWindows))
-	flag(l.Conservative, "conservative")
-	flag(l.Whole, "whole")
-	flag(l.Strict, "strict")
-	flag(l.PreFilled, "pre-filled")
-	number("precision", int64(l.Precision))
+	number("sub-windows", int64(o.SubWindows))
+	flag(o.Conservative, "conservative")
+	flag(o.Whole, "whole")
+	flag(o.Strict, "strict")
+	flag(o.PreFilled, "pre-filled")
+	number("precision", int64(o.Precision))
 	switch {
 	case l.Debt == NoDebt:
 		b.WriteString(" debt 0")
 	case l.Debt != 0:
 		b.WriteString(" debt " + formatQuota(l.Debt, l.Unit))
 	}
-	if l.Credit != 0 {
-		b.WriteString(" credit " + formatQuota(l.Credit, l.Unit))
+	if o.Credit != 0 {
+		b.WriteString(" credit " + formatQuota(o.Credit, l.Unit))
 	}
-	if l.CreditFor != 0 {
-		b.WriteString(" credit-for " + formatLength(l.CreditFor))
-	}
+	length(" credit-for", o.CreditFor)
 	return b.String()
 }

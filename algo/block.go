@@ -8,10 +8,11 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/amount"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // block counts denials: a key that the other limits of its charge deny Quota times
-// in a window, which the first of these denials opens, is denied for BlockFor from
+// in a window, which the first of these denials opens, is denied for a time from
 // the last of them. A blocked key counts no denial, so pressing prolongs nothing.
 // Units are none of its business: any cost fits unless the key is blocked.
 //
@@ -20,7 +21,7 @@ import (
 // so that a key which is blocked under one is blocked under all.
 type block struct{ windows }
 
-func blocks(t *sluice.Term) bool { return t.Algorithm == sluice.Block }
+func blocks(t *sluice.Term) bool { return t.Kind == compiled.Block }
 
 // blocked reports whether s is that of a blocked key.
 func blocked(s *State) bool { return !s.Zero() && s.A == 0 }
@@ -58,7 +59,7 @@ func (block) refund(*sluice.Term, *State, int64, grant) int64 { return 0 }
 func (block) give(*sluice.Term, *State, int64, int64) int64 { return 0 }
 
 func (block) horizon(t *sluice.Term) int64 {
-	return max(t.Micros, t.BlockFor.Microseconds()) + maxWait
+	return max(t.Micros, t.Block.For.Microseconds()) + maxWait
 }
 
 // countDenial counts a denied request under the blocks of each charge of which
@@ -100,7 +101,7 @@ func (it *Item) countDenial(now int64) {
 	if s.A++; s.A < t.Quota {
 		s.Idle = max(s.Idle, s.B+t.Micros) // a limit of a longer window may have opened it
 	} else {
-		it.wait = t.BlockFor.Microseconds()
+		it.wait = t.Block.For.Microseconds()
 		*s = State{B: now, Idle: now + it.wait}
 	}
 	s.By, it.Written = nil, true
@@ -112,20 +113,20 @@ func (it *Item) countDenial(now int64) {
 // lies further back than a Window from the first of the next: Quota−2 and Quota−1
 // are the most that do not block. Both are 0 of a limit that is no valid block.
 func Denials(l sluice.Limit) (least, most int64) {
-	if l.Algorithm != sluice.Block || l.Validate() != nil {
+	if _, ok := l.Algorithm.(sluice.Block); !ok || l.Validate() != nil {
 		return 0, 0
 	}
 	return l.Quota, max(l.Quota, 2*l.Quota-2)
 }
 
 // worstBlock is [Worst] of a block.
-func worstBlock(l sluice.Limit) string {
+func worstBlock(l sluice.Limit, b sluice.Block) string {
 	least, most := Denials(l)
 	denials := "1 denial"
 	if least > 1 {
 		denials = fmt.Sprintf("%d denials", least)
 	}
-	says := fmt.Sprintf("blocks a key for %s after %s in any %s", amount.Lasting(l.BlockFor), denials, amount.Length(l.Window))
+	says := fmt.Sprintf("blocks a key for %s after %s in any %s", amount.Lasting(b.For), denials, amount.Length(l.Window))
 	if most > least {
 		says += fmt.Sprintf(" (at most %d, if they straddle two windows)", most)
 	}

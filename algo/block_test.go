@@ -12,9 +12,7 @@ import (
 )
 
 func blockOf(denials, window, length int64) sluice.Limit {
-	l := limit(sluice.Block, denials, window)
-	l.BlockFor = dur(length)
-	return l
+	return limit(sluice.Block{For: dur(length)}, denials, window)
 }
 
 // onceAnHour is the limit that most tests have a block beside: after one unit it denies for

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // blocksOf returns which of denials, at instants in order, block.
@@ -68,7 +69,7 @@ func TestDenialsSound(t *testing.T) {
 				t.Fatalf("%v: not blocked at %d by %d denials of %v", b, at, n, counting)
 			}
 			if isBlocked {
-				end, counting = at+b.BlockFor.Microseconds(), nil
+				end, counting = at+testkit.Block(b).For.Microseconds(), nil
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestBlockChanges: all blocks of one name are one. What was counted stays, and who
@@ -74,7 +75,7 @@ func TestBlockToAndFro(t *testing.T) {
 func TestBlockBesideOtherForms(t *testing.T) {
 	guard := fixed(1, h).WithName("guard")
 	for _, v := range variants() {
-		if v.limit.Calendar != sluice.NoCalendar || v.limit.InitialDeficit > 0 || v.limit.PreFilled {
+		if testkit.Fixed(v.limit).Calendar != sluice.NoCalendar || testkit.Deficit(v.limit) > 0 || testkit.Counter(v.limit).PreFilled {
 			continue // what it withholds counts on, whatever was taken
 		}
 		old, b := v.limit.WithName("x"), blockOf(2, m, 10*m).WithName("x")

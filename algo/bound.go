@@ -27,21 +27,24 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 	}
 	l = l.Filled()
 	quota, window, length := l.Quota+l.Debt, l.Window.Microseconds(), d.Microseconds()
-	switch l.Algorithm {
-	case sluice.TokenBucket, sluice.LeakyBucket:
-		if l.Refill != sluice.Continuous {
+	switch a := l.Algorithm.(type) {
+	case sluice.TokenBucket:
+		if a.Refill != sluice.Continuous {
 			// A refill gives no more than is missing.
 			most := l.Burst + l.Debt
 			return add(most, times(min(l.Quota, most), ceilDiv(length-1, window)))
 		}
-		return add(l.Burst+l.Debt+l.Credit, mulDiv(length, l.Quota, window))
+		return add(l.Burst+l.Debt+a.Credit, mulDiv(length, l.Quota, window))
+	case sluice.LeakyBucket:
+		return add(l.Burst+l.Debt, mulDiv(length, l.Quota, window))
 	case sluice.FixedWindow:
 		// A span of one instant meets one window, of one µs more two.
-		return times(quota, (length-1+shortest(l)-1)/shortest(l)+1)
+		least := shortest(a, window)
+		return times(quota, (length-1+least-1)/least+1)
 	case sluice.Block:
 		return math.MaxInt64
 	case sluice.SlidingCounter:
-		return add(counterBound(&l, l.Quota, window/int64(l.SubWindows), length), l.Debt)
+		return add(counterBound(a, l.Quota, window/int64(a.SubWindows), length), l.Debt)
 	default:
 		return times(quota, ceilDiv(length, window))
 	}
@@ -60,18 +63,18 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 // whole in sight, with no more than quota and Debt, or stays in those before, in as many
 // of which in a row no more than quota stays. Of the oldest in sight, with quota or less,
 // the part that is out of sight comes back. Units never move to an earlier sub-window.
-func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
+func counterBound(c sluice.SlidingCounter, quota, sub, length int64) int64 {
 	if length < 2 {
 		return quota
 	}
-	n := int64(l.SubWindows)
+	n := int64(c.SubWindows)
 	behind, elapsed := (length-2)/sub+1, (length-2)%sub // sub-windows behind the first
 	switch {
-	case l.Conservative:
+	case c.Conservative:
 		return times(quota, ceilDiv(behind+1, n+1))
-	case l.Whole, behind%n > 0:
+	case c.Whole, behind%n > 0:
 		return times(quota, behind/n+1)
-	case l.Strict:
+	case c.Strict:
 		return add(times(quota, behind/n), mulDiv(elapsed, quota, sub))
 	default: // quota·elapsed/sub rounded up
 		return add(times(quota, behind/n), quota-mulDiv(sub-elapsed, quota, sub))
@@ -81,31 +84,33 @@ func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
 // Output returns the most units that a leaky bucket which queues lets go on in
 // any span (t, t+d], and how long it delays one at most.
 func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
-	if l.Algorithm != sluice.LeakyBucket || d < time.Microsecond || l.Validate() != nil {
+	l = l.Filled()
+	b, ok := l.Algorithm.(sluice.LeakyBucket)
+	if !ok || d < time.Microsecond || l.Validate() != nil {
 		return 0, 0
 	}
-	l = l.Filled()
 	r := span.New(l.Quota, l.Window.Microseconds())
-	return add(l.DelayAfter, mulDiv(d.Microseconds(), l.Quota, l.Window.Microseconds())),
-		micros(r.Times(l.Burst - l.DelayAfter).Ceil())
+	return add(b.DelayAfter, mulDiv(d.Microseconds(), l.Quota, l.Window.Microseconds())),
+		micros(r.Times(l.Burst - b.DelayAfter).Ceil())
 }
 
 // Wait returns how long the next take waits at most for the debt of a take, where
-// the limit lets takes owe: see [sluice.Limit]. It is 0 where it does not.
+// the limit lets takes owe: see [sluice.TokenBucket]. It is 0 where it does not.
 func Wait(l sluice.Limit) time.Duration {
-	if !l.NextWaits || l.Validate() != nil {
+	b, _ := l.Algorithm.(sluice.TokenBucket)
+	if !b.NextWaits || l.Validate() != nil {
 		return 0
 	}
-	if l.Refill != sluice.Continuous {
+	if b.Refill != sluice.Continuous {
 		return time.Duration(ceilDiv(l.Debt, l.Quota)) * l.Window
 	}
 	return micros(span.New(l.Quota, l.Window.Microseconds()).Times(l.Debt).Ceil())
 }
 
-// shortest returns the shortest a fixed window can be, in µs.
-func shortest(l sluice.Limit) int64 {
+// shortest returns the shortest a fixed window can be, in µs as is window.
+func shortest(w sluice.FixedWindow, window int64) int64 {
 	const hour = int64(time.Hour / time.Microsecond)
-	switch l.Calendar {
+	switch w.Calendar {
 	case sluice.Day:
 		return 17 * hour // clocks went forward by 7 hours in Antarctica once
 	case sluice.Week:
@@ -115,7 +120,7 @@ func shortest(l sluice.Limit) int64 {
 	case sluice.Year:
 		return 364 * 24 * hour
 	default:
-		return l.Window.Microseconds()
+		return window
 	}
 }
 
@@ -141,17 +146,19 @@ func mulDiv(a, b, c int64) int64 {
 // minute".
 func Worst(l sluice.Limit) string {
 	l = l.Filled()
-	if l.Algorithm == sluice.Block {
-		return worstBlock(l)
+	if block, ok := l.Algorithm.(sluice.Block); ok {
+		return worstBlock(l, block)
 	}
+	token, _ := l.Algorithm.(sluice.TokenBucket)
+	window, _ := l.Algorithm.(sluice.FixedWindow)
 	var b strings.Builder
-	if l.Calendar != sluice.NoCalendar {
+	if window.Calendar != sluice.NoCalendar {
 		edge := "midnight"
-		if l.From != (sluice.Moment{}) {
-			edge = l.From.String()
+		if window.From != (sluice.Moment{}) {
+			edge = window.From.String()
 		}
 		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around %s when one follows another",
-			amount.Of(l.Quota+l.Debt, l.Unit == sluice.Bytes), l.Calendar, l.Zone, amount.Of(times(l.Quota+l.Debt, 2), l.Unit == sluice.Bytes), edge)
+			amount.Of(l.Quota+l.Debt, l.Unit == sluice.Bytes), window.Calendar, window.Zone, amount.Of(times(l.Quota+l.Debt, 2), l.Unit == sluice.Bytes), edge)
 	} else {
 		fmt.Fprintf(&b, "at most %s in any %s", amount.Of(Bound(l, l.Window), l.Unit == sluice.Bytes), amount.Length(l.Window))
 	}
@@ -159,16 +166,16 @@ func Worst(l sluice.Limit) string {
 		units, wait := Output(l, l.Window)
 		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", amount.Of(units, l.Unit == sluice.Bytes), wait)
 	}
-	if l.Algorithm == sluice.FixedWindow && l.InitialDeficit > 0 {
-		fmt.Fprintf(&b, ", %s less in the first", amount.Of(l.InitialDeficit, l.Unit == sluice.Bytes))
+	if window.InitialDeficit > 0 {
+		fmt.Fprintf(&b, ", %s less in the first", amount.Of(window.InitialDeficit, l.Unit == sluice.Bytes))
 	}
 	if l.Debt > 0 {
 		fmt.Fprintf(&b, ", a debt of %s included", amount.Of(l.Debt, l.Unit == sluice.Bytes))
 	}
-	if l.Credit > 0 {
-		fmt.Fprintf(&b, ", credit of %s included, and what is added meanwhile on top", amount.Of(l.Credit, l.Unit == sluice.Bytes))
+	if token.Credit > 0 {
+		fmt.Fprintf(&b, ", credit of %s included, and what is added meanwhile on top", amount.Of(token.Credit, l.Unit == sluice.Bytes))
 	}
-	if l.NextWaits {
+	if token.NextWaits {
 		fmt.Fprintf(&b, ", for which the next waits up to %v", Wait(l))
 	}
 	if late := Late(l); late > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // spans returns lengths of time that a bound is checked for, in µs.
@@ -59,7 +60,7 @@ func boundHolds(t *rapid.T, l sluice.Limit) {
 
 func TestInvariant01NeverOverQuotaInAnyWindow(t *testing.T) {
 	exact := func(l sluice.Limit) bool {
-		return of(sluice.SlidingLog, sluice.SlidingHistogram)(l) || l.Conservative
+		return of(sluice.SlidingLog{}, sluice.SlidingHistogram{})(l) || testkit.Counter(l).Conservative
 	}
 	eachVariant(t, exact, func(t *rapid.T, l sluice.Limit) {
 		if got, want := algo.Bound(l, l.Window), l.Quota+l.Debt; got != want {
@@ -70,16 +71,16 @@ func TestInvariant01NeverOverQuotaInAnyWindow(t *testing.T) {
 }
 
 func TestInvariant02FixedWindowTwiceAcrossAnEdge(t *testing.T) {
-	eachVariant(t, of(sluice.FixedWindow), func(t *rapid.T, l sluice.Limit) {
+	eachVariant(t, of(sluice.FixedWindow{}), func(t *rapid.T, l sluice.Limit) {
 		p := play(open(t, l))
 		now := drawStart(t, l)
 		perWindow := make(map[int64]int64)
 		for _, e := range drawTrace(t, l, 60) {
 			now += e.Gap
 			d := p.step(now, e)
-			if d.Spent > 0 && l.Anchor == sluice.OnClock {
+			if d.Spent > 0 && testkit.Fixed(l).Anchor == sluice.OnClock {
 				start := int64(d.At) - int64(d.At)%window(l)
-				if l.Calendar != sluice.NoCalendar {
+				if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 					start, _ = algo.CalendarWindow(p.plan.Term(0), int64(d.At))
 				}
 				if e.Op != sluice.OpRefund {
@@ -101,12 +102,12 @@ func (p *player) inWindow(start, at int64) int64 { return p.admissions.within(st
 
 func TestInvariant03CounterWithinAnySpan(t *testing.T) {
 	two := func(l sluice.Limit) bool {
-		return l.Algorithm == sluice.SlidingCounter && l.SubWindows == 1 && !l.Conservative
+		return testkit.Is[sluice.SlidingCounter](l) && testkit.Counter(l).SubWindows == 1 && !testkit.Counter(l).Conservative
 	}
 	eachVariant(t, two, func(t *rapid.T, l sluice.Limit) {
 		for _, d := range spans(l) { // the bound is that of the design: Quota·(1+d/W), rounded up unless strict
 			most := (l.Quota + l.Debt) * (window(l) + d)
-			if !l.Strict {
+			if !testkit.Counter(l).Strict {
 				most += window(l) - 1
 			}
 			most /= window(l)
@@ -120,7 +121,7 @@ func TestInvariant03CounterWithinAnySpan(t *testing.T) {
 
 func TestInvariant04SubWindowsWithinAnySpan(t *testing.T) {
 	many := func(l sluice.Limit) bool {
-		return l.Algorithm == sluice.SlidingCounter && l.SubWindows > 1 && !l.Conservative
+		return testkit.Is[sluice.SlidingCounter](l) && testkit.Counter(l).SubWindows > 1 && !testkit.Counter(l).Conservative
 	}
 	eachVariant(t, many, func(t *rapid.T, l sluice.Limit) {
 		if got, want := algo.Bound(l, dur(window(l)-part(l))), l.Quota+l.Debt; got != want {
@@ -131,7 +132,7 @@ func TestInvariant04SubWindowsWithinAnySpan(t *testing.T) {
 }
 
 func TestInvariant05BucketWithinAnySpan(t *testing.T) {
-	eachVariant(t, of(sluice.TokenBucket, sluice.LeakyBucket), func(t *rapid.T, l sluice.Limit) {
+	eachVariant(t, of(sluice.TokenBucket{}, sluice.LeakyBucket{}), func(t *rapid.T, l sluice.Limit) {
 		p := play(open(t, l))
 		now := drawStart(t, l)
 		for _, e := range drawTrace(t, l, 60) {
@@ -139,7 +140,7 @@ func TestInvariant05BucketWithinAnySpan(t *testing.T) {
 			p.step(now, e)
 		}
 		checkBounds(t, l, p.admissions)
-		if l.Refill != sluice.Continuous {
+		if testkit.Token(l).Refill != sluice.Continuous {
 			return
 		}
 		// All spans at once: the most of A − rate·t, in units/W.

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // press is one move of the adversary: at an instant it takes as many units as
@@ -117,7 +118,7 @@ func (v *adversary) climb(enough int64, tries int) (best int64, presses []press)
 func TestBoundIsReached(t *testing.T) {
 	for _, variant := range variants() {
 		l := variant.limit
-		if l.Calendar != sluice.NoCalendar || l.WarmUp > 0 {
+		if testkit.Fixed(l).Calendar != sluice.NoCalendar || testkit.Token(l).WarmUp > 0 {
 			continue // see TestBoundOfCalendarIsReached and TestBoundOfWarmUpIsReached
 		}
 		t.Run(variant.name, func(t *testing.T) {
@@ -130,10 +131,10 @@ func TestBoundIsReached(t *testing.T) {
 				most := algo.Bound(l, dur(d))
 				// A bucket's bound counts a span's first µs as refill time too.
 				slack := 1 + l.Quota/w
-				if l.Algorithm == sluice.SlidingCounter && !l.Conservative && !l.Whole {
+				if testkit.Is[sluice.SlidingCounter](l) && !testkit.Counter(l).Conservative && !testkit.Counter(l).Whole {
 					// What the last µs of each window before keeps from coming back.
 					slack = 2 * (l.Quota + l.Debt) / part(l)
-					if l.Strict {
+					if testkit.Counter(l).Strict {
 						slack += max(d/w, 1) // not quite a unit each time, rounded up
 					}
 				}
@@ -154,7 +155,7 @@ func TestBoundIsReached(t *testing.T) {
 // a day of 23.
 func TestBoundOfCalendarIsReached(t *testing.T) {
 	l := with(fixed(7, 0), daily("America/New_York"))
-	zone, err := time.LoadLocation(l.Zone)
+	zone, err := time.LoadLocation(testkit.Fixed(l).Zone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestBoundEdges(t *testing.T) {
 		{"less than 1 µs", log(5, m), time.Microsecond - 1, 0},
 		{"negative span", log(5, m), -time.Second, 0},
 		{"not a limit", sluice.Limit{}, time.Second, 0},
-		{"beyond 63 bits", limit(sluice.TokenBucket, sluice.MaxQuota, 1), time.Hour, most},
+		{"beyond 63 bits", limit(sluice.TokenBucket{}, sluice.MaxQuota, 1), time.Hour, most},
 		{"fixed beyond 63 bits", with(fixed(sluice.MaxQuota-1, 1), debtOf(1)), time.Hour, most},
 		{"counter beyond 63 bits", with(counter(bounds.MaxCounterQuota(2)-1, 2, 2), debtOf(1)), time.Hour, most},
 		{"interval beyond 63 bits", with(tokens(sluice.MaxQuota, 1, sluice.MaxQuota), byInterval), time.Hour, most},
@@ -235,8 +236,8 @@ func TestWorstSaysTheBound(t *testing.T) {
 		{with(tokens(2, s, 0), warmUp(4*s)), "at most 3 requests in any second; those of a cold key come up to 2s later"},
 		{with(fixed(9, 0), daily("Asia/Seoul")), "at most 9 requests in any calendar day (Asia/Seoul), and 18 requests around midnight when one follows another"},
 		{leaky(10, s, 6, 1), "at most 16 requests in any second, of which at most 11 requests go on, the others delayed by up to 500ms"},
-		{sluice.Limit{Algorithm: sluice.SlidingHistogram, Unit: sluice.Bytes, Quota: 150e6, Window: time.Minute}, "at most 150 MB in any minute"},
-		{sluice.Limit{Algorithm: sluice.SlidingHistogram, Unit: sluice.Bytes, Quota: 1_500_001, Window: time.Minute}, "at most 1500001 bytes in any minute"},
+		{sluice.Limit{Algorithm: sluice.SlidingHistogram{}, Unit: sluice.Bytes, Quota: 150e6, Window: time.Minute}, "at most 150 MB in any minute"},
+		{sluice.Limit{Algorithm: sluice.SlidingHistogram{}, Unit: sluice.Bytes, Quota: 1_500_001, Window: time.Minute}, "at most 1500001 bytes in any minute"},
 	} {
 		if got := fmt.Sprint(algo.Worst(c.limit)); got != c.want {
 			t.Errorf("Worst(%v)\n got %q\nwant %q", c.limit, got, c.want)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/span"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // answer is what the oracle and Decide must agree on.
@@ -87,8 +88,7 @@ func drawRate(t *rapid.T) sluice.Limit {
 func TestInvariant06BucketIsTokenBucketIsMeter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawRate(t)
-		asMeter := l
-		asMeter.Algorithm, asMeter.DelayAfter = sluice.LeakyBucket, l.Burst
+		asMeter := l.WithAlgorithm(sluice.LeakyBucket{DelayAfter: l.Burst})
 		bucket, meter := open(t, l), open(t, asMeter)
 		rate := big.NewRat(l.Quota, l.Window.Microseconds())
 		oracle := &tokenOracle{rate: rate, held: rat(l.Burst), burst: l.Burst}
@@ -118,7 +118,7 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 	plan := compile(t, l)
 	term := plan.Term(0)
 	if !term.Plain {
-		if l.Algorithm == sluice.FixedWindow && l.Quota+l.Debt < 1<<16 && !l.CountDenied {
+		if testkit.Is[sluice.FixedWindow](l) && l.Quota+l.Debt < 1<<16 && !l.CountDenied {
 			t.Fatalf("%v: is no word", l)
 		}
 		return
@@ -164,7 +164,7 @@ func TestWordTakeEqualsDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawRate(t)
 		if rapid.Bool().Draw(t, "leaky") {
-			l.Algorithm, l.DelayAfter = sluice.LeakyBucket, rapid.Int64Range(0, l.Burst).Draw(t, "delay after")
+			l.Algorithm = sluice.LeakyBucket{DelayAfter: rapid.Int64Range(0, l.Burst).Draw(t, "delay after")}
 		}
 		w := l.Window.Microseconds()
 		gap := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, w/l.Quota+2), rapid.Int64Range(-w, w), rapid.SampledFrom([]int64{-3 * w, -2 * h, -1}))
@@ -176,7 +176,7 @@ func TestWordTakeEqualsDecide(t *testing.T) {
 // drawWindow returns a fixed window, about as large as a word holds.
 func drawWindow(t *rapid.T) sluice.Limit {
 	l := sluice.Limit{
-		Algorithm: sluice.FixedWindow,
+		Algorithm: sluice.FixedWindow{},
 		Quota: rapid.OneOf(
 			rapid.Int64Range(1, 5), rapid.SampledFrom([]int64{1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<33 - 2, 1<<33 - 1, 1 << 33, sluice.MaxQuota}), rapid.Int64Range(1, 1<<17),
 		).Draw(t, "quota"),
@@ -216,9 +216,9 @@ func FuzzWordTake(f *testing.F) {
 		if windowMicros > sluice.MaxWindow.Microseconds() || cost < 0 || cost > sluice.MaxQuota || move < -1e15 || move > 1e15 {
 			return
 		}
-		l := sluice.Limit{Quota: quota, Window: time.Duration(windowMicros) * time.Microsecond, Burst: burst, Debt: debt, DelayAfter: delayAfter}
+		l := sluice.Limit{Quota: quota, Window: time.Duration(windowMicros) * time.Microsecond, Burst: burst, Debt: debt}
 		if delayAfter != 0 {
-			l.Algorithm = sluice.LeakyBucket
+			l.Algorithm = sluice.LeakyBucket{DelayAfter: delayAfter}
 		}
 		if l.Validate() != nil {
 			return

@@ -21,7 +21,7 @@ func TestCalendarBeyondZoneTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		for c := sluice.Day; c <= sluice.Year; c++ {
-			p, err := sluice.Compile("any", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: c, Zone: zone})
+			p, err := sluice.Compile("any", sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: c, Zone: zone}, Quota: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

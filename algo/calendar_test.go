@@ -12,14 +12,15 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 func calendar(c sluice.Calendar, zone string, start time.Weekday) sluice.Limit {
-	return sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: c, Zone: zone, WeekStart: start}
+	return sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: c, Zone: zone, WeekStart: start}, Quota: 7}
 }
 
 func from(c sluice.Calendar, zone string, month time.Month, day int, at time.Duration) sluice.Limit {
-	return sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: c, Zone: zone, From: sluice.Moment{Month: month, Day: day, Time: at}}
+	return sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: c, Zone: zone, From: sluice.Moment{Month: month, Day: day, Time: at}}, Quota: 7}
 }
 
 func TestCalendarWindows(t *testing.T) {
@@ -61,7 +62,7 @@ func TestCalendarWindows(t *testing.T) {
 		{"a day from 02:30 that clocks skip", from(sluice.Day, "America/New_York", 0, 0, 150*time.Minute), "2026-03-08T12:00:00-04:00", "2026-03-08T03:00:00-04:00", "2026-03-09T02:30:00-04:00"},
 		{"a day from 01:30 that comes twice", from(sluice.Day, "America/New_York", 0, 0, 90*time.Minute), "2026-11-01T01:30:00-05:00", "2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"},
 		{"a day from 09:00 before one that was skipped", from(sluice.Day, "Pacific/Apia", 0, 0, 9*time.Hour), "2011-12-31T01:00:00+14:00", "2011-12-29T09:00:00-10:00", "2011-12-31T09:00:00+14:00"},
-		{"a week from Monday at noon", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: sluice.Week, WeekStart: time.Monday, From: sluice.Moment{Time: 12 * time.Hour}}, "2026-01-05T11:00:00Z", "2025-12-29T12:00:00Z", "2026-01-05T12:00:00Z"},
+		{"a week from Monday at noon", sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Week, WeekStart: time.Monday, From: sluice.Moment{Time: 12 * time.Hour}}, Quota: 7}, "2026-01-05T11:00:00Z", "2025-12-29T12:00:00Z", "2026-01-05T12:00:00Z"},
 		{"a month from the 17th at 09:00", from(sluice.Month, "Europe/Berlin", 0, 17, 9*time.Hour), "2026-03-17T08:59:00+01:00", "2026-02-17T09:00:00+01:00", "2026-03-17T09:00:00+01:00"},
 		{"and on it", from(sluice.Month, "Europe/Berlin", 0, 17, 9*time.Hour), "2026-03-17T09:00:00+01:00", "2026-03-17T09:00:00+01:00", "2026-04-17T09:00:00+02:00"},
 		{"a month from the 31st, in one that has none", from(sluice.Month, "UTC", 0, 31, 0), "2026-02-28T00:00:00Z", "2026-02-28T00:00:00Z", "2026-03-31T00:00:00Z"},
@@ -128,10 +129,12 @@ func TestCalendarWindowsTile(t *testing.T) {
 			rapid.SampledFrom([]sluice.Calendar{sluice.Day, sluice.Week, sluice.Month, sluice.Year}).Draw(t, "calendar"),
 			rapid.SampledFrom(zones).Draw(t, "zone"), 0,
 		)
-		if l.Calendar == sluice.Week {
-			l.WeekStart = time.Weekday(rapid.IntRange(0, 6).Draw(t, "start"))
-		}
-		l.From = anyMoment(t, l.Calendar)
+		testkit.Set(&l, func(w *sluice.FixedWindow) {
+			if w.Calendar == sluice.Week {
+				w.WeekStart = time.Weekday(rapid.IntRange(0, 6).Draw(t, "start"))
+			}
+			w.From = anyMoment(t, w.Calendar)
+		})
 		term := compile(t, l).Term(0)
 		at := rapid.Int64Range(0, 80*366*24*h).Draw(t, "at")
 		if rapid.Bool().Draw(t, "near a change") {
@@ -161,7 +164,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if _, e := algo.CalendarWindow(term, start-1); e != start {
 			t.Fatalf("%v: one window starts at %d, the one before ends at %d", l, start, e)
 		}
-		if l.From != (sluice.Moment{}) {
+		if testkit.Fixed(l).From != (sluice.Moment{}) {
 			beginsAt(t, term, start)
 			return
 		}
@@ -169,7 +172,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if y, m, d := first.Date(); before.Year() == y && before.Month() == m && before.Day() == d {
 			t.Fatalf("%v: the window starts at %v, in the middle of a day", l, first)
 		}
-		if l.Calendar == sluice.Year && first.YearDay() != 1 || l.Calendar == sluice.Month && first.Day() != 1 {
+		if testkit.Fixed(l).Calendar == sluice.Year && first.YearDay() != 1 || testkit.Fixed(l).Calendar == sluice.Month && first.Day() != 1 {
 			t.Fatalf("%v: starts at %v", l, first)
 		}
 	})

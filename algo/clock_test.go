@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestInvariant12ClockBackGrantsNothing lets the clock step back and forth. By
@@ -57,7 +58,7 @@ func stall(l sluice.Limit) int64 {
 	full := l.Filled()
 	w := window(l)
 	refill := (full.Full()+l.Debt)*w/l.Quota + w
-	if l.Calendar != sluice.NoCalendar {
+	if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 		w += 48 * h
 	}
 	return 2*(w+refill) + 3*part(l) + sluice.MaxWait.Microseconds()
@@ -121,13 +122,13 @@ func TestClockBackAndForth(t *testing.T) {
 func longest(l sluice.Limit) int64 {
 	f, w := l.Filled(), window(l)
 	switch {
-	case f.Burst > 0 && f.Refill != sluice.Continuous:
+	case f.Burst > 0 && testkit.Token(f).Refill != sluice.Continuous:
 		w *= (f.Burst + f.Debt + l.Quota - 1) / l.Quota
 	case f.Burst > 0:
-		w = (f.Burst+f.Debt)*w/l.Quota + 1 + f.WarmUp.Microseconds()/2
-	case l.Algorithm == sluice.SlidingCounter:
+		w = (f.Burst+f.Debt)*w/l.Quota + 1 + testkit.Token(f).WarmUp.Microseconds()/2
+	case testkit.Is[sluice.SlidingCounter](l):
 		w += part(l) // as long as it may be without a step
-	case l.Calendar != sluice.NoCalendar:
+	case testkit.Fixed(l).Calendar != sluice.NoCalendar:
 		w += 48 * h
 	}
 	return w
@@ -216,7 +217,7 @@ func TestTimeHasAnEnd(t *testing.T) {
 					}
 				}
 			}
-			if d := p.upTo(now, 1); v.limit.InitialDeficit == 0 && d.Allowed {
+			if d := p.upTo(now, 1); testkit.Deficit(v.limit) == 0 && d.Allowed {
 				if again := p.upTo(now, sluice.MaxQuota); p.upTo(now, 1).Allowed {
 					t.Errorf("%s at %d: everything is spent by %+v, and a unit is there", v.name, now, again)
 				}
@@ -274,7 +275,7 @@ func TestStartIsTheRules(t *testing.T) {
 func TestPreFilledNeverStartsWithABurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := with(counter(rapid.Int64Range(1, 1000).Draw(t, "quota"), 6*s, rapid.SampledFrom([]int{1, 2, 3, 6}).Draw(t, "n")), preFilled)
-		l.Strict = rapid.Bool().Draw(t, "strict")
+		testkit.Set(&l, func(c *sluice.SlidingCounter) { c.Strict = rapid.Bool().Draw(t, "strict") })
 		a := open(t, l)
 		start := drawStart(t, l)
 		edge := start - start%part(l) // the pre-filled window ends here
@@ -282,11 +283,11 @@ func TestPreFilledNeverStartsWithABurst(t *testing.T) {
 		for now := start; now < start+window(l); now += rapid.Int64Range(1, s).Draw(t, "gap") {
 			spent += a.upTo(now, l.Quota).Spent
 			most := l.Quota * (now - edge)
-			if !l.Strict {
+			if !testkit.Counter(l).Strict {
 				most += window(l) - 1
 			}
-			if most /= window(l); l.SubWindows > 1 {
-				most += l.Quota/int64(l.SubWindows) + 1 // each sub-window of the fill gives back its share as it leaves
+			if most /= window(l); testkit.Counter(l).SubWindows > 1 {
+				most += l.Quota/int64(testkit.Counter(l).SubWindows) + 1 // each sub-window of the fill gives back its share as it leaves
 			}
 			if spent > most {
 				t.Fatalf("%v: %d µs into the fill got %d", l, now-edge, spent)

@@ -37,7 +37,7 @@ func TestAddToWindows(t *testing.T) {
 			a.left(origin+31*s, 10)
 		})
 	}
-	a := open(t, log(10, m), sluice.Limit{Algorithm: sluice.Block, Quota: 2, Window: dur(m), BlockFor: dur(h)})
+	a := open(t, log(10, m), sluice.Limit{Algorithm: sluice.Block{For: dur(h)}, Quota: 2, Window: dur(m)})
 	a.take(origin, 10)
 	a.take(origin, 1)
 	a.take(origin, 1)

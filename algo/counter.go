@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // never is the instant at which a cost fits that is more than a limit holds.
@@ -73,14 +74,14 @@ type grant struct {
 
 // counterOf returns the algorithm of t.
 func counterOf(t *sluice.Term) counter {
-	switch t.Algorithm {
-	case sluice.FixedWindow:
+	switch t.Kind {
+	case compiled.FixedWindow:
 		return fixedWindow{}
-	case sluice.SlidingCounter:
+	case compiled.SlidingCounter:
 		return slidingCounter{}
-	case sluice.SlidingLog, sluice.SlidingHistogram:
+	case compiled.SlidingLog, compiled.SlidingHistogram:
 		return slidingLog{}
-	case sluice.Block:
+	case compiled.Block:
 		return block{}
 	default:
 		if t.Refill != sluice.Continuous {
@@ -153,7 +154,7 @@ func settle(c counter, t *sluice.Term, s *State, now int64) bool {
 		s.Reserved = false
 		c.arrive(t, s)
 	}
-	if t.Algorithm == sluice.SlidingCounter {
+	if t.Kind == compiled.SlidingCounter {
 		slidingCounter{}.pay(t, s, now)
 	}
 	return false
@@ -234,7 +235,7 @@ func (it *Item) spend(c counter, now, at, cost int64) {
 
 // sign makes the limit the state's writer in whose state it counts.
 func (it *Item) sign() {
-	if it.on != nil && it.on.Algorithm == sluice.SlidingCounter {
+	if it.on != nil && it.on.Kind == compiled.SlidingCounter {
 		slidingCounter{}.sign(it.Term, &it.State, it.on)
 	} else if it.on != nil {
 		it.State.By = it.on

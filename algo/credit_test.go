@@ -10,11 +10,12 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // creditOf gives a limit credit that lasts so many µs.
 func creditOf(n, micros int64) func(*sluice.Limit) {
-	return func(l *sluice.Limit) { l.Credit, l.CreditFor = n, dur(micros) }
+	return option(func(b *sluice.TokenBucket) { b.Credit, b.CreditFor = n, dur(micros) })
 }
 
 func (a *account) add(now, units int64) sluice.Decision {
@@ -255,7 +256,7 @@ func TestBoundWithCreditIsReached(t *testing.T) {
 		with(tokens(7, s, 5), creditOf(9, s)), with(tokens(100, 10*ms, 30), creditOf(50, 5*ms)), with(tokens(3, 24*h, 4), creditOf(20, 240*h)),
 	} {
 		a, now := open(t, l), origin
-		a.add(now, l.Credit)
+		a.add(now, testkit.Token(l).Credit)
 		var got int64
 		for now < origin+3*window(l) {
 			d := a.do(now, sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Cost: 1000}})

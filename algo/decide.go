@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -301,7 +302,7 @@ func (it *Item) refund(g grant, now int64) int64 {
 	for i := range it.Others {
 		// A log knows its units by their instants. In other forms they may never
 		// have been counted, or only in part.
-		if o := &it.Others[i]; !o.Zero() && o.By.Algorithm == sluice.SlidingLog {
+		if o := &it.Others[i]; !o.Zero() && o.By.Kind == compiled.SlidingLog {
 			n := counterOf(o.By).refund(o.By, o, now, g)
 			it.Written = it.Written || n > 0
 			back = max(back, n)

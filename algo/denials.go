@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -26,7 +27,7 @@ func StaysOut(l sluice.Limit) time.Duration {
 		return micros(ceilDiv(t.Debt+1, t.Quota) * t.Micros)
 	case t.Calendar != sluice.NoCalendar:
 		return micros(t.Micros + calendarSlack)
-	case t.Algorithm == sluice.SlidingCounter:
+	case t.Kind == compiled.SlidingCounter:
 		return micros(counterStaysOut(t))
 	default:
 		return micros(t.Micros)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // pressed returns the variants whose quota is small enough to press them hard,
@@ -25,7 +26,7 @@ func pressed() (list []variant) {
 
 // onTheClock reports whether a limit's windows end whatever comes.
 func onTheClock(l sluice.Limit) bool {
-	return l.Algorithm == sluice.FixedWindow && l.Anchor == sluice.OnClock
+	return testkit.Is[sluice.FixedWindow](l) && testkit.Fixed(l).Anchor == sluice.OnClock
 }
 
 // TestDeniedClientStaysOut: a caller that asks for a unit more often than units come back is
@@ -44,7 +45,7 @@ func TestDeniedClientStaysOut(t *testing.T) {
 			stop := now + 5*window(l)
 			if onTheClock(l) {
 				_, stop = now, now+window(l)
-				if l.Calendar != sluice.NoCalendar {
+				if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 					_, stop = algo.CalendarWindow(a.plan.Term(0), now)
 				}
 			}
@@ -69,7 +70,7 @@ func TestDeniedClientStaysOut(t *testing.T) {
 func TestStaysOutIsReached(t *testing.T) {
 	for _, v := range pressed() {
 		l := v.limit
-		if l.Calendar != sluice.NoCalendar || l.InitialDeficit > 0 || l.PreFilled {
+		if testkit.Fixed(l).Calendar != sluice.NoCalendar || testkit.Deficit(l) > 0 || testkit.Counter(l).PreFilled {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestStaysOutAfterAnyTraffic(t *testing.T) {
 	for _, v := range variants() {
 		l := v.limit
 		l.CountDenied = true
-		if l.InitialDeficit > 0 || l.PreFilled || l.Validate() != nil {
+		if testkit.Deficit(l) > 0 || testkit.Counter(l).PreFilled || l.Validate() != nil {
 			continue // the start of a rule keeps out, too
 		}
 		t.Run(v.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestStaysOutAfterAnyTraffic(t *testing.T) {
 func TestDenialByAnotherLimitCounts(t *testing.T) {
 	for _, v := range variants() {
 		l := v.limit
-		if l.InitialDeficit > 0 || l.PreFilled || l.Full() < 3 || l.Full() > 1000 {
+		if testkit.Deficit(l) > 0 || testkit.Counter(l).PreFilled || l.Full() < 3 || l.Full() > 1000 {
 			continue
 		}
 		if l.CountDenied, l.Name = true, "counts"; l.Validate() != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // explained returns the explanation of a request, which must leave the account as
@@ -124,7 +125,7 @@ func (p *player) checkNumbers(now int64, req sluice.Request, i int, e *sluice.Ex
 		}
 		return n
 	}
-	if r.Limit.Algorithm == sluice.Block {
+	if testkit.Is[sluice.Block](r.Limit) {
 		return
 	}
 	term := p.plan.Term(i)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -176,7 +177,7 @@ func (x *explainer) log(l slidingLog, room int64) (lines []string) {
 	if denied > 0 {
 		lines = append(lines, fmt.Sprintf("%d of these were denied", denied))
 	}
-	if t.Algorithm == sluice.SlidingHistogram && seen.B > 0 {
+	if t.Kind == compiled.SlidingHistogram && seen.B > 0 {
 		lines = append(lines, fmt.Sprintf("in %d entries; some of the oldest may count for longer than %v", entries, t.Window))
 	}
 	return x.ends(lines, now)
@@ -188,9 +189,9 @@ func (x *explainer) block() []string {
 	case blocked(s):
 		return []string{fmt.Sprintf("blocked from %s to %s", x.at(s.B), x.at(s.Idle))}
 	case s.Zero() || x.now-s.B >= t.Micros:
-		return []string{fmt.Sprintf("0 of %d denials that block for %v", t.Quota, t.BlockFor)}
+		return []string{fmt.Sprintf("0 of %d denials that block for %v", t.Quota, t.Block.For)}
 	default:
-		return []string{fmt.Sprintf("%d of %d denials from %s to %s, that block for %v", s.A, t.Quota, x.at(s.B), x.at(s.B+t.Micros), t.BlockFor)}
+		return []string{fmt.Sprintf("%d of %d denials from %s to %s, that block for %v", s.A, t.Quota, x.at(s.B), x.at(s.B+t.Micros), t.Block.For)}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // Limits of one name whose windows or algorithms differ keep states of
@@ -131,9 +132,9 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 			counted = counterOf(t).counted(t, s, at)
 		}
 		return t.Burst - counted
-	case t.Algorithm == sluice.SlidingLog:
+	case t.Kind == compiled.SlidingLog:
 		return bounds.MaxLogQuota - s.A
-	case t.Algorithm == sluice.SlidingCounter:
+	case t.Kind == compiled.SlidingCounter:
 		return bounds.MaxCounterQuota(t.Behind) - s.A - s.B
 	}
 	return sluice.MaxQuota - s.A - s.B
@@ -143,12 +144,12 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 // bucket does not record when they came.
 func knownOf(s *State) []known {
 	t := s.By
-	switch t.Algorithm {
-	case sluice.FixedWindow:
+	switch t.Kind {
+	case compiled.FixedWindow:
 		return []known{{fixedWindow{}.instant(t, s), s.A}}
-	case sluice.SlidingCounter:
+	case compiled.SlidingCounter:
 		return slidingCounter{}.known(t, s)
-	case sluice.SlidingLog, sluice.SlidingHistogram:
+	case compiled.SlidingLog, compiled.SlidingHistogram:
 		return slidingLog{}.known(t, s)
 	default:
 		return nil
@@ -174,7 +175,7 @@ func (it *Item) Pick(states []State) {
 // byForm orders limits of different forms.
 func byForm(a, b *sluice.Term) int {
 	return cmp.Or(
-		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Sub, b.Sub),
+		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Sub, b.Sub),
 		cmp.Compare(a.Refill, b.Refill), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Calendar, b.Calendar),
 		cmp.Compare(a.WarmUp, b.WarmUp), cmp.Compare(a.Rate.Num, b.Rate.Num), cmp.Compare(a.Rate.Den, b.Rate.Den),
 		cmp.Compare(a.WeekStart, b.WeekStart), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.From.String(), b.From.String()),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // accountStore is an account as a Store of one key, whose clock stands still.
@@ -74,7 +75,7 @@ func TestGoldenAPIGatewayQuota(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := open(t, l)
 			end := origin + m
-			if l.Calendar != sluice.NoCalendar {
+			if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 				end = origin + 24*h
 			}
 			if d := a.upTo(origin+30*s, 1000); d.Spent != 400 {

@@ -192,29 +192,23 @@ func limit(a sluice.Algorithm, quota, window int64) sluice.Limit {
 }
 
 func tokens(quota, window, burst int64) sluice.Limit {
-	return limit(sluice.TokenBucket, quota, window).WithBurst(burst)
+	return limit(sluice.TokenBucket{}, quota, window).WithBurst(burst)
 }
 
-func log(quota, window int64) sluice.Limit { return limit(sluice.SlidingLog, quota, window) }
+func log(quota, window int64) sluice.Limit { return limit(sluice.SlidingLog{}, quota, window) }
 
-func fixed(quota, window int64) sluice.Limit { return limit(sluice.FixedWindow, quota, window) }
+func fixed(quota, window int64) sluice.Limit { return limit(sluice.FixedWindow{}, quota, window) }
 
 func counter(quota, window int64, subWindows int) sluice.Limit {
-	l := limit(sluice.SlidingCounter, quota, window)
-	l.SubWindows = subWindows
-	return l
+	return limit(sluice.SlidingCounter{SubWindows: subWindows}, quota, window)
 }
 
 func histogram(quota, window int64, precision int) sluice.Limit {
-	l := limit(sluice.SlidingHistogram, quota, window)
-	l.Precision = precision
-	return l
+	return limit(sluice.SlidingHistogram{Precision: precision}, quota, window)
 }
 
 func leaky(quota, window, burst, delayAfter int64) sluice.Limit {
-	l := limit(sluice.LeakyBucket, quota, window).WithBurst(burst)
-	l.DelayAfter = delayAfter
-	return l
+	return limit(sluice.LeakyBucket{DelayAfter: delayAfter}, quota, window).WithBurst(burst)
 }
 
 // with returns l changed by each of the changes.
@@ -225,18 +219,44 @@ func with(l sluice.Limit, changes ...func(*sluice.Limit)) sluice.Limit {
 	return l
 }
 
-func debtOf(n int64) func(*sluice.Limit)  { return func(l *sluice.Limit) { l.Debt = n } }
-func deficit(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.InitialDeficit = n } }
-func warmUp(n int64) func(*sluice.Limit)  { return func(l *sluice.Limit) { l.WarmUp = dur(n) } }
-func nextWaits(l *sluice.Limit)           { l.NextWaits = true }
-func byInterval(l *sluice.Limit)          { l.Refill = sluice.Interval }
-func aligned(l *sluice.Limit)             { l.Refill = sluice.Aligned }
-func onFirst(l *sluice.Limit)             { l.Anchor = sluice.OnFirst }
-func conservative(l *sluice.Limit)        { l.Conservative = true }
-func whole(l *sluice.Limit)               { l.Whole = true }
-func strict(l *sluice.Limit)              { l.Strict = true }
-func preFilled(l *sluice.Limit)           { l.PreFilled = true }
-func countDenied(l *sluice.Limit)         { l.CountDenied = true }
+// option changes an option of the limit's algorithm.
+func option[A sluice.Algorithm](change func(*A)) func(*sluice.Limit) {
+	return func(l *sluice.Limit) { testkit.Set(l, change) }
+}
+
+// deficit is an initial one, of a fixed window or of a token bucket.
+func deficit(n int64) func(*sluice.Limit) {
+	return func(l *sluice.Limit) {
+		if testkit.Is[sluice.FixedWindow](*l) {
+			testkit.Set(l, func(w *sluice.FixedWindow) { w.InitialDeficit = n })
+		} else {
+			testkit.Set(l, func(b *sluice.TokenBucket) { b.InitialDeficit = n })
+		}
+	}
+}
+
+func warmUp(n int64) func(*sluice.Limit) {
+	return option(func(b *sluice.TokenBucket) { b.WarmUp = dur(n) })
+}
+
+func debtOf(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.Debt = n } }
+
+func countDenied(l *sluice.Limit) { l.CountDenied = true }
+
+var (
+	nextWaits    = option(func(b *sluice.TokenBucket) { b.NextWaits = true })
+	byInterval   = option(func(b *sluice.TokenBucket) { b.Refill = sluice.Interval })
+	aligned      = option(func(b *sluice.TokenBucket) { b.Refill = sluice.Aligned })
+	onFirst      = option(func(w *sluice.FixedWindow) { w.Anchor = sluice.OnFirst })
+	conservative = option(func(c *sluice.SlidingCounter) { c.Conservative = true })
+	whole        = option(func(c *sluice.SlidingCounter) { c.Whole = true })
+	strict       = option(func(c *sluice.SlidingCounter) { c.Strict = true })
+	preFilled    = option(func(c *sluice.SlidingCounter) { c.PreFilled = true })
+)
+
 func daily(zone string) func(*sluice.Limit) {
-	return func(l *sluice.Limit) { l.Window, l.Calendar, l.Zone = 0, sluice.Day, zone }
+	return func(l *sluice.Limit) {
+		l.Window = 0
+		testkit.Set(l, func(w *sluice.FixedWindow) { w.Calendar, w.Zone = sluice.Day, zone })
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // logOracle is a sliding log that remembers everything.
@@ -47,7 +48,7 @@ func (o *logOracle) take(now, cost int64) answer {
 }
 
 func TestLogEqualsOracle(t *testing.T) {
-	plainLog := func(l sluice.Limit) bool { return l.Algorithm == sluice.SlidingLog && !l.CountDenied }
+	plainLog := func(l sluice.Limit) bool { return testkit.Is[sluice.SlidingLog](l) && !l.CountDenied }
 	eachVariant(t, plainLog, func(t *rapid.T, l sluice.Limit) {
 		a, o := open(t, l), &logOracle{quota: l.Quota, window: window(l)}
 		now := drawStart(t, l)

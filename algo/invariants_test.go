@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // somewhere plays a random trace and returns its account and an instant a
@@ -110,8 +111,8 @@ func TestInvariant09MoreQuotaAdmitsNoFewer(t *testing.T) {
 	// Not where one more unit moves what comes later: the refills at intervals,
 	// a histogram's merges, counted denials, the end of an initial state.
 	grows := func(l sluice.Limit) bool {
-		return l.InitialDeficit == 0 && !l.PreFilled && l.Refill == sluice.Continuous && !l.CountDenied && l.Algorithm != sluice.SlidingHistogram &&
-			l.WarmUp == 0 // of which a faster one has more units to warm up by
+		return testkit.Deficit(l) == 0 && !testkit.Counter(l).PreFilled && testkit.Token(l).Refill == sluice.Continuous && !l.CountDenied && !testkit.Is[sluice.SlidingHistogram](l) &&
+			testkit.Token(l).WarmUp == 0 // of which a faster one has more units to warm up by
 	}
 	eachVariant(t, grows, func(t *rapid.T, l sluice.Limit) {
 		larger := l
@@ -149,13 +150,13 @@ func TestInvariant10ForgettingTheIdleChangesNothing(t *testing.T) {
 }
 
 func TestInvariant11ShiftInTime(t *testing.T) {
-	fixedLength := func(l sluice.Limit) bool { return l.Calendar == sluice.NoCalendar }
+	fixedLength := func(l sluice.Limit) bool { return testkit.Fixed(l).Calendar == sluice.NoCalendar }
 	eachVariant(t, fixedLength, func(t *rapid.T, l sluice.Limit) {
 		grid := int64(1)
 		switch {
-		case l.Algorithm == sluice.SlidingCounter:
+		case testkit.Is[sluice.SlidingCounter](l):
 			grid = part(l)
-		case l.Algorithm == sluice.FixedWindow && l.Anchor == sluice.OnClock, l.Refill == sluice.Aligned:
+		case testkit.Is[sluice.FixedWindow](l) && testkit.Fixed(l).Anchor == sluice.OnClock, testkit.Token(l).Refill == sluice.Aligned:
 			grid = window(l)
 		}
 		shift := rapid.Int64Range(1, 1e9).Draw(t, "shift") * grid
@@ -234,10 +235,10 @@ func TestInvariant14RemainingIsExact(t *testing.T) {
 // where the next waits none does behind the first that owes more than Burst, and
 // that a unit of a cold key may leave no room for the next.
 func oneByOne(l sluice.Limit, n int64) int64 {
-	if l.WarmUp > 0 {
+	if testkit.Token(l).WarmUp > 0 {
 		return min(n, 1)
 	}
-	if l.NextWaits && n > 0 {
+	if testkit.Token(l).NextWaits && n > 0 {
 		return n - l.Debt + 1
 	}
 	return n

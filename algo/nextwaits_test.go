@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestNextWaits: a take that costs more than is there passes, and the next waits
@@ -56,7 +57,7 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 			a := open(t, l)
 			var book admissions
 			first := origin
-			if l.Refill != sluice.Continuous { // a refill ends the first µs behind its start
+			if testkit.Token(l).Refill != sluice.Continuous { // a refill ends the first µs behind its start
 				book.add(first, a.take(first, 1).Spent)
 				first += s - 1
 			}
@@ -67,7 +68,7 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 					book.add(now, a.upTo(now, room).Spent)
 				}
 			}
-			if l.Refill == sluice.Continuous {
+			if testkit.Token(l).Refill == sluice.Continuous {
 				book.add(first+d-1, a.upTo(first+d-1, sluice.MaxQuota).Spent)
 			} else if room := a.peek(first+d-1, 1).Remaining; room > 0 {
 				book.add(first+d-1, a.upTo(first+d-1, room).Spent)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // The tests of this file each pin a fault that was once here.
@@ -129,7 +130,7 @@ func TestReservationSurvivesAChange(t *testing.T) {
 		p.change(c.to)
 		// The reserved go on at r.At: until a window later 5 of 6 are theirs.
 		for _, at := range []int64{int64(r.At), int64(r.At) + s - 1} {
-			if (c.to.Burst > 0 || c.from.Algorithm == sluice.SlidingCounter) && at > int64(r.At) {
+			if (c.to.Burst > 0 || testkit.Is[sluice.SlidingCounter](c.from)) && at > int64(r.At) {
 				continue // a bucket has given some back by then, and a counter knows no instants
 			}
 			if d := p.fork().upTo(at, 6); d.Spent > 1 {

@@ -11,12 +11,15 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-func ofAnyWindow(l sluice.Limit) bool { return l.Calendar == sluice.NoCalendar }
+func ofAnyWindow(l sluice.Limit) bool { return testkit.Fixed(l).Calendar == sluice.NoCalendar }
 
 // startsFull: a new key has the units of an idle one.
-func startsFull(l sluice.Limit) bool { return ofAnyWindow(l) && l.InitialDeficit == 0 && !l.PreFilled }
+func startsFull(l sluice.Limit) bool {
+	return ofAnyWindow(l) && testkit.Deficit(l) == 0 && !testkit.Counter(l).PreFilled
+}
 
 // TestReservationsAreServedInOrder: a caller that asks later goes on no earlier, nobody
 // waits longer than said, and a take that must not wait does not overtake.
@@ -50,7 +53,7 @@ func TestReservationsAreServedInOrder(t *testing.T) {
 // earlier, and with less patience it is denied and changes nothing.
 func TestReservationIsTheEarliest(t *testing.T) {
 	notQueue := func(l sluice.Limit) bool {
-		return ofAnyWindow(l) && !l.CountDenied && (l.Algorithm != sluice.LeakyBucket || l.DelayAfter == l.Burst)
+		return ofAnyWindow(l) && !l.CountDenied && (!testkit.Is[sluice.LeakyBucket](l) || testkit.Leaky(l).DelayAfter == l.Burst)
 	}
 	eachVariant(t, notQueue, func(t *rapid.T, l sluice.Limit) {
 		p, now := somewhere(t, l)
@@ -70,7 +73,7 @@ func TestReservationIsTheEarliest(t *testing.T) {
 		if got := p.reserve(now, cost, wait-1); got.Allowed || got.RetryAfter != retry || got.Delay != 0 {
 			t.Fatalf("%v: denied for %v, with 1 µs less of patience: %+v", l, retry, got)
 		}
-		if l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(before, p.states()[0], now) {
+		if testkit.Deficit(l) == 0 && !testkit.Counter(l).PreFilled && !sameIfAlive(before, p.states()[0], now) {
 			t.Fatalf("%v: a denied reservation has changed %+v to %+v", l, before, p.states()[0])
 		}
 	})
@@ -80,8 +83,8 @@ func TestReservationIsTheEarliest(t *testing.T) {
 // never taken them, whatever was asked in between and whatever comes after.
 func TestRefundAdmitsNoMore(t *testing.T) {
 	independent := func(l sluice.Limit) bool { // of what a denial or an earlier take moves
-		return startsFull(l) && !l.CountDenied && l.Anchor == sluice.OnClock && l.Refill == sluice.Continuous &&
-			l.Algorithm != sluice.SlidingHistogram && l.WarmUp == 0
+		return startsFull(l) && !l.CountDenied && testkit.Fixed(l).Anchor == sluice.OnClock && testkit.Token(l).Refill == sluice.Continuous &&
+			!testkit.Is[sluice.SlidingHistogram](l) && testkit.Token(l).WarmUp == 0
 	}
 	eachVariant(t, independent, func(t *rapid.T, l sluice.Limit) {
 		p := play(open(t, l))
@@ -128,7 +131,7 @@ func TestRefundAdmitsNoMore(t *testing.T) {
 // unit by unit at its instants, also when requests are cancelled.
 func TestQueueOutput(t *testing.T) {
 	queue := func(l sluice.Limit) bool {
-		return l.Algorithm == sluice.LeakyBucket && l.DelayAfter != l.Burst && l.Debt == 0
+		return testkit.Is[sluice.LeakyBucket](l) && testkit.Leaky(l).DelayAfter != l.Burst && l.Debt == 0
 	}
 	eachVariant(t, queue, func(t *rapid.T, l sluice.Limit) {
 		a := open(t, l)
@@ -177,7 +180,7 @@ func TestOutputEdges(t *testing.T) {
 		{"meter", leaky(10, s, 6, 6), time.Second, 16, 0},
 		{"no bucket", log(10, s), time.Second, 0, 0},
 		{"no span", leaky(10, s, 6, 1), 0, 0, 0},
-		{"no limit", sluice.Limit{Algorithm: sluice.LeakyBucket}, time.Second, 0, 0},
+		{"no limit", sluice.Limit{Algorithm: sluice.LeakyBucket{}}, time.Second, 0, 0},
 	} {
 		units, wait := algo.Output(c.limit, c.d)
 		if units != c.units || wait != c.wait {

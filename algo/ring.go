@@ -5,6 +5,7 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/logentry"
 )
 
@@ -24,7 +25,7 @@ type ring struct {
 }
 
 func formatOf(t *sluice.Term) logentry.Format {
-	return logentry.Of(t.Algorithm == sluice.SlidingHistogram, t.Micros)
+	return logentry.Of(t.Kind == compiled.SlidingHistogram, t.Micros)
 }
 
 // ringOf returns the ring of s, a state of t.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // drawLimits draws several variants, with names of their own.
@@ -66,7 +67,7 @@ func TestInvariant16SeveralLimitsAllOrNone(t *testing.T) {
 						t.Fatalf("outcome %d: got %+v, alone %+v", i, o, wants[i])
 					}
 					l := limits[i]
-					if !l.CountDenied && l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(before[i], both.states()[i], now) {
+					if !l.CountDenied && testkit.Deficit(l) == 0 && !testkit.Counter(l).PreFilled && !sameIfAlive(before[i], both.states()[i], now) {
 						t.Fatalf("denied, but limit %d turned %+v into %+v", i, before[i], both.states()[i])
 					}
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // tally is a sliding counter written down as plainly as its rule: counts per
@@ -51,8 +52,8 @@ func (y *tally) at(now int64) *tally {
 
 // run returns how many sub-windows in a row keep no more than the quota.
 func run(l sluice.Limit) int64 {
-	n := int64(max(l.SubWindows, 1))
-	if l.Conservative {
+	n := int64(max(testkit.Counter(l).SubWindows, 1))
+	if testkit.Counter(l).Conservative {
 		n++
 	}
 	return n
@@ -61,9 +62,9 @@ func run(l sluice.Limit) int64 {
 // admits reports whether cost fits at now.
 func (y *tally) admits(now, cost int64) bool {
 	y = y.at(now)
-	sub, n := part(y.limit), int64(max(y.limit.SubWindows, 1))
+	sub, n := part(y.limit), int64(max(testkit.Counter(y.limit).SubWindows, 1))
 	room := new(big.Int).SetInt64(y.limit.Quota - cost)
-	if y.limit.Whole {
+	if testkit.Counter(y.limit).Whole {
 		n--
 	}
 	for i := range n {
@@ -72,9 +73,9 @@ func (y *tally) admits(now, cost int64) bool {
 	oldest, inSight := big.NewInt(y.counts[now/sub-n]), big.NewInt(sub-now%sub)
 	weighed, length := new(big.Int).Mul(oldest, inSight), big.NewInt(sub)
 	switch {
-	case y.limit.Conservative, y.limit.Whole:
+	case testkit.Counter(y.limit).Conservative, testkit.Counter(y.limit).Whole:
 		return oldest.Cmp(room) <= 0
-	case y.limit.Strict: // oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub
+	case testkit.Counter(y.limit).Strict: // oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub
 		return weighed.Cmp(room.Mul(room, length)) <= 0
 	default: // oldest·(Sub−e) < (Quota−whole−cost+1)·Sub
 		room.Add(room, big.NewInt(1))
@@ -91,11 +92,11 @@ func anyCounter(t *rapid.T) sluice.Limit {
 	l := counter(quota, sub*int64(n), n)
 	switch rapid.IntRange(0, 5).Draw(t, "rule") {
 	case 0:
-		l.Conservative = true
+		conservative(&l)
 	case 1, 2:
-		l.Strict = true
+		strict(&l)
 	case 3:
-		l.Whole = n > 1
+		testkit.Set(&l, func(c *sluice.SlidingCounter) { c.Whole = n > 1 })
 	}
 	return l
 }
@@ -117,7 +118,7 @@ func moment(t *rapid.T, l sluice.Limit, now int64) int64 {
 func TestCounterIsItsRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := anyCounter(t)
-		l.Debt = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, min(l.Quota, (bounds.MaxCounterQuota(l.SubWindows)-l.Quota)/5)*5)).Draw(t, "debt")
+		l.Debt = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, min(l.Quota, (bounds.MaxCounterQuota(testkit.Counter(l).SubWindows)-l.Quota)/5)*5)).Draw(t, "debt")
 		if l.Validate() != nil {
 			l.Debt = 0
 		}

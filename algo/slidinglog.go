@@ -5,6 +5,7 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // slidingLog remembers when units were spent, oldest first, and forgets them a
@@ -25,7 +26,7 @@ type slidingLog struct{ windows }
 
 // logs reports whether t keeps entries.
 func logs(t *sluice.Term) bool {
-	return t.Algorithm == sluice.SlidingLog || t.Algorithm == sluice.SlidingHistogram
+	return t.Kind == compiled.SlidingLog || t.Kind == compiled.SlidingHistogram
 }
 
 // mergeMark is how many words a histogram has before it first merges, and mergeSlack
@@ -60,7 +61,7 @@ func (slidingLog) known(t *sluice.Term, s *State) []known {
 		e := r.entry(i)
 		i += e.words
 		k := known{e.at, e.units}
-		if t.Algorithm == sluice.SlidingHistogram && s.B > 0 {
+		if t.Kind == compiled.SlidingHistogram && s.B > 0 {
 			k.at = max(before, e.at-t.Micros) + 1
 		}
 		if before = e.at; !e.denied {
@@ -135,7 +136,7 @@ func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 	}
 	l.expire(t, s, e.at)
 	words := RingWords(t)
-	if t.Algorithm == sluice.SlidingHistogram {
+	if t.Kind == compiled.SlidingHistogram {
 		l.merge(t, s)
 		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two from below the mark
 	}
@@ -147,7 +148,7 @@ func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 
 func (l slidingLog) insert(t *sluice.Term, s *State, at, cost int64) {
 	l.expire(t, s, at)
-	if t.Algorithm == sluice.SlidingHistogram {
+	if t.Kind == compiled.SlidingHistogram {
 		l.merge(t, s)
 	}
 	r := ringOf(t, s)
@@ -187,7 +188,7 @@ func (l slidingLog) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	if !s.Zero() {
 		l.expire(t, s, max(now, l.instant(t, s)))
 	}
-	if t.Algorithm == sluice.SlidingLog {
+	if t.Kind == compiled.SlidingLog {
 		l.record(t, s, now, cost)
 	} else {
 		l.renew(t, s, now, cost)
@@ -274,7 +275,7 @@ func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if g.at <= from-t.Micros {
 		return 0 // a merged entry may still hold them, but another's units too
 	}
-	back := ringOf(t, s).take(g.at, g.units, t.Algorithm == sluice.SlidingLog)
+	back := ringOf(t, s).take(g.at, g.units, t.Kind == compiled.SlidingLog)
 	if !s.Reserved { // else later takes wait: entries that are old then count now, and are gone
 		l.arrive(t, s)
 	}

@@ -12,6 +12,7 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // State is what a store keeps for one key under one limit. The zero State
@@ -93,7 +94,7 @@ func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
 
 // HasRing reports whether states of t's form may have a Ring.
 func HasRing(t *sluice.Term) bool {
-	return t.Burst == 0 && !blocks(t) && t.Algorithm != sluice.FixedWindow && (t.Algorithm != sluice.SlidingCounter || t.Behind != 1)
+	return t.Burst == 0 && !blocks(t) && t.Kind != compiled.FixedWindow && (t.Kind != compiled.SlidingCounter || t.Behind != 1)
 }
 
 // Plain reports whether s, the state of a bucket, is one that Idle and A

@@ -5,6 +5,7 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -24,7 +25,7 @@ func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (w
 		if left, at, ok = (intervalBucket{}).count(t, s, now, cost); !ok {
 			return false, false
 		}
-	case t.Algorithm == sluice.FixedWindow:
+	case t.Kind == compiled.FixedWindow:
 		if (fixedWindow{}).stepped(t, s, now) {
 			return false, false
 		}

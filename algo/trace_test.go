@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // event is one request of a random trace.
@@ -28,9 +29,9 @@ func window(l sluice.Limit) int64 { return l.Filled().Window.Microseconds() }
 // part returns the length of l's sub-window, its window or its time per unit.
 func part(l sluice.Limit) int64 {
 	switch {
-	case l.SubWindows > 1:
-		return window(l) / int64(l.SubWindows)
-	case l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.LeakyBucket:
+	case testkit.Counter(l).SubWindows > 1:
+		return window(l) / int64(testkit.Counter(l).SubWindows)
+	case testkit.Is[sluice.TokenBucket](l) || testkit.Is[sluice.LeakyBucket](l):
 		return window(l)/l.Quota + 1
 	default:
 		return window(l)
@@ -148,7 +149,9 @@ func eachVariant(t *testing.T, want func(sluice.Limit) bool, property func(t *ra
 func all(sluice.Limit) bool { return true }
 
 func of(algorithms ...sluice.Algorithm) func(sluice.Limit) bool {
-	return func(l sluice.Limit) bool { return slices.Contains(algorithms, l.Algorithm) }
+	return func(l sluice.Limit) bool {
+		return slices.ContainsFunc(algorithms, func(a sluice.Algorithm) bool { return a.String() == l.Filled().Algorithm.String() })
+	}
 }
 
 // admissions is every unit admitted with the instant at which it counts, in order.

@@ -19,8 +19,8 @@ type variant struct {
 // divide their windows and such that do not. Windows are short, so that
 // random instants meet all of their parts.
 func variants() []variant {
-	month := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: sluice.Month, Zone: "America/New_York"}
-	week := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: sluice.Week, WeekStart: time.Monday, Zone: "Europe/Berlin"}
+	month := sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Month, Zone: "America/New_York"}, Quota: 7}
+	week := sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Week, WeekStart: time.Monday, Zone: "Europe/Berlin"}, Quota: 7}
 	return []variant{
 		{"bucket 3 per s", tokens(3, s, 3)},
 		{"bucket 7 per min", tokens(7, m, 7)},
@@ -64,8 +64,8 @@ func variants() []variant {
 		{"fixed on first with debt", with(fixed(5, s), onFirst, debtOf(4))},
 		{"fixed deficit", with(fixed(7, s), deficit(3))},
 		{"fixed deficit with debt", with(fixed(7, s), deficit(7), debtOf(3))},
-		{"day in Berlin from 09:30", with(fixed(7, 0), daily("Europe/Berlin"), func(l *sluice.Limit) { l.From.Time = 570 * time.Minute })},
-		{"month in New York from the 31st, deficit", with(month, deficit(5), func(l *sluice.Limit) { l.From = sluice.Moment{Day: 31, Time: 9 * time.Hour} })},
+		{"day in Berlin from 09:30", with(fixed(7, 0), daily("Europe/Berlin"), option(func(w *sluice.FixedWindow) { w.From.Time = 570 * time.Minute }))},
+		{"month in New York from the 31st, deficit", with(month, deficit(5), option(func(w *sluice.FixedWindow) { w.From = sluice.Moment{Day: 31, Time: 9 * time.Hour} }))},
 		{"day in New York", with(fixed(7, 0), daily("America/New_York"))},
 		{"week in Berlin", week},
 		{"month in New York", month},

@@ -5,6 +5,7 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -23,10 +24,10 @@ func SameForm(a, b *sluice.Term) bool {
 	if blocks(a) || blocks(b) {
 		return blocks(a) && blocks(b)
 	}
-	if a.Algorithm == sluice.SlidingCounter && b.Algorithm == sluice.SlidingCounter {
+	if a.Kind == compiled.SlidingCounter && b.Kind == compiled.SlidingCounter {
 		return a.Sub == b.Sub && a.Behind == b.Behind
 	}
-	return a.Algorithm == b.Algorithm && a.Micros == b.Micros &&
+	return a.Kind == b.Kind && a.Micros == b.Micros &&
 		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone && a.From == b.From
 }
 

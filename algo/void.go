@@ -3,7 +3,10 @@
 
 package algo
 
-import "github.com/sluicegate/sluice"
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
+)
 
 // void returns Void for an operation at now that makes all receipts from before void, those
 // of units reserved ahead included.
@@ -27,7 +30,7 @@ func ahead(t *sluice.Term, s *State) int64 {
 	case !s.Reserved:
 	case logs(t):
 		at = max(at, slidingLog{}.instant(t, s))
-	case t.Algorithm == sluice.SlidingCounter:
+	case t.Kind == compiled.SlidingCounter:
 		at = max(at, slidingCounter{}.start(t, s)+t.Sub)
 	default:
 		at = max(at, s.Idle)

@@ -148,8 +148,9 @@ func (warmBucket) horizon(t *sluice.Term) int64 {
 // come at most, however many and since whenever: half of l's WarmUp, for a cold key.
 // It is 0 of a limit without one, or one that is not valid.
 func Late(l sluice.Limit) time.Duration {
-	if l.WarmUp == 0 || l.Validate() != nil {
+	b, _ := l.Algorithm.(sluice.TokenBucket)
+	if b.WarmUp == 0 || l.Validate() != nil {
 		return 0
 	}
-	return micros(l.WarmUp.Microseconds() / 2)
+	return micros(b.WarmUp.Microseconds() / 2)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // TestWarmUp: the takes of a cold key, each as soon as it passes, are far apart at
@@ -59,17 +60,19 @@ func inTurn(a *account, arrivals []int64) (at []int64) {
 // drawWarmUp draws limits from units of less than a µs to units of days.
 func drawWarmUp(t *rapid.T) sluice.Limit {
 	l := drawRate(t)
-	l.WarmUp = dur(rapid.OneOf(
+	b := sluice.TokenBucket{WarmUp: dur(rapid.OneOf(
 		rapid.SampledFrom([]int64{1, 2, ms, s, h}), rapid.Int64Range(1, 10*ms), rapid.Int64Range(1, h),
-	).Draw(t, "warm-up"))
+	).Draw(t, "warm-up"))}
 	if rapid.Bool().Draw(t, "about as long as a unit") {
-		l.WarmUp = dur(min(max(part(l)*rapid.Int64Range(1, 12).Draw(t, "units")/4, 1), h))
+		b.WarmUp = dur(min(max(part(l)*rapid.Int64Range(1, 12).Draw(t, "units")/4, 1), h))
 	}
 	if l.Debt = rapid.SampledFrom([]int64{0, 1, 9}).Draw(t, "debt"); l.Debt > 0 {
-		l.NextWaits = rapid.Bool().Draw(t, "next waits")
+		b.NextWaits = rapid.Bool().Draw(t, "next waits")
 	}
+	l.Algorithm = b
 	if l.Validate() != nil {
-		l.Debt, l.NextWaits = 0, false
+		l.Debt, b.NextWaits = 0, false
+		l.Algorithm = b
 	}
 	return l
 }
@@ -79,13 +82,14 @@ func drawWarmUp(t *rapid.T) sluice.Limit {
 func TestLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawWarmUp(t)
-		l.Debt, l.NextWaits = 0, false
+		l.Debt = 0
+		testkit.Set(&l, func(b *sluice.TokenBucket) { b.NextWaits = false })
 		l.Burst = min(l.Burst, 8)
 		without := with(l.Filled(), warmUp(0))
 		var arrivals []int64
 		now := origin
 		for range 60 {
-			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*part(l)), rapid.Int64Range(0, 2*l.WarmUp.Microseconds())).Draw(t, "gap")
+			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*part(l)), rapid.Int64Range(0, 2*testkit.Token(l).WarmUp.Microseconds())).Draw(t, "gap")
 			arrivals = append(arrivals, now)
 		}
 		late := algo.Late(l).Microseconds()
@@ -101,7 +105,7 @@ func TestLate(t *testing.T) {
 		sluice.MustParseLimit("1/day warm-up 1h"), sluice.MustParseLimit("7/us warm-up 99us burst 20"), sluice.MustParseLimit("1000003/min warm-up 1009ms"),
 	} {
 		l = l.Filled()
-		arrivals := make([]int64, 2+l.Burst+l.WarmUp.Microseconds()*l.Quota/window(l))
+		arrivals := make([]int64, 2+l.Burst+testkit.Token(l).WarmUp.Microseconds()*l.Quota/window(l))
 		warm := inTurn(open(t, l), arrivals)
 		last := len(warm) - 1
 		if d := warm[last] - inTurn(open(t, with(l, warmUp(0))), arrivals)[last]; d != algo.Late(l).Microseconds() {
@@ -125,11 +129,11 @@ func TestBoundOfWarmUpIsReached(t *testing.T) {
 		for _, d := range []int64{1, part(l), window(l), 3*window(l) + 1} {
 			a := open(t, l)
 			now := origin
-			for range 2 + l.WarmUp.Microseconds()*l.Quota/window(l) {
+			for range 2 + testkit.Token(l).WarmUp.Microseconds()*l.Quota/window(l) {
 				a.take(now, 1)
 				now = a.items[0].State.Idle - a.items[0].State.B
 			}
-			if used := a.items[0].State.B; used != l.WarmUp.Microseconds() {
+			if used := a.items[0].State.B; used != testkit.Token(l).WarmUp.Microseconds() {
 				t.Fatalf("%v: used are %d µs of the warm-up", l, used)
 			}
 			var book admissions
@@ -159,7 +163,7 @@ func TestBoundOfWarmUpIsReached(t *testing.T) {
 // TestMoreBurstOfAWarmUpAdmitsNoFewer: of limits that warm up in the same time at one
 // rate the one with more Burst or Debt has never admitted less.
 func TestMoreBurstOfAWarmUpAdmitsNoFewer(t *testing.T) {
-	warm := func(l sluice.Limit) bool { return l.WarmUp > 0 }
+	warm := func(l sluice.Limit) bool { return testkit.Token(l).WarmUp > 0 }
 	eachVariant(t, warm, func(t *rapid.T, l sluice.Limit) {
 		larger := l
 		larger.Burst += rapid.Int64Range(0, 3).Draw(t, "more burst")

@@ -16,12 +16,9 @@ import (
 // each take is allowed and a log or histogram is full; "denied" asks for one
 // unit more than is left.
 func BenchmarkAlgo(b *testing.B) {
-	meter := sluice.PerMinute(6000).WithAlgorithm(sluice.LeakyBucket).WithBurst(6000)
-	meter.DelayAfter = 6000
-	interval := sluice.PerMinute(6000)
-	interval.Refill = sluice.Interval
-	parts := sluice.PerMinute(6000).WithAlgorithm(sluice.SlidingCounter)
-	parts.SubWindows = 60
+	meter := sluice.PerMinute(6000).WithAlgorithm(sluice.LeakyBucket{DelayAfter: 6000}).WithBurst(6000)
+	interval := sluice.PerMinute(6000).WithAlgorithm(sluice.TokenBucket{Refill: sluice.Interval})
+	parts := sluice.PerMinute(6000).WithAlgorithm(sluice.SlidingCounter{SubWindows: 60})
 	cases := []struct {
 		name  string
 		limit sluice.Limit
@@ -30,14 +27,14 @@ func BenchmarkAlgo(b *testing.B) {
 		{"token-bucket-remainder", sluice.PerMinute(7001)}, // does not divide the window
 		{"token-bucket-interval", interval},
 		{"leaky-bucket-meter", meter},
-		{"leaky-bucket-queue", sluice.PerMinute(6000).WithAlgorithm(sluice.LeakyBucket).WithBurst(6000)},
-		{"fixed-window", sluice.PerMinute(6000).WithAlgorithm(sluice.FixedWindow)},
+		{"leaky-bucket-queue", sluice.PerMinute(6000).WithAlgorithm(sluice.LeakyBucket{}).WithBurst(6000)},
+		{"fixed-window", sluice.PerMinute(6000).WithAlgorithm(sluice.FixedWindow{})},
 		{"fixed-window-first", onFirst(sluice.PerMinute(6000))},
 		{"fixed-window-calendar", sluice.MustParseLimit("600000/day calendar Asia/Seoul")},
-		{"sliding-log", sluice.PerMinute(100).WithAlgorithm(sluice.SlidingLog)},
-		{"sliding-counter", sluice.PerMinute(6000).WithAlgorithm(sluice.SlidingCounter)},
+		{"sliding-log", sluice.PerMinute(100).WithAlgorithm(sluice.SlidingLog{})},
+		{"sliding-counter", sluice.PerMinute(6000).WithAlgorithm(sluice.SlidingCounter{})},
 		{"sliding-counter-60", parts},
-		{"sliding-histogram", sluice.PerMinute(1_000_000).WithAlgorithm(sluice.SlidingHistogram)},
+		{"sliding-histogram", sluice.PerMinute(1_000_000).WithAlgorithm(sluice.SlidingHistogram{})},
 	}
 	for _, denied := range []bool{false, true} {
 		name := "take=paced"
@@ -59,9 +56,7 @@ func BenchmarkAlgo(b *testing.B) {
 }
 
 func onFirst(l sluice.Limit) sluice.Limit {
-	l = l.WithAlgorithm(sluice.FixedWindow)
-	l.Anchor = sluice.OnFirst
-	return l
+	return l.WithAlgorithm(sluice.FixedWindow{Anchor: sluice.OnFirst})
 }
 
 func benchmarkDecide(b *testing.B, plan *sluice.Plan, denied bool) {

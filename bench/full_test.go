@@ -26,15 +26,15 @@ func BenchmarkFull(b *testing.B) {
 		keys  int
 		costs []run // spent by each key in turn; they add up to the quota
 	}{
-		{"sliding-log-100", hour(sluice.SlidingLog, 100), 100_000, []run{{100, 1}}},
+		{"sliding-log-100", hour(sluice.SlidingLog{}, 100), 100_000, []run{{100, 1}}},
 		// A million takes of one unit a key would take hours. Old entries of a
 		// histogram are merged while they are below 1/(k-1) of what came after
 		// them, so old takes may as well be as large as that: the state ends up
 		// as fine as after a million single units.
-		{"sliding-histogram-1000000", hour(sluice.SlidingHistogram, 1_000_000), 5_000, []run{
+		{"sliding-histogram-1000000", hour(sluice.SlidingHistogram{}, 1_000_000), 5_000, []run{
 			{900, 1000}, {900, 100}, {900, 10}, {1000, 1},
 		}},
-		{"sliding-histogram-100", hour(sluice.SlidingHistogram, 100), 100_000, []run{{100, 1}}},
+		{"sliding-histogram-100", hour(sluice.SlidingHistogram{}, 100), 100_000, []run{{100, 1}}},
 		{"sub-windows-60", minuteParts(6000), 100_000, []run{{100, 60}}},
 	}
 	for _, c := range cases {
@@ -68,9 +68,7 @@ type run struct {
 
 // minuteParts is a sliding counter of an hour in minutes.
 func minuteParts(quota int64) sluice.Limit {
-	l := sluice.PerHour(quota).WithAlgorithm(sluice.SlidingCounter)
-	l.SubWindows = 60
-	return l
+	return sluice.PerHour(quota).WithAlgorithm(sluice.SlidingCounter{SubWindows: 60})
 }
 
 // spendAll takes cost units of each key once.

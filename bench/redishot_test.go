@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 
@@ -131,8 +132,8 @@ func BenchmarkRedisDenied(b *testing.B) {
 		{"sluice.alone", false, perSecond, hotFor},
 		{"sluice", false, perSecond, hotFor},
 		{"deny-cache", true, perSecond, hotFor},
-		{"deny-cache.fixed-window", true, perSecond.WithAlgorithm(sluice.FixedWindow), hotFor},
-		{"deny-cache.sliding-log", true, perSecond.WithAlgorithm(sluice.SlidingLog), hotFor},
+		{"deny-cache.fixed-window", true, perSecond.WithAlgorithm(sluice.FixedWindow{}), hotFor},
+		{"deny-cache.sliding-log", true, perSecond.WithAlgorithm(sluice.SlidingLog{}), hotFor},
 		{"deny-cache.minute", true, sluice.Per(100, time.Second), time.Minute},
 	} {
 		b.Run("who="+c.who, func(b *testing.B) {
@@ -195,9 +196,9 @@ func BenchmarkRedisLeased(b *testing.B) {
 		leased bool
 		limit  sluice.Limit
 	}{
-		{"sluice.sliding-log", false, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingLog)},
-		{"leased.sliding-log", true, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingLog)},
-		{"leased.sliding-histogram", true, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingHistogram)},
+		{"sluice.sliding-log", false, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingLog{})},
+		{"leased.sliding-log", true, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingLog{})},
+		{"leased.sliding-histogram", true, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingHistogram{})},
 		{"leased.token-bucket", true, sluice.Per(hotQuota, time.Second)},
 	} {
 		b.Run("who="+c.who, func(b *testing.B) {
@@ -220,7 +221,7 @@ func BenchmarkRedisLeased(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // not shown
 			b.ReportMetric(float64(after-before)/float64(len(takes)), "calls/decision")
 			b.ReportMetric(100-100*float64(admitted(takes))/float64(exact(b, takes, c.limit)), "%lost")
-			if c.limit.Algorithm != sluice.TokenBucket {
+			if !testkit.Is[sluice.TokenBucket](c.limit) {
 				b.ReportMetric(float64(over(takes, hotQuota, time.Second)), "over")
 			}
 		})

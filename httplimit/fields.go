@@ -128,7 +128,7 @@ func headOf(t *sluice.Term) string { return string(append(appendItem(nil, t.Name
 
 // fullOf returns X-RateLimit-Limit.
 func fullOf(t *sluice.Term) string {
-	if t.Algorithm == sluice.Block { // which binds only a key that it denies all
+	if t.Block.For > 0 { // which binds only a key that it denies all
 		return "0"
 	}
 	return strconv.FormatInt(t.Full(), 10)

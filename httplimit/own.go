@@ -235,7 +235,7 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 			return v.Err
 		}
 		for out := range v.Outcomes() {
-			if out.Limit.Algorithm == sluice.Block {
+			if out.Limit.Block.For > 0 {
 				if !out.Allowed {
 					answer.Limits = append(answer.Limits, blockOf(&out))
 				}
@@ -261,5 +261,5 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 // blockOf describes a block, while it denies: of requests there are none until it ends.
 func blockOf(out *policy.Outcome) OwnLimit {
 	left := max(ceilSeconds(out.RetryAfter), 1)
-	return OwnLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.BlockFor), ResetAfter: left, RetryAfter: left}
+	return OwnLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.Block.For), ResetAfter: left, RetryAfter: left}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -80,7 +79,7 @@ func (p *problem) setType(h http.Header, contentType string) {
 // append appends the document. Under attack nearly every answer is that of one limit
 // that has denied, in which nothing but the time differs.
 func (p *problem) append(b []byte) []byte {
-	if p.item == nil || p.Verdict != policy.Denied || p.Limit.Algorithm == sluice.Block || p.Decision.TooLarge || len(p.Violated) != 1 {
+	if p.item == nil || p.Verdict != policy.Denied || p.Limit.Block.For > 0 || p.Decision.TooLarge || len(p.Violated) != 1 {
 		return p.appendWhole(b)
 	}
 	d := p.item.denial.Load()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -72,7 +73,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		}); got != 0 {
 			t.Errorf("%s, take: got %v allocations, want 0", l.name, got)
 		}
-		if p.Term(0).Algorithm == sluice.SlidingLog || p.Term(0).Algorithm == sluice.SlidingHistogram || p.Term(0).SubWindows > 1 {
+		if p.Term(0).Kind == compiled.SlidingLog || p.Term(0).Kind == compiled.SlidingHistogram || p.Term(0).SubWindows > 1 {
 			continue // algo makes a new key's ring
 		}
 		next := 0

@@ -14,8 +14,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // A snapshot is, in little-endian words and varints of package encoding/binary:
@@ -216,7 +216,7 @@ func (sw *snapshotWriter) limits(all []*version) {
 // fits reports whether a slot of a size can hold s, written by v.
 func fits(size stateSize, s *algo.State, v *version) bool {
 	// What the sub-windows of a counter have in common may be 2^63 and more.
-	counts := v != nil && v.term.Algorithm == sluice.SlidingCounter && size == sizeRing
+	counts := v != nil && v.term.Kind == compiled.SlidingCounter && size == sizeRing
 	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 && !counts || s.Since < 0 || s.Last < 0 {
 		return false
 	}

@@ -95,7 +95,7 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			a := memstore.New(memstore.Options{Now: clock.Now})
 			from := testkit.Plan(t, "s", "n: "+l.text)
 			other := from.Term(0).Limit
-			if other.WarmUp > 0 { // at another rate it has a state of its own
+			if testkit.Token(other).WarmUp > 0 { // at another rate it has a state of its own
 				other.Burst++
 			} else {
 				other.Quota++

@@ -29,7 +29,7 @@ func drawPlain(t *rapid.T) *sluice.Term {
 			Burst: rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 1<<40)).Draw(t, "burst"),
 		}
 		if rapid.Bool().Draw(t, "leaky") {
-			l.Algorithm, l.DelayAfter = sluice.LeakyBucket, rapid.Int64Range(0, l.Burst).Draw(t, "delay after")
+			l.Algorithm = sluice.LeakyBucket{DelayAfter: rapid.Int64Range(0, l.Burst).Draw(t, "delay after")}
 		} else {
 			l.Debt = rapid.Int64Range(0, 10).Draw(t, "debt")
 		}
@@ -114,7 +114,7 @@ func TestTakeEqualsTakeAny(t *testing.T) {
 func drawPlainWindow(t *rapid.T) *sluice.Term {
 	for {
 		l := sluice.Limit{
-			Algorithm: sluice.FixedWindow,
+			Algorithm: sluice.FixedWindow{},
 			Quota: rapid.OneOf(
 				rapid.Int64Range(1, 5), rapid.SampledFrom([]int64{remMask - 1, remMask, remMask + 1, 1<<wideABits - 1}), rapid.Int64Range(1, 1<<17),
 			).Draw(t, "quota"),
@@ -126,9 +126,9 @@ func drawPlainWindow(t *rapid.T) *sluice.Term {
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "anchor") {
 		case 0:
-			l.Anchor = sluice.OnFirst
+			l.Algorithm = sluice.FixedWindow{Anchor: sluice.OnFirst}
 		case 1:
-			l.Window, l.Calendar, l.Zone = 0, sluice.Day, "Europe/Berlin"
+			l.Window, l.Algorithm = 0, sluice.FixedWindow{Calendar: sluice.Day, Zone: "Europe/Berlin"}
 		}
 		if term, err := sluice.CompileLimit("s", l); err == nil && term.Plain {
 			return term

@@ -6,6 +6,7 @@ package memstore
 import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // slotted reports whether [Store.takeSlot] may decide takes under t: any limit but a bucket
@@ -95,7 +96,7 @@ func (s *Store) takeFirst(sh *shard, p *sluice.Plan, cost int64, id uint64, now 
 	var state algo.State
 	*d = sluice.Decision{}
 	written, denies := false, false
-	if t.Algorithm == sluice.SlidingCounter && cost > 0 {
+	if t.Kind == compiled.SlidingCounter && cost > 0 {
 		written, _ = algo.CountTake(t, &state, now, cost, d)
 	}
 	if !written {

@@ -86,6 +86,11 @@ func fields(text string) (words []string, at []int) {
 	return words, at
 }
 
+func isBlock(l sluice.Limit) bool {
+	_, block := l.Algorithm.(sluice.Block)
+	return block
+}
+
 // blocks compiles those of a level. They stand in every set of its limits.
 func (c *compiler) blocks(r *rule, l *Level, at Place) {
 	c.levelBlocks = nil
@@ -95,7 +100,8 @@ func (c *compiler) blocks(r *rule, l *Level, at Place) {
 	before := len(c.faults)
 	here := at.in("Blocks")
 	for i, b := range l.Blocks {
-		if c.limit(here.item(i), b); b.Algorithm != sluice.Block {
+		c.limit(here.item(i), b)
+		if !isBlock(b) {
 			c.fault(here.item(i), "%v has no length; use for example 10min after 20 denials/min", b)
 		}
 		for _, other := range l.Blocks[:i] {

@@ -90,7 +90,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 			return
 		}
 		for p := range c.evaluated.active() {
-			if t := c.evaluated.named(p); t.Algorithm != sluice.Block && !yield(&t.Term) {
+			if t := c.evaluated.named(p); t.Block.For == 0 && !yield(&t.Term) {
 				return
 			}
 		}

@@ -35,8 +35,8 @@ func TestCompileFaults(t *testing.T) {
 		{"levels without names", func(r *policy.Rule) { r.Levels = append(r.Levels, r.Levels[0]) }, []string{"Levels[0].Name: is empty", "Levels[1].Name: is empty"}},
 		{"no limits", func(r *policy.Rule) { r.Levels[0].Limits = nil }, []string{"Levels[0].Limits: no limit"}},
 		{"two faults of a limit", func(r *policy.Rule) {
-			r.Levels[0].Limits[0].Limit = sluice.Limit{Quota: 1, Window: time.Second, Precision: 5, Anchor: sluice.OnFirst}
-		}, []string{"Levels[0].Limits[0]: Anchor:", "Levels[0].Limits[0]: Precision:"}},
+			r.Levels[0].Limits[0].Limit = sluice.Limit{Quota: 1, Window: time.Second, Burst: 5, Algorithm: sluice.SlidingHistogram{Precision: 2}}
+		}, []string{"Levels[0].Limits[0]: Burst:", "Levels[0].Limits[0]: Precision:"}},
 		{"two limits of a name", func(r *policy.Rule) { r.Levels[0].Limits = limits("1/s", "2/s") }, []string{`Levels[0].Limits: two limits have the name "token-bucket.s"`}},
 		{"units", func(r *policy.Rule) { r.Levels[0].Limits = limits("1/s", "1MB/min") }, []string{"Levels[0].Limits[1]: counts bytes"}},
 		{"two soft limits", func(r *policy.Rule) {

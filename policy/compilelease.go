@@ -49,7 +49,7 @@ func (c *compiler) leasable(r *rule, at Place, s *set) {
 	}
 	for _, err := range joined(err) {
 		if fault, ok := errors.AsType[*sluice.LeaseError](err); ok {
-			if fault.Limit.Algorithm == sluice.Block {
+			if isBlock(fault.Limit) {
 				continue // which is a fault of its own
 			}
 			c.fault(at.item(fault.Index), "cannot be leased: %w", fault.Err)

@@ -210,7 +210,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	for i, l := range limits {
 		here := at.item(i)
 		c.limit(here, l.Limit)
-		if l.Algorithm == sluice.Block || l.Grace != nil && l.Grace.Algorithm == sluice.Block {
+		if isBlock(l.Limit) || l.Grace != nil && isBlock(*l.Grace) {
 			c.fault(here, "a block is not a limit; use block: in the rule, such as block: 10min after 20 denials/min")
 			continue
 		}
@@ -273,7 +273,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	}
 	for i := range s.take.Len() {
 		t := s.take.Term(i)
-		s.counts = s.counts || t.CountDenied || t.Algorithm == sluice.Block
+		s.counts = s.counts || t.CountDenied || t.Block.For > 0
 	}
 	r.needs |= s.needed()
 	return s

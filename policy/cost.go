@@ -129,7 +129,7 @@ func (r *Rule) NeverAdmits(limit Limit) string {
 	case r.Cost.Of == ResponseHeader:
 		what = fmt.Sprintf("each request is charged %d units until its response is known", units)
 	}
-	if l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.LeakyBucket {
+	if l.Filled().Burst > 0 {
 		raise = "burst"
 	}
 	return fmt.Sprintf("%v never admits a request: %s, and never more than %d fit; use a %s of %d or more, or a cost of at most %d",

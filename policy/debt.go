@@ -16,14 +16,14 @@ const debtQuotas = 10
 // excess of its last response is paid. All other limits are returned as they are; under
 // [sluice.NoDebt] the excess is forgotten.
 func (r *Rule) Counted(l sluice.Limit) sluice.Limit {
-	counter := l.Algorithm == sluice.SlidingCounter
-	bucket := l.Algorithm == sluice.TokenBucket || l.Algorithm == sluice.LeakyBucket
-	if l.Debt != 0 || l.NextWaits || !counter && !bucket || r.Shape || !r.Cost.Afterwards() || l.Validate() != nil {
+	f := l.Filled()
+	_, counter := l.Algorithm.(sluice.SlidingCounter)
+	bucket, _ := l.Algorithm.(sluice.TokenBucket)
+	if l.Debt != 0 || bucket.NextWaits || !counter && f.Burst == 0 || r.Shape || !r.Cost.Afterwards() || l.Validate() != nil {
 		return l
 	}
-	f := l.Filled()
 	most := max(f.Quota, f.Burst)
-	l.Debt = min(most, (sluice.MaxQuota-most-f.Credit)/debtQuotas) * debtQuotas
+	l.Debt = min(most, (sluice.MaxQuota-most-bucket.Credit)/debtQuotas) * debtQuotas
 	for l.Debt > 0 && l.Validate() != nil { // a bucket refills in two years
 		l.Debt /= 2
 	}

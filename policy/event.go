@@ -111,7 +111,7 @@ func (e *Event) AppendDetail(b []byte) []byte {
 		b = append(append(b, ' '), e.Limit.Unit.String()...)
 		b = append(append(b, `, which is more than the limit "`...), e.Limit.Name...)
 		return append(b, `" can ever allow; send a smaller one`...)
-	case e.Verdict == Denied && e.Limit != nil && e.Limit.Algorithm == sluice.Block:
+	case e.Verdict == Denied && e.Limit != nil && e.Limit.Block.For > 0:
 		b = append(append(b, `after too many denied requests the limit "`...), e.Limit.Name...)
 		b = strconv.AppendInt(append(b, `" denies all; retry after `...), seconds(e.Decision.RetryAfter), 10)
 		return append(b, " s"...)

@@ -38,7 +38,7 @@ func (s *dryStore) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 		(*req.Outcomes)[i] = e.Limits[i].Outcome
 	}
 	for i := range e.Limits {
-		if e.Limits[i].Limit.Algorithm == sluice.Block { // it has no units
+		if _, blocks := e.Limits[i].Limit.Algorithm.(sluice.Block); blocks { // it has no units
 			e.Limits[i].Remaining = 0
 		}
 	}

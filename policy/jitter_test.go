@@ -43,7 +43,7 @@ func TestRetryJitter(t *testing.T) {
 			Store: memstore.New(memstore.Options{Now: func() time.Time { return now }}),
 			Rules: []policy.Rule{{
 				Name: "all", RetryJitter: c.jitter,
-				Levels: []policy.Level{{Limits: []policy.Limit{{Limit: sluice.PerMinute(1).WithAlgorithm(sluice.FixedWindow)}}}},
+				Levels: []policy.Level{{Limits: []policy.Limit{{Limit: sluice.PerMinute(1).WithAlgorithm(sluice.FixedWindow{})}}}},
 			}},
 		})
 		if err != nil {

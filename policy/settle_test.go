@@ -125,9 +125,9 @@ func TestCancelGivesBack(t *testing.T) {
 // back.
 func TestTimeIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := policy.NewRule("time", policy.IP(), sluice.PerHour(1000).WithAlgorithm(sluice.FixedWindow))
+		r := policy.NewRule("time", policy.IP(), sluice.PerHour(1000).WithAlgorithm(sluice.FixedWindow{}))
 		r.Cost.Of = policy.Milliseconds
-		queue := policy.NewRule("queue", policy.IP(), sluice.PerSecond(1).WithAlgorithm(sluice.LeakyBucket).WithBurst(2))
+		queue := policy.NewRule("queue", policy.IP(), sluice.PerSecond(1).WithAlgorithm(sluice.LeakyBucket{}).WithBurst(2))
 		store := memstore.New(memstore.Options{})
 		front, err := policy.NewFront(policy.FrontOptions{Store: store, Rules: []policy.Rule{r, queue}})
 		if err != nil {

@@ -50,13 +50,15 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 		return "" // which is another fault
 	}
 	full, wait := f.Quota, f.Window
-	switch f.Algorithm {
-	case sluice.TokenBucket, sluice.LeakyBucket:
+	one := time.Duration(float64(bounds.LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
+	switch a := f.Algorithm.(type) {
+	case sluice.TokenBucket:
 		full = f.Burst
-		if f.Refill == sluice.Continuous {
-			wait = time.Duration(float64(bounds.LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
-			wait += f.WarmUp / 2                                                                     // of a cold key
+		if a.Refill == sluice.Continuous {
+			wait = one + a.WarmUp/2 // of a cold key
 		}
+	case sluice.LeakyBucket:
+		full, wait = f.Burst, one
 	case sluice.SlidingCounter:
 		wait *= 2
 	default: // units come back within the window

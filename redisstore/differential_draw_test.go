@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // family is how many subjects in a row may have the same limit.
@@ -105,7 +106,7 @@ func (s *subject) makeItems(store *Store) {
 }
 
 func (d *differential) plan(scope string, limits []sluice.Limit) *sluice.Plan {
-	for !slices.ContainsFunc(limits, func(l sluice.Limit) bool { return l.Algorithm != sluice.Block }) {
+	for !slices.ContainsFunc(limits, func(l sluice.Limit) bool { return !testkit.Is[sluice.Block](l) }) {
 		limits[0] = d.limit().WithName(limits[0].Name)
 	}
 	p, err := sluice.Compile(scope, limits...)

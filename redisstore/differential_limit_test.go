@@ -8,6 +8,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // limit returns a random limit: any algorithm and variant, usual or extreme.
@@ -21,9 +23,8 @@ func (d *differential) limit() sluice.Limit {
 
 func (d *differential) anyLimit() sluice.Limit {
 	l := sluice.Limit{
-		Algorithm: sluice.Algorithm(d.rand.IntN(int(sluice.Block) + 1)),
-		Quota:     d.quota(),
-		Window:    d.window(),
+		Quota:  d.quota(),
+		Window: d.window(),
 
 		CountDenied: d.rand.IntN(3) == 0 || d.extreme && d.rand.IntN(2) == 0,
 	}
@@ -32,97 +33,116 @@ func (d *differential) anyLimit() sluice.Limit {
 			l.Debt = d.upTo(most)
 		}
 	}
-	switch l.Algorithm {
-	case sluice.TokenBucket:
-		d.burst(&l)
-		if d.rand.IntN(3) == 0 {
-			l.Refill = sluice.Refill(1 + d.rand.IntN(2))
-		}
-		if d.rand.IntN(4) == 0 {
-			l.InitialDeficit = d.upTo(l.Filled().Burst)
-		}
-		l.NextWaits = l.Debt > 0 && d.rand.IntN(2) == 0
-		if d.rand.IntN(3) == 0 {
-			d.warmUp(&l)
-		} else if d.rand.IntN(3) == 0 {
-			l.Refill, l.InitialDeficit, l.NextWaits, l.CountDenied = sluice.Continuous, 0, false, false
-			l.Credit, l.CreditFor = 1+d.upTo(min(2*l.Quota, 1000)), d.window()
-		}
-	case sluice.LeakyBucket:
+	switch compiled.Kind(d.rand.IntN(len(algorithms))) {
+	case compiled.TokenBucket:
+		d.token(&l)
+	case compiled.LeakyBucket:
+		b := sluice.LeakyBucket{}
+		l.Algorithm = b
 		if d.rand.IntN(2) == 0 {
 			l.Burst = 1 + d.rand.Int64N(20)
 		} else {
 			d.burst(&l)
 		}
 		if d.rand.IntN(2) == 0 {
-			l.DelayAfter = d.upTo(l.Filled().Burst)
+			b.DelayAfter = d.upTo(l.Filled().Burst)
 		}
-	case sluice.FixedWindow:
+		l.Algorithm = b
+	case compiled.FixedWindow:
 		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
-		switch d.rand.IntN(4) {
-		case 0:
-			l.Anchor = sluice.OnFirst
-		case 1:
-			l.Window = 0
-			l.Calendar = sluice.Calendar(1 + d.rand.IntN(4))
-			l.Zone = []string{"", "Asia/Seoul", "America/New_York", "Europe/London", "Pacific/Apia", "Africa/Cairo"}[d.rand.IntN(6)]
-			if l.Calendar == sluice.Week {
-				l.WeekStart = time.Weekday(d.rand.IntN(7))
-			}
-			d.from(&l)
-		}
-		if l.Anchor == sluice.OnClock && d.rand.IntN(4) == 0 {
-			l.InitialDeficit = d.upTo(l.Quota)
-		}
-	case sluice.SlidingLog:
+		d.fixed(&l)
+	case compiled.SlidingLog:
+		l.Algorithm = sluice.SlidingLog{}
 		if l.Quota > bounds.MaxLogQuota {
 			l.Quota = 1 + d.rand.Int64N(bounds.MaxLogQuota)
 		}
 		debt(bounds.MaxLogQuota - l.Quota)
-	case sluice.SlidingCounter:
-		if d.rand.IntN(2) == 0 {
-			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
+	case compiled.SlidingCounter:
+		c := sluice.SlidingCounter{
+			Conservative: d.rand.IntN(3) == 0,
+			PreFilled:    d.rand.IntN(4) == 0,
+			Whole:        d.rand.IntN(3) == 0, // which goes with neither, nor with one sub-window
 		}
-		most := bounds.MaxCounterQuota(max(l.SubWindows, 1))
+		c.Strict = !c.Conservative && d.rand.IntN(2) == 0
+		if d.rand.IntN(2) == 0 {
+			c.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
+		}
+		most := bounds.MaxCounterQuota(max(c.SubWindows, 1))
 		l.Quota = min(l.Quota, most-d.upTo(most/2))
 		debt(min(l.Quota, most-l.Quota))
-		l.Conservative = d.rand.IntN(3) == 0
-		l.Strict = !l.Conservative && d.rand.IntN(2) == 0
-		l.PreFilled = d.rand.IntN(4) == 0
-		l.Whole = d.rand.IntN(3) == 0 // which goes with neither, nor with one sub-window
-	case sluice.Block:
-		l.CountDenied, l.BlockFor = false, d.window()
+		l.Algorithm = c
+	case compiled.SlidingHistogram:
+		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
+		l.Algorithm = sluice.SlidingHistogram{Precision: []int{0, 3, 4, 8, 32, 1024}[d.rand.IntN(6)]}
+	case compiled.Block:
+		l.CountDenied, l.Algorithm = false, sluice.Block{For: d.window()}
 		if d.rand.IntN(4) > 0 {
 			l.Quota = 1 + d.rand.Int64N(4)
 		}
-	case sluice.SlidingHistogram:
-		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
-		l.Precision = []int{0, 3, 4, 8, 32, 1024}[d.rand.IntN(6)]
 	}
 	return l
 }
 
-// from draws when the windows of a calendar begin.
-func (d *differential) from(l *sluice.Limit) {
-	if d.rand.IntN(2) == 0 {
-		return
+func (d *differential) token(l *sluice.Limit) {
+	d.burst(l)
+	b := sluice.TokenBucket{}
+	if d.rand.IntN(3) == 0 {
+		b.Refill = sluice.Refill(1 + d.rand.IntN(2))
 	}
-	l.From.Time = time.Duration(d.rand.IntN(24*60)) * time.Minute
-	switch l.Calendar {
-	case sluice.Month:
-		l.From.Day = d.rand.IntN(32)
-	case sluice.Year:
-		l.From.Month, l.From.Day = time.Month(1+d.rand.IntN(12)), 1+d.rand.IntN(29)
+	if d.rand.IntN(4) == 0 {
+		b.InitialDeficit = d.upTo(l.Filled().Burst)
 	}
+	b.NextWaits = l.Debt > 0 && d.rand.IntN(2) == 0
+	if d.rand.IntN(3) == 0 {
+		b.Refill, b.InitialDeficit, l.CountDenied = sluice.Continuous, 0, false
+		b.WarmUp = d.warmUp(l)
+	} else if d.rand.IntN(3) == 0 {
+		l.CountDenied = false
+		b = sluice.TokenBucket{Credit: 1 + d.upTo(min(2*l.Quota, 1000)), CreditFor: d.window()}
+	}
+	l.Algorithm = b
 }
 
-// warmUp makes l one that warms up, in about as long as some units last or in any
-// time.
-func (d *differential) warmUp(l *sluice.Limit) {
-	l.Refill, l.InitialDeficit, l.CountDenied = sluice.Continuous, 0, false
+func (d *differential) fixed(l *sluice.Limit) {
+	w := sluice.FixedWindow{}
+	switch d.rand.IntN(4) {
+	case 0:
+		w.Anchor = sluice.OnFirst
+	case 1:
+		l.Window = 0
+		w.Calendar = sluice.Calendar(1 + d.rand.IntN(4))
+		w.Zone = []string{"", "Asia/Seoul", "America/New_York", "Europe/London", "Pacific/Apia", "Africa/Cairo"}[d.rand.IntN(6)]
+		if w.Calendar == sluice.Week {
+			w.WeekStart = time.Weekday(d.rand.IntN(7))
+		}
+		w.From = d.from(w.Calendar)
+	}
+	if w.Anchor == sluice.OnClock && d.rand.IntN(4) == 0 {
+		w.InitialDeficit = d.upTo(l.Quota)
+	}
+	l.Algorithm = w
+}
+
+// from draws when the windows of a calendar begin.
+func (d *differential) from(c sluice.Calendar) (m sluice.Moment) {
+	if d.rand.IntN(2) == 0 {
+		return m
+	}
+	m.Time = time.Duration(d.rand.IntN(24*60)) * time.Minute
+	switch c {
+	case sluice.Month:
+		m.Day = d.rand.IntN(32)
+	case sluice.Year:
+		m.Month, m.Day = time.Month(1+d.rand.IntN(12)), 1+d.rand.IntN(29)
+	}
+	return m
+}
+
+// warmUp draws a warm-up, of about as long as some units last or of any time.
+func (d *differential) warmUp(l *sluice.Limit) time.Duration {
 	most := int64(bounds.MaxWarmUp / time.Microsecond)
 	micros := []int64{1, 2, 1001, 4e6, most, 1 + d.rand.Int64N(most), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
-	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, time.Microsecond), bounds.MaxWarmUp)
+	return min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, time.Microsecond), bounds.MaxWarmUp)
 }
 
 func (d *differential) burst(l *sluice.Limit) {
@@ -170,9 +190,10 @@ func (d *differential) window() time.Duration {
 // its name.
 func (d *differential) change(l sluice.Limit) sluice.Limit {
 	if other := l; d.rand.IntN(2) == 0 {
-		if l.WarmUp > 0 && d.rand.IntN(2) == 0 { // at another rate it has a state of its own
+		if testkit.Token(l).WarmUp > 0 && d.rand.IntN(2) == 0 { // at another rate it has a state of its own
 			d.burst(&other)
-			if other.NextWaits = other.NextWaits && other.Debt > 0; other.Validate() == nil {
+			testkit.Set(&other, func(b *sluice.TokenBucket) { b.NextWaits = b.NextWaits && other.Debt > 0 })
+			if other.Validate() == nil {
 				return other
 			}
 			other = l

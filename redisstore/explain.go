@@ -71,7 +71,7 @@ func (s *Store) lookedAt(req *sluice.Request) (items []item) {
 			name := nameOf(t.Name)
 			items = append(items, item{
 				preparedLimit: &preparedLimit{
-					term: t, scope: c.Plan.Scope(), name: name, head: headOf(&t.Limit), series: s.series.seen(t),
+					term: t, scope: c.Plan.Scope(), name: name, head: headOf(t), series: s.series.seen(t),
 				},
 				charge: n, key: tag + name, several: s.series.wouldBeSeveral(req, t),
 			})

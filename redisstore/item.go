@@ -108,7 +108,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		}
 		return appendNumbers(b, 0)
 	case kindBlock:
-		return appendNumbers(b, t.BlockFor.Microseconds())
+		return appendNumbers(b, t.Block.For.Microseconds())
 	case kindCounter:
 		return appendNumbers(b, it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
 	default:

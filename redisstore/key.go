@@ -9,7 +9,7 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // Keys are a stored format:
@@ -111,9 +111,9 @@ func appendEscaped(b []byte, s string) []byte {
 
 // nameOf returns what the key of a limit's state has after the tag.
 func nameOf(limit string) string {
-	for a := sluice.TokenBucket; a <= sluice.SlidingHistogram; a++ {
-		if rest, ok := strings.CutPrefix(limit, a.String()+"."); ok {
-			return "TLFGCH"[a:a+1] + rest
+	for k, name := range compiled.KindNames[:compiled.Block] {
+		if rest, ok := strings.CutPrefix(limit, name+"."); ok {
+			return "TLFGCH"[k:k+1] + rest
 		}
 	}
 	return limit

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // A head describes the limit that wrote the state behind it, so that every process can
@@ -45,12 +46,12 @@ const (
 	optionFrom // From follows the calendar
 )
 
-// optionsOf returns the options of l, which is valid and filled in.
-func optionsOf(l *sluice.Limit) (options uint64) {
+// optionsOf returns the options of t.
+func optionsOf(t *sluice.Term) (options uint64) {
 	for i, set := range [...]bool{
-		l.Refill == sluice.Interval, l.Conservative, l.Anchor == sluice.OnFirst, l.Calendar != sluice.NoCalendar,
-		l.CountDenied, l.Algorithm == sluice.LeakyBucket && l.DelayAfter != 1, l.Strict, l.InitialDeficit != 0, l.PreFilled,
-		l.NextWaits, l.Refill == sluice.Aligned, l.WarmUp != 0, l.Credit != 0, l.Whole, l.From != (sluice.Moment{}),
+		t.Refill == sluice.Interval, t.Conservative, t.Anchor == sluice.OnFirst, t.Calendar != sluice.NoCalendar,
+		t.CountDenied, t.Kind == compiled.LeakyBucket && t.DelayAfter != 1, t.Strict, t.InitialDeficit != 0, t.PreFilled,
+		t.NextWaits, t.Refill == sluice.Aligned, t.WarmUp != 0, t.Credit != 0, t.Whole, t.From != (sluice.Moment{}),
 	} {
 		if set {
 			options |= 1 << i
@@ -59,20 +60,15 @@ func optionsOf(l *sluice.Limit) (options uint64) {
 	return options
 }
 
-// setOptions sets the fields of l for which no number follows.
-func setOptions(l *sluice.Limit, options uint64) {
-	has := func(option uint64) bool { return options&option != 0 }
-	switch {
-	case has(optionInterval):
-		l.Refill = sluice.Interval
-	case has(optionAligned):
-		l.Refill = sluice.Aligned
-	}
-	if has(optionOnFirst) {
-		l.Anchor = sluice.OnFirst
-	}
-	l.CountDenied, l.NextWaits = has(optionCountDenied), has(optionNextWaits)
-	l.Conservative, l.Strict, l.Whole, l.PreFilled = has(optionConservative), has(optionStrict), has(optionWhole), has(optionPreFilled)
+// algorithms are those of a head's numbers.
+var algorithms = [...]sluice.Algorithm{
+	compiled.TokenBucket:      sluice.TokenBucket{},
+	compiled.LeakyBucket:      sluice.LeakyBucket{},
+	compiled.FixedWindow:      sluice.FixedWindow{},
+	compiled.SlidingLog:       sluice.SlidingLog{},
+	compiled.SlidingCounter:   sluice.SlidingCounter{},
+	compiled.SlidingHistogram: sluice.SlidingHistogram{},
+	compiled.Block:            sluice.Block{},
 }
 
 // head writes a head, or reads one. The bytes are those written so far, or left to read.
@@ -94,6 +90,12 @@ func (h *head) number(n *int64) {
 	*n, h.b = int64(u), h.b[size:]
 }
 
+func (h *head) numberIf(is bool, n *int64) {
+	if is {
+		h.number(n)
+	}
+}
+
 func (h *head) text(s *string) {
 	n := int64(len(*s))
 	h.number(&n)
@@ -113,42 +115,60 @@ func (h *head) micros(d *time.Duration) {
 	*d = time.Duration(n) * time.Microsecond // of 2^53 µs none overflows
 }
 
-// limit writes the numbers of l, or reads them.
+// limit writes the numbers of l, or reads them with the options.
 func (h *head) limit(l *sluice.Limit, first byte, options uint64) {
 	h.number(&l.Quota)
+	window, _ := l.Algorithm.(sluice.FixedWindow)
 	if options&optionCalendar != 0 {
-		h.calendar(l, options&optionFrom != 0)
+		h.calendar(&window, options&optionFrom != 0)
 	} else {
 		h.micros(&l.Window)
 	}
-	for _, f := range []struct {
-		set bool
-		n   *int64
-	}{
-		{first&headDebt != 0, &l.Debt},
-		{first&headBurst != 0, &l.Burst},
-		{options&optionDelayAfter != 0, &l.DelayAfter},
-		{options&optionDeficit != 0, &l.InitialDeficit},
-		{options&optionCredit != 0, &l.Credit},
-	} {
-		if f.set {
-			h.number(f.n)
+	h.numberIf(first&headDebt != 0, &l.Debt)
+	h.numberIf(first&headBurst != 0, &l.Burst)
+	has := func(option uint64) bool { return options&option != 0 }
+	switch a := l.Algorithm.(type) {
+	case sluice.TokenBucket:
+		h.token(&a, has)
+		l.Algorithm = a
+	case sluice.LeakyBucket:
+		h.numberIf(has(optionDelayAfter), &a.DelayAfter)
+		l.Algorithm = a
+	case sluice.FixedWindow:
+		if has(optionOnFirst) {
+			window.Anchor = sluice.OnFirst
 		}
-	}
-	if options&optionCredit != 0 {
-		h.micros(&l.CreditFor)
-	}
-	if options&optionWarmUp != 0 {
-		h.micros(&l.WarmUp)
-	}
-	switch l.Algorithm {
+		h.numberIf(has(optionDeficit), &window.InitialDeficit)
+		l.Algorithm = window
 	case sluice.SlidingCounter:
-		typed(h, &l.SubWindows)
+		a.Conservative, a.Strict, a.Whole, a.PreFilled = has(optionConservative), has(optionStrict), has(optionWhole), has(optionPreFilled)
+		typed(h, &a.SubWindows)
+		l.Algorithm = a
 	case sluice.SlidingHistogram:
-		typed(h, &l.Precision)
+		typed(h, &a.Precision)
+		l.Algorithm = a
 	case sluice.Block:
-		h.micros(&l.BlockFor)
-	case sluice.TokenBucket, sluice.LeakyBucket, sluice.FixedWindow, sluice.SlidingLog: // that is all
+		h.micros(&a.For)
+		l.Algorithm = a
+	}
+}
+
+// token writes the numbers of a token bucket, or reads them with the options.
+func (h *head) token(b *sluice.TokenBucket, has func(option uint64) bool) {
+	switch {
+	case has(optionInterval):
+		b.Refill = sluice.Interval
+	case has(optionAligned):
+		b.Refill = sluice.Aligned
+	}
+	b.NextWaits = has(optionNextWaits)
+	h.numberIf(has(optionDeficit), &b.InitialDeficit)
+	if has(optionCredit) {
+		h.number(&b.Credit)
+		h.micros(&b.CreditFor)
+	}
+	if has(optionWarmUp) {
+		h.micros(&b.WarmUp)
 	}
 }
 
@@ -159,26 +179,26 @@ func typed[T ~int | ~int64](h *head, p *T) {
 	*p = T(n)
 }
 
-// calendar writes the calendar of l, the moment at which its windows begin and its zone,
+// calendar writes the calendar of a window, the moment at which it begins and its zone,
 // or reads them.
-func (h *head) calendar(l *sluice.Limit, from bool) {
-	days := int64(l.Calendar)<<3 | int64(l.WeekStart)
+func (h *head) calendar(w *sluice.FixedWindow, from bool) {
+	days := int64(w.Calendar)<<3 | int64(w.WeekStart)
 	h.number(&days)
-	l.Calendar, l.WeekStart = sluice.Calendar(days>>3), time.Weekday(days&7)
+	w.Calendar, w.WeekStart = sluice.Calendar(days>>3), time.Weekday(days&7)
 	if from {
-		minutes := int64(l.From.Time / time.Minute)
-		typed(h, &l.From.Month)
-		typed(h, &l.From.Day)
+		minutes := int64(w.From.Time / time.Minute)
+		typed(h, &w.From.Month)
+		typed(h, &w.From.Day)
 		h.number(&minutes)
-		l.From.Time = time.Duration(minutes) * time.Minute
+		w.From.Time = time.Duration(minutes) * time.Minute
 	}
-	h.text(&l.Zone)
+	h.text(&w.Zone)
 }
 
-// appendHead appends the head of l, which is valid and filled in.
-func appendHead(b []byte, l *sluice.Limit) []byte {
-	first, options := byte(l.Algorithm), optionsOf(l)
-	for i, set := range [...]bool{l.Unit == sluice.Bytes, l.Debt != 0, l.Burst != l.WithBurst(0).Filled().Burst, options != 0} {
+// appendHead appends the head of a limit.
+func appendHead(b []byte, t *sluice.Term) []byte {
+	first, options := byte(t.Kind), optionsOf(t)
+	for i, set := range [...]bool{t.Unit == sluice.Bytes, t.Debt != 0, t.Burst != t.WithBurst(0).Filled().Burst, options != 0} {
 		if set {
 			first |= headBytes << i
 		}
@@ -187,8 +207,8 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 	if options != 0 {
 		h.b = binary.AppendUvarint(h.b, options)
 	}
-	limit := *l
-	h.limit(&limit, first, options)
+	l := t.Limit
+	h.limit(&l, first, options)
 	return h.b
 }
 
@@ -207,11 +227,14 @@ func parseHead(state string) (l sluice.Limit, size int, err error) {
 	if first&headOptions != 0 {
 		h.number(&options)
 	}
-	l.Algorithm = sluice.Algorithm(first & headAlgorithm)
+	if int(first&headAlgorithm) >= len(algorithms) {
+		return l, 0, errHead
+	}
+	l.Algorithm = algorithms[first&headAlgorithm]
 	if first&headBytes != 0 {
 		l.Unit = sluice.Bytes
 	}
-	setOptions(&l, uint64(options))
+	l.CountDenied = options&optionCountDenied != 0
 	h.limit(&l, first, uint64(options))
 	if h.bad {
 		return l, 0, errHead
@@ -225,7 +248,7 @@ func compileHead(name, head string, l sluice.Limit) (*sluice.Term, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the limit that wrote the state: %w", err)
 	}
-	if string(appendHead(nil, &t.Limit)) != head {
+	if string(appendHead(nil, t)) != head {
 		return nil, errHead // it has bits that say nothing of such a limit
 	}
 	return t, nil

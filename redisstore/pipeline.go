@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -38,7 +39,7 @@ type together struct {
 // keys, are sent with others: not to a server that refuses keys of several slots, and not
 // where that form leaves all of them to another script, as of some counters.
 func (s *Store) mayShare(t *sluice.Term) bool {
-	return !s.options.NoCoalescing && !s.gathering.oneSlot.Load() && (t.Algorithm != sluice.SlidingCounter || t.Behind == 1 && !t.CountDenied)
+	return !s.options.NoCoalescing && !s.gathering.oneSlot.Load() && (t.Kind != compiled.SlidingCounter || t.Behind == 1 && !t.CountDenied)
 }
 
 func (g *gathering) pipeline() *pipeline {

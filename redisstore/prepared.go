@@ -40,7 +40,7 @@ func (s *Store) prepare(p *sluice.Plan) *prepared {
 	for i := range r.limits {
 		t := p.Term(i)
 		r.limits[i] = preparedLimit{
-			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(&t.Limit), series: s.series.of(t),
+			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(t), series: s.series.of(t),
 		}
 		switch k := kindOf(t); {
 		case k == kindBucket:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // series is what this process knows of a scope and the name of a limit.
@@ -73,7 +74,7 @@ func (r *series) sight(t *sluice.Term) int64 {
 		return 0
 	case t.PreFilled:
 		return start - start%t.Sub + int64(t.Behind)*t.Sub
-	case t.Algorithm == sluice.FixedWindow:
+	case t.Kind == compiled.FixedWindow:
 		return algo.FirstWindowEnd(t, start)
 	case t.Refill != sluice.Continuous:
 		return start + (t.InitialDeficit+t.Quota-1)/t.Quota*t.Micros

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/logentry"
 )
 
@@ -28,14 +29,14 @@ const (
 )
 
 func kindOf(t *sluice.Term) kind {
-	switch t.Algorithm {
-	case sluice.FixedWindow:
+	switch t.Kind {
+	case compiled.FixedWindow:
 		return kindFixed
-	case sluice.SlidingCounter:
+	case compiled.SlidingCounter:
 		return kindCounter
-	case sluice.SlidingLog, sluice.SlidingHistogram:
+	case compiled.SlidingLog, compiled.SlidingHistogram:
 		return kindLog
-	case sluice.Block:
+	case compiled.Block:
 		return kindBlock
 	default:
 		if t.Refill != sluice.Continuous {
@@ -50,7 +51,7 @@ func kindOf(t *sluice.Term) kind {
 
 // formatOf returns how a log or histogram of t writes its entries.
 func formatOf(t *sluice.Term) logentry.Format {
-	return logentry.Of(t.Algorithm == sluice.SlidingHistogram, t.Micros)
+	return logentry.Of(t.Kind == compiled.SlidingHistogram, t.Micros)
 }
 
 // remainderBytes is how many bytes a bucket's remainder takes.

@@ -18,14 +18,14 @@ func TestHeadsDistinguishLimits(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 7))}
 	for range testkit.Steps(20_000, 200_000) {
 		l := d.limit()
-		if d.rand.IntN(4) == 0 && l.Algorithm != sluice.Block {
+		if d.rand.IntN(4) == 0 && !testkit.Is[sluice.Block](l) {
 			l.Unit = sluice.Bytes
 		}
 		term, err := sluice.CompileLimit("any", l.WithName("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := string(appendHead(nil, &term.Limit))
+		head := string(appendHead(nil, term))
 		got, size, err := new(writers).of("x", head+"the state")
 		if err != nil || size != len(head) {
 			t.Fatalf("%v: %d of %d bytes read, %v", l, size, len(head), err)
@@ -100,7 +100,7 @@ func FuzzParseState(f *testing.F) {
 	p := d.plan("any", []sluice.Limit{d.limit().WithName("x")})
 	f.Fuzz(func(t *testing.T, raw string) {
 		var s Store
-		it := item{preparedLimit: &preparedLimit{term: p.Term(0), head: headOf(&p.Term(0).Limit)}}
+		it := item{preparedLimit: &preparedLimit{term: p.Term(0), head: headOf(p.Term(0))}}
 		list, err := s.parseValue(&it, raw)
 		if err != nil {
 			return

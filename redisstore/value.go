@@ -35,7 +35,7 @@ const (
 )
 
 // headOf returns the header and the head of a value that holds one state, of l.
-func headOf(l *sluice.Limit) string { return string(appendHead([]byte{version, 0}, l)) }
+func headOf(t *sluice.Term) string { return string(appendHead([]byte{version, 0}, t)) }
 
 // checkHeader returns an error if this program cannot read a value.
 func checkHeader(raw string) error {
@@ -68,9 +68,9 @@ func hasOtherFlags(raw string) bool {
 // appendState appends the flags, head and state of s, with By set.
 func appendState(b []byte, s *algo.State) []byte {
 	if s.By.Burst == 0 || s.Plain() {
-		return formatState(appendHead(append(b, 0), &s.By.Limit), s.By, s)
+		return formatState(appendHead(append(b, 0), s.By), s.By, s)
 	}
-	b = formatState(appendHead(append(b, flagSince), &s.By.Limit), s.By, s)
+	b = formatState(appendHead(append(b, flagSince), s.By), s.By, s)
 	return appendInt(appendInt(b, s.Since), s.Last)
 }
 

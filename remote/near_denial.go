@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // denial is a remembered denial. The zero value denies nothing.
@@ -132,7 +133,7 @@ func ruleOf(p *sluice.Plan) rule {
 	}
 	t := p.Term(0)
 	switch {
-	case t.Algorithm == sluice.FixedWindow:
+	case t.Kind == compiled.FixedWindow:
 		return rule{window: true, full: t.Quota}
 	case t.Burst > 0 && t.Lent == 0 && t.Refill == sluice.Continuous && t.Rate.Den == 1 && t.WarmUp == 0:
 		return rule{each: time.Duration(t.Rate.Num) * time.Microsecond, full: t.Burst}

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // planInfo holds what near needs to know of a plan, computed once.
@@ -52,8 +53,8 @@ func (n *near) derive(plan *sluice.Plan) *planInfo {
 	for i := range f.plan.Len() {
 		term := f.plan.Term(i)
 		f.full = min(f.full, term.Full())
-		f.unusedCounts = f.unusedCounts && (term.Algorithm == sluice.SlidingLog || term.Algorithm == sluice.SlidingHistogram)
-		f.deniable = f.deniable && !term.CountDenied && term.Algorithm != sluice.Block && term.InitialDeficit == 0 && !term.PreFilled
+		f.unusedCounts = f.unusedCounts && (term.Kind == compiled.SlidingLog || term.Kind == compiled.SlidingHistogram)
+		f.deniable = f.deniable && !term.CountDenied && term.Kind != compiled.Block && term.InitialDeficit == 0 && !term.PreFilled
 	}
 	return f
 }
@@ -91,11 +92,11 @@ func (f *planInfo) usable(at, wait int64, outcomes []sluice.Outcome) (ttl int64,
 		term, edge := f.plan.Term(i), int64(-1)
 		reset := outcomes[i].ResetAfter.Microseconds() - wait
 		switch {
-		case term.Algorithm == sluice.FixedWindow:
+		case term.Kind == compiled.FixedWindow:
 			edge = reset
-		case term.Algorithm == sluice.SlidingCounter:
+		case term.Kind == compiled.SlidingCounter:
 			edge = term.Sub - at%term.Sub
-		case term.Algorithm == sluice.TokenBucket && term.Refill != sluice.Continuous:
+		case term.Kind == compiled.TokenBucket && term.Refill != sluice.Continuous:
 			edge = (reset-1)%term.Micros + 1
 		}
 		// Units that are spent within edge-1 µs after at are spent before the edge.

@@ -22,50 +22,54 @@ func drawLimit(rnd *rand.Rand) sluice.Limit {
 	chance := func(percent int) bool { return rnd.IntN(100) < percent }
 	for {
 		l := sluice.Limit{
-			Algorithm: sluice.Algorithm(rnd.IntN(int(sluice.Block))), Quota: 1 + rnd.Int64N(int64([]int{3, 12, 60}[rnd.IntN(3)])),
+			Quota:  1 + rnd.Int64N(int64([]int{3, 12, 60}[rnd.IntN(3)])),
 			Window: time.Duration(1+rnd.IntN(3000)) * 7 * time.Millisecond, CountDenied: chance(10),
 		}
 		if chance(30) {
 			l.Debt = 1 + rnd.Int64N(20)
 		}
-		switch l.Algorithm {
-		case sluice.TokenBucket:
-			l.Burst, l.NextWaits = rnd.Int64N(30), chance(50)
-			l.Refill = sluice.Refill(rnd.IntN(3))
+		switch rnd.IntN(6) {
+		case 0:
+			l.Burst = rnd.Int64N(30)
+			b := sluice.TokenBucket{NextWaits: chance(50), Refill: sluice.Refill(rnd.IntN(3))}
 			if chance(30) {
-				l.InitialDeficit = rnd.Int64N(l.Burst + 1)
+				b.InitialDeficit = rnd.Int64N(l.Burst + 1)
 			}
 			if chance(20) {
-				l.WarmUp = time.Duration(1+rnd.IntN(2000)) * time.Millisecond
+				b.WarmUp = time.Duration(1+rnd.IntN(2000)) * time.Millisecond
 			}
 			if chance(20) {
-				l.Credit, l.CreditFor = 5, time.Hour
+				b.Credit, b.CreditFor = 5, time.Hour
 			}
-		case sluice.LeakyBucket:
-			l.Burst, l.DelayAfter = rnd.Int64N(30), rnd.Int64N(30)
-		case sluice.FixedWindow:
+			l.Algorithm = b
+		case 1:
+			l.Burst, l.Algorithm = rnd.Int64N(30), sluice.LeakyBucket{DelayAfter: rnd.Int64N(30)}
+		case 2:
+			w := sluice.FixedWindow{}
 			switch rnd.IntN(4) {
 			case 0:
-				l.Window, l.Calendar, l.Zone = 0, sluice.Day, "Europe/Berlin"
+				l.Window, w.Calendar, w.Zone = 0, sluice.Day, "Europe/Berlin"
 			case 1:
-				l.Anchor = sluice.OnFirst
+				w.Anchor = sluice.OnFirst
 			case 2:
-				l.InitialDeficit = rnd.Int64N(l.Quota + 1)
+				w.InitialDeficit = rnd.Int64N(l.Quota + 1)
 			}
-		case sluice.SlidingCounter:
-			l.SubWindows = []int{0, 1, 7}[rnd.IntN(3)]
+			l.Algorithm = w
+		case 3:
+			c := sluice.SlidingCounter{SubWindows: []int{0, 1, 7}[rnd.IntN(3)], PreFilled: chance(20)}
 			switch rnd.IntN(4) {
 			case 0:
-				l.Conservative = true
+				c.Conservative = true
 			case 1:
-				l.Strict = true
+				c.Strict = true
 			case 2:
-				l.Whole = true
+				c.Whole = true
 			}
-			l.PreFilled = chance(20)
-		case sluice.SlidingHistogram:
-			l.Precision = 3 + rnd.IntN(5)
+			l.Algorithm = c
+		case 4:
+			l.Algorithm = sluice.SlidingHistogram{Precision: 3 + rnd.IntN(5)}
 		default:
+			l.Algorithm = sluice.SlidingLog{}
 		}
 		if l.Validate() == nil {
 			return l.Filled()
@@ -121,7 +125,7 @@ func greedy(t *testing.T, rnd *rand.Rand, l sluice.Limit, n int, long time.Durat
 
 // most returns the most units admitted within a window, or in one of the calendar's.
 func most(all []admission, l *sluice.Limit, window time.Duration) (most int64) {
-	zone, err := time.LoadLocation(l.Zone)
+	zone, err := time.LoadLocation(testkit.Fixed(*l).Zone)
 	if err != nil {
 		panic(err)
 	}
@@ -129,8 +133,8 @@ func most(all []admission, l *sluice.Limit, window time.Duration) (most int64) {
 	for _, a := range all {
 		for within += a.units; ; first++ {
 			began := all[first].at
-			if l.Calendar == sluice.NoCalendar && a.at.Sub(began) < window ||
-				l.Calendar != sluice.NoCalendar && a.at.In(zone).YearDay() == began.In(zone).YearDay() {
+			if testkit.Fixed(*l).Calendar == sluice.NoCalendar && a.at.Sub(began) < window ||
+				testkit.Fixed(*l).Calendar != sluice.NoCalendar && a.at.In(zone).YearDay() == began.In(zone).YearDay() {
 				break
 			}
 			within -= all[first].units
@@ -154,7 +158,7 @@ func TestOutageAdmitsNoMore(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
 		l, n := drawLimit(rnd), 1+rnd.IntN(8)
 		windows := int64(6 * n)
-		if l.Calendar != sluice.NoCalendar {
+		if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 			windows = 3
 		}
 		var all, one []admission
@@ -169,7 +173,7 @@ func TestOutageAdmitsNoMore(t *testing.T) {
 			extra = few
 		}
 		bound := algo.Bound(l, l.Window) + extra
-		if l.Calendar != sluice.NoCalendar {
+		if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 			bound = l.Quota + l.Debt + extra
 		}
 		if got := most(all, &l, l.Window); got > bound {
@@ -182,7 +186,7 @@ func TestOutageAdmitsNoMore(t *testing.T) {
 		if got, least := sum(all), sum(one)/4-2*few-l.Debt-burst/4; !l.CountDenied && got < max(least, 1) {
 			t.Errorf("seed %d: %v at %d nodes: %d units in all, want at least %d of the %d of one node", seed, l, n, got, least, sum(one))
 		}
-		if l.Quota < few && l.Calendar == sluice.NoCalendar && l.Burst == 0 && l.Debt == 0 && !l.CountDenied { // as much as the quota says
+		if l.Quota < few && testkit.Fixed(l).Calendar == sluice.NoCalendar && l.Burst == 0 && l.Debt == 0 && !l.CountDenied { // as much as the quota says
 			if got, want := sum(all), l.Quota*windows; got < want*4/5-few || got > want+few {
 				t.Errorf("seed %d: %v at %d nodes: %d units in all, want about %d", seed, l, n, got, want)
 			}

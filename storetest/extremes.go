@@ -54,39 +54,39 @@ func testCosts(t *testing.T, b *bench) {
 	all := []sluice.Limit{
 		{Quota: most, Window: time.Microsecond},
 		{Quota: most, Window: year},
-		{Quota: most, Window: year, Refill: sluice.Interval},
+		{Quota: most, Window: year, Algorithm: sluice.TokenBucket{Refill: sluice.Interval}},
 		{Quota: 1, Window: year, Burst: 1, Debt: 1},
-		{Quota: 1, Window: year, Burst: 1, Debt: 1, NextWaits: true},
-		{Quota: most/2 + 1, Window: year, Debt: most / 2, NextWaits: true},
-		{Quota: most, Window: year, Refill: sluice.Aligned},
-		{Quota: most, Window: time.Microsecond, Burst: most, WarmUp: time.Microsecond},
-		{Quota: 1, Window: year, Debt: 1, WarmUp: bounds.MaxWarmUp},
-		{Quota: most/2 + 1, Window: year, Burst: most/2 + 1, Debt: most / 2, NextWaits: true, WarmUp: bounds.MaxWarmUp},
-		{Quota: 1, Window: time.Microsecond, Refill: sluice.Interval},
-		{Quota: 1, Window: time.Microsecond, Refill: sluice.Aligned},
-		{Algorithm: sluice.LeakyBucket, Quota: most, Window: year, Burst: most},
-		{Algorithm: sluice.LeakyBucket, Quota: 1, Window: year, Burst: 2},
-		{Algorithm: sluice.FixedWindow, Quota: most, Window: year},
-		{Algorithm: sluice.FixedWindow, Quota: most, Calendar: sluice.Year, Zone: "Pacific/Apia"},
-		{Algorithm: sluice.SlidingLog, Quota: bounds.MaxLogQuota, Window: year},
-		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1), Window: year},
-		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1), Window: year, Strict: true},
-		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1024), Window: 1024 * time.Microsecond, SubWindows: 1024},
-		{Algorithm: sluice.SlidingCounter, Quota: bounds.MaxCounterQuota(1)/2 + 1, Window: year / 3, Debt: bounds.MaxCounterQuota(1)/2 - 1},
-		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024},
-		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: time.Microsecond, Precision: 3},
-		{Algorithm: sluice.Block, Quota: 1, Window: year, BlockFor: year},
-		{Algorithm: sluice.Block, Quota: most, Window: time.Microsecond, BlockFor: time.Microsecond},
+		{Quota: 1, Window: year, Burst: 1, Debt: 1, Algorithm: sluice.TokenBucket{NextWaits: true}},
+		{Quota: most/2 + 1, Window: year, Debt: most / 2, Algorithm: sluice.TokenBucket{NextWaits: true}},
+		{Quota: most, Window: year, Algorithm: sluice.TokenBucket{Refill: sluice.Aligned}},
+		{Quota: most, Window: time.Microsecond, Burst: most, Algorithm: sluice.TokenBucket{WarmUp: time.Microsecond}},
+		{Quota: 1, Window: year, Debt: 1, Algorithm: sluice.TokenBucket{WarmUp: bounds.MaxWarmUp}},
+		{Quota: most/2 + 1, Window: year, Burst: most/2 + 1, Debt: most / 2, Algorithm: sluice.TokenBucket{NextWaits: true, WarmUp: bounds.MaxWarmUp}},
+		{Quota: 1, Window: time.Microsecond, Algorithm: sluice.TokenBucket{Refill: sluice.Interval}},
+		{Quota: 1, Window: time.Microsecond, Algorithm: sluice.TokenBucket{Refill: sluice.Aligned}},
+		{Algorithm: sluice.LeakyBucket{}, Quota: most, Window: year, Burst: most},
+		{Algorithm: sluice.LeakyBucket{}, Quota: 1, Window: year, Burst: 2},
+		{Algorithm: sluice.FixedWindow{}, Quota: most, Window: year},
+		{Algorithm: sluice.FixedWindow{Calendar: sluice.Year, Zone: "Pacific/Apia"}, Quota: most},
+		{Algorithm: sluice.SlidingLog{}, Quota: bounds.MaxLogQuota, Window: year},
+		{Algorithm: sluice.SlidingCounter{}, Quota: bounds.MaxCounterQuota(1), Window: year},
+		{Algorithm: sluice.SlidingCounter{Strict: true}, Quota: bounds.MaxCounterQuota(1), Window: year},
+		{Algorithm: sluice.SlidingCounter{SubWindows: 1024}, Quota: bounds.MaxCounterQuota(1024), Window: 1024 * time.Microsecond},
+		{Algorithm: sluice.SlidingCounter{}, Quota: bounds.MaxCounterQuota(1)/2 + 1, Window: year / 3, Debt: bounds.MaxCounterQuota(1)/2 - 1},
+		{Algorithm: sluice.SlidingHistogram{Precision: 1024}, Quota: most, Window: year},
+		{Algorithm: sluice.SlidingHistogram{Precision: 3}, Quota: most, Window: time.Microsecond},
+		{Algorithm: sluice.Block{For: year}, Quota: 1, Window: year},
+		{Algorithm: sluice.Block{For: time.Microsecond}, Quota: most, Window: time.Microsecond},
 	}
 	for _, l := range all {
-		if l.Quota == most && l.Burst == 0 && l.Algorithm != sluice.Block {
+		if l.Quota == most && l.Burst == 0 && !testkit.Is[sluice.Block](l) {
 			l.Quota, l.Debt = most/2+1, most/2
 			all = append(all, l)
 		}
 	}
 	for i, l := range all {
 		limits := []sluice.Limit{l}
-		if l.Algorithm == sluice.Block { // which does not stand alone
+		if testkit.Is[sluice.Block](l) { // which does not stand alone
 			limits = append(limits, sluice.Per(1, year))
 		}
 		plan := testkit.Compile(t, fmt.Sprint("extreme ", i), limits...)

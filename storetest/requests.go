@@ -167,7 +167,7 @@ func changing(t *testing.T, b *bench, series [][]string) {
 		all := make([][]*sluice.Plan, len(series))
 		for i, texts := range series {
 			for _, text := range texts {
-				if sluice.MustParseLimit(text).Algorithm != sluice.Block { // which does not stand alone
+				if !testkit.Is[sluice.Block](sluice.MustParseLimit(text)) { // which does not stand alone
 					all[i] = append(all[i], testkit.Plan(t, fmt.Sprint("changing ", i), text))
 				}
 				all[i] = append(all[i], testkit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))

@@ -16,21 +16,19 @@ import (
 // log, which keeps an entry per unit, at most what it can hold.
 func Algorithms(l Limit) map[string]sluice.Limit {
 	bucket := sluice.Per(l.Quota, l.Window).WithBurst(l.Burst)
-	meter := bucket.WithAlgorithm(sluice.LeakyBucket)
-	meter.DelayAfter = l.Burst // denies what does not fit, delays nothing
-	interval := bucket
-	interval.Refill = sluice.Interval
+	meter := bucket.WithAlgorithm(sluice.LeakyBucket{DelayAfter: l.Burst}) // denies what does not fit, delays nothing
+	interval := bucket.WithAlgorithm(sluice.TokenBucket{Refill: sluice.Interval})
 	windowed := sluice.Per(l.count(), l.Window)
-	log := windowed.WithAlgorithm(sluice.SlidingLog)
+	log := windowed.WithAlgorithm(sluice.SlidingLog{})
 	log.Quota = min(log.Quota, bounds.MaxLogQuota)
 	limits := map[string]sluice.Limit{
 		"token-bucket":      bucket,
 		"leaky-bucket":      meter,
 		"interval":          interval, // a token bucket that refills once a window
-		"fixed-window":      windowed.WithAlgorithm(sluice.FixedWindow),
+		"fixed-window":      windowed.WithAlgorithm(sluice.FixedWindow{}),
 		"sliding-log":       log,
-		"sliding-counter":   windowed.WithAlgorithm(sluice.SlidingCounter),
-		"sliding-histogram": windowed.WithAlgorithm(sluice.SlidingHistogram),
+		"sliding-counter":   windowed.WithAlgorithm(sluice.SlidingCounter{}),
+		"sliding-histogram": windowed.WithAlgorithm(sluice.SlidingHistogram{}),
 	}
 	return limits
 }

@@ -50,9 +50,9 @@ func shortBlocks(r *policy.Rule) (texts []string) {
 		l := &r.Levels[i]
 		most := shortestDenial(l)
 		for _, b := range l.Blocks {
-			if b.BlockFor <= most {
+			if block, _ := b.Algorithm.(sluice.Block); block.For <= most {
 				texts = append(texts, fmt.Sprintf("every limit may deny for %s by itself, and the block %s no longer: write a longer one than %s, or leave it out",
-					amount.Lasting(most), b.Filled().Name, amount.Lasting(b.BlockFor)))
+					amount.Lasting(most), b.Filled().Name, amount.Lasting(block.For)))
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func shortestDenial(l *policy.Level) (least time.Duration) {
 	for i := range l.Limits {
 		f := l.Limits[i].Filled()
 		d := f.Window
-		if f.Burst > 0 && f.Refill == sluice.Continuous {
+		if b, _ := f.Algorithm.(sluice.TokenBucket); f.Burst > 0 && b.Refill == sluice.Continuous {
 			d /= time.Duration(f.Quota)
 		}
 		if least == 0 || d < least {

@@ -19,31 +19,35 @@ import (
 // that both are charged for the same requests and nothing else. It errs to no.
 func implies(tight, loose sluice.Limit, maxWait time.Duration) bool {
 	t, l := tight.Filled(), loose.Filled()
-	switch {
-	case t.Unit != l.Unit, l.CountDenied, l.PreFilled, l.InitialDeficit > 0, l.WarmUp > 0:
-		return false // it may deny for what others do, from the start, or while a key is cold
-	case l.Algorithm == sluice.LeakyBucket && (maxWait > 0 || t.Algorithm != sluice.LeakyBucket && l.DelayAfter < l.Burst):
-		return false // a queue delays, which is an effect, too
+	if t.Unit != l.Unit || l.CountDenied {
+		return false // it may deny for what others do
 	}
 	within := func(d time.Duration) int64 { return algo.Bound(t, d) }
 	window := l.Window
-	if l.Calendar != sluice.NoCalendar {
-		window += 4 * time.Hour // a change of clocks makes one longer
-	}
-	switch l.Algorithm {
-	case sluice.TokenBucket, sluice.LeakyBucket:
-		return l.Refill == sluice.Continuous && bucketHolds(t, l.Burst, l.Quota, l.Window)
-	case sluice.FixedWindow, sluice.SlidingLog:
+	switch a := l.Algorithm.(type) {
+	case sluice.TokenBucket:
+		return a.Refill == sluice.Continuous && a.InitialDeficit == 0 && a.WarmUp == 0 && bucketHolds(t, l.Burst, l.Quota, l.Window)
+	case sluice.LeakyBucket:
+		if _, leaky := t.Algorithm.(sluice.LeakyBucket); maxWait > 0 || !leaky && a.DelayAfter < l.Burst {
+			return false // a queue delays, which is an effect, too
+		}
+		return bucketHolds(t, l.Burst, l.Quota, l.Window)
+	case sluice.FixedWindow:
+		if a.Calendar != sluice.NoCalendar {
+			window += 4 * time.Hour // a change of clocks makes one longer
+		}
+		return a.InitialDeficit == 0 && within(window) <= l.Quota
+	case sluice.SlidingLog:
 		return within(window) <= l.Quota
 	case sluice.SlidingCounter:
 		// It may count all of the last two windows or, in parts, one part more.
-		part := window / time.Duration(l.SubWindows)
-		return within(window+part) <= l.Quota
+		part := window / time.Duration(a.SubWindows)
+		return !a.PreFilled && within(window+part) <= l.Quota
 	case sluice.SlidingHistogram:
-		if l.Quota <= int64(l.Precision) {
+		k := int64(a.Precision)
+		if l.Quota <= k {
 			return within(window) <= l.Quota // exact
 		}
-		k := int64(l.Precision)
 		return within(window) <= (l.Quota-t.Full())/(k-1)*(k-2)
 	default:
 		return false
@@ -54,19 +58,21 @@ func implies(tight, loose sluice.Limit, maxWait time.Duration) bool {
 // span of any length, at most as much as its burst and what it gains.
 func bucketHolds(t sluice.Limit, burst, quota int64, window time.Duration) bool {
 	once, perWindow := t.Quota, t.Quota // at one instant, and for every window that follows
-	switch t.Algorithm {
-	case sluice.TokenBucket, sluice.LeakyBucket:
+	switch a := t.Algorithm.(type) {
+	case sluice.TokenBucket:
 		once = t.Burst
-		if t.Refill != sluice.Continuous {
+		if a.Refill != sluice.Continuous {
 			once += t.Quota
 		}
+	case sluice.LeakyBucket:
+		once = t.Burst
 	case sluice.FixedWindow:
-		if t.Calendar != sluice.NoCalendar {
+		if a.Calendar != sluice.NoCalendar {
 			return false
 		}
 		once *= 2
 	case sluice.SlidingCounter:
-		if !t.Conservative {
+		if !a.Conservative {
 			once, perWindow = 4*t.Quota, 2*t.Quota
 		}
 	default: // never more than the quota in any window

@@ -209,7 +209,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	f := l.Filled()
 	if r.Cost.Afterwards() && r.Cost.Of != policy.RequestBytes && !r.Shape {
 		switch {
-		case f.Algorithm == sluice.FixedWindow, f.Algorithm == sluice.SlidingLog, f.Algorithm == sluice.SlidingHistogram:
+		case counts(f):
 			if f.Debt == 0 {
 				texts = append(texts, fmt.Sprintf("%v: one response of any size passes in each window; use a bucket, such as token-bucket, which keeps the client out for as long as the response is worth", l))
 			}
@@ -221,8 +221,8 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 		texts = append(texts, text)
 	}
 	burst := f.Burst
-	if f.Algorithm == sluice.LeakyBucket {
-		burst = f.DelayAfter
+	if b, ok := f.Algorithm.(sluice.LeakyBucket); ok {
+		burst = b.DelayAfter
 		if _, wait := algo.Output(l, f.Window); !r.Shape && wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
 			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; use a max_wait, a smaller burst, or nodelay", l, wait))
 		}

@@ -13,16 +13,17 @@ import (
 // serve more, where that is much; else "".
 func unserved(l sluice.Limit) string {
 	f := l.Filled()
-	share := servedPercent(f)
+	c, _ := f.Algorithm.(sluice.SlidingCounter)
+	share := servedPercent(c, f.Quota)
 	says := fmt.Sprintf("%v serves %d %% of its quota to a client that asks all the time", l, share)
 	switch {
-	case f.Conservative && share < 80:
+	case c.Conservative && share < 80:
 		if n := moreSubWindows(f); n > 0 {
-			f.SubWindows = n
-			return fmt.Sprintf("%s; use sub-windows %d, which serve %d %%", says, n, servedPercent(f))
+			c.SubWindows = n
+			return fmt.Sprintf("%s; use sub-windows %d, which serve %d %%", says, n, servedPercent(c, f.Quota))
 		}
 		return says + "; use sliding-histogram, which never admits more than the quota either"
-	case f.Strict && share <= 90:
+	case c.Strict && share <= 90:
 		return says + "; leave out strict, which serves all of it and admits at most one unit more in any window"
 	default:
 		return ""
@@ -33,14 +34,14 @@ func unserved(l sluice.Limit) string {
 // unit whenever one fits. A conservative counter of n sub-windows gives the
 // quota once in n+1 of them, a strict one no less, and all but a unit in each
 // window. Any other limit gives all.
-func servedPercent(f sluice.Limit) int {
-	if !f.Conservative && !f.Strict {
+func servedPercent(c sluice.SlidingCounter, quota int64) int {
+	if !c.Conservative && !c.Strict {
 		return 100
 	}
-	n := float64(f.SubWindows)
+	n := float64(c.SubWindows)
 	share := n / (n + 1)
-	if f.Strict {
-		share = max(share, float64(f.Quota-1)/float64(f.Quota))
+	if c.Strict {
+		share = max(share, float64(quota-1)/float64(quota))
 	}
 	return int(100*share + 0.5)
 }

@@ -54,8 +54,8 @@ func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (l
 			continue
 		}
 		units, window := algo.Bound(s, l.Window), amount.Length(l.Window)
-		if l.Calendar != sluice.NoCalendar {
-			units, window = s.Quota+s.Debt, "calendar "+l.Calendar.String()
+		if w, _ := l.Algorithm.(sluice.FixedWindow); w.Calendar != sluice.NoCalendar {
+			units, window = s.Quota+s.Debt, "calendar "+w.Calendar.String()
 		}
 		lines = append(lines, fmt.Sprintf("%s%v on each of %d nodes, together at most %s in any %s",
 			away, s, c.Nodes, inUnits(cost, amount.Of(c.Nodes*units, l.Unit == sluice.Bytes)), window))

@@ -43,9 +43,15 @@ func inUnits(c policy.Cost, text string) string {
 func served(c policy.Cost, l sluice.Limit) sluice.Limit {
 	whole := l
 	whole.Quota -= l.Quota % max(c.Units, 1)
-	exact := l.Algorithm == sluice.FixedWindow || l.Algorithm == sluice.SlidingLog || l.Algorithm == sluice.SlidingHistogram
-	if c.Of != policy.Fixed || !exact || l.Debt > 0 || whole.Validate() != nil {
+	if c.Of != policy.Fixed || !counts(l) || l.Debt > 0 || whole.Validate() != nil {
 		return l
 	}
 	return whole
+}
+
+// counts reports whether a limit counts whole units, and gives none back before they are a
+// window old or their window ends.
+func counts(l sluice.Limit) bool {
+	_, sliding := l.Algorithm.(sluice.SlidingCounter)
+	return l.Filled().Burst == 0 && !sliding
 }

@@ -181,15 +181,16 @@ func Worst(r *policy.Rule, l sluice.Limit) string {
 		return algo.Worst(f) // a body is charged before it is passed on
 	}
 	says := inUnits(r.Cost, algo.Worst(f)) + ", and what is in flight when that is reached"
+	counter, _ := f.Algorithm.(sluice.SlidingCounter)
 	switch {
-	case f.Burst == 0 && f.Algorithm != sluice.SlidingCounter:
+	case counts(f):
 		return says + "; one response of any size passes in each window"
 	case debt == 0:
 		return says + "; what a response costs above that is forgotten"
 	}
 	pays := f.Window // for a quota
-	if f.Conservative {
-		pays += f.Window / time.Duration(f.SubWindows)
+	if counter.Conservative {
+		pays += f.Window / time.Duration(counter.SubWindows)
 	}
 	of := func(units int64) string { return amount.Of(units, true) }
 	costs := "of"

@@ -113,7 +113,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 	}
 	var want []sluice.Outcome
 	for o := range v.Outcomes() {
-		if o.Limit.Algorithm == sluice.Block { // it has no units
+		if _, blocks := o.Limit.Algorithm.(sluice.Block); blocks { // it has no units
 			o.Remaining = 0
 		}
 		want = append(want, o.Outcome)
@@ -212,7 +212,8 @@ func (x *explained) count(e *policy.Explanation) {
 			note("in flight", l.InFlight != nil && !l.InFlight.Decision.Allowed)
 			for _, limit := range l.Limits {
 				note("soft", limit.Grace)
-				note("block", limit.Limit.Algorithm == sluice.Block && !limit.Allowed)
+				_, block := limit.Limit.Algorithm.(sluice.Block)
+				note("block", block && !limit.Allowed)
 			}
 		}
 	}

@@ -77,53 +77,54 @@ func newVersion(l sluice.Limit) (*version, error) {
 	text := l.String()
 	l = l.Filled()
 	v := &version{
-		text: text, quota: l.Quota, debt: l.Debt, window: l.Window.Microseconds(), burst: l.Burst,
-		deficit: l.InitialDeficit, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
-		credit: l.Credit, creditFor: l.CreditFor.Microseconds(),
-		precision: int64(l.Precision), countDenied: l.CountDenied, preFilled: l.PreFilled,
+		text: text, quota: l.Quota, debt: l.Debt, window: l.Window.Microseconds(), burst: l.Burst, parts: 1, countDenied: l.CountDenied,
 	}
-	v.sub = v.window / v.parts
-	if l.NextWaits {
-		v.lent = v.debt
-	}
-	if l.Whole { // n sub-windows in a row, the running one and those n−1 before it
-		v.parts--
-		v.window -= v.sub
-	}
+	v.sub = v.window
 	v.form = form{window: v.window, parts: v.parts}
-	switch l.Algorithm {
-	case sluice.TokenBucket, sluice.LeakyBucket:
-		v.queues = l.Algorithm == sluice.LeakyBucket && l.DelayAfter < l.Burst
+	switch a := l.Algorithm.(type) {
+	case sluice.TokenBucket:
+		v.deficit, v.credit, v.creditFor = a.InitialDeficit, a.Credit, a.CreditFor.Microseconds()
+		if a.NextWaits {
+			v.lent = v.debt
+		}
 		switch {
-		case l.Refill != sluice.Continuous:
-			v.kind, v.form.clock = refillKind, l.Refill == sluice.Aligned
-		case l.WarmUp > 0: // of one rate, and of one warm-up
+		case a.Refill != sluice.Continuous:
+			v.kind, v.form.clock = refillKind, a.Refill == sluice.Aligned
+		case a.WarmUp > 0: // of one rate, and of one warm-up
 			g := gcd(v.window, v.quota)
-			v.kind, v.form = warmKind, form{window: v.window / g, parts: v.quota / g, warmUp: l.WarmUp.Microseconds()}
+			v.kind, v.form = warmKind, form{window: v.window / g, parts: v.quota / g, warmUp: a.WarmUp.Microseconds()}
 		default:
 			v.kind, v.form = bucketKind, form{}
 		}
+	case sluice.LeakyBucket:
+		v.delayAfter, v.queues = a.DelayAfter, a.DelayAfter < l.Burst
+		v.kind, v.form = bucketKind, form{}
 	case sluice.FixedWindow:
-		if l.Calendar != sluice.NoCalendar {
+		if v.deficit = a.InitialDeficit; a.Calendar != sluice.NoCalendar {
 			return nil, noRuleError(text)
 		}
-		if v.kind = fixedKind; l.Anchor == sluice.OnFirst {
+		if v.kind = fixedKind; a.Anchor == sluice.OnFirst {
 			v.kind = firstKind
 		}
 	case sluice.SlidingLog:
 		v.kind = logKind
 	case sluice.SlidingHistogram:
-		v.kind = histogramKind
+		v.kind, v.precision = histogramKind, int64(a.Precision)
 	case sluice.SlidingCounter:
-		v.kind = counterKind
+		v.kind, v.parts, v.preFilled = counterKind, int64(a.SubWindows), a.PreFilled
+		if v.sub = v.window / v.parts; a.Whole { // n sub-windows in a row, the running one and those n−1 before it
+			v.parts--
+			v.window -= v.sub
+		}
+		v.form = form{window: v.window, parts: v.parts}
 		switch {
-		case l.Conservative, l.Whole:
+		case a.Conservative, a.Whole:
 			v.rule = conservative
 		case strings.Contains(text+" ", " strict "):
 			v.rule = strict
 		}
 	case sluice.Block:
-		v.kind, v.form, v.length = blockKind, form{}, l.BlockFor.Microseconds()
+		v.kind, v.form, v.length = blockKind, form{}, a.For.Microseconds()
 	default:
 		return nil, noRuleError(text)
 	}

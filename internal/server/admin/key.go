@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/server/decided"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -215,7 +216,7 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 		}
 		term := req.Plan.Term(i)
 		full := term.Full()
-		if term.Algorithm == sluice.Block { // it has no units
+		if term.Block.For > 0 { // it has no units
 			full, o.Remaining = 0, 0
 		}
 		limits = append(limits, LimitState{Limit: term.Limit, Full: full, Outcome: o, Words: words(term, o)})
@@ -225,7 +226,7 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 
 // words says what an outcome means, with the numbers it follows from.
 func words(t *sluice.Term, o sluice.Outcome) string {
-	if t.Algorithm == sluice.Block {
+	if t.Block.For > 0 {
 		return blockWords(t, o)
 	}
 	var b strings.Builder
@@ -248,9 +249,9 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 		fmt.Fprintf(&b, "; refills %d at each %v of the clock", t.Quota, t.Window)
 	case t.WarmUp > 0:
 		fmt.Fprintf(&b, "; refills 1 every %v, up to three times slower while the key is cold", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
-	case t.Algorithm == sluice.TokenBucket || t.Algorithm == sluice.LeakyBucket:
+	case t.Kind.Bucket():
 		fmt.Fprintf(&b, "; refills 1 every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
-	case t.Algorithm == sluice.FixedWindow:
+	case t.Kind == compiled.FixedWindow:
 		b.WriteString("; refills when the window ends")
 	default:
 		fmt.Fprintf(&b, "; each is free again as it leaves the window of %v", t.Window)

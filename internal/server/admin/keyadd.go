@@ -107,7 +107,7 @@ func (a *API) add(ctx context.Context, p *policy.Policy, t *target, tier string,
 	}
 	given := make([]Given, 0, len(out))
 	for i, o := range out {
-		if term := charge.Plan.Term(i); term.Algorithm != sluice.Block { // a block has no units
+		if term := charge.Plan.Term(i); term.Block.For == 0 { // a block has no units
 			given = append(given, Given{Limit: term.Limit, Given: -o.Spent, Remaining: o.Remaining})
 		}
 	}

@@ -183,7 +183,7 @@ func (l *rules) result(limit *sluice.Term, o *sluice.Outcome, err error) {
 	default:
 		l.b = append(l.b, `,"verdict":"denied"`...)
 	}
-	if limit == nil || limit.Algorithm != sluice.Block {
+	if limit == nil || limit.Block.For == 0 {
 		l.b = appendNumber(l.b, `,"remaining":`, o.Remaining)
 	}
 	if !o.Allowed {

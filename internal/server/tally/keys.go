@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/keyhash"
 	"github.com/sluicegate/sluice/internal/server/sketch"
 	"github.com/sluicegate/sluice/policy"
@@ -150,7 +149,7 @@ func (t *Tally) charged(in *index, v *policy.Verdict) {
 			keys.Seen(hash)
 		}
 		switch {
-		case !known || o.Limit.Algorithm == sluice.Block && o.Allowed:
+		case !known || o.Limit.Block.For > 0 && o.Allowed:
 		case !o.Allowed:
 			keys.Used(hash, 1000)
 		default:
