@@ -4,6 +4,7 @@
 package redisstore
 
 import (
+	"encoding/hex"
 	"math/rand/v2"
 	"testing"
 
@@ -32,6 +33,36 @@ func TestHeadsDistinguishLimits(t *testing.T) {
 		}
 		if got.Limit != term.Limit {
 			t.Fatalf("got %+v, want %+v", got.Limit, term.Limit)
+		}
+	}
+}
+
+// TestHeadsAreFixed: heads are written into states that several versions of a program
+// share, so they may not change.
+func TestHeadsAreFixed(t *testing.T) {
+	for _, c := range []struct{ limit, head string }{
+		{"100/min", "0064808ece1c"},
+		{"100/min burst 5 debt 7", "3064808ece1c0705"},
+		{"100/min interval-refill initial 3", "40810164808ece1c61"},
+		{"9/min debt 4 next-waits", "50800409808ece1c04"},
+		{"10/s warm-up 4s", "4080100ac0843d8092f401"},
+		{"100/min credit 50 credit-for 24h", "40802064808ece1c3280c0ddeec102"},
+		{"10/s burst 20 leaky-bucket delay-after 3", "61200ac0843d1403"},
+		{"5MB/min fixed-window anchor first", "4a04c096b102808ece1c"},
+		{"7/month calendar Asia/Seoul from 17T09:00 initial 2", "42888101071800119c040a417369612f53656f756c05"},
+		{"5/week calendar UTC week-starts monday", "4208051103555443"},
+		{"5/min sliding-log count-denied", "431005808ece1c"},
+		{"60/min sliding-counter sub-windows 6 whole pre-filled", "4480423c808ece1c06"},
+		{"9/min sliding-counter strict", "444009808ece1c01"},
+		{"9/min sliding-histogram precision 9", "0509808ece1c09"},
+		{"20/min block 10min", "0614808ece1c808c8d9e02"},
+	} {
+		term, err := sluice.CompileLimit("any", sluice.MustParseLimit(c.limit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hex.EncodeToString(appendHead(nil, term)); got != c.head {
+			t.Errorf("%s: got head %s, want %s", c.limit, got, c.head)
 		}
 	}
 }
