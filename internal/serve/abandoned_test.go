@@ -17,9 +17,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestHangUpsGoOn: of clients that hang up in a row no more are processed than
-// a limit on failures allows, and their requests are settled by what comes in
-// the end.
+// TestHangUpsGoOn: of the requests of clients that hang up, no more are processed than a limit
+// on failures allows, and they are settled by their final responses.
 func TestHangUpsGoOn(t *testing.T) {
 	t.Parallel()
 	clients := testkit.Steps(10, 40)
@@ -57,9 +56,9 @@ func TestHangUpsGoOn(t *testing.T) {
 	}
 }
 
-// TestHangUpsInFlight: whatever clients leave behind, the upstream has no more at
-// once than may be in flight. A slot is freed when the upstream is done with a
-// request, and where that will not be known when it expires.
+// TestHangUpsInFlight: whatever clients abandon, the upstream never has more requests at once
+// than the limit in flight. A slot is freed when the upstream is done with a request or, if
+// that remains unknown, when it expires.
 func TestHangUpsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -115,8 +114,8 @@ func TestHangUpsInFlight(t *testing.T) {
 	}
 }
 
-// TestGivenUpInFlight: a slot stays where the gateway did not wait any longer, also
-// for a client that did.
+// TestGivenUpInFlight: a slot stays taken after the gateway gave up the upstream, even if the
+// client was still waiting.
 func TestGivenUpInFlight(t *testing.T) {
 	t.Parallel()
 	up := newStubborn(t, answering(http.StatusOK))
@@ -137,13 +136,13 @@ func TestGivenUpInFlight(t *testing.T) {
 	if got := s.Get(t, "/").Status; got != http.StatusTooManyRequests {
 		t.Errorf("behind one that hung up and was given up: status %d, want 429", got)
 	}
-	if got := up.most.Load(); got != 2 { // the first was never done
+	if got := up.most.Load(); got != 2 { // the first has not ended
 		t.Errorf("%d at once, want 2", got)
 	}
 }
 
-// TestResetsOnOneConnection: many streams that are reset leave their
-// connection to the others on it, though the upstream works on all of them.
+// TestResetsOnOneConnection: many reset streams leave their connection usable for others,
+// although the upstream works on all of them.
 func TestResetsOnOneConnection(t *testing.T) {
 	t.Parallel()
 	up := newStubborn(t, answering(http.StatusUnauthorized))
@@ -179,8 +178,7 @@ rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {res
 	}
 }
 
-// TestShareOfAKey: one key cannot take all places, nor can clients under a budget
-// that is nobody's own.
+// TestShareOfAKey: neither one key nor clients that share a budget can take all places.
 func TestShareOfAKey(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"by: header.X-User, ", "by: [], "} {
@@ -205,8 +203,8 @@ func TestShareOfAKey(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForAbandoned: what the upstream works on is settled before the end,
-// within the drain time.
+// TestDrainWaitsForAbandoned: requests without a client are settled before the end, within the
+// drain time.
 func TestDrainWaitsForAbandoned(t *testing.T) {
 	t.Parallel()
 	const yaml = "upstream: %q\nrules: [{name: login, by: ip, limits: 5/15min, when: {response: 401}}]\n"
@@ -238,8 +236,8 @@ func TestDrainWaitsForAbandoned(t *testing.T) {
 	})
 }
 
-// TestAbandonedBytes: a response that no client takes costs no bytes, and what a
-// header names is charged as it comes.
+// TestAbandonedBytes: a response that no client takes costs no bytes; a cost in a header field
+// is charged in full.
 func TestAbandonedBytes(t *testing.T) {
 	t.Parallel()
 	up := newStubborn(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -266,7 +264,7 @@ rules:
 			got = append(got, a.Header.Get("RateLimit"))
 		}
 	}
-	// 0 of 1000 bytes and 9 of 10: then 900 and 18.
+	// 0 of 1000 bytes and 9 of 10 first, then 900 and 18.
 	if want := []string{"200", "429", "429"}; !slices.Equal(got[:3], want) || !strings.Contains(got[3], "named") {
 		t.Errorf("got %q, want %q by the rule named", got, want)
 	}

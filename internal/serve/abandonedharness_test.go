@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// stubborn is an upstream that works on a request until it is asked to answer,
-// whether anybody waits for that or not.
+// stubborn is an upstream that works on a request until it is told to answer, also without its
+// client.
 type stubborn struct {
 	url       string
 	there     chan struct{} // one for each request
@@ -48,15 +48,15 @@ func newStubborn(t *testing.T, answer http.HandlerFunc) *stubborn {
 	return u
 }
 
-// release has all requests answered, those to come at once.
+// release answers all requests, later ones at once.
 func (u *stubborn) release() { u.once.Do(func() { close(u.answer) }) }
 
-// answering returns a handler that answers with a status and no more.
+// answering returns a handler that answers with a status only.
 func answering(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
-// speaking returns a client of one version of HTTP.
+// speaking returns a client for one version of HTTP.
 func speaking(t *testing.T, h2 bool) *http.Client {
 	t.Helper()
 	var protocols http.Protocols
@@ -67,8 +67,8 @@ func speaking(t *testing.T, h2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// hangUp sends a request and leaves once the upstream has it. It returns the
-// status of an answer that came before, 0 if there was none.
+// hangUp sends a request and leaves once the upstream has it. It returns the status of an
+// earlier answer, or 0.
 func hangUp(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan struct{}, header ...string) (status int) {
 	t.Helper()
 	return leave(t, r, client, there, func() bool { return false }, func(req *http.Request) {
@@ -78,8 +78,8 @@ func hangUp(t *testing.T, r *servetest.Gateway, client *http.Client, there <-cha
 	})
 }
 
-// withhold is hangUp with a body of which the last byte never comes. A server of
-// HTTP/1 waits for that before it sends a denial, so that is looked for elsewhere.
+// withhold is hangUp with a body whose last byte never comes. A server of HTTP/1 waits for
+// that byte before it sends a denial, so denials are counted elsewhere.
 func withhold(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan struct{}) (status int) {
 	t.Helper()
 	denied := func() float64 { return r.Metrics(t)[`sluice_requests_total{verdict="denied"}`] }
@@ -126,8 +126,8 @@ func leave(t *testing.T, r *servetest.Gateway, client *http.Client, there <-chan
 	}
 }
 
-// abandoned waits until the gateway has noticed that so many clients have left,
-// and returns the outcomes of their requests.
+// abandoned waits until the gateway has noticed the given number of leaving clients, and
+// returns the outcomes of their requests.
 func abandoned(t *testing.T, r *servetest.Gateway, want int) map[string]float64 {
 	t.Helper()
 	got := make(map[string]float64)
@@ -144,13 +144,13 @@ func abandoned(t *testing.T, r *servetest.Gateway, want int) map[string]float64 
 	return got
 }
 
-// settled waits until no request goes on without its client.
+// settled waits until no exchange continues without its client.
 func settled(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
 	testkit.Until(t, "abandoned requests to be settled", func() bool { return r.Metrics(t)["sluice_abandoned"] == 0 })
 }
 
-// unfinished is a body of ten bytes of which the last never comes.
+// unfinished is a body of ten bytes whose last byte never comes.
 type unfinished struct {
 	left int
 	over <-chan struct{} // closed when the client leaves

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/page"
 )
 
-// adminHandler returns the operator's pages. Where everybody may read them
-// nothing is there that shows keys.
+// adminHandler returns the handler of the operators' pages. Where everybody may read them, it
+// leaves out the pages that show keys.
 func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) {
 	c := &s.Config.Admin
 	token, err := ReadToken(c.TokenFile)
@@ -52,7 +52,7 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 	return admin.Handler(o), nil
 }
 
-// problems are those of requests of late.
+// problems returns the problems of recent requests and of logs.
 func (s *server) problems() []admin.Problem {
 	return admin.ProblemsOf(&s.runtime.tally, s.runtime.expiryNow(), s.faultyLogs())
 }
@@ -70,8 +70,8 @@ func (s *server) faultyLogs() (all []admin.Log) {
 	return all
 }
 
-// adminHosts returns the names by which the admin address answers: those that
-// are listed, and its own.
+// adminHosts returns the host names that the admin address answers to: the listed ones and its
+// own.
 func adminHosts(c *config.Admin) []string {
 	host, _, _ := net.SplitHostPort(c.Address) // empty if it is off, or the default
 	if own, err := config.ParseAdminHost(host); err == nil {
@@ -80,7 +80,8 @@ func adminHosts(c *config.Admin) []string {
 	return c.Hosts
 }
 
-// readyLine says which configuration is active, and which certificate is not.
+// readyLine returns the active configuration, the failure of the last reload and the faults of
+// certificates.
 func (s *server) readyLine() string {
 	v, failure := s.watcher.Status()
 	line := fmt.Sprintf("config: %s, version %s, active since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
@@ -90,14 +91,13 @@ func (s *server) readyLine() string {
 	return line + s.listeners.certificateLines(time.Now())
 }
 
-// Bytes of a secret, and of its file.
+// Limits of a secret and of its file, in bytes.
 const (
 	leastToken = 16
 	mostToken  = 1 << 20
 )
 
-// ReadToken returns the admin's token that a file holds, empty if there is no
-// file.
+// ReadToken returns the admin's token from a file, or "" if name is empty.
 func ReadToken(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -105,7 +105,7 @@ func ReadToken(name string) (string, error) {
 	return readSecret("token file", name)
 }
 
-// readSecret returns the secret that a file holds.
+// readSecret returns the secret in a file.
 func readSecret(what, name string) (string, error) {
 	data, _, err := regular.Read(name, mostToken)
 	if err != nil {

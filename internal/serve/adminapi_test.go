@@ -23,12 +23,11 @@ var updateDocs = flag.Bool("update", false, "write the answers in docs/admin-api
 
 const adminAPIPage = "../../docs/admin-api.md"
 
-// sample is a request of the page, and the answer behind it. Of an excerpt the answer
-// has more.
+// sample matches a request of the page and its answer. An excerpt lacks parts of the answer.
 var sample = regexp.MustCompile("(?s)```http\n(.*?)```\n\n```json( excerpt)?\n(.*?)```")
 
-// TestAdminAPIPage: the requests of the page are answered as it says: with these
-// fields, of these types.
+// TestAdminAPIPage: the requests of the page are answered with the fields and types that it
+// shows.
 func TestAdminAPIPage(t *testing.T) {
 	t.Parallel()
 	page := testkit.ReadFile(t, adminAPIPage)
@@ -87,7 +86,7 @@ rules:
 	}
 }
 
-// differ returns how the fields and types of an answer are not those of a sample.
+// differ returns how the fields and types of an answer differ from a sample.
 func differ(at string, want, have any, excerpt bool) (problems []string) {
 	switch want := want.(type) {
 	case map[string]any:

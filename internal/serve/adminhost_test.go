@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// asked sends the beginning of a request as it is, and returns the answer.
+// asked sends the head of a request verbatim, and returns the answer.
 func asked(t *testing.T, url, head string) servetest.Answer {
 	t.Helper()
 	conn := servetest.Dial(t, url, strings.ReplaceAll(head, "\n", "\r\n")+"Connection: close\r\n\r\n")
@@ -31,9 +31,8 @@ func asked(t *testing.T, url, head string) servetest.Answer {
 	return servetest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
 }
 
-// TestAdminHost: a web page whose host's name was made to point at the admin
-// address is not answered, whatever it asks for; probes and scrapes are, by
-// address or by a name that the operator has listed.
+// TestAdminHost: a web page under a host name that was pointed at the admin address gets no
+// answer; probes and scrapes do, by address or by a name that the operator has listed.
 func TestAdminHost(t *testing.T) {
 	t.Parallel()
 	tokens := testkit.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
@@ -57,7 +56,7 @@ func TestAdminHost(t *testing.T) {
 		{"no name", "GET /metrics HTTP/1.1\nHost: 10.1.2.3:9090\n", 200},
 		{"no name", "GET /metrics HTTP/1.1\nHost: [2001:db8::1]\n", 200},
 		{"no name", "GET /metrics HTTP/1.1\nHost: localhost:1\n", 200},
-		{"no name", "GET /readyz HTTP/1.0\n", 200}, // as HAProxy and old balancers ask
+		{"no name", "GET /readyz HTTP/1.0\n", 200}, // as HAProxy and old load balancers ask
 		{"no name", "GET http://127.0.0.1/metrics HTTP/1.1\nHost: rebound.example\n", 200},
 		{"no name", "GET http://rebound.example/metrics HTTP/1.1\nHost: 127.0.0.1\n", 421},
 		{"names", "GET /metrics HTTP/1.1\nHost: sluice.internal:9090\n", 200},
@@ -65,7 +64,7 @@ func TestAdminHost(t *testing.T) {
 		{"names", "GET /metrics HTTP/1.1\nHost: x.sluice\n", 421},
 		{"names", "GET /v1/top HTTP/1.1\nHost: sluice\n", 403}, // this machine only, without a token
 		{"names and token", "GET /v1/session HTTP/1.1\nHost: sluice\n", 200},
-		{"names and token", "GET /v1/top HTTP/1.1\nHost: sluice\n", 401}, // as it may not be meant for this machine
+		{"names and token", "GET /v1/top HTTP/1.1\nHost: sluice\n", 401}, // it may not be meant for this machine
 		{"names and token", "GET /v1/top HTTP/1.1\nHost: rebound.example\n", 421},
 		{"names and token", "GET /v1/session HTTP/1.1\nHost: 10.0.0.1\n", 200},
 		{"names and token", "GET /v1/top HTTP/1.1\nHost: 10.0.0.1\n", 401},

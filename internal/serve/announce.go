@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// announce prints what is limited, how, and how to try it.
+// announce prints the listeners, the limits, and a command that tries them.
 func (s *server) announce() {
 	var b strings.Builder
 	urls := make([]string, len(s.Config.Upstreams))
@@ -64,11 +64,11 @@ func (s *server) announce() {
 		fmt.Fprintf(&b, "  page   http://%s/  live: what is allowed and denied, and why\n", at.Addr())
 	}
 	if _, err := io.WriteString(s.Out, b.String()); err != nil {
-		s.Log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
+		s.Log.Warn("standard output cannot be written", slog.Any("error", err)) // this does not stop the server
 	}
 }
 
-// byText says what a key is made of.
+// byText returns the parts of a key.
 func byText(by []policy.Part) string {
 	if len(by) == 0 {
 		return ""
@@ -80,7 +80,7 @@ func byText(by []policy.Part) string {
 	return " by " + strings.Join(names, ", ")
 }
 
-// curl returns a command whose request has a key of a rule.
+// curl returns a command whose request has a key of r.
 func (s *server) curl(front string, r *policy.Rule) string {
 	path, query, flags := "/", []string(nil), ""
 	for _, l := range r.Levels {

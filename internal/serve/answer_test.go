@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestAnswersInOwnWords: what a file says in words of its own reaches clients of the
-// gateway, on responses of the upstream and on denials, and changes with the file.
+// TestAnswersInOwnWords: a file's own answers and fields reach clients of the gateway, on
+// responses of the upstream and on denials, and change with the file.
 func TestAnswersInOwnWords(t *testing.T) {
 	t.Parallel()
 	up := servetest.Named(t, "up")
@@ -55,7 +55,7 @@ rules:
 	s.ChangeTo(t, file("Wait"))
 	check("/api", 503, `{"message":"Wait","limit":1`)
 
-	// A client that sends braces finds none of them filled in.
+	// Braces sent by a client are not filled in.
 	if got := s.Get(t, "/api?{limit}", "X-Call-Limit", "{limit}"); got.Header.Get("X-Call-Limit") != "1/1" || strings.Contains(got.Body, "{") && !strings.HasPrefix(got.Body, `{"message":"Wait"`) {
 		t.Errorf("got %v %s", got.Header, got.Body)
 	}

@@ -9,13 +9,12 @@ import (
 	"syscall"
 )
 
-// nicer is how much less priority the thread of a reload has: about a third of a
-// processor that others want whole. With much less, locks that it holds might be held
-// for long.
+// nicer is added to the nice value of a reload's thread, which gets about a third of a busy
+// processor then. With a larger value, the thread might hold locks for too long.
 const nicer = 5
 
-// inBackground calls f on a thread of its own that has less priority, so that the kernel
-// runs the threads of requests first where processors are scarce.
+// inBackground calls f on a thread of its own with less priority, so that the kernel runs the
+// threads of requests first where processors are scarce.
 func inBackground(log *slog.Logger, f func() error) error {
 	done := make(chan error)
 	go func() {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestInBackground: a reload runs with less priority than its caller, who keeps its own.
+// TestInBackground: a reload runs with less priority than its caller, which keeps its own.
 func TestInBackground(t *testing.T) {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()

@@ -21,8 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// onBothStores runs a test with what a file says of its store: in memory under a
-// clock that stands, and on Redis.
+// onBothStores runs a test in memory, under a clock that stands still, and on Redis.
 func onBothStores(t *testing.T, run func(t *testing.T, store string)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { run(t, "") })
@@ -31,8 +30,8 @@ func onBothStores(t *testing.T, run func(t *testing.T, store string)) {
 	})
 }
 
-// TestBlock: a client that is denied often enough is denied for as long as the block says, and
-// the answer, the metrics and the page distinguish that from another denial.
+// TestBlock: a client with enough denials is denied for the time of the block, and the answer,
+// the metrics and the page tell that from other denials.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, store string) {
@@ -56,7 +55,7 @@ func TestBlock(t *testing.T) {
 		for range 2 {
 			testkit.Contains(t, ask(429, day-60, day).Body, `the quota of the limit \"api\" is used up`)
 		}
-		for range 5 { // the third denial blocks, and pressing prolongs nothing
+		for range 5 { // the third denial blocks, and further requests do not prolong the block
 			got := ask(429, month-60, month)
 			if !strings.Contains(got.Body, `after too many denied requests the limit \"api/block.day\" denies all; retry after `) || !strings.Contains(got.Body, `"violated-policies":["api/block.day"`) {
 				t.Errorf("blocked: got %s", got.Body)
@@ -113,7 +112,7 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// TestBlockEnds: to the µs in memory; on Redis, by its clock, once it is over.
+// TestBlockEnds: a block ends to the µs in memory; on Redis, by its clock, once it is over.
 func TestBlockEnds(t *testing.T) {
 	t.Parallel()
 	const rule = "rules: [{name: api, by: ip, limits: 1/%s sliding-log, block: %s after 1 denial/%s}]\n"
@@ -143,8 +142,8 @@ func TestBlockEnds(t *testing.T) {
 	})
 }
 
-// TestBlockOfWhoLeaves: a client that hangs up before it is answered is counted,
-// unless it is gone before the store is asked: then nothing was decided.
+// TestBlockOfWhoLeaves: a client that hangs up before its answer is counted, unless it left
+// before the store was called: then nothing was decided.
 func TestBlockOfWhoLeaves(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, store string) {
@@ -185,8 +184,8 @@ func resetStream(t *testing.T, r *servetest.Gateway) {
 	<-ended
 }
 
-// TestBlockOverReloads: neither other limits, nor another block, nor back again let
-// a blocked client in.
+// TestBlockOverReloads: a blocked client stays blocked under other limits, under another
+// block, and after the first file's return.
 func TestBlockOverReloads(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, store string) {

@@ -18,14 +18,14 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// uploads is an upstream that reads bodies, and notes how many bytes came.
+// uploads is an upstream that reads bodies and counts their bytes.
 type uploads struct {
 	url      string
-	users    sync.Map // *atomic.Int64 by name: what is cut off may come while the next is sent
+	users    sync.Map // *atomic.Int64 by name: bytes of a cut-off body may arrive during the next one
 	requests atomic.Int64
 }
 
-// came is how many bytes came of a user.
+// came returns the counter of a user's bytes.
 func (u *uploads) came(user string) *atomic.Int64 {
 	n, _ := u.users.LoadOrStore(user, new(atomic.Int64))
 	return n.(*atomic.Int64)
@@ -36,7 +36,7 @@ func newUploads(t *testing.T) *uploads {
 	u := &uploads{}
 	u.url = servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		u.requests.Add(1)
-		if r.URL.Path == "/early" { // is answered before the body has come
+		if r.URL.Path == "/early" { // answered before the body has come
 			if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 				t.Error(err)
 			}
@@ -57,12 +57,12 @@ func newUploads(t *testing.T) *uploads {
 	return u
 }
 
-// body is one of so many bytes, whose length the client's transport does not know.
+// body returns a body of size bytes whose length the client's transport does not know.
 func body(size int64) io.Reader {
 	return struct{ io.Reader }{io.LimitReader(letters{}, size)}
 }
 
-// letters is a body without an end.
+// letters is an endless body.
 type letters struct{}
 
 func (letters) Read(p []byte) (int, error) {
@@ -72,7 +72,8 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// onUploads runs a test with the text of a configuration up to its rules, on both stores.
+// onUploads runs a test with the beginning of a configuration, up to its rules, on both
+// stores.
 func onUploads(t *testing.T, run func(t *testing.T, u *uploads, head string)) {
 	t.Helper()
 	t.Parallel()
@@ -82,7 +83,7 @@ func onUploads(t *testing.T, run func(t *testing.T, u *uploads, head string)) {
 	})
 }
 
-// upload sends a body; one of unknown length if that is below 0.
+// upload sends a body, of unknown length if length is negative.
 func upload(t *testing.T, client *http.Client, url, user string, size, length int64) servetest.Answer {
 	t.Helper()
 	req := servetest.Request(t.Context(), t, http.MethodPost, url, body(size), "X-User", user)
@@ -103,8 +104,8 @@ func left(t *testing.T, s *servetest.Gateway, user string) (n int64) {
 	return 0
 }
 
-// TestChunked: a body without a length is denied where the same body with one is, and what
-// was not charged does not reach the upstream.
+// TestChunked: a body without a length is denied like the same body with one, and uncharged
+// bytes do not reach the upstream.
 func TestChunked(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)
@@ -157,8 +158,8 @@ func TestChunkedAsMany(t *testing.T) {
 	})
 }
 
-// TestChunkedAtOnce: of many bodies at once no more reaches the upstream than the limit
-// has.
+// TestChunkedAtOnce: of many bodies at once, no more bytes reach the upstream than the limit
+// admits.
 func TestChunkedAtOnce(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)
@@ -176,8 +177,8 @@ func TestChunkedAtOnce(t *testing.T) {
 	})
 }
 
-// TestChunkedHungUp: a client that hangs up in the middle of its body has paid what was
-// read of it.
+// TestChunkedHungUp: a client that hangs up in the middle of its body is charged for the bytes
+// read.
 func TestChunkedHungUp(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)
@@ -194,7 +195,7 @@ func TestChunkedHungUp(t *testing.T) {
 	})
 }
 
-// TestChunkedEarly: where the response has begun before the body is denied, it is cut off.
+// TestChunkedEarly: a response that began before the body's denial is cut off.
 func TestChunkedEarly(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)
@@ -229,8 +230,8 @@ func TestChunkedEarly(t *testing.T) {
 	})
 }
 
-// TestChunkedExpect: a client that waits to be told to go on is not where nothing is left,
-// and is charged as any other where something is. Trailers cost nothing.
+// TestChunkedExpect: a client that waits for 100 Continue does not get it when nothing is
+// left, and is otherwise charged like any other. Trailers cost nothing.
 func TestChunkedExpect(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"10B/day fixed-window\n", servetest.Stopped)
@@ -248,7 +249,7 @@ func TestChunkedExpect(t *testing.T) {
 				if _, err := fmt.Fprintf(conn, "%x\r\n%s\r\n0\r\nX-T: 1\r\n\r\n", n, strings.Repeat("x", n)); err != nil {
 					t.Fatal(err)
 				}
-				for strings.TrimSpace(line) != "" { // the fields that go with it
+				for strings.TrimSpace(line) != "" { // the other fields
 					if line, err = r.ReadString('\n'); err != nil {
 						t.Fatal(err)
 					}
@@ -271,7 +272,7 @@ func TestChunkedExpect(t *testing.T) {
 	})
 }
 
-// TestChunkedHTTP2: the same over HTTP/2, where a body needs no length.
+// TestChunkedHTTP2: TestChunked over HTTP/2, where a body needs no length.
 func TestChunkedHTTP2(t *testing.T) {
 	onUploads(t, func(t *testing.T, u *uploads, head string) {
 		s := servetest.Start(t, head+"1MB/day fixed-window\n", servetest.Stopped)

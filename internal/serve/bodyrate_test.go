@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// TestLeastBodyRate: bodies have a least rate unless the file says another, or off.
+// TestLeastBodyRate: bodies have a least rate by default; a file may change it or turn it off.
 func TestLeastBodyRate(t *testing.T) {
 	for _, c := range []struct {
 		line string
@@ -36,7 +36,7 @@ func TestLeastBodyRate(t *testing.T) {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// one is a listener of one connection.
+// one is a listener with one connection.
 type one chan net.Conn
 
 func (l one) Accept() (net.Conn, error) {
@@ -50,8 +50,7 @@ func (l one) Accept() (net.Conn, error) {
 func (l one) Close() error   { return nil }
 func (l one) Addr() net.Addr { return &net.TCPAddr{} }
 
-// overPipe serves one client, whose end of the connection it returns, as the listeners
-// do.
+// overPipe serves one client like the listeners do, and returns its end of the connection.
 func overPipe(t *testing.T, s *runtime) (ours net.Conn, o *listener) {
 	t.Helper()
 	o = &listener{}
@@ -66,7 +65,7 @@ func overPipe(t *testing.T, s *runtime) (ours net.Conn, o *listener) {
 	return ours, o
 }
 
-// TestSlowBodiesCount: a body that is cut off for its rate is counted.
+// TestSlowBodiesCount: a body cut off for its rate is counted.
 func TestSlowBodiesCount(t *testing.T) {
 	conf, err := config.Parse("a.yaml", []byte("rules: [{name: a, limits: 1/s}]\n"))
 	if err != nil {
@@ -75,7 +74,7 @@ func TestSlowBodiesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &runtime{log: discard()}
 		s.current.Store(&snapshot{config: conf, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // an error says that it was cut off
+			_, _ = io.Copy(io.Discard, r.Body) // an error means that it was cut off
 		})})
 		ours, o := overPipe(t, s)
 		if _, err := io.WriteString(ours, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
@@ -91,6 +90,6 @@ func TestSlowBodiesCount(t *testing.T) {
 	})
 }
 
-// bodyPatience is longer than a body may be waited for of which next to nothing
-// comes, and shorter than one that stands still.
+// bodyPatience is longer than a body of almost no bytes may be waited for, and shorter than a
+// stalled one may.
 const bodyPatience = 30 * time.Second

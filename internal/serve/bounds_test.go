@@ -15,9 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestHeldBounds: no key takes all places of requests that are delayed, what is
-// read ahead is bounded, and the metrics say so; a place is free when its client
-// has gone.
+// TestHeldBounds: no key takes all places of delayed requests, the bytes read ahead are
+// bounded, and the metrics show both; a place is free when its client has left.
 func TestHeldBounds(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, "max_delayed: 3\nmax_delayed_per_key: 2\nmax_read_ahead: 65536\nrules: [{name: a, by: query.userId, limits: 1/min leaky-bucket burst 100}]\n", servetest.Stopped)
@@ -31,7 +30,7 @@ func TestHeldBounds(t *testing.T) {
 			r := servetest.Request(ctx, t, http.MethodPost, s.URL+"/?userId="+u, strings.NewReader(strings.Repeat("x", 3000)))
 			if resp, err := http.DefaultClient.Do(r); err == nil {
 				t.Errorf("%s: got %d, and was to be held", u, resp.StatusCode)
-				resp.Body.Close() //nolint:errcheck // nothing of it is read
+				resp.Body.Close() //nolint:errcheck // its body is not needed
 			}
 		})
 		awaitHeld(t, s, want) //nolint:contextcheck // the page is asked for the test

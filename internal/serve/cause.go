@@ -9,14 +9,14 @@ import (
 	"unicode"
 )
 
-// longestCause is how much is reported of why a store is unavailable, in bytes.
+// longestCause is the longest text of a store's failure, in bytes.
 const longestCause = 300
 
-// namesUser is how a server names a user without a right.
+// namesUser matches the name of a user in a server's refusal.
 var namesUser = regexp.MustCompile(`\b[Uu]ser \S+ has\b`)
 
-// cause says why the store is unavailable, as a server or the network put it last;
-// empty if it is not.
+// cause returns the last failure of the store, as the server or the network put it, or ""
+// while the store is available.
 func (s *sharedStore) cause() string { return causeText(s.lastFailure()) }
 
 func (s *sharedStore) lastFailure() error {
@@ -26,8 +26,7 @@ func (s *sharedStore) lastFailure() error {
 	return s.store.Cause()
 }
 
-// causeText returns what an error says as one line that is not long and does not
-// name the user.
+// causeText returns the text of err in one short line, without the name of the user.
 func causeText(err error) string {
 	if err == nil {
 		return ""

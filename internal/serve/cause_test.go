@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is reported of an error is one line, not long, that names no user.
+// TestCauseText: a cause is one short line without a user's name.
 func TestCauseText(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"NOPERM User ann has no permissions to run the 'evalsha' command", "NOPERM the user has no permissions to run the 'evalsha' command"},

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCensus: nodes that come back one by one behind an outage, and an outage that follows at
-// once, do not make the number smaller by which each divides its limits.
+// TestCensus: nodes that return one by one after an outage, and another outage soon after, do
+// not lower the divisor of limits.
 func TestCensus(t *testing.T) {
 	t.Parallel()
 	var c census
@@ -29,6 +29,6 @@ func TestCensus(t *testing.T) {
 		heard(heartbeatEvery, 2, 3)
 	}
 	heard(heartbeatEvery, 3, 3)
-	heard(heartbeatEvery, 2, 3) // one has gone
+	heard(heartbeatEvery, 2, 3) // one has left
 	heard(heartbeatTTL, 2, 2)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/metrics"
 )
 
-// pairs returns the certificates of the listeners, by the names of their listeners.
+// pairs returns the certificates of the listeners by listener name.
 func (d *listeners) pairs() map[string]*certificate.Pair {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -29,14 +29,14 @@ func (d *listeners) pairs() map[string]*certificate.Pair {
 	return all
 }
 
-// fault returns why the files of a pair do not hold what serves. Where there
-// are no handshakes, it is this that looks at them.
+// fault returns why the files of p differ from the certificate in use, or nil. It reads the
+// files, so a listener without handshakes finds changes too.
 func fault(p *certificate.Pair) error {
-	_, _ = p.GetCertificate(nil) // there is one, and Err says its result
+	_, _ = p.GetCertificate(nil) // the pair always has a certificate, and Err holds the result of reading
 	return p.Err()
 }
 
-// certificates returns how the certificates of the listeners fare.
+// certificates returns the expiry and the state of each listener's certificate.
 func (d *listeners) certificates() map[string]metrics.Certificate {
 	all := make(map[string]metrics.Certificate)
 	for name, p := range d.pairs() {
@@ -46,8 +46,8 @@ func (d *listeners) certificates() map[string]metrics.Certificate {
 	return all
 }
 
-// certificateLines says which certificates are not as they should be, each in a
-// line of its own and those of its fault.
+// certificateLines describes the expired certificates and those whose reload failed. Each
+// begins on a new line.
 func (d *listeners) certificateLines(now time.Time) string {
 	var b strings.Builder
 	pairs := d.pairs()

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestCertificateLines: what is wrong with a certificate is said, and what
-// serves meanwhile; nothing where all is well.
+// TestCertificateLines: the lines name a certificate's fault and the certificate in use, and
+// are empty without a fault.
 func TestCertificateLines(t *testing.T) {
 	cert, key, _ := testkit.CertificateFiles(t)
 	pair, err := certificate.Load(cert, key, certificate.Options{})

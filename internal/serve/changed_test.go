@@ -18,15 +18,15 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// algorithms are the words of a limit of a day, of every algorithm.
+// algorithms are limits per day of every algorithm.
 var algorithms = []string{
 	"", "leaky-bucket nodelay burst %d", "interval-refill", "fixed-window", "sliding-log",
 	"sliding-log count-denied", "sliding-counter", "sliding-counter conservative", "sliding-histogram",
 	"count-denied", "interval-refill count-denied", "sliding-counter count-denied", "sliding-histogram count-denied",
 }
 
-// TestChangedLimitGivesNothingAnew: a limit that is lowered and put back by
-// reloading the file, three times, passes what it passes at once.
+// TestChangedLimitGivesNothingAnew: a limit that is lowered and raised again by reloads, three
+// times, admits no more than it does at once.
 func TestChangedLimitGivesNothingAnew(t *testing.T) {
 	t.Parallel()
 	quota := testkit.Steps(100, 1000)
@@ -56,7 +56,7 @@ func TestChangedLimitGivesNothingAnew(t *testing.T) {
 	}
 }
 
-// spendAs sends so many requests of a user and returns how many passed.
+// spendAs sends n requests of a user and returns how many passed.
 func spendAs(t *testing.T, url, user string, n int) int {
 	t.Helper()
 	var mu sync.Mutex
@@ -78,9 +78,9 @@ func spendAs(t *testing.T, url, user string, n int) int {
 	return passed
 }
 
-// TestNodesOfTwoVersions: while a change is rolled out two nodes on one Redis
-// have different limits. A key that asks them in turn is served no less than by
-// the lower and no more than by the higher one, however quickly it can ask.
+// TestNodesOfTwoVersions: during a rollout two nodes on one Redis have different limits. A key
+// that asks them in turn gets at least the lower limit and at most the higher one, at any
+// speed.
 func TestNodesOfTwoVersions(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -91,7 +91,7 @@ func TestNodesOfTwoVersions(t *testing.T) {
 	}
 	nodes := []*servetest.Gateway{node(10), node(12)}
 	const lower, higher = time.Second / 10, time.Second / 12
-	var sent, there time.Time // of the last that has passed, which was decided in between
+	var sent, there time.Time // of the last request that passed: it was decided in between
 	for i, passed, denied := 0, 0, 0; passed < 20 || denied < 20; i++ {
 		asked := time.Now()
 		status := servetest.Fetch(t, http.DefaultClient, nodes[i%2].URL+"/x", "X-User", "u").Status
@@ -114,8 +114,8 @@ func TestNodesOfTwoVersions(t *testing.T) {
 	}
 }
 
-// TestFloodFreesNoLockedKey: a client that sends ever new keys frees no key that is
-// locked out, and wears out no limit without a key.
+// TestFloodFreesNoLockedKey: a client that sends ever new keys frees no denied key, and does
+// not affect a limit without a key.
 func TestFloodFreesNoLockedKey(t *testing.T) {
 	t.Parallel()
 	maxKeys := testkit.Steps(200, 2_000)
@@ -133,7 +133,7 @@ rules:
 			t.Fatalf("%d of 8 passed, want 5", n)
 		}
 	}
-	everybody := 0 // each request is another user's
+	everybody := 0 // each request has another user
 	all := func() servetest.Answer {
 		everybody++
 		return servetest.Fetch(t, http.DefaultClient, s.URL+"/x", "X-User", fmt.Sprint("user ", everybody), "X-All", "1")
@@ -170,8 +170,8 @@ func spendAll(ask func() servetest.Answer, n int) (passed int) {
 	return passed
 }
 
-// TestChangedLimitThroughRemote: what holds for a store holds for what is put
-// around it.
+// TestChangedLimitThroughRemote: TestChangedLimitGivesNothingAnew through the wrapper of a
+// shared store.
 func TestChangedLimitThroughRemote(t *testing.T) {
 	t.Parallel()
 	store, err := remote.Wrap(memstore.New(memstore.Options{}), remote.Options{

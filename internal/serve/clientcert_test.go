@@ -34,9 +34,9 @@ func fileOf(t *testing.T, a *testkit.Authority) string {
 	return name
 }
 
-// TestClientCertificates: each client has the budget of its certificate's name, who
-// has none is refused where one is optional and not let in where it is required,
-// and one without a known authority is accepted nowhere.
+// TestClientCertificates: each client has the budget of its certificate's name. A client
+// without one is refused by the rule where a certificate is optional, and by TLS where it is
+// required. A certificate of an unknown authority is accepted nowhere.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	cert, key, trust := testkit.CertificateFiles(t)
@@ -78,7 +78,7 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 	s.ExpectLog(t, "TLS handshake")
 }
 
-// TestClientCertificatesTCP: a listener of TCP passes on what verified clients send.
+// TestClientCertificatesTCP: a TCP listener forwards the bytes of verified clients.
 func TestClientCertificatesTCP(t *testing.T) {
 	t.Parallel()
 	cert, key, trust := testkit.CertificateFiles(t)
@@ -103,8 +103,8 @@ rules: [{name: all, by: ip, limits: 9/h}]
 	}
 }
 
-// TestClientCAFile: a start fails with a file that is no good, and lint says where
-// it is named.
+// TestClientCAFile: a start fails with an unusable file, and lint reports it at the place that
+// names it.
 func TestClientCAFile(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := testkit.CertificateFiles(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/decided"
 )
 
-// lastDecisions returns the last ones about any of some keys that the decision log
-// has, if it is a file.
+// lastDecisions returns the last decisions about any of the keys from the decision log, if
+// that is a file.
 func (s *runtime) lastDecisions(keys []decided.Key) decided.List {
 	g, file := s.current.Load(), s.logs.decisions.file.Load()
 	switch {
@@ -30,7 +30,7 @@ func (s *runtime) lastDecisions(keys []decided.Key) decided.List {
 	return l
 }
 
-// kept says which decisions a log lacks.
+// kept returns which decisions the log lacks.
 func kept(d *config.DecisionLog) string {
 	var notes []string
 	switch d.Requests {

@@ -11,20 +11,19 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// defaultConnections is how many connections of clients are open at once if a file
-// does not say. Each takes about 20 KB while it is idle.
+// defaultConnections is the default limit of open connections of clients. An idle one takes
+// about 20 KB.
 const defaultConnections = 20_000
 
-// reservedDescriptors are kept from clients: for operators, stores and files.
+// reservedDescriptors are kept for operators, stores and files.
 const reservedDescriptors = 100
 
-// shares are the connections that each part may have at once.
+// shares holds the most connections of each kind.
 type shares struct{ clients, abandoned, upstreams int64 }
 
-// divide returns what there may be, of what is wanted, where a process may have so
-// many file descriptors; 0 is any number of them. Each connection of a client may
-// need another one to an upstream, and so does each request without its client, of
-// which there is one for ten descriptors at most.
+// divide reduces wanted so that the connections fit a number of file descriptors; 0 means any
+// number. A client's connection may need a second one to an upstream. A request without its
+// client needs one, too, and all of these get at most one descriptor in ten.
 func divide(wanted shares, descriptors int64) shares {
 	if descriptors == 0 {
 		return wanted
@@ -37,9 +36,8 @@ func divide(wanted shares, descriptors int64) shares {
 	return s
 }
 
-// setPlaces bounds the connections of clients and those to upstreams. There may be
-// more of the latter than of clients that have one request each, as over HTTP/2 a
-// client may have several.
+// setPlaces bounds the connections of clients and of upstreams. Upstreams may have more than
+// clients, as an HTTP/2 client may have several requests at once.
 func (s *runtime) setPlaces(c *config.Config) {
 	descriptors := maxDescriptors()
 	wanted := shares{clients: cmp.Or(c.MaxConnections, defaultConnections), abandoned: cmp.Or(c.Abandoned, gateway.DefaultAbandoned)}

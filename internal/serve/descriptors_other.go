@@ -5,5 +5,5 @@
 
 package serve
 
-// maxDescriptors returns 0: how many there may be is not known.
+// maxDescriptors returns 0: the limit is unknown.
 func maxDescriptors() int64 { return 0 }

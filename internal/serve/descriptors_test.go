@@ -5,9 +5,8 @@ package serve
 
 import "testing"
 
-// TestDivide: of the descriptors that a process may have some are kept, and of the
-// others every client has one for an upstream, too, as does every request that
-// goes on without its client.
+// TestDivide: some descriptors of a process are reserved. Of the others every client has a
+// second one for an upstream, and every request without its client has one.
 func TestDivide(t *testing.T) {
 	wanted := shares{clients: 20_000, abandoned: 1000, upstreams: 21_000}
 	for _, c := range []struct {
@@ -21,7 +20,7 @@ func TestDivide(t *testing.T) {
 		{wanted, 1024, shares{416, 92, 508}},
 		{shares{300, 10, 20_010}, 1024, shares{300, 10, 624}},
 		{wanted, 140, shares{18, 4, 22}},
-		{wanted, 64, shares{1, 1, 1}}, // which is not enough for anything
+		{wanted, 64, shares{1, 1, 1}}, // not enough for anything
 	} {
 		if got := divide(c.wanted, c.descriptors); got != c.want {
 			t.Errorf("%v wanted of %d: got %v, want %v", c.wanted, c.descriptors, got, c.want)

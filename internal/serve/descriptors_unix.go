@@ -7,8 +7,7 @@ package serve
 
 import "syscall"
 
-// maxDescriptors returns how many file descriptors this process may have, 0 if that
-// is not known.
+// maxDescriptors returns the process's limit of file descriptors, or 0 if it is unknown.
 func maxDescriptors() int64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

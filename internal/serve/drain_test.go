@@ -21,19 +21,19 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// inFront returns a configuration of one limit for each user.
+// inFront returns a configuration with one limit for each user.
 func inFront(upstream, limit string) string {
 	return fmt.Sprintf("upstream: %q\nrules: [{name: a, by: query.userId, missing: share, limits: %s}]\n", upstream, limit)
 }
 
-// untilNotReady asks /readyz until it says so.
+// untilNotReady polls /readyz until it reports not ready.
 func untilNotReady(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
 	testkit.Until(t, "the gateway not to be ready", func() bool { return servetest.Ready(t, r).Status == http.StatusServiceUnavailable })
 }
 
-// TestDrainLosesNothing: a request that started before the signal is answered, nothing
-// new is let in, and a client that asks for readiness learns of it meanwhile.
+// TestDrainLosesNothing: a request from before the signal is answered, no new one is accepted,
+// and /readyz reports the drain meanwhile.
 func TestDrainLosesNothing(t *testing.T) {
 	t.Parallel()
 	up := servetest.NewHolding(t)
@@ -69,8 +69,8 @@ func TestDrainLosesNothing(t *testing.T) {
 	r.End(t)
 }
 
-// TestDrainEnds: a request that does not end within the drain time does not
-// keep the gateway from stopping; its client sees why.
+// TestDrainEnds: a request that exceeds the drain time does not keep the gateway from
+// stopping, and its client gets an error.
 func TestDrainEnds(t *testing.T) {
 	t.Parallel()
 	up := servetest.NewHolding(t)
@@ -85,8 +85,7 @@ func TestDrainEnds(t *testing.T) {
 	testkit.Contains(t, r.Logs.String(), "requests are cut off")
 }
 
-// upgraded returns a connection through the gateway that has switched protocol
-// and echoes.
+// upgraded returns a connection through the gateway that has switched protocol, to an echo.
 func upgraded(t *testing.T, r *servetest.Gateway) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn := servetest.Dial(t, r.URL, "GET /?userId=u1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -116,13 +115,13 @@ func echo(t *testing.T) http.HandlerFunc {
 			t.Error(err)
 			return
 		}
-		// It ends with an error where the gateway is stopped.
+		// It returns an error when the gateway stops.
 		_, _ = io.Copy(conn, rw)
 	}
 }
 
-// TestSwitchedConnections: a websocket passes limits and metrics, and is closed
-// at the stop, as it has no end to wait for.
+// TestSwitchedConnections: a websocket passes limits and metrics, and is closed at the stop,
+// as it has no end to wait for.
 func TestSwitchedConnections(t *testing.T) {
 	t.Parallel()
 	r := servetest.Start(t, inFront(servetest.Backend(t, echo(t)), "1/min"))

@@ -12,8 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestDuration: a request costs the time that it runs, also where its client has
-// left it.
+// TestDuration: a request costs its running time, also after its client has left.
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for _, hangsUp := range []bool{false, true} {
@@ -29,7 +28,7 @@ func TestDuration(t *testing.T) {
 			} else {
 				go func() {
 					select {
-					case <-up.there: // only from then on does it take 60 ms
+					case <-up.there: // only from then on it takes 60 ms
 						time.AfterFunc(60*time.Millisecond, up.release)
 					case <-t.Context().Done():
 					}
@@ -40,7 +39,7 @@ func TestDuration(t *testing.T) {
 			}
 			settled(t, s)
 			status := 0
-			for range 20 { // an answer may be there before it is settled; 20 cost 20
+			for range 20 { // an answer may precede its settlement; 20 cost 20
 				if status = s.Get(t, "/").Status; status == http.StatusTooManyRequests {
 					return
 				}

@@ -22,7 +22,7 @@ import (
 func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*policy.Explanation, error) {
 	clients := clientip.NewAdmission(c.Allow, c.Deny)
 	x := admin.Explainer{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10}), Admits: clients.Admits}
-	if c.Tokens != nil && q.Claims == nil { // else its files may be elsewhere
+	if c.Tokens != nil && q.Claims == nil { // else the token's files are not needed, and may be elsewhere
 		v, err := token.New(tokenOptions(c.Tokens, time.Now, nil))
 		if err != nil {
 			return nil, fmt.Errorf("%s: tokens: %w", c.File, err)

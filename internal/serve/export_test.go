@@ -3,7 +3,8 @@
 
 package serve
 
-// How the nodes of a fleet count themselves, for a test that adds some.
+// HeartbeatScope is the scope in which the nodes of a fleet count themselves, for a test that
+// adds some.
 const HeartbeatScope = heartbeatScope
 
 var HeartbeatLimit = heartbeatLimit

@@ -18,9 +18,9 @@ import (
 
 var notApplied = regexp.MustCompile(`(?m)^((?:shared )?limits) not applied since (\S+)$`)
 
-// TestFailover: when the store's address leads to another server, and the connections to the
-// old one stay, limits apply again without a restart, and changes for all nodes are made.
-// Meanwhile a node where requests pass says since when they do without limits.
+// TestFailover: when the store's address leads to another server while connections to the old
+// one stay, limits apply again without a restart, and changes for all nodes are made.
+// Meanwhile a node that lets requests pass reports since when limits do not apply.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for policy, what := range map[string]string{"open": "limits", "local": "shared limits", "closed": ""} {
@@ -54,7 +54,7 @@ func TestFailover(t *testing.T) {
 			if line := warning(t, r, "the store is unavailable"); strings.Contains(line, " "+strings.ReplaceAll(what, " ", "_")+"_not_applied_since=") != (what != "") || !strings.Contains(line, "READONLY") {
 				t.Errorf("the log says %q", line)
 			}
-			a.Lead() // which nobody but the probe, and what nodes share, can find out
+			a.Lead() // only the probe and the fleet's records can notice this
 			testkit.Until(t, "the store to be back", func() bool { return r.Metrics(t)[`sluice_store_up{store="redis"}`] == 1 })
 			if said := servetest.Ready(t, r); said.Status != http.StatusOK || strings.Contains(said.Body, "not applied") {
 				t.Errorf("readyz afterwards: %d %q", said.Status, said.Body)

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
-// TestManyFaultsAreNotLogged: a file with a thousand faults does not flood the
-// log each time it is read.
+// TestManyFaultsAreNotLogged: a file with a thousand faults does not flood the log at each
+// reload.
 func TestManyFaultsAreNotLogged(t *testing.T) {
 	for _, c := range []struct{ faults, lines int }{{1, 1}, {21, 21}, {22, 21}, {1001, 21}} {
 		var logs bytes.Buffer

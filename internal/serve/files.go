@@ -18,9 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/token"
 )
 
-// CheckFiles returns what is wrong with the files that a configuration names:
-// those with which a start fails. It writes nothing, so that it does not find
-// out whether a folder may be written to.
+// CheckFiles returns the faults of the files named in a configuration that would make a start
+// fail. It writes nothing, so it misses folders that cannot be written to.
 func CheckFiles(c *config.Config) error {
 	problems := make(map[config.NamedFile][]error)
 	add := func(key, path string, err error) {
@@ -43,7 +42,7 @@ func CheckFiles(c *config.Config) error {
 	if t := c.Tokens; t != nil {
 		_, err := token.New(tokenOptions(t, nil, nil))
 		for key, path := range map[string]string{"jwks_file": t.JWKS, "hmac_file": t.HMAC, "key_file": t.Key} {
-			if path != "" { // as one of them is
+			if path != "" { // one of the three is set
 				add(key, path, err)
 			}
 		}
@@ -77,8 +76,7 @@ func CheckFiles(c *config.Config) error {
 	return c.NamedFaults(problems)
 }
 
-// checkFile returns what is wrong with a file that may be made later, if it has
-// a name.
+// checkFile returns why a file can be neither opened nor made, or nil if name is empty.
 func checkFile(name string) error {
 	if name == "" {
 		return nil
@@ -96,7 +94,7 @@ func checkFile(name string) error {
 	return f.Close()
 }
 
-// checkFolder returns what is wrong with the folder in which a file is to be.
+// checkFolder returns why a file cannot be in its folder.
 func checkFolder(name string) error {
 	folder := filepath.Dir(name)
 	info, err := os.Stat(folder)
@@ -111,7 +109,7 @@ func checkFolder(name string) error {
 	return nil
 }
 
-// started says where a path that is relative begins.
+// started returns the folder at which a relative path begins, as the end of an error.
 func started(path string) string {
 	here, err := os.Getwd()
 	if err != nil || filepath.IsAbs(path) {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestFirstOfSeveral: a user who is known has a budget of its own, whatever it is
-// called, others that of their address, and a bad token neither.
+// TestFirstOfSeveral: a known user has a budget of its own, also under the name of an address;
+// others have that of their address; a bad token has neither.
 func TestFirstOfSeveral(t *testing.T) {
 	t.Parallel()
 	s := startWithTokens(t, "", "  - {name: user, by: {first: [claim.sub, ip]}, limits: 2/day fixed-window}\n")

@@ -8,8 +8,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// share shares overrides, resets and their audit with the other nodes of a shared
-// store, if it is one.
+// share shares overrides, resets and their audit with the other nodes if the store is shared.
 func (s *server) share(overrides *admin.Overrides) {
 	sh := s.store.shared
 	if sh == nil {
@@ -28,7 +27,7 @@ func (s *server) share(overrides *admin.Overrides) {
 	sh.confirmed = s.records.Synced
 }
 
-// node returns which node of a fleet this is.
+// node returns this node.
 func (s *server) node() fleet.Node {
 	if s.store.shared == nil {
 		return fleet.Node{Name: hostName()}

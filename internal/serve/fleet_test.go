@@ -25,7 +25,7 @@ import (
 
 const fleetRules = "rules: [{name: api, by: header.X-User, limits: 3/h sliding-log}]\n"
 
-// node starts a node on a store; the sample app stands for the service.
+// node starts a node on a store, in front of the sample app.
 func node(t *testing.T, url string, more ...func(*serve.Options)) *servetest.Gateway {
 	t.Helper()
 	return servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q}}\n", url)+fleetRules, more...)
@@ -40,7 +40,7 @@ func nodes(t *testing.T, url string, n int) []*servetest.Gateway {
 	return all
 }
 
-// tell asks a node for a change of user ada's override, and returns its answer.
+// tell asks a node to change user ada's override, and returns its answer.
 func tell(t *testing.T, r *servetest.Gateway, method, more string) (servetest.Answer, admin.OverrideDone) {
 	t.Helper()
 	a := r.Ask(t, method, "/v1/override", `{"rule": "api", "parts": {"header.X-User": "ada"}, "reason": "ticket", "author": "ops"`+more+"}")
@@ -53,7 +53,7 @@ func tell(t *testing.T, r *servetest.Gateway, method, more string) (servetest.An
 	return a, done
 }
 
-// mustTell tells a node as soon as it is connected.
+// mustTell is tell, repeated until the node is connected.
 func mustTell(t *testing.T, r *servetest.Gateway, method, more string) (done admin.OverrideDone) {
 	t.Helper()
 	var a servetest.Answer
@@ -99,9 +99,9 @@ func allFull(t *testing.T, n int64, all ...*servetest.Gateway) {
 	}
 }
 
-// TestFleetOverride: what one node is told holds on all, and after a restart of all; an
-// operator who has not seen another's change is told of it; and any node lists who
-// changed what.
+// TestFleetOverride: an override made at one node applies on all, and after a restart of all.
+// An operator who missed another's change is told of it, and any node lists the authors of
+// changes.
 func TestFleetOverride(t *testing.T) {
 	t.Parallel()
 	host, err := os.Hostname()
@@ -144,9 +144,9 @@ func TestFleetOverride(t *testing.T) {
 	allFull(t, 3, all...)
 }
 
-// TestFleetOutage: while a node cannot reach the store it goes on with what it has,
-// refuses what is for all nodes, and takes what is for itself; then it learns what the
-// others did, and brings nothing back that they removed.
+// TestFleetOutage: a node that cannot reach the store keeps its overrides, refuses changes for
+// all nodes and makes changes for itself. Afterwards it learns the others' changes, and
+// restores nothing that they removed.
 func TestFleetOutage(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -174,7 +174,8 @@ func TestFleetOutage(t *testing.T) {
 	if s := list(); len(s.Overrides) != 1 || s.Overrides[0].Limits[0].String() != "7/hour sliding-log" || !s.Overrides[0].ThisNodeOnly {
 		t.Errorf("with a change for this node: %+v", s.Overrides)
 	}
-	// Nothing changed for the key elsewhere: the node's own holds on, also over a restart.
+	// If nothing changed for the key elsewhere, the node's own override stays, also over a
+	// restart.
 	network.Set(redistest.Faithful)
 	allFull(t, 7, b)
 	b.End(t)
@@ -193,8 +194,8 @@ func TestFleetOutage(t *testing.T) {
 	allFull(t, 3, a, b)
 }
 
-// TestFleetDissolved: a node whose store is in its memory by now has the overrides that
-// it had, and can end them.
+// TestFleetDissolved: a node that has moved to a store in memory keeps its overrides, and can
+// remove them.
 func TestFleetDissolved(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
@@ -212,8 +213,8 @@ func TestFleetDissolved(t *testing.T) {
 	allFull(t, 3, servetest.Start(t, fleetRules, kept))
 }
 
-// TestFleetRestartedStore: a store that comes back empty, or fails over, is given what
-// the nodes have.
+// TestFleetRestartedStore: a store that returns empty, or fails over, gets the nodes'
+// overrides.
 func TestFleetRestartedStore(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -228,12 +229,12 @@ func TestFleetRestartedStore(t *testing.T) {
 		return err == nil && n == 2
 	})
 	allFull(t, 100, append(all, node(t, redis.URL()))...)
-	// What the store evicts is put back, too.
+	// Records that the store evicts are put back, too.
 	evict(t, client)
 	allFull(t, 100, append(all, node(t, redis.URL()))...)
 }
 
-// evict fills the server until it forgets the overrides.
+// evict fills the server until it evicts the overrides.
 func evict(t *testing.T, client rueidis.Client) {
 	t.Helper()
 	do := func(words ...string) rueidis.RedisResult {
@@ -256,8 +257,8 @@ func evict(t *testing.T, client rueidis.Client) {
 	t.Fatal("the server has not evicted the overrides")
 }
 
-// TestFleetFailover: over sentinels a change holds after the master is gone, and another
-// one can be made.
+// TestFleetFailover: over sentinels a change survives the loss of the master, and another one
+// can be made.
 func TestFleetFailover(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -274,8 +275,8 @@ func TestFleetFailover(t *testing.T) {
 	allFull(t, 200, all...)
 }
 
-// TestFleetReset: a reset on one node takes from the others the units that they have
-// leased of the key, as these are in what is given anew.
+// TestFleetReset: a reset on one node also removes the units of the key that other nodes have
+// leased, as the reset grants them again.
 func TestFleetReset(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -315,13 +316,13 @@ func TestFleetReset(t *testing.T) {
 			passed++
 		}
 	}
-	if passed > 100 || passed < 60 { // some may be on lease, and unused
+	if passed > 100 || passed < 60 { // some may be leased and unused
 		t.Errorf("%d passed after the reset, want 100 at most", passed)
 	}
 }
 
-// TestFleetConfigurations: an override that a node's rules have no use for is listed
-// there as unused, and holds when the rules have it.
+// TestFleetConfigurations: an override without a rule at a node is listed there as unused, and
+// applies when its rules have it.
 func TestFleetConfigurations(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -339,8 +340,8 @@ func TestFleetConfigurations(t *testing.T) {
 	allFull(t, 3, a, b)
 }
 
-// TestFleetOperatorsAtOnce: of changes at once on all nodes each is made or refused,
-// and all nodes have one of those that were made.
+// TestFleetOperatorsAtOnce: of concurrent changes on all nodes each is made or refused, and
+// all nodes end up with the same one.
 func TestFleetOperatorsAtOnce(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// manyOverrides writes a node's file with n overrides that all nodes have.
+// manyOverrides writes a node's file with n overrides for all nodes.
 func manyOverrides(t *testing.T, n int) (file string) {
 	t.Helper()
 	var doc struct {
@@ -54,8 +54,8 @@ func change(t *testing.T, r *servetest.Gateway) {
 	}
 }
 
-// TestFleetOfManyOverrides: as many overrides as there may be are put back into an empty
-// store, learnt by another node, and changed.
+// TestFleetOfManyOverrides: the largest number of overrides is put back into an empty store,
+// learnt by another node, and changed.
 func TestFleetOfManyOverrides(t *testing.T) {
 	t.Parallel()
 	n := testkit.Steps(500, 10_000)
@@ -104,7 +104,7 @@ func TestFleetExpiry(t *testing.T) {
 	allFull(t, 3, all...)
 }
 
-// TestFleetRights: the user that the guide names may do all that a node does.
+// TestFleetRights: the user in the guide has all rights that a node needs.
 func TestFleetRights(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

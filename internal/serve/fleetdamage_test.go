@@ -16,8 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestFleetWithoutRights: with the rights that redisstore alone needs the node says in its
-// log what is missing.
+// TestFleetWithoutRights: a node with redisstore's rights alone logs the missing ones.
 func TestFleetWithoutRights(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -36,8 +35,8 @@ func TestFleetWithoutRights(t *testing.T) {
 	testkit.Contains(t, servetest.Ready(t, r).Body, "NOPERM")
 }
 
-// TestFleetAllRestarted: the store, which keeps nothing on disk, and the node are both
-// restarted, as after a loss of power; a removal that is answered as made holds.
+// TestFleetAllRestarted: after a restart of the node and of a store without persistence, as
+// after a loss of power, a confirmed removal holds.
 func TestFleetAllRestarted(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

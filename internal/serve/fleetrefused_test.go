@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestFleetLongReason: what nodes cannot share is refused before anything is written, and
-// the node goes on to learn what others change.
+// TestFleetLongReason: a change that nodes cannot share is refused before anything is written,
+// and the node continues to learn others' changes.
 func TestFleetLongReason(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -40,8 +40,8 @@ func TestFleetLongReason(t *testing.T) {
 	allFull(t, 100, all...)
 }
 
-// TestFleetLaterFormat: a change of what a later release has written is refused as a
-// conflict, with what to do.
+// TestFleetLaterFormat: a change of a record of a later release is refused as a conflict, with
+// a remedy.
 func TestFleetLaterFormat(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -68,7 +68,7 @@ func TestFleetLaterFormat(t *testing.T) {
 	allFull(t, 100, r)
 }
 
-// TestFleetRemovalRefused: a removal that is refused has removed nothing.
+// TestFleetRemovalRefused: a refused removal removes nothing.
 func TestFleetRemovalRefused(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -95,8 +95,8 @@ func TestFleetRemovalRefused(t *testing.T) {
 	}
 }
 
-// TestFleetResetOfLongKey: a reset of a key of 1,200 bytes that 16 rules have must not cut
-// the node off from what others change.
+// TestFleetResetOfLongKey: a reset of a key of 1,200 bytes under 16 rules does not cut the
+// node off from others' changes.
 func TestFleetResetOfLongKey(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestFleetUnknown: a change that the store makes, and whose answer is lost, is listed
-// as one of which nobody knows, shows at the node, and can be repeated.
+// TestFleetUnknown: a change whose reply from the store is lost is listed as of unknown
+// outcome, is active at the node, and can be repeated.
 func TestFleetUnknown(t *testing.T) {
 	t.Parallel()
 	network := redistest.StartProxy(t, redistest.Start(t, redistest.Redis(t)).Addr)
@@ -36,8 +36,7 @@ func TestFleetUnknown(t *testing.T) {
 	})
 }
 
-// TestFleetReload: overrides that stream in while the configuration is read anew are all
-// active.
+// TestFleetReload: overrides that arrive during a reload are all active.
 func TestFleetReload(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

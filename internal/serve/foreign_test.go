@@ -13,9 +13,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestAdminForeign: a client that comes through a proxy on this machine, or is another site's page in
-// a browser here, is not a caller on this machine: it needs the token, and where
-// there is none is not answered.
+// TestAdminForeign: a client behind a proxy on this machine, or another site's page in a
+// browser here, does not count as a caller on this machine: it needs the token, and without
+// one it is refused.
 func TestAdminForeign(t *testing.T) {
 	t.Parallel()
 	const rules = "rules: [{name: a, by: ip, limits: 5/min}]\n"
@@ -54,7 +54,7 @@ func TestAdminForeign(t *testing.T) {
 					want = refused[server]
 				}
 				if c.answered && path == "/v1/live" {
-					continue // it goes on, and is asked elsewhere
+					continue // the connection stays usable, and is asked elsewhere
 				}
 				got := asked(t, servers[server].Admin, "GET "+path+" HTTP/1.1\nHost: localhost\n"+c.fields)
 				if got.Status != want {
@@ -69,8 +69,7 @@ func TestAdminForeign(t *testing.T) {
 	}
 }
 
-// TestLiveHead: a client that asks for the head of the events alone is answered at once, and takes no
-// place.
+// TestLiveHead: a HEAD request for the events is answered at once, and takes no place.
 func TestLiveHead(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, limits: 5/min}]\n", servetest.Named(t, "up")), servetest.Stopped)

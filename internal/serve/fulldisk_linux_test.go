@@ -24,7 +24,7 @@ func askOverride(t *testing.T, s *servetest.Gateway) servetest.Answer {
 	return s.Ask(t, http.MethodPut, "/v1/override", `{"parts":{"ip":"127.0.0.1"},"rule":"a","limits":["9/min"],"reason":"x","author":"eve"}`)
 }
 
-// notOverridden checks that an override was not made, and why.
+// notOverridden checks that an override was refused, and the reason.
 func notOverridden(t *testing.T, admin, folder string, got servetest.Answer, status int, why string) {
 	t.Helper()
 	if got.Status != status || !strings.Contains(got.Body, why) || !strings.Contains(got.Body, "nothing was changed") {
@@ -68,8 +68,8 @@ func fill(t *testing.T, folder string) (filler string) {
 	return filler
 }
 
-// TestOverridesOnAFullDisk: an override that cannot be kept is not made, and the
-// fault is not the caller's.
+// TestOverridesOnAFullDisk: an override that cannot be stored is refused, with a status that
+// does not blame the caller.
 func TestOverridesOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	folder := smallDisk(t)
@@ -85,7 +85,7 @@ func TestOverridesOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestAuditOnAFullDisk: a change that cannot be written down is not made.
+// TestAuditOnAFullDisk: a change that cannot be audited is refused.
 func TestAuditOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	folder := smallDisk(t)
@@ -94,8 +94,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	notOverridden(t, s.Admin, folder, askOverride(t, s), http.StatusInsufficientStorage, "no space left on device")
 }
 
-// TestOverridesWithoutAFolder: where room is not what lacks, the answer is
-// another one.
+// TestOverridesWithoutAFolder: a failure other than a full disk has another answer.
 func TestOverridesWithoutAFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "folder")

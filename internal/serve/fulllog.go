@@ -14,16 +14,15 @@ import (
 
 const fullLogEvery = time.Minute
 
-// logFull reports until ctx ends that a store in this process has no room left for
-// the keys that come, at most once in a while. It looks at intervals. If maxKeys is 0 it
-// is the default.
+// logFull logs that a store in this process evicts keys, at most once each fullLogEvery. It
+// checks at intervals of every and returns when ctx ends. A maxKeys of 0 means the default.
 func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, every time.Duration, log *slog.Logger) {
 	if maxKeys == 0 {
 		maxKeys = bounds.DefaultMaxKeys
 	}
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
-	var reported uint64 // Evicted, last
+	var reported uint64 // the last Evicted
 	var next time.Time
 	for {
 		select {
@@ -34,7 +33,7 @@ func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, ev
 			if now.Before(next) || evicted == reported {
 				continue
 			}
-			log.Warn("memory full: keys are forgotten that are not denied; raise max_keys, or see \"When memory is full\" in docs/operating.md",
+			log.Warn("memory full: keys that are not denied are evicted; raise max_keys, or see \"When memory is full\" in docs/operating.md",
 				slog.Uint64("forgotten", evicted-reported), slog.Int64("max_keys", maxKeys))
 			reported, next = evicted, now.Add(fullLogEvery)
 		}

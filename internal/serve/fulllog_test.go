@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A full memory is reported once a minute while living keys are forgotten, and not
-// at all while none is.
+// TestFullLog: a full memory is logged once a minute while living keys are evicted, and never
+// while none is.
 func TestFullLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out testkit.Buffer

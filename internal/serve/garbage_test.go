@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestGarbage: requests that no client sends in earnest do no harm.
+// TestGarbage: malformed requests do no harm.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {})

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// visit connects to a listener for HTTP from an address of this machine, sends a
-// request, and reports whether it is answered. The connection stays open.
+// visit connects to an HTTP listener from an address of this machine, sends a request, and
+// reports whether it is answered. The connection stays open.
 func visit(t *testing.T, url, from string) (net.Conn, bool) {
 	t.Helper()
 	c, ok := call(t, url, from, "")
@@ -31,19 +31,18 @@ func visit(t *testing.T, url, from string) (net.Conn, bool) {
 	if err != nil {
 		return c, false
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is read to its end
+	defer resp.Body.Close() //nolint:errcheck // it was read to its end
 	_, err = io.Copy(io.Discard, resp.Body)
 	return c, err == nil && resp.StatusCode == http.StatusOK
 }
 
-// gateFile is a configuration with a listener for HTTP.
+// gateFile is a configuration with an HTTP listener.
 func gateFile(limits, more string) string {
 	return fmt.Sprintf("listen: {address: \"127.0.0.1:0\", name: web%s}\n%s\nadmin: 127.0.0.1:0\nrules: [{name: a, limits: 1000/min}]\n", limits, more)
 }
 
-// TestHTTPConnections: how many connections a client network opens at a listener for
-// HTTP per time is limited, and how many it holds; other networks are not touched,
-// and the metrics say so.
+// TestHTTPConnections: connections to an HTTP listener are limited for each client network,
+// opened per time and open at once; other networks are unaffected, and the metrics count them.
 func TestHTTPConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, limits, verdict string }{
@@ -69,8 +68,8 @@ func TestHTTPConnections(t *testing.T) {
 	}
 }
 
-// TestHTTPOpenIsFreed: a connection that has ended makes room, also one that has
-// switched protocol, and limits that change hold for those that come.
+// TestHTTPOpenIsFreed: an ended connection frees its slot, also after a switch of protocol,
+// and changed limits apply to new connections.
 func TestHTTPOpenIsFreed(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, gateFile(", open: 1", ""), servetest.Stopped)
@@ -94,7 +93,7 @@ func TestHTTPOpenIsFreed(t *testing.T) {
 	}
 }
 
-// awaitOpen waits until so many connections are open at a listener.
+// awaitOpen waits until want connections are open at a listener.
 func awaitOpen(t *testing.T, r *servetest.Gateway, listener string, want float64) {
 	t.Helper()
 	testkit.Until(t, fmt.Sprint(want, " open connections"), func() bool {
@@ -102,9 +101,8 @@ func awaitOpen(t *testing.T, r *servetest.Gateway, listener string, want float64
 	})
 }
 
-// TestMaxConnections: at all listeners for clients together there are so many
-// connections at most; what comes above is reset, counted and logged; operators
-// still get in.
+// TestMaxConnections: the connections at all clients' listeners together are bounded. Those
+// above the bound are reset, counted and logged; operators still get in.
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
 	up := greeter(t, "hello")

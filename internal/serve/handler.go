@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// newLimits returns what answers clients under a configuration.
+// newLimits returns the middleware that decides requests under a configuration.
 func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	c := g.config
 	var fields httplimit.Fields
@@ -40,7 +40,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
-			if s.trace != nil { // spares copying the Event
+			if s.trace != nil { // avoids a copy of e
 				s.trace.Decided(r, e)
 			}
 			cause := tally.Cause{Status: e.Status}
@@ -65,7 +65,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	})
 }
 
-// stated counts whether a response has named its cost.
+// stated records whether a response stated its cost.
 func (s *runtime) stated(v *policy.Verdict) {
 	if v == nil {
 		return
@@ -77,8 +77,8 @@ func (s *runtime) stated(v *policy.Verdict) {
 	}
 }
 
-// routeOf returns the route by which a request is measured, by the names in the
-// configuration; also of one that was not passed on.
+// routeOf returns the route of a request in metrics, by its name in the configuration. It
+// works for requests that were not passed on, too.
 func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
 	if sum.Upstream.URL != "" || sum.Upstream.Route != "" {
 		return limitmetrics.RouteOf(r, sum)
@@ -94,31 +94,31 @@ func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
 	return cmp.Or(name, "/")
 }
 
-// newAskers returns how often clients may ask for their own limits.
+// newAskers returns the limiter of requests for a client's own limits.
 func newAskers(store sluice.Store) (*sluice.Limiter, error) {
 	limit := sluice.PerMinute(30).WithBurst(10).WithName("own-limits")
 	return sluice.New(store, "own-limits", limit)
 }
 
-// fieldWords are the words of config.FieldWords.
+// fieldWords maps config.FieldWords to fields.
 var fieldWords = map[string]httplimit.Fields{
 	"draft-11": httplimit.Draft11, "x-ratelimit": httplimit.XRateLimit,
 	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
 }
 
-// noMemory counts a request that was answered with 503 before a rule was asked.
+// noMemory counts a request answered with 503 before any rule was evaluated.
 func (s *runtime) noMemory() {
 	e := policy.Event{Verdict: policy.FailedClosed}
 	s.tally.Count(&e, tally.Cause{})
 	s.counts.Count(&e)
 }
 
-// cutOff returns what bounds have cut off so far.
+// cutOff returns the numbers of bodies and requests cut off by bounds.
 func (s *runtime) cutOff() metrics.CutOff {
 	return metrics.CutOff{SlowBodies: s.slowBodies.Load(), LongRequests: s.longRequests.Load()}
 }
 
-// heldBack returns what requests that are delayed take.
+// heldBack returns the numbers of delayed requests and their memory.
 func (s *runtime) heldBack() metrics.Held {
 	full, share := s.held.Refused()
 	return metrics.Held{

@@ -15,10 +15,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestMaxWait: what a file says of max_wait delays requests under a bucket that
-// would deny them, and under a window; where it is too short they are denied. Who
-// waits stays in the queue when the file changes, and has its place taken when it
-// leaves.
+// TestMaxWait: max_wait delays requests that a bucket or a window would deny, and requests
+// that it is too short for are denied. Delayed requests stay in the queue when the file
+// changes, and leave it with their clients.
 func TestMaxWait(t *testing.T) {
 	t.Parallel()
 	const rules = `rules:
@@ -52,7 +51,7 @@ func TestMaxWait(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			full := make(chan struct{})
-			for range 4 { // one of whom finds no place
+			for range 4 { // one finds no place
 				group.Go(func() {
 					if leaves(ctx, t, s, "/?userId=u&rule=long") == http.StatusServiceUnavailable {
 						close(full)
@@ -84,7 +83,7 @@ func TestMaxWait(t *testing.T) {
 	}
 }
 
-// leaves asks for a path and returns the status, 0 if ctx has ended before.
+// leaves asks for a path and returns the status, or 0 if ctx ended before.
 func leaves(ctx context.Context, t *testing.T, r *servetest.Gateway, path string) int {
 	t.Helper()
 	req := servetest.Request(ctx, t, http.MethodGet, r.URL+path, nil)

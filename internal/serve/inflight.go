@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// inflight counts the requests that are being handled, those included whose
-// connection has switched protocol, which an [http.Server] loses sight of.
+// inflight counts the requests in progress, those on connections that switched protocol
+// included, which an [http.Server] no longer tracks.
 type inflight struct{ n atomic.Int64 }
 
 func (f *inflight) wrap(next http.Handler) http.Handler {
@@ -22,13 +22,12 @@ func (f *inflight) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// wait blocks until there are none, or ctx ends, and returns how many are left.
+// wait blocks until no request is in progress or ctx ends, and returns how many are left.
 func (f *inflight) wait(ctx context.Context) int {
 	return waitForNone(ctx, func() int { return int(f.n.Load()) })
 }
 
-// waitForNone blocks until left returns 0, or ctx ends, and returns what it did. It
-// looks again and again, as an [http.Server] does that is shut down.
+// waitForNone polls left until it returns 0 or ctx ends, and returns its last result.
 func waitForNone(ctx context.Context, left func() int) int {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestRetryJitter: answers to clients that are denied together say different
-// times, all fields of one answer the same, and none is too early.
+// TestRetryJitter: clients denied together get different times, all fields of one answer
+// agree, and no time is too early.
 func TestRetryJitter(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf(`

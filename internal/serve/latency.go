@@ -14,29 +14,29 @@ import (
 
 const (
 	latencyEvery = 10 * time.Second
-	latencySteps = 6 // that are kept: recent latencies are those of the last minute
+	latencySteps = 6 // kept: recent latencies are those of the last minute
 )
 
-// durations are how many operations of the store took how long, since the start.
+// durations is a histogram of the store's operations since the start.
 type durations struct {
 	all   uint64
-	below map[float64]uint64 // by the upper ends of buckets in seconds, those below included
+	below map[float64]uint64 // by upper bound in seconds, cumulative
 }
 
-// latencies keeps the durations of some recent moments, oldest first, of which the
-// difference to those of now is taken. It is safe for concurrent use.
+// latencies keeps the histograms of recent instants, oldest first, to subtract them from the
+// current one. It is safe for concurrent use.
 type latencies struct {
 	mu   sync.Mutex
 	past []momentary
 }
 
-// momentary are the durations up to a moment.
+// momentary is the histogram at an instant.
 type momentary struct {
 	at time.Time
 	durations
 }
 
-// keep records the durations up to a moment.
+// keep records the histogram d at an instant.
 func (l *latencies) keep(at time.Time, d durations) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,8 @@ func (l *latencies) keep(at time.Time, d durations) {
 	l.past = append(l.past, momentary{at, d})
 }
 
-// late returns the durations since the first moment that is kept, and that. Without one
-// they are those since the start.
+// late returns the durations since the oldest instant kept, and that instant. Without one it
+// returns now and start.
 func (l *latencies) late(now durations, start time.Time) (durations, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *latencies) late(now durations, start time.Time) (durations, time.Time) 
 	return late, first.at
 }
 
-// quantile returns the upper end of the bucket in which it lies, in milliseconds; 0
-// where there is nothing.
+// quantile returns the upper bound of the quantile's bucket in milliseconds, or 0 if d is
+// empty.
 func (d *durations) quantile(share float64) (ms float64) {
 	if d.all == 0 {
 		return 0
@@ -76,7 +76,7 @@ func (d *durations) quantile(share float64) (ms float64) {
 	return ms
 }
 
-// keepLatencies keeps what the store has taken recently, until ctx ends.
+// keepLatencies records the store's durations at intervals until ctx ends.
 func (s *server) keepLatencies(ctx context.Context) {
 	tick := time.NewTicker(latencyEvery)
 	defer tick.Stop()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLatencies: the recent latencies are those of the last minute, however slow the
-// store was before, and what is kept is bounded.
+// TestLatencies: the recent latencies are those of the last minute, however slow the store was
+// before, and the memory is bounded.
 func TestLatencies(t *testing.T) {
 	var l latencies
 	start := time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC)

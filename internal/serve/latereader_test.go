@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// denying serves rules that have nothing left for uploads: of requests, of bytes, and by
-// the size of a body.
+// denying serves rules that deny every upload: by requests, by bytes, and by the size of a
+// body.
 func denying(t *testing.T) *servetest.Gateway {
 	t.Helper()
 	g := servetest.Start(t, fmt.Sprintf(`
@@ -38,7 +38,7 @@ rules:
 	return g
 }
 
-// answers checks what an uploading program printed: so many answers, each as it must be.
+// answers checks the output of an uploading program: n answers that all match want.
 func answers(t *testing.T, out []byte, n int, want string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
@@ -67,8 +67,8 @@ func uploader(t *testing.T, g *servetest.Gateway, path string, program ...string
 	return out
 }
 
-// TestDenialReachesLateReaders: a client that reads no answer before its whole upload is
-// sent gets that of a denial.
+// TestDenialReachesLateReaders: a client that reads no answer before the end of its upload
+// still gets the denial.
 func TestDenialReachesLateReaders(t *testing.T) {
 	g := denying(t)
 	times := testkit.Steps(1, 20)
@@ -82,8 +82,8 @@ func TestDenialReachesLateReaders(t *testing.T) {
 		{"python", "/denied", []string{"python3", "upload.py"}, 9, `429 \d+`},
 		{"node", "/denied", []string{"node", "upload.mjs"}, 9, `429 \d+`},
 		{"java", "/denied", []string{"java", "Upload.java"}, 9, `429 \d+`},
-		// Also where a part of the body was read already: by a rule that counts its bytes,
-		// or on its way to the upstream.
+		// Also after a part of the body was read, by a rule that counts its bytes or for the
+		// upstream.
 		{"bytes", "/metered", []string{"python3", "upload.py"}, 9, `(429|413) (\d+|None)`},
 		{"size", "/large", []string{"python3", "upload.py"}, 9, "413 None"},
 	} {
@@ -114,8 +114,8 @@ func TestDenialReachesLateReaders(t *testing.T) {
 	})
 }
 
-// TestLingeringLeavesOthersAlone: of connections that go on sending bytes behind their
-// denial a quarter of all linger, and others are served meanwhile.
+// TestLingeringLeavesOthersAlone: of connections that send on after their denial, at most a
+// quarter of all connections linger, and others are served meanwhile.
 func TestLingeringLeavesOthersAlone(t *testing.T) {
 	const connections, attackers = 64, 48
 	g := servetest.Start(t, fmt.Sprintf(`
@@ -152,8 +152,8 @@ rules:
 	}
 }
 
-// trickle sends a byte after each pause behind a request that is denied, until its
-// connection is closed.
+// trickle sends a byte after each pause following a denied request, until its connection is
+// closed.
 func trickle(t *testing.T, g *servetest.Gateway) (closed chan struct{}) {
 	t.Helper()
 	conn := servetest.Dial(t, g.URL, "POST /denied HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
@@ -168,8 +168,8 @@ func trickle(t *testing.T, g *servetest.Gateway) (closed chan struct{}) {
 	return closed
 }
 
-// TestTricklersTakeNoPlaces: where clients that trickle have all places of connections
-// that linger, the answers to other uploads arrive all the same.
+// TestTricklersTakeNoPlaces: clients that trickle take all places of lingering connections,
+// and answers to other uploads still arrive.
 func TestTricklersTakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	g := servetest.Start(t, fmt.Sprintf(`
@@ -190,8 +190,8 @@ rules:
 	answers(t, uploader(t, g, "/denied", "python3", "upload.py"), 9, `429 \d+`)
 }
 
-// TestStopEndsLingering: a stop waits 5 s at most for connections that linger, long before
-// it would cut off a request in progress, and closes them.
+// TestStopEndsLingering: a stop waits at most 5 s for lingering connections, long before it
+// would cut off requests, and closes them.
 func TestStopEndsLingering(t *testing.T) {
 	for name, c := range map[string]struct {
 		drain time.Duration
@@ -221,7 +221,7 @@ rules:
 	}
 }
 
-// curl uploads by length, in chunks, and behind Expect.
+// curl uploads with a length, in chunks, and with Expect.
 func curl(t *testing.T, g *servetest.Gateway) (out []byte) {
 	t.Helper()
 	for _, mb := range []int{1, 5, 50} {
@@ -241,7 +241,7 @@ func curl(t *testing.T, g *servetest.Gateway) (out []byte) {
 	return out
 }
 
-// goUploads uploads by length and in chunks.
+// goUploads uploads with a length and in chunks.
 func goUploads(t *testing.T, g *servetest.Gateway) (out []byte) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -14,10 +14,10 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// leaseQuota is that of leased.
+// leaseQuota is the quota of leased.
 var leaseQuota = testkit.Steps(300, 1000)
 
-// leased is a configuration with one limit, leased as lease says.
+// leased is a configuration with one limit and the given lease.
 func leased(t *testing.T, store, lease string) string {
 	t.Helper()
 	return fmt.Sprintf(`
@@ -30,7 +30,7 @@ rules:
 
 const unitsLost = `sluice_lease_units_total{outcome="lost",store="redis"}`
 
-// inHand returns how many units a gateway has leased and not spent.
+// inHand returns how many units a gateway has leased and not used.
 func inHand(t *testing.T, s *servetest.Gateway) float64 {
 	t.Helper()
 	m := s.Metrics(t)
@@ -38,7 +38,7 @@ func inHand(t *testing.T, s *servetest.Gateway) float64 {
 		m[unitsLost] - m[`sluice_lease_decisions_total{store="redis",verdict="allowed"}`]
 }
 
-// spend asks for n requests and returns how many were let through.
+// spend sends n requests and returns how many passed.
 func spend(t *testing.T, s *servetest.Gateway, n int) (passed int) {
 	t.Helper()
 	for range n {
@@ -53,8 +53,8 @@ func spend(t *testing.T, s *servetest.Gateway, n int) (passed int) {
 	return passed
 }
 
-// Gateways lease a hot key: each asks the store less often than it decides, and
-// what one of them has in hand when it stops, the other can spend.
+// TestLease: gateways lease a hot key. Each calls the store less often than it decides, and
+// units that one returns at its stop can be used by the other.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -79,7 +79,7 @@ func TestLease(t *testing.T) {
 	testkit.Until(t, "all units to be spent or lost", func() bool {
 		passed += spend(t, second, 10)
 		lost = int(m[unitsLost] + second.Metrics(t)[unitsLost] + inHand(t, second))
-		if strings.Contains(first.Logs.String(), "could not be given back") { // on a machine that is busy
+		if strings.Contains(first.Logs.String(), "could not be given back") { // on a busy machine
 			lost += held
 		}
 		return passed+lost >= leaseQuota
@@ -89,8 +89,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// A lease that comes, changes and goes while requests come in keeps what the
-// key has spent.
+// TestLeaseChanges: a lease that is added, changed and removed under load keeps the units that
+// the key has spent.
 func TestLeaseChanges(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))

@@ -25,28 +25,28 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
 )
 
-// listener is one address at which clients come in.
+// listener is one address for clients.
 type listener struct {
-	net.Listener              // what is served: the socket, and what lies over it
-	socket       net.Listener // whose port it is
+	net.Listener              // the socket and its wrappers
+	socket       net.Listener // has the port
 	config       atomic.Pointer[config.Listener]
 	front        front
 	raw          *tcp.Server             // front, for TCP; nil for HTTP
-	gate         *tcp.Gate               // that clients of HTTP come through; nil for TCP
+	gate         *tcp.Gate               // admits HTTP clients; nil for TCP
 	pair         *certificate.Pair       // nil without TLS
-	shut         chan struct{}           // closed when nobody comes in any more
+	shut         chan struct{}           // closed when no connection is accepted any more
 	inflight     inflight                // requests that came in here
 	cancel       context.CancelCauseFunc // of their contexts
 }
 
-// front is what serves clients: an [http.Server], or a [tcp.Server].
+// front serves clients: an [http.Server] or a [tcp.Server].
 type front interface {
 	Serve(l net.Listener) error
 	Shutdown(ctx context.Context) error
 	Close() error
 }
 
-// ended returns what a front that was asked to end ended with, if not that.
+// ended returns err, or nil if it says that the front was shut down.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, tcp.ErrServerClosed) {
 		return nil
@@ -54,20 +54,20 @@ func ended(err error) error {
 	return err
 }
 
-// shutting is a listener that shows when it has been closed.
+// shutting is a listener that closes shut when it is closed.
 type shutting struct {
 	net.Listener
 	once sync.Once
 	shut chan struct{}
 }
 
-// Close closes the listener: when it returns no Accept has a connection to come.
+// Close closes the listener. After it returns, no Accept returns a connection.
 func (l *shutting) Close() error {
 	defer l.once.Do(func() { close(l.shut) })
 	return l.Listener.Close()
 }
 
-// limitsOf returns what a listener lets each client do.
+// limitsOf returns a listener's limits of connections and bytes for each client.
 func (s *runtime) limitsOf(c *config.Listener) (l tcp.Limits, err error) {
 	finder, err := clientip.New(clientip.Options{IPv4Bits: c.Limits.By.IPv4Bits, IPv6Bits: c.Limits.By.IPv6Bits})
 	if err != nil {
@@ -79,13 +79,13 @@ func (s *runtime) limitsOf(c *config.Listener) (l tcp.Limits, err error) {
 	return l, err
 }
 
-// kind is what a listener cannot change while it is open.
+// kind returns the settings that cannot change while a listener is open.
 func kind(c *config.Listener) string {
 	return fmt.Sprint(c.TCP, " ", c.CertFile, " ", c.KeyFile, " ", c.ClientCAFile, " ", c.ClientOptional, " ", c.ProxyProtocol)
 }
 
-// newListener opens a listener for clients. One that is at the address already is taken
-// over: its port stays open meanwhile.
+// newListener opens a listener for clients. If old is at the address, it takes over the port,
+// which stays open meanwhile.
 func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *listener) (o *listener, err error) {
 	o = &listener{shut: make(chan struct{})}
 	o.config.Store(c)
@@ -95,10 +95,10 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 			ClientCA: c.ClientCAFile, ClientOptional: c.ClientOptional,
 			OnChange: func(err error) {
 				if err != nil {
-					d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
+					d.log.Error("the certificate has changed and cannot be used; the previous one stays active", slog.String("file", c.CertFile), slog.Any("error", err))
 					return
 				}
-				d.log.Info("a new certificate serves", slog.String("file", c.CertFile))
+				d.log.Info("a new certificate is active", slog.String("file", c.CertFile))
 			},
 		})
 		if err != nil {
@@ -136,10 +136,10 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 	return o, nil
 }
 
-// proxies says which proxies send a header at a listener.
+// proxies returns which proxies may send a PROXY header to a listener.
 func (d *listeners) proxies(ctx context.Context, c *config.Listener) proxyproto.Options {
 	o := proxyproto.Options{Trusted: c.ProxyProtocol}
-	if !c.TCP { // whose server reports it
+	if !c.TCP { // a TCP server reports it itself
 		o.OnError = func(err *proxyproto.HeaderError) {
 			d.headers.Warn(ctx, "PROXY header refused", err)
 		}
@@ -147,7 +147,7 @@ func (d *listeners) proxies(ctx context.Context, c *config.Listener) proxyproto.
 	return o
 }
 
-// listen opens an address, or opens once more the port of a listener that is there.
+// listen opens an address, or duplicates the socket of old.
 func listen(ctx context.Context, address string, old *listener) (net.Listener, error) {
 	if old == nil {
 		var lc net.ListenConfig
@@ -165,7 +165,7 @@ func listen(ctx context.Context, address string, old *listener) (net.Listener, e
 	return l, errors.Join(err, f.Close())
 }
 
-// newRaw makes what passes the connections of a listener on as they are.
+// newRaw makes the server that forwards the connections of a TCP listener.
 func (d *listeners) newRaw(o *listener) error {
 	opts, err := d.tcpOptions(o)
 	if err != nil {
@@ -177,8 +177,8 @@ func (d *listeners) newRaw(o *listener) error {
 	return err
 }
 
-// newGate makes what lets the connections of a listener for HTTP in. Whom allow and
-// deny do not let in is answered by the front.
+// newGate makes the gate that admits the connections of an HTTP listener. The front answers
+// clients that allow and deny refuse.
 func (d *listeners) newGate(o *listener) error {
 	opts, err := d.tcpOptions(o)
 	if err != nil {
@@ -192,7 +192,7 @@ func (d *listeners) newGate(o *listener) error {
 	return nil
 }
 
-// tcpOptions are what listeners of either kind do with connections.
+// tcpOptions returns the options that both kinds of listeners share.
 func (d *listeners) tcpOptions(o *listener) (tcp.Options, error) {
 	of := d.runtime
 	l, err := of.limitsOf(o.config.Load())
@@ -225,9 +225,9 @@ func (d *listeners) adjust(o *listener, c *config.Listener) error {
 	return nil
 }
 
-// drain lets nobody in and waits until requests in progress have ended, or ctx has: also
-// for connections that have switched protocol, for which Shutdown does not wait.
-// It ends what is left then.
+// drain accepts no more connections and waits until the requests in progress or ctx have
+// ended, also for connections that have switched protocol, which Shutdown does not wait for.
+// It then ends the remaining ones.
 func (o *listener) drain(ctx context.Context) error {
 	err := o.front.Shutdown(ctx)
 	if o.inflight.wait(ctx) > 0 {
@@ -236,17 +236,17 @@ func (o *listener) drain(ctx context.Context) error {
 	o.cancel(http.ErrServerClosed)
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer stop()
-	o.inflight.wait(end) // for the last answers; Close ends the rest
+	o.inflight.wait(end) // the last answers; Close ends the rest
 	return err
 }
 
-// abandon closes a listener at which nobody came in.
+// abandon closes a listener that has served nobody.
 func (o *listener) abandon() error {
 	o.cancel(http.ErrServerClosed)
 	return o.Close()
 }
 
-// at returns the listener at an address, nil if there is none.
+// at returns the listener at an address, or nil.
 func (d *listeners) at(address string) *listener {
 	i := slices.IndexFunc(d.open, func(o *listener) bool { return o.config.Load().Address == address })
 	if i < 0 {
@@ -255,7 +255,7 @@ func (d *listeners) at(address string) *listener {
 	return d.open[i]
 }
 
-// url returns where a listener is.
+// url returns the listener's URL.
 func (o *listener) url() string {
 	scheme := "http"
 	switch c := o.config.Load(); {
@@ -267,7 +267,7 @@ func (o *listener) url() string {
 	return scheme + "://" + o.Addr().String()
 }
 
-// describe says where a listener is, and where it leads.
+// describe returns the listener's URL and its upstreams.
 func (o *listener) describe(upstreams string) string {
 	if c := o.config.Load(); c.TCP {
 		upstreams = c.Upstream

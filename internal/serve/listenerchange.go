@@ -13,18 +13,18 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
 )
 
-// listenerChange is a change of the addresses at which clients come in, prepared:
-// all that may fail has been done, and nothing is active.
+// listenerChange is a prepared change of the clients' addresses: all steps that may fail are
+// done, and nothing is active.
 type listenerChange struct {
 	listeners *listeners
-	next      []*listener // what will be open, in order
-	opened    []*listener // of these, the new ones
+	next      []*listener // the listeners after the change, in order
+	opened    []*listener // the new ones among them
 	stay      map[*listener]*config.Listener
 }
 
-// prepare opens what is not open yet. If one of the addresses cannot be opened
-// none is, and the error says all that cannot. It must be followed by commit or
-// abandon, by the goroutine that called it: only one changes the listeners.
+// prepare opens the addresses that are not open yet. If one cannot be opened, none is, and the
+// error names all that cannot. The goroutine that called it must call commit or abandon next:
+// only one goroutine changes the listeners.
 func (d *listeners) prepare(ctx context.Context, listeners []config.Listener) (*listenerChange, error) {
 	c := &listenerChange{listeners: d, stay: make(map[*listener]*config.Listener)}
 	var faults []error
@@ -49,7 +49,7 @@ func (d *listeners) prepare(ctx context.Context, listeners []config.Listener) (*
 	return c, nil
 }
 
-// abandon closes what was opened.
+// abandon closes the new listeners.
 func (c *listenerChange) abandon() error {
 	var errs []error
 	for _, o := range c.opened {
@@ -58,8 +58,7 @@ func (c *listenerChange) abandon() error {
 	return errors.Join(errs...)
 }
 
-// commit activates the change. Clients at an address that is no longer
-// listened at may finish within the drain time.
+// commit activates the change. Clients at a closed address may finish within the drain time.
 func (c *listenerChange) commit() error {
 	d := c.listeners
 	var errs []error
@@ -74,15 +73,15 @@ func (c *listenerChange) commit() error {
 	old := d.open
 	d.open = c.next
 	if d.failed == nil {
-		return errors.Join(errs...) // nothing is served yet
+		return errors.Join(errs...) // serve has not been called
 	}
 	for _, o := range old {
 		if !slices.Contains(c.next, o) {
 			d.log.Info("an address is closed; requests in progress there may finish", slog.String("address", o.Addr().String()))
 			d.leaving = append(d.leaving, o)
 			d.serving.Go(func() { d.retire(o) })
-			// A client of a port that is taken over waits in its queue for the new
-			// listener, and is not let in by the old one.
+			// A client that connects to a port taken over waits in its queue for the new
+			// listener; the old one must not accept it.
 			<-o.shut
 		}
 	}
@@ -102,8 +101,8 @@ func (d *listeners) start(o *listener) {
 	})
 }
 
-// retire shuts a listener that is no longer wanted. Where the program ends
-// meanwhile, stop shuts it too.
+// retire shuts down a listener that is no longer configured. If the program ends meanwhile,
+// stop shuts it down too.
 func (d *listeners) retire(o *listener) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.drain)
 	defer cancel()
@@ -113,15 +112,14 @@ func (d *listeners) retire(o *listener) {
 		err = nil
 	}
 	if err = ended(errors.Join(err, o.front.Close())); err != nil {
-		d.log.Error("an address was not closed as it should be", slog.Any("error", err))
+		d.log.Error("an address could not be closed", slog.Any("error", err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leaving = slices.DeleteFunc(d.leaving, func(l *listener) bool { return l == o })
 }
 
-// stats returns what the listeners have passed on, by their names. Of one for HTTP
-// no bytes are counted.
+// stats returns the traffic of the listeners by name. HTTP listeners count no bytes.
 func (d *listeners) stats() map[string]tcp.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +134,7 @@ func (d *listeners) stats() map[string]tcp.Stats {
 	return all
 }
 
-// requests returns how many HTTP requests are being answered, by listeners' names.
+// requests returns the number of HTTP requests in progress by listener name.
 func (d *listeners) requests() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// listeningAt returns a configuration that listens at some addresses.
+// listeningAt returns a configuration with the given listeners.
 func listeningAt(upstream, listen string) string {
 	return fmt.Sprintf("listen: [%s]\nupstream: %q\nrules: [{name: all, by: ip, limits: 100/min}]\n", listen, upstream)
 }
 
-// TestSwitchedConnectionsLeave: a websocket at an address that is taken out
-// lives on for the drain time, and one at another address for ever.
+// TestSwitchedConnectionsLeave: a websocket at a removed address lives for the drain time, and
+// one at another address has no bound.
 func TestSwitchedConnectionsLeave(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, echo(t))
@@ -47,7 +47,7 @@ func TestSwitchedConnectionsLeave(t *testing.T) {
 	}
 }
 
-// TestSwitchedConnectionGoesOn: within the drain time it is not cut off.
+// TestSwitchedConnectionGoesOn: a switched connection is not cut off within the drain time.
 func TestSwitchedConnectionGoesOn(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, echo(t))

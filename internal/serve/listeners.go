@@ -23,19 +23,19 @@ import (
 const (
 	headerTimeout = 10 * time.Second // for the header of a request
 	idleTimeout   = 2 * time.Minute  // between two requests on a connection
-	stallTimeout  = time.Minute      // for a body that does not move
-	leastBodyRate = 240              // bytes a second of a body, if a file does not say
-	endTimeout    = time.Second      // for handlers that were asked to end
+	stallTimeout  = time.Minute      // for a body without progress
+	leastBodyRate = 240              // bytes a second of a body, the default
+	endTimeout    = time.Second      // for handlers whose contexts have ended
 	maxHeader     = 64 << 10         // bytes
-	maxFrame      = 16 << 10         // bytes, of HTTP/2: a connection keeps a buffer of the largest that came
-	maxUnread     = 256 << 10        // bytes of bodies on a connection of HTTP/2, less under GOMEMLIMIT; one upload gets as many in each round trip
+	maxFrame      = 16 << 10         // bytes, of HTTP/2: a connection keeps a buffer for its largest frame
+	maxUnread     = 256 << 10        // bytes of bodies on an HTTP/2 connection, less under GOMEMLIMIT; one upload gets as many in each round trip
 )
 
-// listeners are where clients and operators come in. They are opened together, and
-// closed when requests in progress have ended.
+// listeners are the addresses of clients and operators. They are opened together and closed
+// when the requests in progress have ended.
 type listeners struct {
 	log      *slog.Logger
-	headers  sampledlog.Log // of the PROXY protocol that are refused
+	headers  sampledlog.Log // refused PROXY headers
 	drain    time.Duration
 	draining atomic.Bool
 	cancel   context.CancelCauseFunc // of the requests' contexts
@@ -49,13 +49,12 @@ type listeners struct {
 	open    []*listener    // in the order of the configuration
 	leaving []*listener    // closed, while requests in progress there end
 	closing bool           // no listener is opened any more
-	failed  chan error     // takes the first; nil until they are served
+	failed  chan error     // holds the first failure; nil before serve
 	serving sync.WaitGroup // of all listeners
 }
 
-// newListeners returns listeners that lead clients to what decides their requests, and
-// operators to their pages.
-// The requests' contexts do not end with ctx: they may finish first.
+// newListeners returns listeners that pass clients to the runtime and operators to their
+// pages. The requests' contexts do not end with ctx: requests may finish first.
 func newListeners(ctx context.Context, clients *runtime, admin http.Handler, drain time.Duration) *listeners {
 	log := clients.log
 	d := &listeners{runtime: clients, log: log, headers: sampledlog.Log{Logger: log, Part: "listener"}, drain: drain}
@@ -65,7 +64,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
+	protocols.SetUnencryptedHTTP2(true) // for clients that expect it, such as gRPC's
 	front := gateway.WithLeastRate(clients, stallTimeout, clients.leastBodyRate, func() { clients.slowBodies.Add(1) })
 	unread := clients.memory.Unread(maxUnread)
 	d.newFront = func(o *listener) {
@@ -108,7 +107,7 @@ func (d *listeners) listenAdmin(ctx context.Context, address string) (err error)
 	return nil
 }
 
-// close closes what was opened, where it is not to be served after all.
+// close closes all listeners if serve is not called.
 func (d *listeners) close() error {
 	var errs []error
 	for _, o := range d.open {
@@ -120,8 +119,7 @@ func (d *listeners) close() error {
 	return errors.Join(errs...)
 }
 
-// serve lets clients in until ctx ends, or a listener breaks, and then lets what was
-// begun finish.
+// serve accepts clients until ctx ends or a listener fails, and then lets requests finish.
 func (d *listeners) serve(ctx context.Context) error {
 	d.mu.Lock()
 	d.failed = make(chan error, 1)
@@ -146,7 +144,7 @@ func (d *listeners) serve(ctx context.Context) error {
 	return err
 }
 
-// fail ends the program for a listener that broke.
+// fail ends the program because a listener failed.
 func (d *listeners) fail(err error) {
 	select {
 	case d.failed <- err:
@@ -154,10 +152,9 @@ func (d *listeners) fail(err error) {
 	}
 }
 
-// stop takes no more connections, lets requests end within the drain time and
-// ends the others. Connections that switched protocol have no end to wait for:
-// they are closed when all requests are done. It ends within the drain time and
-// a little more, or with ctx.
+// stop accepts no more connections, lets requests finish within the drain time and ends the
+// others. It does not wait for connections that switched protocol: it closes them when all
+// requests are done. It returns soon after the drain time, or when ctx ends.
 func (d *listeners) stop(ctx context.Context) error {
 	d.draining.Store(true)
 	d.mu.Lock()
@@ -195,8 +192,7 @@ func (d *listeners) stop(ctx context.Context) error {
 	return errors.Join(err, d.admin.Close())
 }
 
-// endAbandoned lets requests end whose clients have left, and ends the others with
-// ctx.
+// endAbandoned waits for requests whose clients have left until ctx ends, and then ends them.
 func (d *listeners) endAbandoned(ctx context.Context) {
 	abandoned := d.runtime.abandoned
 	if left := waitForNone(ctx, abandoned.Waiting); left > 0 {
@@ -205,7 +201,7 @@ func (d *listeners) endAbandoned(ctx context.Context) {
 	abandoned.Cancel()
 }
 
-// shutdown waits for all listeners at once.
+// shutdown shuts all listeners down at once.
 func shutdown(ctx context.Context, all []*listener) error {
 	results := make([]error, len(all))
 	var wait sync.WaitGroup

@@ -22,8 +22,8 @@ func clientTransport(trust *x509.CertPool) *http.Transport {
 	return &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
 }
 
-// TestListeners: one program serves HTTP with and without TLS, trusts the PROXY
-// protocol of those it should, and passes TCP on.
+// TestListeners: one program serves HTTP with and without TLS, trusts the PROXY protocol of
+// the listed peers only, and forwards TCP.
 func TestListeners(t *testing.T) {
 	t.Parallel()
 	cert, key, trust := testkit.CertificateFiles(t)

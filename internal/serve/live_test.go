@@ -20,10 +20,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestLiveChange: while clients press on, a limit is raised, lowered, made
-// unreadable and raised again. The store's clock stands still, so what each
-// limit lets through is exact: the raised one lets the denied in at once for
-// the difference, the lowered one nobody, and a bad file changes nothing.
+// TestLiveChange: under load a limit is raised, lowered, made unreadable and raised again. The
+// store's clock stands still, so the admitted numbers are exact: a raise admits the difference
+// at once, a lower limit admits nothing, and a bad file changes nothing.
 func TestLiveChange(t *testing.T) {
 	t.Parallel()
 	up := servetest.Named(t, "up")
@@ -37,7 +36,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	}
 	s := servetest.Start(t, file(100), servetest.Stopped)
 	var allowed, other atomic.Int64
-	var denials [4]atomic.Int64 // of each client, since it was allowed
+	var denials [4]atomic.Int64 // of each client, since its last success
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	for i := range denials {
@@ -60,8 +59,8 @@ rules: [{name: api, limits: %d/min sliding-log}]
 			}
 		})
 	}
-	// settled waits until every client is denied under the limit in force, and
-	// returns the number of requests that were allowed in all.
+	// settled waits until every client is denied under the active limit, and returns how many
+	// requests were allowed in all.
 	settled := func() int64 {
 		for i := range denials {
 			denials[i].Store(0)
@@ -125,7 +124,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	s.ExpectLog(t, "stays active")
 }
 
-// TestFileIsWatched: a file that changes takes effect without a signal.
+// TestFileIsWatched: a changed file takes effect without a signal.
 func TestFileIsWatched(t *testing.T) {
 	t.Parallel()
 	file := func(quota int) string {
@@ -138,8 +137,7 @@ func TestFileIsWatched(t *testing.T) {
 	s.Want(t, 429, "/?userId=u")
 }
 
-// TestLiveRoutes: upstreams and networks change with the file, while the states
-// stay.
+// TestLiveRoutes: upstreams and networks change with the file, and states stay.
 func TestLiveRoutes(t *testing.T) {
 	t.Parallel()
 	a, b := servetest.Named(t, "a"), servetest.Named(t, "b")
@@ -160,8 +158,7 @@ func TestLiveRoutes(t *testing.T) {
 	s.Want(t, 403, "/")
 }
 
-// TestOverridesAndReloadsTogether: neither waits for the other for good, and
-// none is lost.
+// TestOverridesAndReloadsTogether: overrides and reloads do not deadlock, and none is lost.
 func TestOverridesAndReloadsTogether(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, "rules: [{name: api, by: query.userId, limits: 5/min sliding-log}]\n", servetest.Stopped)
@@ -182,8 +179,8 @@ func TestOverridesAndReloadsTogether(t *testing.T) {
 	}
 }
 
-// TestOldRulesAreCollected: the rules of a start are not in memory beside those of a
-// reload, nor are those of one reload beside those of the next.
+// TestOldRulesAreCollected: after a reload the previous rules are not in memory any more, nor
+// those of the start.
 func TestOldRulesAreCollected(t *testing.T) {
 	t.Parallel()
 	const file = "upstream: %q\nrules: [{name: a, by: ip, limits: %d/h}]\n"

@@ -22,9 +22,9 @@ const (
 	loadClients = 32 // connections
 )
 
-// loads are limits that promise exactly 1000 of 1001 requests, with the clock
-// under which they do and the reason. On the system's clock a run must take
-// less than a minute; it takes about a second.
+// loads are limits that admit exactly 1000 of 1001 requests, with the clock under which they
+// do and the reason. On the system's clock a run must take less than a minute; it takes about
+// a second.
 var loads = []struct {
 	limit string
 	clock func() func() time.Time // nil: the system's
@@ -46,8 +46,8 @@ var loads = []struct {
 func ticking() func() time.Time { return (&tickingClock{step: 10 * time.Microsecond}).now }
 func fixed() func() time.Time   { return servetest.FixedClock }
 
-// TestLoad: of 1001 requests over many connections exactly 1000 reach the upstream and one
-// is denied, under every algorithm that promises it, again and again in make long.
+// TestLoad: of 1001 requests over many connections exactly 1000 reach the upstream and one is
+// denied, under every algorithm that promises it; make long repeats it.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	for _, l := range loads {
@@ -89,7 +89,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// loadOnce has clients ask until 1001 requests have been sent, and counts the statuses.
+// loadOnce sends 1001 requests from several clients, and counts the statuses.
 func loadOnce(t *testing.T, client *http.Client, url string) map[int]int {
 	t.Helper()
 	var left atomic.Int64
@@ -111,7 +111,7 @@ func loadOnce(t *testing.T, client *http.Client, url string) map[int]int {
 	return counts
 }
 
-// tickingClock advances by step at each look at it, from 3:04:10.
+// tickingClock starts at 3:04:10 and advances by step at each call.
 type tickingClock struct {
 	step  time.Duration
 	ticks atomic.Int64

@@ -20,9 +20,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestLinesAreCounts: of many requests of all kinds, while the log is moved away and the
-// configuration read again, the lines of each verdict are as many as the metrics count,
-// for all requests and for each rule; and none is dropped that is not counted.
+// TestLinesAreCounts: while the log is moved away and the configuration reloaded, the lines of
+// each verdict are as many as the metrics count, for all requests and for each rule, and every
+// dropped line is counted.
 func TestLinesAreCounts(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) { linesAreCounts(t, "") })
@@ -109,8 +109,8 @@ decision_log: %q
 	}
 }
 
-// ofRules returns what the metrics count of a request: a denial for the rule that binds,
-// and else each rule that applied.
+// ofRules returns the metrics' counts for a request: a denial for the rule that binds,
+// otherwise one for each rule that applied.
 func (d *decision) ofRules() map[string]string {
 	of := make(map[string]string)
 	for _, r := range d.Rules {

@@ -26,7 +26,7 @@ import (
 type logs struct {
 	log       *slog.Logger
 	node      string
-	secret    []byte // of this process, if a file does not say
+	secret    []byte // of this process; the default
 	decisions requestLog
 	access    requestLog
 	buffers   sync.Pool // of *[]byte
@@ -36,7 +36,7 @@ type logs struct {
 type requestLog struct {
 	name   string
 	counts logfile.Counts
-	file   atomic.Pointer[logfile.File] // nil: there is none
+	file   atomic.Pointer[logfile.File] // nil if the log is off
 }
 
 func newLogs(log *slog.Logger) *logs {
@@ -61,7 +61,7 @@ func (l *requestLog) write(line []byte) {
 	l.counts.Dropped.Add(1) // the log has just been turned off
 }
 
-// reopen has the files of all logs opened again.
+// reopen reopens the files of all logs.
 func (l *logs) reopen() {
 	for _, r := range l.all() {
 		if f := r.file.Load(); f != nil {
@@ -70,7 +70,7 @@ func (l *logs) reopen() {
 	}
 }
 
-// close writes what there is and ends.
+// close writes the buffered lines and closes the logs.
 func (l *logs) close() error {
 	var errs []error
 	for _, r := range l.all() {
@@ -89,17 +89,17 @@ func (l *logs) stats() (decisions, access metrics.LogLines) {
 	return of(&l.decisions), of(&l.access)
 }
 
-// logChange is a change of the files of logs, prepared.
+// logChange is a prepared change of a log's file.
 type logChange struct {
 	of   *requestLog
-	next *logfile.File // nil: there is none
+	next *logfile.File // nil turns the log off
 }
 
-// logChanges are those of one configuration.
+// logChanges are the changes of one configuration.
 type logChanges []logChange
 
-// prepare opens the files that a configuration names and that are not open. If one
-// cannot be opened, none is. It must be followed by commit or abandon.
+// prepare opens the log files of a configuration that are not open yet. If one cannot be
+// opened, none is. The caller must call commit or abandon next.
 func (l *logs) prepare(c *config.Config) (changes logChanges, err error) {
 	paths := []string{c.DecisionLog.File, c.AccessLog.File}
 	for i, r := range l.all() {
@@ -117,7 +117,7 @@ func (l *logs) prepare(c *config.Config) (changes logChanges, err error) {
 	return changes, nil
 }
 
-// abandon closes what was opened.
+// abandon closes the files opened by prepare.
 func (c logChanges) abandon() error {
 	var errs []error
 	for _, change := range c {
@@ -128,7 +128,7 @@ func (c logChanges) abandon() error {
 	return errors.Join(errs...)
 }
 
-// commit has the files in the place of those before, which are closed.
+// commit replaces the files and closes the previous ones.
 func (c logChanges) commit() error {
 	var errs []error
 	for _, change := range c {
@@ -139,8 +139,8 @@ func (c logChanges) commit() error {
 	return errors.Join(errs...)
 }
 
-// onEnd returns what logs requests under a configuration, nil if it logs none. The
-// encoder is nil if it logs no decisions.
+// onEnd returns the function that logs requests under a configuration, or nil if nothing is
+// logged. The encoder is nil if no decisions are logged.
 func (l *logs) onEnd(c *config.Config, decisions *decisionlog.Encoder) func(*http.Request, *httplimit.Summary) {
 	access := c.AccessLog.File != ""
 	if decisions == nil && !access {
@@ -164,7 +164,7 @@ func (l *logs) onEnd(c *config.Config, decisions *decisionlog.Encoder) func(*htt
 
 var logged = map[string]decisionlog.Requests{"": decisionlog.All, "all": decisionlog.All, "denied": decisionlog.Denied, "sample": decisionlog.Sample}
 
-// encoder returns what writes the decisions of a configuration, nil if it logs none.
+// encoder returns the encoder of a configuration's decision log, or nil if that is off.
 func (l *logs) encoder(c *config.Config) (*decisionlog.Encoder, error) {
 	d := &c.DecisionLog
 	if d.File == "" {
@@ -184,14 +184,14 @@ func (l *logs) encoder(c *config.Config) (*decisionlog.Encoder, error) {
 	return decisionlog.New(o), nil
 }
 
-// logSecret says that hashes of keys cannot be compared with those of others.
+// logSecret logs that the hashes of keys differ from those of other processes.
 func (l *logs) logSecret(c *config.Config) {
 	if d := &c.DecisionLog; d.File != "" && !d.Plain && d.SecretFile == "" {
 		l.log.Info("keys in the decision log are hashed with a secret of this process: the next start, and other nodes, have other hashes; name a secret_file for the same ones")
 	}
 }
 
-// checkLog returns what is wrong with the file of a log, if it has a name.
+// checkLog returns why a log's file cannot be opened, or nil if name is empty.
 func checkLog(name string) error {
 	if name = logfile.Stream(name); name == "" || regular.Given(name) {
 		return nil

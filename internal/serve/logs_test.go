@@ -24,7 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// decision is what tests look at of a line of the decision log.
+// decision holds the fields of a decision log line that tests check.
 type decision struct {
 	Path, Host, Verdict, Method, Config string
 	Status                              int
@@ -43,7 +43,7 @@ type decision struct {
 	}
 }
 
-// decisions reads the lines of a log, all of which must be whole.
+// decisions reads the lines of a log, all of which must be complete.
 func decisions(t *testing.T, path string) (all []decision) {
 	t.Helper()
 	text := testkit.ReadFile(t, path)
@@ -57,13 +57,13 @@ func decisions(t *testing.T, path string) (all []decision) {
 	return all
 }
 
-// written waits until so many lines of a log are written.
+// written waits until n lines of a log are written.
 func written(t *testing.T, r *servetest.Gateway, log string, n float64) {
 	t.Helper()
 	testkit.Until(t, fmt.Sprint(n, " lines"), func() bool { return r.Metrics(t)["sluice_"+log+`_log_lines_total{result="written"}`] >= n })
 }
 
-// say sends text over a connection of its own, and reads until text comes back.
+// say sends text over a new connection, and reads up to until.
 func say(t *testing.T, url, text, until string) net.Conn {
 	t.Helper()
 	conn := servetest.Dial(t, url, text)
@@ -82,8 +82,7 @@ func say(t *testing.T, url, text, until string) net.Conn {
 	}
 }
 
-// TestRequestsAreLogged: whatever the outcome of a request, both logs have one line of it,
-// which says so.
+// TestRequestsAreLogged: both logs have one line of each request, with its outcome.
 func TestRequestsAreLogged(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) { requestsAreLogged(t, "") })
@@ -110,7 +109,7 @@ func requestsAreLogged(t *testing.T, store string) {
 			if err := c.EnableFullDuplex(); err != nil {
 				t.Error(err)
 			}
-			w.Header().Set("Connection", "close") // net/http serves no other request behind half a body
+			w.Header().Set("Connection", "close") // net/http serves no further request after half a body
 			w.WriteHeader(http.StatusForbidden)
 			if err := c.Flush(); err != nil {
 				t.Error(err)
@@ -209,9 +208,8 @@ access_log: %q
 	}
 }
 
-// TestLogsAreOpenedAgain: SIGHUP has the files opened that were moved away or removed,
-// also where the configuration has faults by now; and a change of the configuration
-// changes them.
+// TestLogsAreOpenedAgain: SIGHUP reopens files that were moved or removed, also while the
+// configuration has faults, and a changed configuration changes the files.
 func TestLogsAreOpenedAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -242,7 +240,7 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 	if text, err := os.ReadFile(at("audit")); err != nil || !strings.Contains(string(text), "eve") {
 		t.Errorf("the audit log: %q, %v", text, err)
 	}
-	// Another file, without a restart; then none.
+	// Another file, without a restart, and then none.
 	before := s.Hash(t)
 	changed := func(yaml string) {
 		t.Helper()
@@ -262,7 +260,7 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 	if n := s.Metrics(t)[`sluice_decision_log_lines_total{result="written"}`]; n != 3 {
 		t.Errorf("%v lines when there is no log", n)
 	}
-	// A log that cannot be opened leaves all as it was.
+	// A log that cannot be opened changes nothing.
 	s.Change(t, fmt.Sprintf("decision_log: %q\nrules: [{name: a, limits: 1/min}]\n", at("none/file")), "no such file")
 	s.ExpectLog(t, "stays active")
 	if got := s.Get(t, "/").Status; got != http.StatusBadRequest { // of the sample app
@@ -270,8 +268,8 @@ func TestLogsAreOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestLogWithoutRoom: a disk that is full, or a pipe whose reader stops, holds no
-// request up and ends nothing; what is not written is counted.
+// TestLogWithoutRoom: a full disk, or a pipe whose reader has stopped, delays no request and
+// ends nothing; dropped lines are counted.
 func TestLogWithoutRoom(t *testing.T) {
 	t.Parallel()
 	stopped := filepath.Join(t.TempDir(), "pipe")
@@ -282,7 +280,7 @@ func TestLogWithoutRoom(t *testing.T) {
 	}
 	testkit.Closed(t, reader)
 	s := servetest.Start(t, fmt.Sprintf("decision_log: /dev/full\naccess_log: %q\nrules: [{name: a, limits: 1000000/min}]\n", stopped))
-	const n = 500 // lines, more than a pipe takes with their agents
+	const n = 500 // lines, more than a pipe holds
 	agent := strings.Repeat("x", 1000)
 	for range n {
 		if got := s.Get(t, "/?userId=u", "User-Agent", agent).Status; got != http.StatusOK {

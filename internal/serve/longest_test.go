@@ -13,9 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestLongestRequest: a request that takes longer than it may is answered, counted,
-// and charged as one that the upstream may go on with: its slot stays. Another
-// configuration changes the bound.
+// TestLongestRequest: a request over the bound is answered, counted, and charged as one that
+// the upstream may still work on: its slot stays taken. A reload changes the bound.
 func TestLongestRequest(t *testing.T) {
 	t.Parallel()
 	up := newStubborn(t, answering(http.StatusOK))

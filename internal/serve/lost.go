@@ -9,11 +9,11 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// mostLost is how many overrides the log names at a time.
+// mostLost is the most overrides that are logged one by one.
 const mostLost = 10
 
-// logLost says which overrides are left out, and how to be rid of them. It
-// names no keys, which may be secrets.
+// logLost logs the overrides that are left out, each with a remedy. It leaves out their keys,
+// which may be secrets.
 func (s *runtime) logLost(lost []admin.LostOverride) {
 	for i := range lost {
 		if i == mostLost {

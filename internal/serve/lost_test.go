@@ -18,9 +18,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestOverridesThatNoLongerFit: they are left out and reported, a few of them, at
-// the start and after a change of the file; they stay in their file, come back
-// with the rule, and can be removed.
+// TestOverridesThatNoLongerFit: such overrides are left out and logged, up to a number, at the
+// start and after a reload; they stay in their file, return with the rule, and can be removed.
 func TestOverridesThatNoLongerFit(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
@@ -69,8 +68,8 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	s.Want(t, 200, "/", "X-User", "u2")
 }
 
-// TestOverrideOutlivesItsRule: an override stays what it was made as when the
-// limits of its rule change.
+// TestOverrideOutlivesItsRule: an override stays as it was made when the limits of its rule
+// change.
 func TestOverrideOutlivesItsRule(t *testing.T) {
 	t.Parallel()
 	const rules = "rules: [{name: a, by: ip, limits: %s}]\n"

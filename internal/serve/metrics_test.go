@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// everything is a gateway that has one of all that it can, but for a shared store. The
-// upstreams are one that answers, and one that is gone.
+// everything is a gateway with one of each feature, except a shared store. Its upstreams are
+// one that answers and one that is down.
 const everything = `
 listen:
   - 127.0.0.1:0
@@ -38,7 +38,7 @@ rules:
   - {name: tokens, match: {path: /tokens}, limits: 1000/h, cost: {response_header: X-Cost, most: 50}}
 `
 
-// families returns what a page of metrics has, by name.
+// families returns the metrics of a page, by name.
 func families(t *testing.T, r *servetest.Gateway) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -49,7 +49,7 @@ func families(t *testing.T, r *servetest.Gateway) map[string]*dto.MetricFamily {
 	return all
 }
 
-// describe says of what kind a metric is, and which labels it has.
+// describe returns the type of a metric and its labels.
 func describe(t *testing.T, f *dto.MetricFamily) string {
 	t.Helper()
 	var labels []string
@@ -67,7 +67,7 @@ func describe(t *testing.T, f *dto.MetricFamily) string {
 	return strings.ToLower(f.GetType().String()) + " " + strings.Join(labels, ",")
 }
 
-// documented are the metrics in docs/metrics.md, as describe has them, and their alerts.
+// documented returns the metrics in docs/metrics.md, in the form of describe, and the alerts.
 func documented(t *testing.T) (kinds, alerts map[string]string) {
 	t.Helper()
 	page := testkit.ReadFile(t, "../../docs/metrics.md")
@@ -84,8 +84,8 @@ func documented(t *testing.T) (kinds, alerts map[string]string) {
 	return kinds, alerts
 }
 
-// TestMetricsAreDocumented: docs/metrics.md has what gateways export, all of it and
-// nothing more, with its type and its labels.
+// TestMetricsAreDocumented: docs/metrics.md has exactly the metrics that gateways export, with
+// types and labels.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	exported := make(map[string]string)
@@ -112,7 +112,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// busy returns a gateway of everything to which all has happened once.
+// busy returns a gateway of everything after one of each event.
 func busy(t *testing.T) *servetest.Gateway {
 	t.Helper()
 	up := servetest.Backend(t, func(http.ResponseWriter, *http.Request) {})
@@ -131,7 +131,7 @@ func busy(t *testing.T) *servetest.Gateway {
 	return s
 }
 
-// busyShared returns a gateway with a shared store that has been asked.
+// busyShared returns a gateway with a shared store after a decision.
 func busyShared(t *testing.T) *servetest.Gateway {
 	t.Helper()
 	s := servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q}}\nrules: [{name: a, limits: 1/h}]\n", redistest.Start(t, redistest.Redis(t)).URL()))
@@ -139,8 +139,8 @@ func busyShared(t *testing.T) *servetest.Gateway {
 	return s
 }
 
-// TestUpstreamFailures: requests that the upstream failed are distinguished from those that it
-// answered, by route, and denials from both; what a client sends names nothing.
+// TestUpstreamFailures: metrics tell failed requests of an upstream from answered ones, by
+// route, and denials from both; no label comes from a client.
 func TestUpstreamFailures(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
@@ -187,7 +187,7 @@ func TestUpstreamFailures(t *testing.T) {
 	}
 }
 
-// TestSlotsHeld: what is in flight shows while it is.
+// TestSlotsHeld: requests in flight are shown while they run.
 func TestSlotsHeld(t *testing.T) {
 	t.Parallel()
 	there, release := make(chan struct{}), make(chan struct{})
@@ -220,7 +220,7 @@ func TestSlotsHeld(t *testing.T) {
 	}
 }
 
-// TestBuildInfo: what runs, and by which configuration, is one look away.
+// TestBuildInfo: the program's version and its configuration are in the metrics.
 func TestBuildInfo(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, "rules: [{name: a, limits: 1/h}]\n")

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/report"
 )
 
-// TestNodesLine: upstreams that are the same are written alike, however many there are; nodes
-// with many rules in common name some of the same, and are never said to have none.
+// TestNodesLine: equal upstreams have equal texts, whatever their number; nodes that share
+// many rules name some of the same, and always name some.
 func TestNodesLine(t *testing.T) {
 	t.Parallel()
 	parse := func(upstreams, rules string) *config.Config {

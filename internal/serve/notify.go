@@ -10,9 +10,9 @@ import (
 	"os"
 )
 
-// notifySystemd says READY=1 now and STOPPING=1 when ctx ends to a systemd that has
-// started the program as Type=notify, as sd_notify(3) describes. Others set no
-// NOTIFY_SOCKET. The returned function must be called when the program ends.
+// notifySystemd sends READY=1 now and STOPPING=1 when ctx ends if systemd started the program
+// as Type=notify, as sd_notify(3) describes. It does nothing without NOTIFY_SOCKET. The caller
+// must call stop when the program ends.
 func notifySystemd(ctx context.Context, log *slog.Logger, status string) (stop func() bool) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

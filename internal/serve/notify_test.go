@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestNotifySystemd: systemd is informed that the program is ready once clients are
-// answered, and that it stops as soon as it does.
+// TestNotifySystemd: systemd learns that the program is ready once clients are answered, and
+// that it stops as soon as it does.
 func TestNotifySystemd(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// warning returns the first line of the log that says a text, once it is there.
+// warning waits for a log line with a text, and returns the first.
 func warning(t *testing.T, r *servetest.Gateway, text string) (found string) {
 	t.Helper()
 	testkit.Until(t, "the log to say "+text, func() bool {
@@ -30,7 +30,7 @@ func warning(t *testing.T, r *servetest.Gateway, text string) (found string) {
 	return found
 }
 
-// giveUp asks until the store is marked down, which requests find out.
+// giveUp sends requests until the store is marked unavailable.
 func giveUp(t *testing.T, r *servetest.Gateway) {
 	t.Helper()
 	testkit.Until(t, "the store to be marked down", func() bool {
@@ -39,8 +39,8 @@ func giveUp(t *testing.T, r *servetest.Gateway) {
 	})
 }
 
-// What the log says of requests in an outage is what the rules say, at the start
-// and later.
+// TestOutageLog: the log states the treatment of requests in an outage, by the rules at the
+// start and after a reload.
 func TestOutageLog(t *testing.T) {
 	t.Parallel()
 	const want = `meanwhile="requests are refused"`
@@ -53,8 +53,8 @@ func TestOutageLog(t *testing.T) {
 	testkit.Contains(t, warning(t, servetest.Start(t, yaml), "the store is unavailable at the start"), want)
 }
 
-// While the store is unavailable a gateway is not ready where nothing passes, and only
-// there.
+// TestReadyInAnOutage: while the store is unavailable, a gateway is not ready only if all
+// requests are refused.
 func TestReadyInAnOutage(t *testing.T) {
 	t.Parallel()
 	const (
@@ -118,8 +118,8 @@ func TestReadyInAnOutage(t *testing.T) {
 	}
 }
 
-// Why the store is unavailable is reported in its own words, by the log and by /readyz, and
-// no more when it is back.
+// TestStoreCause: the store's failure is in the log and in /readyz in its own words, until the
+// store is back.
 func TestStoreCause(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -163,14 +163,14 @@ func TestStoreCause(t *testing.T) {
 			}
 			do(c.breaks)
 			giveUp(t, r)
-			// "the store failed" may say it, too: of a call that was on its way.
+			// "the store failed" may contain it, too, for a call in progress.
 			testkit.Until(t, "the log to say why the store is unavailable", func() bool {
 				return slices.ContainsFunc(strings.Split(r.Logs.String(), "\n"), func(line string) bool {
 					return strings.Contains(line, "the store is unavailable") && strings.Contains(line, c.want)
 				})
 			})
 			testkit.Until(t, "/readyz to say "+c.want, func() bool { return strings.Contains(servetest.Ready(t, r).Body, c.want) })
-			// A second line if all that the first knew is that connections were cut.
+			// There is a second line if the first cause was only a cut connection.
 			if n := strings.Count(r.Logs.String(), "the store is unavailable"); n > 2 || strings.Contains(r.Logs.String(), "default") {
 				t.Errorf("%d lines were logged:\n%s", n, r.Logs)
 			}
@@ -180,8 +180,7 @@ func TestStoreCause(t *testing.T) {
 	}
 }
 
-// TestSecretThatIsNone: what another program wrote in the place of the secret is reported,
-// and keys are counted all the same.
+// TestSecretThatIsNone: an invalid secret in the store is logged, and keys are still counted.
 func TestSecretThatIsNone(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// state returns what operators' pages are reported every few seconds.
+// state returns the data that the pages poll.
 func (s *server) state() admin.State {
 	v, failure := s.watcher.Status()
 	st := admin.State{
@@ -72,7 +72,8 @@ func (s *server) configOverview() admin.ConfigOverview {
 	return o
 }
 
-// upstreamURLs returns where requests go. A configuration refuses those with a user.
+// upstreamURLs returns the URLs of the upstreams. They hold no passwords: a configuration
+// refuses URLs with a user.
 func (s *server) upstreamURLs() []string {
 	urls := []string{}
 	c, _ := s.runtime.active()
@@ -97,15 +98,15 @@ func (s *server) storeOverview() admin.StoreOverview {
 	return o
 }
 
-// scraped is what of the series that are scraped is shown.
+// scraped holds the values that the page takes from the metrics.
 type scraped struct {
 	durations        // of the store's operations
 	failed    uint64 // of these
 	build     admin.BuildOverview
 }
 
-// scraped returns what the series say. It is not ok where they cannot be read, as the
-// metrics' page says.
+// scraped reads those values. It reports false if the metrics cannot be gathered; the metrics
+// page returns that error.
 func (s *server) scraped() (x scraped, ok bool) {
 	families, err := s.metrics.Shown().Gather()
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *server) scraped() (x scraped, ok bool) {
 	return x, true
 }
 
-// addSeries adds what the series that are scraped report.
+// addSeries adds the values that come from the metrics.
 func (s *server) addSeries(o *admin.System) {
 	x, ok := s.scraped()
 	if !ok {
@@ -155,8 +156,7 @@ func (s *server) memoryOverview() admin.MemoryOverview {
 	}
 }
 
-// certificateOverviews returns how the certificates of the listeners fare, by the
-// listeners' names.
+// certificateOverviews returns the certificates of the listeners, sorted by listener name.
 func (d *listeners) certificateOverviews() []admin.CertificateOverview {
 	var all []admin.CertificateOverview
 	pairs := d.pairs()

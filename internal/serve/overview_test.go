@@ -31,8 +31,8 @@ func overviewOf(t *testing.T, r *servetest.Gateway, query string, header ...stri
 	return o, got.Body
 }
 
-// TestOverview: the outcomes of requests, and the state of the program, can be read in
-// one document, which has keys in clear for callers with the token only.
+// TestOverview: one document has the outcomes of requests and the state of the program, with
+// keys in clear for callers with the token only.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	tokens := testkit.TempFile(t, "token", "0123456789abcdef0123456789abcdef\n")
@@ -125,7 +125,7 @@ func events(t *testing.T, r *servetest.Gateway) <-chan string {
 	return out
 }
 
-// await returns the next line that begins so.
+// await returns the next line with a prefix.
 func await(t *testing.T, lines <-chan string, prefix string) string {
 	t.Helper()
 	timeout := time.After(testkit.Ceiling)
@@ -144,7 +144,7 @@ func await(t *testing.T, lines <-chan string, prefix string) string {
 	}
 }
 
-// ends waits until there are no more lines.
+// ends waits for the end of the lines.
 func ends(t *testing.T, lines <-chan string) {
 	t.Helper()
 	timeout := time.After(testkit.Ceiling)
@@ -160,8 +160,8 @@ func ends(t *testing.T, lines <-chan string) {
 	}
 }
 
-// TestLive: a page is given what has changed, without keys, and anew after a change
-// of the configuration; it does not keep the program from ending.
+// TestLive: a page gets the changes, without keys, and starts again after a reload; it does
+// not keep the program from ending.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	file := func(quota int) string {
@@ -191,8 +191,8 @@ func TestLive(t *testing.T) {
 	ends(t, lines)
 }
 
-// TestOverviewDelayed: requests that had to wait, that went over a soft limit, and that
-// were decided without the store are counted as such.
+// TestOverviewDelayed: requests that were delayed, over a soft limit, or decided without the
+// store are counted as such.
 func TestOverviewDelayed(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf(`

@@ -18,11 +18,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestCostKnownAfterwardsLimits runs the recipes whose cost is known only after the response,
-// one request at a time and eight at once: what was delivered is at most what the limit
-// admits, and what was in flight when that was reached.
+// TestCostKnownAfterwardsLimits runs the recipes with a cost known only after the response,
+// one request at a time and eight at once: the units delivered are at most the limit's, and
+// those in flight when it was reached.
 func TestCostKnownAfterwardsLimits(t *testing.T) {
-	megabyte := int64(testkit.Steps(100_000, 1_000_000)) // make check runs the recipe in a tenth of its size
+	megabyte := int64(testkit.Steps(100_000, 1_000_000)) // make check runs the recipe at a tenth of its size
 	part := make([]byte, 1_000_000)
 	upstream := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {
@@ -64,7 +64,7 @@ func TestCostKnownAfterwardsLimits(t *testing.T) {
 									passed.Add(1)
 									delivered.Add(c.units)
 								case http.StatusTooManyRequests:
-								case http.StatusServiceUnavailable: // of a store that a busy machine kept waiting
+								case http.StatusServiceUnavailable: // the store's, on a busy machine
 									lost.Add(1)
 								default:
 									t.Errorf("%d %s", a.Status, a.Body)
@@ -104,7 +104,7 @@ func TestCostKnownAfterwardsLimits(t *testing.T) {
 	}
 }
 
-// switched takes the connection and sends so many bytes behind a 101.
+// switched takes the connection and sends n bytes after a 101.
 func switched(t *testing.T, w http.ResponseWriter, n int) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPausedStore: a client that gets 503, or hangs up, while the store hangs for a moment
-// has spent nothing, whatever a rule asks of the store.
+// TestPausedStore: a client that gets 503, or hangs up, while the store hangs for a moment has
+// spent nothing, under any kind of rule.
 func TestPausedStore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, rule string }{
@@ -46,11 +46,11 @@ func TestPausedStore(t *testing.T) {
 }
 
 // paused makes three clients wait for a store that hangs, and then spends the quota. It
-// reports false if the store was silent for so long that its connection may have been
-// closed: late answers are lost then.
+// reports false if the store was silent long enough for its connection to be closed: late
+// replies are lost then.
 func paused(t *testing.T, rule string, leaves bool) bool {
 	t.Helper()
-	const mostPause = 600 * time.Millisecond // a connection may say nothing for a second
+	const mostPause = 600 * time.Millisecond // a connection may be silent for a second
 	server := redistest.Start(t, redistest.Redis(t))
 	network := redistest.StartProxy(t, server.Addr)
 	s := servetest.Start(t, fmt.Sprintf("store: {redis: {url: \"redis://%s?timeout=100ms\"}}\nrules: [{name: a, failure: closed, %s}]\n", network.Addr, rule), unpolled)
@@ -63,14 +63,14 @@ func paused(t *testing.T, rule string, leaves bool) bool {
 		group.Go(func() { abandon(ctx, t, s) })
 	}
 	if leaves {
-		// A call that was not sent has nothing to give back.
+		// A call that was not sent needs no refund.
 		testkit.Until(t, "the store to be asked", func() bool {
 			return network.Held() > 0 && s.Metrics(t)[`sluice_store_calls_in_flight{store="redis"}`] > 0 || time.Since(began) > mostPause
 		})
 		leave()
 	}
 	group.Wait()
-	// Until the gateway has seen that its clients are gone an answer lets their requests pass.
+	// Until the gateway has noticed that its clients left, a reply lets their requests pass.
 	testkit.Until(t, "the requests to be over", func() bool {
 		running := 0.0
 		for name, n := range s.Metrics(t) {
@@ -80,7 +80,7 @@ func paused(t *testing.T, rule string, leaves bool) bool {
 		}
 		return running == 0 || time.Since(began) > mostPause
 	})
-	network.Set(redistest.Faithful) // what was delayed goes on
+	network.Set(redistest.Faithful) // delayed bytes are delivered
 	if time.Since(began) > mostPause {
 		return false
 	}
@@ -96,7 +96,7 @@ func paused(t *testing.T, rule string, leaves bool) bool {
 		query += "&ip=127.0.0.1"
 	}
 	var states admin.KeyStates
-	testkit.Until(t, "the key to be shown", func() bool { // a look that takes too long on a busy machine changes nothing
+	testkit.Until(t, "the key to be shown", func() bool { // a look that is too slow on a busy machine changes nothing
 		got := servetest.Fetch(t, http.DefaultClient, s.Admin+"/v1/key?"+query)
 		return got.Status == http.StatusOK && json.Unmarshal([]byte(got.Body), &states) == nil && len(states.Keys) > 0
 	})
@@ -110,11 +110,11 @@ func paused(t *testing.T, rule string, leaves bool) bool {
 	return true
 }
 
-// unpolled keeps a node from comparing what nodes share: behind an outage it would give up
-// the units on lease, as a reset may have been missed.
+// unpolled keeps a node from polling the fleet's records: after an outage it would return
+// leased units, as a reset may have been missed.
 func unpolled(o *serve.Options) { o.Intervals.Fleet = time.Hour }
 
-// abandon asks, while the store hangs, and hangs up when ctx ends.
+// abandon sends a request while the store hangs, and hangs up when ctx ends.
 func abandon(ctx context.Context, t *testing.T, r *servetest.Gateway) {
 	t.Helper()
 	if got := leaves(ctx, t, r, "/?userId=u"); got != 0 && got != http.StatusServiceUnavailable {

@@ -23,7 +23,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// meetPeers has this node report to those that share its store, and read what they do.
+// meetPeers makes this node exchange reports with the nodes that share its store.
 func (s *server) meetPeers() {
 	sh := s.store.shared
 	if sh == nil {
@@ -40,7 +40,7 @@ func (s *server) meetPeers() {
 	sh.leaving = s.peers.Leave
 }
 
-// self returns what this node always reports.
+// self returns the part of this node's reports that does not depend on the viewers.
 func (s *server) self() report.Node {
 	v, failure := s.watcher.Status()
 	node := s.store.shared.fleet.Node()
@@ -57,7 +57,7 @@ func (s *server) self() report.Node {
 	return n
 }
 
-// upstreamsOf names where requests go, in a few words.
+// upstreamsOf returns the URLs and addresses of the upstreams in a short text.
 func upstreamsOf(c *config.Config) string {
 	var urls []string
 	for i := range c.Upstreams {
@@ -73,7 +73,7 @@ func upstreamsOf(c *config.Config) string {
 	}
 	slices.Sort(urls)
 	text := strings.Join(slices.Compact(urls), ", ")
-	if len(text) > mostUpstreams { // a line's texts are short
+	if len(text) > mostUpstreams { // reports hold short texts
 		sum := sha256.Sum256([]byte(text))
 		text = fmt.Sprintf("%s… (%x)", strings.ToValidUTF8(text[:mostUpstreams], ""), sum[:4])
 	}
@@ -82,7 +82,7 @@ func upstreamsOf(c *config.Config) string {
 
 const mostUpstreams = 200 // bytes
 
-// plainURL returns a URL as it is compared: without the port that its scheme has anyway.
+// plainURL returns u in a form to compare, without its scheme's default port.
 func plainURL(u *url.URL) string {
 	plain := *u
 	if port := map[string]string{"http": "80", "h2c": "80", "https": "443"}[u.Scheme]; port != "" {
@@ -91,8 +91,8 @@ func plainURL(u *url.URL) string {
 	return strings.TrimSuffix(plain.Redacted(), "/")
 }
 
-// named returns the names of some rules: those with the least hashes, so that nodes with
-// many rules in common name some of the same.
+// named returns the names of the rules with the smallest hashes, so that nodes that share many
+// rules name some of the same.
 func named(p *policy.Policy) (names []string) {
 	for i := range p.Len() {
 		names = append(names, p.Rule(i).Name)
@@ -106,8 +106,8 @@ func named(p *policy.Policy) (names []string) {
 	return names[:min(len(names), report.MostNamed)]
 }
 
-// met logs that other nodes count under the names of this one's rules but send requests to
-// other upstreams: two services may share limits, and nobody has meant them to.
+// met logs that other nodes use the names of this node's rules for requests to other
+// upstreams: two services may share limits by mistake.
 func (s *server) met(others *report.Fleet) {
 	self := s.self()
 	if text := admin.DifferentUpstreams(&self, others); text != "" && text != s.strangers {
@@ -133,7 +133,7 @@ func (s *server) rulesHash() string {
 	return last.hash
 }
 
-// programVersion returns what the program was built from, in a few words.
+// programVersion returns the version and revision of the program.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -148,12 +148,12 @@ func programVersion() string {
 	return version
 }
 
-// goAway notifies the other nodes that this one ends, within lastTimeout.
+// goAway notifies the other nodes, within lastTimeout, that this one ends.
 func (s *sharedStore) goAway(ctx context.Context) {
 	if s.leaving == nil || !s.up() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
 	defer cancel()
-	_ = s.leaving(ctx) // without it they notice some seconds later
+	_ = s.leaving(ctx) // otherwise they notice some seconds later
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// viewRules are those of each gateway.
+// viewRules are the rules of each gateway.
 const viewRules = `
   - {name: api, by: header.X-User, limits: 1000/h sliding-log, candidates: {few: 10/h sliding-log}}
   - {name: login, match: {path: /login}, by: header.X-User, limits: 5/h sliding-log}
   - {name: idle, match: {path: /never}, by: ip, limits: 2/min}
 `
 
-// nodesOf starts gateways of a fleet, which has a file.
+// nodesOf starts n gateways of a fleet, with one file.
 func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes []*servetest.Gateway) {
 	t.Helper()
 	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", servetest.Named(t, "up"), server.URL(), rules)
@@ -49,15 +49,14 @@ func fleetSays(f *admin.Fleet, kind, text string) bool {
 	return slices.ContainsFunc(f.Notes, func(n admin.Note) bool { return n.Kind == kind && strings.Contains(n.Text, text) })
 }
 
-// TestFleet: any of three gateways shows what all have counted: each request once, and
-// each key once.
+// TestFleet: any of three gateways shows the sum of all: each request once, and each key once.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	nodes := nodesOf(t, 3, server, viewRules)
 	asked, users := 0, map[string]bool{"ada": true}
 	for i, r := range nodes {
-		for j := range 40 + 10*i { // of which many are those of the node before, too
+		for j := range 40 + 10*i { // many of which are also the previous node's
 			user := strconv.Itoa(30*i + j)
 			r.Get(t, "/", "X-User", user)
 			users[user] = true
@@ -95,7 +94,7 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-// checkFleet checks what a node shows of three.
+// checkFleet checks one node's view of three.
 func checkFleet(t *testing.T, f *admin.Fleet, asked, users int) {
 	t.Helper()
 	if total := f.Requests.Total; total.Denied != 7 || !f.Shared || len(f.Nodes) != 3 || len(f.Notes) != 0 || f.Unreported != 0 {
@@ -141,8 +140,8 @@ func TestFleetAlone(t *testing.T) {
 	}
 }
 
-// TestFleetDiffers: it is said, and at which nodes, that configurations differ; a rule
-// that another node alone has is shown.
+// TestFleetDiffers: the view names the nodes whose configurations differ, and shows a rule
+// that only another node has.
 func TestFleetDiffers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -167,7 +166,7 @@ func TestFleetDiffers(t *testing.T) {
 	}
 }
 
-// TestFleetFiles: files that differ, and have the same rules, are no reason to warn.
+// TestFleetFiles: different files with the same rules cause no warning.
 func TestFleetFiles(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -180,8 +179,8 @@ func TestFleetFiles(t *testing.T) {
 	})
 }
 
-// TestFleetWithoutStore: while the store is unavailable a node shows what it has itself,
-// and says so, and how old the rest is.
+// TestFleetWithoutStore: while the store is unavailable a node shows its own counts, says so,
+// and states the age of the rest.
 func TestFleetWithoutStore(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -206,7 +205,7 @@ func TestFleetWithoutStore(t *testing.T) {
 	})
 }
 
-// TestFleetHostile: what a stranger has written is skipped, and said.
+// TestFleetHostile: reports written by a stranger are skipped, with a note.
 func TestFleetHostile(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -238,8 +237,8 @@ func TestFleetHostile(t *testing.T) {
 	}
 }
 
-// TestFleetUnreported: nodes that share the store and report nothing, as those without the
-// rights do, are said to be there.
+// TestFleetUnreported: nodes that share the store without reports, for example without the
+// rights, are noted.
 func TestFleetUnreported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -253,7 +252,7 @@ func TestFleetUnreported(t *testing.T) {
 	})
 }
 
-// heartbeatOf counts nodes among those that share the store, as each node counts itself.
+// heartbeatOf adds nodes to the heartbeats of a store.
 func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	t.Helper()
 	s, err := redisstore.Open(t.Context(), server.URL(), redisstore.Options{})
@@ -272,9 +271,9 @@ func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	}
 }
 
-// TestDifferentUpstreams: programs of one store whose rules have one name and whose upstreams
-// differ are noticed by the one that comes later, and on the page of each. They go on
-// sharing. Names of their own part them.
+// TestDifferentUpstreams: programs on one store with rules of the same name and different
+// upstreams are noticed by the later one, and on the page of each. They continue to share.
+// Different rule names separate them.
 func TestDifferentUpstreams(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))

@@ -25,8 +25,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// A pipe in the place of a configuration, or of a file that it names, is said to
-// be one, and holds up neither the next configuration nor the stop.
+// TestPipe: a pipe in the place of a configuration, or of a file named in it, is reported, and
+// delays neither the next configuration nor the stop.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -64,8 +64,8 @@ rules: [{name: a, limits: 1000/min}]
 	}
 }
 
-// A configuration that takes for ever to activate holds up the stop by a
-// second at most, and the state is saved all the same.
+// TestStopsBesideAReload: a configuration whose activation hangs delays the stop by a second
+// at most, and the state is still saved.
 func TestStopsBesideAReload(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
@@ -73,9 +73,9 @@ func TestStopsBesideAReload(t *testing.T) {
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
 	s := servetest.Start(t, fmt.Sprintf("admin: off\nstore: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *serve.Options) {
-		o.Intervals.Tick = time.Hour // which asks, too
+		o.Intervals.Tick = time.Hour // it would call the clock, too
 		o.Now = func() time.Time {
-			if stuck.CompareAndSwap(true, false) { // no request comes: it is the reload that asks
+			if stuck.CompareAndSwap(true, false) { // no request comes: the reload calls the clock
 				close(asked)
 				<-goOn
 			}
@@ -94,8 +94,8 @@ func TestStopsBesideAReload(t *testing.T) {
 	}
 }
 
-// A pipe that nobody writes to, in the place of a file that is read at the
-// start, is reported at once.
+// TestPipeAtTheStart: a pipe without a writer, in the place of a file read at the start, is
+// reported at once.
 func TestPipeAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,8 +130,8 @@ func TestPipeAtTheStart(t *testing.T) {
 	}
 }
 
-// A configuration that came through a pipe is read once: nothing is looked for in
-// the pipe later, on SIGHUP either.
+// TestConfigurationThatIsReadOnce: a configuration from a pipe is read once, and never again,
+// also on SIGHUP.
 func TestConfigurationThatIsReadOnce(t *testing.T) {
 	t.Parallel()
 	out, in, err := os.Pipe()
@@ -157,7 +157,7 @@ func TestConfigurationThatIsReadOnce(t *testing.T) {
 	}
 }
 
-// What the program was given open takes the audit log, whatever it is.
+// TestAuditOnStandardOutput: the audit log may be any file descriptor passed to the program.
 func TestAuditOnStandardOutput(t *testing.T) {
 	t.Parallel()
 	out, in, err := os.Pipe()

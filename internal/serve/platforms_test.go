@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestPlatformsSettle: what Shopify's GraphQL asks for is charged, and settled to
-// what its answer says.
+// TestPlatformsSettle: the requested cost of Shopify's GraphQL is charged, and settled to the
+// actual cost in the answer.
 func TestPlatformsSettle(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Cost", r.Header.Get("X-Actual")) })
@@ -35,18 +35,17 @@ rules: [{name: a, cost: {response_header: X-Cost, most: 1000, estimate: 500}, li
 	}
 }
 
-// said is what a response through the gateway must have, once requests before it
-// have been answered.
+// said is the expected response through the gateway after earlier requests.
 type said struct {
 	at     time.Duration
 	before int
 	status int
 	body   string // a part of it
-	fields string // "name: value" in lines; without a value: there is none
+	fields string // "name: value" in lines; without a value the field must be missing
 }
 
-// TestPlatformsAnswer: what a platform's clients read is in its words, on requests
-// that pass and on denials.
+// TestPlatformsAnswer: clients of a platform get its fields and bodies, on requests that pass
+// and on denials.
 func TestPlatformsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -88,8 +88,8 @@ rules:
 	}
 }
 
-// TestProblems: where most requests are refused, fail, or get an error of the upstream,
-// the overview and /readyz say so, the largest first, and nobody is told that all is well.
+// TestProblems: if most requests are refused, fail, or get an error of the upstream, the
+// overview and /readyz say so, the largest problem first.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	down := httptest.NewServer(http.NotFoundHandler())
@@ -144,12 +144,12 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestBodiesOfClientsAreNoProblem: a client whose body is too long for the upstream is no
-// error of the upstream, which alerts would take for an outage.
+// TestBodiesOfClientsAreNoProblem: a body that is too long for the upstream is no error of the
+// upstream, which alerts would take for an outage.
 func TestBodiesOfClientsAreNoProblem(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: [{url: %q, max_body: 1024}]\nrules: [{name: a, limits: 100/h}]\n", servetest.Backend(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // which breaks off
+		_, _ = io.Copy(io.Discard, r.Body) // the client breaks off
 	})))
 	for range 5 {
 		req := servetest.Request(t.Context(), t, http.MethodPost, s.URL, struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", 100_000))})

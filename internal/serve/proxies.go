@@ -18,22 +18,22 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// proxyLogEvery is how often the log says that a proxy is not trusted: any client
-// can send what looks like one.
+// proxyLogEvery is the interval of warnings about proxies that are not trusted: any client can
+// send their header fields.
 const proxyLogEvery = time.Hour
 
-// proxies reports a proxy that is not trusted: its clients share one budget where
-// a rule is by ip.
+// proxies logs a proxy that is not trusted: its clients share one budget where a rule is by
+// ip.
 type proxies struct {
 	log    *slog.Logger
 	finder *clientip.Finder
-	fields []string // by their canonical names; none: nothing is reported
-	rule   string   // that is by ip
+	fields []string // canonical names; with none nothing is logged
+	rule   string   // one that is by ip
 	due    atomic.Pointer[time.Time]
 }
 
-// newProxies returns what reports under a configuration, no sooner again than the one
-// of before if the operator has not listed trusted proxies since.
+// newProxies returns the proxies of a configuration. It keeps the last warning's time unless
+// the trusted proxies or the header have changed.
 func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, error) {
 	finder, err := clientip.New(clientip.Options{Trusted: c.ClientIP.Trusted, Header: c.ClientIP.Header, Hops: int(c.ClientIP.Hops)})
 	if err != nil {
@@ -55,8 +55,7 @@ func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, er
 	return p, nil
 }
 
-// look reports the proxy that sent a request, if it looks like one that is not
-// trusted.
+// look logs the sender of a request if it looks like a proxy that is not trusted.
 func (p *proxies) look(r *http.Request) {
 	for _, name := range p.fields {
 		if len(r.Header[name]) > 0 {
@@ -66,7 +65,7 @@ func (p *proxies) look(r *http.Request) {
 	}
 }
 
-// came reports a request that has the field of a proxy.
+// came logs the sender of a request that has the header field of a proxy.
 func (p *proxies) came(r *http.Request, field string) {
 	now, due := time.Now(), p.due.Load()
 	if now.Before(*due) {
@@ -77,17 +76,17 @@ func (p *proxies) came(r *http.Request, field string) {
 		return
 	}
 	next := now.Add(proxyLogEvery)
-	if p.due.CompareAndSwap(due, &next) { // else another request has reported
+	if p.due.CompareAndSwap(due, &next) { // else another request has logged it
 		p.warn(r.Context(), peer, field)
 	}
 }
 
-// warn writes the line. It holds nothing that a client may choose but its address.
+// warn writes the line. A client chooses nothing in it but its address.
 func (p *proxies) warn(ctx context.Context, peer netip.Addr, field string) {
 	network := netip.PrefixFrom(peer, peer.BitLen()).String()
 	flag, quoted, header := ", or --trust "+network, network, ""
 	if peer.Is6() {
-		quoted = "'" + network + "'" // as YAML has a text with colons
+		quoted = "'" + network + "'" // YAML needs quotes around colons
 	}
 	if field != "X-Forwarded-For" {
 		flag, header = "", ", header: "+field

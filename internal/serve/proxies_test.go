@@ -12,14 +12,13 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestUntrustedProxy: a proxy that nobody trusts is reported once, with what happens and
-// what to write, whatever comes.
+// TestUntrustedProxy: an untrusted proxy is logged once, with the effect and the remedy.
 func TestUntrustedProxy(t *testing.T) {
 	t.Parallel()
 	const byIP = "rules: [{name: api, by: ip, limits: 1000/min}]\n"
 	for _, c := range []struct {
 		name, yaml, field string
-		want              string // empty: nothing is reported
+		want              string // empty: nothing is logged
 	}{
 		{"forgotten", byIP, "X-Forwarded-For", "set client_ip: {trusted: [127.0.0.1/32]}, or --trust 127.0.0.1/32;"},
 		{"of RFC 7239", byIP, "Forwarded", "set client_ip: {trusted: [127.0.0.1/32], header: Forwarded};"},
@@ -49,8 +48,8 @@ func TestUntrustedProxy(t *testing.T) {
 	}
 }
 
-// TestUntrustedProxyReload: a reload that does not name trusted proxies does not report
-// again, and one that says wrongly does.
+// TestUntrustedProxyReload: a reload without a change of trusted proxies does not log again,
+// and one with wrong ones does.
 func TestUntrustedProxyReload(t *testing.T) {
 	t.Parallel()
 	const rules = "rules: [{name: api, by: ip, limits: %d/min}]\n"

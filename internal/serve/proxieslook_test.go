@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestUntrustedProxyFlood: a flood from many addresses makes one line an hour.
+// TestUntrustedProxyFlood: a flood from many addresses causes one line an hour.
 func TestUntrustedProxyFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := config.Parse("sluice.yaml", []byte("rules: [{name: api, by: ip, limits: 1/min}]"))

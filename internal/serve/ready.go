@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// refusesAll reports whether clients get nothing while a shared store is unavailable:
-// neither by HTTP nor by a listener for TCP.
+// refusesAll reports whether all clients are refused while the shared store is unavailable,
+// over HTTP and TCP.
 func (s *runtime) refusesAll() bool {
 	c, p := s.active()
 	listeners, web := listenersOf(c), false
@@ -33,8 +33,8 @@ func closedTCP(l *config.Listener) bool {
 	return l.Limits.Limited() && l.Limits.Failure == sluice.FailClosed
 }
 
-// closedHTTP reports whether a active rule is closed that matches every
-// request: then the others do not matter.
+// closedHTTP reports whether an active rule with the policy closed matches every request: the
+// other rules do not matter then.
 func closedHTTP(p *policy.Policy) bool {
 	for i := range p.Len() {
 		if r := p.Rule(i); !r.Shadow && r.Failure == sluice.FailClosed && matchesAll(r) {
@@ -44,11 +44,11 @@ func closedHTTP(p *policy.Policy) bool {
 	return false
 }
 
-// matchesAll reports whether a rule leaves out no request, exemptions apart.
+// matchesAll reports whether r applies to every request, exemptions apart.
 func matchesAll(r *policy.Rule) bool {
 	return r.Match.MatchesAll() && slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
 		if l.Unlimited || l.Tiers != nil && len(l.Tiers.Unlimited) > 0 {
-			return false // some pass, and nobody asks the store
+			return false // some requests pass without the store
 		}
 		return l.Missing != policy.Skip || !slices.ContainsFunc(l.By, mayLack)
 	})
@@ -66,8 +66,8 @@ func mayLack(p policy.Part) bool {
 	}
 }
 
-// oneFailure returns what happens to clients while a shared store is unavailable, if it
-// is the same for all.
+// oneFailure returns the failure policy for all clients, and false if it is not the same for
+// all.
 func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 	if s.refusesAll() {
 		return sluice.FailClosed, true
@@ -79,8 +79,8 @@ func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 	return all[0], true
 }
 
-// notApplied returns what does not apply to some requests that pass while a shared store is
-// unavailable: limits, or no more than that they are shared; empty if none pass.
+// notApplied returns the limits that do not apply to some requests let through while the
+// shared store is unavailable: all limits, shared limits, or "" if none pass.
 func (s *runtime) notApplied() string {
 	switch all := s.failures(); {
 	case s.refusesAll():
@@ -94,7 +94,8 @@ func (s *runtime) notApplied() string {
 	}
 }
 
-// failures returns the policies of what is enforced, in its order, each once in a row.
+// failures returns the policies of the enforced rules and limited TCP listeners in order,
+// without adjacent duplicates.
 func (s *runtime) failures() (all []sluice.Failure) {
 	c, p := s.active()
 	for i := range p.Len() {

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
-// newWatcher returns what keeps the configuration's file active.
+// newWatcher returns the watcher that reloads the configuration's file.
 func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	c, file := s.Config, s.Config.File // Load must not keep the first configuration
 	return reload.New(reload.Options{
@@ -42,11 +42,11 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
 }
 
-// rereads reports whether the configuration is read again: not what the program
-// was given open, which was read to its end.
+// rereads reports whether the configuration is read again. A file descriptor passed to the
+// program is not: it was read to its end.
 func (s *server) rereads() bool { return s.Watch && !regular.Given(s.Config.File) }
 
-// watch reads the file anew when it changes.
+// watch reloads the file when it changes, until ctx ends.
 func (s *server) watch(ctx context.Context) {
 	if s.rereads() {
 		s.watcher.Run(ctx, s.Again)
@@ -63,15 +63,15 @@ func (s *server) watch(ctx context.Context) {
 	}
 }
 
-// reopen has the files of all logs opened again: they may have been moved away.
+// reopen reopens the files of all logs, as they may have been moved away.
 func (s *server) reopen() {
 	s.runtime.logs.reopen()
 	if err := s.audit.Reopen(); err != nil {
-		s.Log.Error("the audit log cannot be opened again; the file before is kept", slog.Any("error", err))
+		s.Log.Error("the audit log cannot be opened again; the previous file stays open", slog.Any("error", err))
 	}
 }
 
-// keys returns the files of a configuration that hold keys and secrets.
+// keys returns the files that hold keys and secrets.
 func (s *server) keys(c *config.Config) (names []string) {
 	if t := c.Tokens; t != nil {
 		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
@@ -79,14 +79,14 @@ func (s *server) keys(c *config.Config) (names []string) {
 	if c.DecisionLog.SecretFile != "" {
 		names = append(names, c.DecisionLog.SecretFile)
 	}
-	if s.Config.Admin.TokenFile != "" { // which is settled at the start
+	if s.Config.Admin.TokenFile != "" { // the path is fixed at the start
 		names = append(names, s.Config.Admin.TokenFile)
 	}
 	return names
 }
 
-// apply activates a new file, but for what is settled at the start: all of
-// it, or nothing.
+// apply activates a new configuration except for the settings fixed at the start: all of it or
+// nothing.
 func (s *server) apply(ctx context.Context, c *config.Config) error {
 	token, err := ReadToken(s.Config.Admin.TokenFile)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		return errors.Join(err, change.abandon(), logs.abandon())
 	}
 	if err := logs.commit(); err != nil {
-		s.Log.Error("a log was not closed as it should be", slog.Any("error", err))
+		s.Log.Error("a log could not be closed", slog.Any("error", err))
 	}
 	if len(logs) > 0 {
 		s.runtime.logs.logSecret(c)
@@ -114,7 +114,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		s.api.Restart()
 	}
 	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their listener, not with ctx
-		s.Log.Error("an address does not serve as it should", slog.Any("error", err))
+		s.Log.Error("an address could not be changed", slog.Any("error", err))
 	}
 	for _, part := range []struct {
 		name    string
@@ -130,7 +130,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// changed logs the result of a new file.
+// changed logs the result of a reload.
 func (s *server) changed(v reload.Version, err error) {
 	if err == nil && v.Hash == s.active {
 		s.Log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))
@@ -144,11 +144,10 @@ func (s *server) changed(v reload.Version, err error) {
 	logFaults(context.Background(), s.Log, "configuration reload failed; the previous one stays active", v, err)
 }
 
-// mostFaults is how many faults are logged at once; all of them are at /readyz.
+// mostFaults is the most faults logged at once; /readyz has all of them.
 const mostFaults = 20
 
-// logFaults logs what is wrong with a configuration, a line for each fault, with its
-// place where it has one.
+// logFaults logs the faults of a configuration, a line for each, with its place if it has one.
 func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.Version, err error) {
 	all, ok := errors.AsType[config.Faults](err)
 	if !ok {
@@ -175,8 +174,7 @@ func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.V
 	}
 }
 
-// logWarnings logs what an active configuration allows and makes no sense, a line for
-// each warning.
+// logWarnings logs the warnings about an active configuration, a line for each.
 func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
 	all := config.Warnings(c, now)
 	for i, w := range all {
@@ -184,7 +182,7 @@ func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
 			log.Warn("the configuration has more warnings; see sluice lint", slog.String("file", c.File), slog.Int("warnings", len(all)-i))
 			return
 		}
-		var of slog.Attr // none is left out
+		var of slog.Attr // an empty one is left out
 		switch {
 		case w.Rule != "":
 			of = slog.String("rule", w.Rule)
@@ -195,8 +193,8 @@ func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
 	}
 }
 
-// LogFaults logs why a program does not start: what is wrong with its configuration,
-// a line for each fault.
+// LogFaults logs why a program does not start: the faults of its configuration, a line for
+// each.
 func LogFaults(ctx context.Context, log *slog.Logger, file string, err error) {
 	logFaults(ctx, log, "sluice does not start", reload.Version{File: file}, err)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/metrics"
 )
 
-// nowhere is a response that is thrown away.
+// nowhere is a response that discards its body.
 type nowhere struct{ header http.Header }
 
 func (w *nowhere) Header() http.Header              { return w.header }
@@ -59,8 +59,8 @@ func newBenchServer(b *testing.B, rule string) *server {
 	return s
 }
 
-// BenchmarkRequest is a request to the gateway without what lies around it, sockets
-// and HTTP: what is done for it, and counted.
+// BenchmarkRequest measures a request's decision and counting in the gateway, without sockets
+// and HTTP.
 func BenchmarkRequest(b *testing.B) {
 	for _, c := range []struct {
 		name  string
@@ -89,10 +89,10 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkHandlers is a request through all handlers of a listener, around one that does
-// nothing: bare is without the limits, so that the difference is what these, their header
-// fields and all counting take. The CPU time of the process is reported, as others may
-// have the machine meanwhile.
+// BenchmarkHandlers measures a request through all handlers of a listener, around one that
+// does nothing. bare leaves out the limits, so the difference is their cost with header fields
+// and counting. It reports the CPU time of the process, as other processes may use the
+// machine.
 func BenchmarkHandlers(b *testing.B) {
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for _, c := range []struct{ name, limit string }{{"bare", "1/s"}, {"allowed", "1000000000/s"}, {"denied", "1/day"}} {
@@ -121,7 +121,7 @@ func BenchmarkHandlers(b *testing.B) {
 	}
 }
 
-// cpuTime returns that of the process.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

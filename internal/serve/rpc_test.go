@@ -29,8 +29,8 @@ func (rpcService) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, 
 	return &testgrpc.Empty{}, nil
 }
 
-// TestRPC: calls of gRPC without TLS pass a gateway that a file describes, by rules
-// for their methods and metadata, and a denial is a status of gRPC.
+// TestRPC: gRPC calls without TLS pass a gateway, under rules on methods and metadata, and a
+// denial is a gRPC status.
 func TestRPC(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -35,11 +35,11 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// runtime answers clients as the active configuration says. A new one takes its
-// place as a whole, between two requests: states are in the store and stay.
+// runtime answers clients under the active configuration. A new one replaces it as a whole
+// between two requests; states are in the store and stay.
 type runtime struct {
 	log       *slog.Logger
-	tokens    sampledlog.Log // that are refused
+	tokens    sampledlog.Log // refused tokens
 	metrics   *metrics.Metrics
 	counts    *limitmetrics.Metrics
 	trace     *trace.Tracer
@@ -49,7 +49,7 @@ type runtime struct {
 	tally     tally.Tally
 	overrides *admin.Overrides
 	held      *policy.Queue      // over all configurations
-	abandoned *gateway.Abandoned // too
+	abandoned *gateway.Abandoned // over all configurations
 	ahead     *httplimit.ReadAhead
 	memory    *gateway.Memory // nil without GOMEMLIMIT
 	lingering *gateway.Lingering
@@ -62,11 +62,11 @@ type runtime struct {
 	slowBodies   atomic.Int64 // cut off by the least rate of bodies
 	longRequests atomic.Int64 // cut off by longest_request
 
-	mu      sync.Mutex // of changes, taken inside that of overrides
+	mu      sync.Mutex // of changes, locked inside that of overrides
 	current atomic.Pointer[snapshot]
 }
 
-// snapshot is what one configuration, with the overrides of its time, makes.
+// snapshot holds all that is made from one configuration and its overrides.
 type snapshot struct {
 	config    *config.Config
 	policy    *policy.Policy // overrides included
@@ -76,17 +76,17 @@ type snapshot struct {
 	upstreams map[upstreamOf]*gateway.Gateway
 	claims    func(*http.Request) (func(string) (string, error), error)
 	proxies   *proxies
-	decisions *decisionlog.Encoder // nil: there is no log of them
-	lost      map[string]string    // why overrides are left out, by their IDs
+	decisions *decisionlog.Encoder // nil without a decision log
+	lost      map[string]string    // why overrides are left out, by ID
 }
 
-// upstreamOf is what a gateway depends on: while that stays it is kept, with its
-// connections.
+// upstreamOf holds the settings of a gateway: while they stay, the gateway and its connections
+// are kept.
 type upstreamOf struct {
 	url     string
 	timeout time.Duration
 	longest time.Duration
-	own     bool // its own name in Host
+	own     bool // UpstreamHost
 	trusted string
 }
 
@@ -102,7 +102,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 		s.now = time.Now
 	}
 	overrides.Follow(s.override)
-	s.current.Store(&snapshot{config: first, policy: first.Policy}) // it serves nothing yet
+	s.current.Store(&snapshot{config: first, policy: first.Policy}) // nothing is served yet
 	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
 	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 	var err error
@@ -112,8 +112,8 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	return s, counts.WatchMemory(asked.Stats, "own-limits")
 }
 
-// active returns the active configuration and its policy with all overrides.
-// Until the first is, it is that.
+// active returns the active configuration, or the first one before any is active, and its
+// policy with all overrides.
 func (s *runtime) active() (*config.Config, *policy.Policy) {
 	g := s.current.Load()
 	return g.config, g.policy
@@ -130,15 +130,15 @@ func (s *runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.current.Load().handler.ServeHTTP(w, r)
 }
 
-// leastBodyRate returns how many bytes a second of a body must come, 0 for any number.
+// leastBodyRate returns the least rate of a body in bytes a second; 0 is any.
 func (s *runtime) leastBodyRate() int64 {
 	return max(cmp.Or(s.current.Load().config.LeastBodyRate, leastBodyRate), 0)
 }
 
-// admits reports whether a client is let in at all.
+// admits reports whether allow and deny admit a client.
 func (s *runtime) admits(client netip.Addr) bool { return s.current.Load().limits.Admits(client) }
 
-// claims verifies the token of a request that is to be explained.
+// claims verifies the token of a request to be explained.
 func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, err error) {
 	g := s.current.Load()
 	if g.claims != nil {
@@ -147,13 +147,12 @@ func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, 
 	return claims, g.config.Tokens != nil && g.config.Tokens.Required, err
 }
 
-// exempt reports whether no limit applies to a client.
+// exempt reports whether a client is exempt from all limits.
 func (s *runtime) exempt(client netip.Addr) bool {
 	return slices.ContainsFunc(s.current.Load().config.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
-// failureOf returns what happens to requests of a scope while a shared store is
-// away: what its rule or its listener says.
+// failureOf returns the failure policy of a scope: that of its rule or its listener.
 func (s *runtime) failureOf(scope string) sluice.Failure {
 	c, p := s.active()
 	if r, ok := p.RuleOf(scope); ok {
@@ -167,10 +166,9 @@ func (s *runtime) failureOf(scope string) sluice.Failure {
 	return sluice.FailOpen
 }
 
-// leaseOf returns whether the limits of a plan are leased, and how: as the rule
-// says whose they are. After a change of that the store carries over what keys
-// have spent, as after any change of a limit, and what is still in hand under
-// the old terms is not used by requests under the new ones.
+// leaseOf returns the terms on which the limits of a plan are leased, by its rule. After a
+// change of the terms the store carries over what keys have spent, as after any change of a
+// limit, and requests under the new terms do not use units leased under the old ones.
 func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
 	r, ok := s.activePolicy().RuleOf(p.Scope())
 	if !ok {
@@ -179,7 +177,7 @@ func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool)
 	return r.Leased(p)
 }
 
-// apply activates a configuration. If it returns an error nothing changes.
+// apply activates a configuration. If it returns an error, nothing has changed.
 func (s *runtime) apply(c *config.Config) error {
 	return s.overrides.Apply(s.expiryNow(), func(all []admin.StoredOverride) error {
 		s.mu.Lock()
@@ -215,12 +213,12 @@ func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Re
 	}
 }
 
-// mostPut is how many changes of overrides are put over the policy one by one; more are
+// mostPut is the most changes of overrides that are put over the policy one by one; more are
 // compiled together with all others.
 const mostPut = 32
 
-// override puts changes of overrides over the active policy. It is called by them; all
-// returns those there are then.
+// override puts changed overrides over the active policy. The overrides call it; all returns
+// all of them.
 func (s *runtime) override(changed []admin.StoredOverride, all func() []admin.StoredOverride) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +241,7 @@ func (s *runtime) override(changed []admin.StoredOverride, all func() []admin.St
 	return s.activate(&g, lost)
 }
 
-// enforce makes the limits of g and puts them in the place of those before.
+// enforce compiles the overrides of g, activates it and resizes the bounds to it.
 func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	lost, err := g.override(overrides)
 	if err != nil {
@@ -260,8 +258,7 @@ func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	return nil
 }
 
-// activate puts g in the place of what is active, without some overrides that are
-// left out.
+// activate replaces the active snapshot by g. It logs and records the lost overrides.
 func (s *runtime) activate(g *snapshot, lost []admin.LostOverride) (err error) {
 	if g.limits, err = s.newLimits(g); err != nil {
 		return err
@@ -283,21 +280,21 @@ func (s *runtime) activate(g *snapshot, lost []admin.LostOverride) (err error) {
 	return nil
 }
 
-// unused says why the active policy has no use for an override, empty if it has.
+// unused returns why the active policy leaves an override out, or "" if it does not.
 func (s *runtime) unused(o *admin.StoredOverride) string { return s.current.Load().lost[o.ID()] }
 
-// expiryNow is by which clock overrides expire: that of a shared store.
+// expiryNow returns the time by which overrides expire: that of a shared store.
 func (s *runtime) expiryNow() time.Time { return s.now().Add(s.overrides.Drift()) }
 
-// closeIdle closes the connections to upstreams that are not in use.
+// closeIdle closes the idle connections to upstreams.
 func (s *runtime) closeIdle() {
 	for _, up := range s.current.Load().upstreams {
 		up.Close()
 	}
 }
 
-// override makes the policy of g: that of its configuration with the overrides.
-// It returns those that are left out.
+// override compiles the policy of g from its configuration and the overrides. It returns the
+// overrides that are left out.
 func (g *snapshot) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
 	g.policy, g.lost = g.config.Policy, nil
 	if len(overrides) == 0 {
@@ -307,7 +304,7 @@ func (g *snapshot) override(overrides []admin.StoredOverride) (lost []admin.Lost
 	return lost, err
 }
 
-// addRoutes makes what passes requests on.
+// addRoutes makes the routes of g, and the gateways that are not there yet.
 func (s *runtime) addRoutes(g *snapshot) (err error) {
 	c := g.config
 	if len(c.Upstreams) == 0 {

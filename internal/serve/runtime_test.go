@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestStarted: the program learns once that the gateway serves, when what its configuration
-// held is free, and before it has another one read.
+// TestStarted: Started is called once, when the gateway serves, after the configuration is
+// freed and before another one is read.
 func TestStarted(t *testing.T) {
 	t.Parallel()
 	events := make(chan string, 3)
@@ -72,8 +72,7 @@ rules: [{name: all, by: ip, limits: 1000/min}]
 	}
 }
 
-// send sends a request whose body, if there is one, is chunked: of a size that
-// is not known beforehand.
+// send sends a request. A body is chunked, so its size is not known beforehand.
 func send(t *testing.T, method, url, host, body string) servetest.Answer {
 	t.Helper()
 	var from io.Reader
@@ -87,7 +86,7 @@ func send(t *testing.T, method, url, host, body string) servetest.Answer {
 	return servetest.Do(t, http.DefaultClient, req)
 }
 
-// TestAnswers: a verdict becomes a status, fields and a document.
+// TestAnswers: each verdict has its status, fields and document.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf(`
@@ -163,7 +162,7 @@ func wantField(t *testing.T, a servetest.Answer, name, want string) {
 	}
 }
 
-// TestNetworks: deny beats allow, and clients are checked first.
+// TestNetworks: deny precedes allow, and clients are checked before rules.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf(`
@@ -194,7 +193,7 @@ rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 	}
 }
 
-// TestSettles: what a response cost is charged when it is known.
+// TestSettles: a response's cost is charged when it is known.
 func TestSettles(t *testing.T) {
 	t.Parallel()
 	up := servetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
@@ -221,15 +220,14 @@ rules:
 		want []int
 	}{
 		{"/login", []int{401, 401, 429}},
-		{"/report", []int{200, 200, 429}}, // 9, and one more is allowed, which makes 18
-		{"/file", []int{200, 200, 429}},   // 700, and one more, which makes 1400
+		{"/report", []int{200, 200, 429}}, // 9, and the next is allowed, which makes 18
+		{"/file", []int{200, 200, 429}},   // 700, and the next, which makes 1400
 	} {
 		s.WantAll(t, c.want, c.path)
 	}
 }
 
-// TestOwnLimits: a client may ask what it has left, and is charged for
-// asking alone.
+// TestOwnLimits: a client may ask for its own remaining units, and is charged only for asking.
 func TestOwnLimits(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf(`

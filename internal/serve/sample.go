@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 )
 
-// sampleApp is what answers where there is no upstream: an app that greets its
-// users, to see a limit at work.
+// sampleApp answers where there is no upstream. It greets its users, to show a limit at work.
 type sampleApp struct {
-	process string // which process answered, where several share a name
+	process string // tells processes behind one name apart
 }
 
 type sampleAnswer struct {

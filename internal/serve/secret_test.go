@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// countingRules are rules each of which counts keys of its own.
+// countingRules are rules that each count keys of their own.
 const countingRules = `
 rules:
   - {name: a, by: header.X-A, limits: 1000/min}
@@ -28,8 +28,8 @@ rules:
   - {name: d, by: header.X-D, limits: 1000/min}
 `
 
-// wired returns a node that listens nowhere, with a store that a line names; empty is
-// one in this process.
+// wired returns a node without listeners, on the given store; empty is a store in this
+// process.
 func wired(t *testing.T, store string) *server {
 	t.Helper()
 	if store != "" {
@@ -51,7 +51,7 @@ func wired(t *testing.T, store string) *server {
 	return s
 }
 
-// counted returns decisions on so many keys under each rule.
+// counted returns decisions on n keys under each rule.
 func counted(t *testing.T, n int) []policy.Call {
 	t.Helper()
 	c, err := config.Parse("test.yaml", []byte(countingRules))
@@ -73,9 +73,9 @@ func counted(t *testing.T, n int) []policy.Call {
 	return calls
 }
 
-// estimates has a node count decisions, and returns how many keys it reports there are
-// under each rule. Of 2,000 the numbers differ by chance under different secrets: all
-// four are the same once in 10^8 times.
+// estimates counts decisions at a node, and returns its estimates of keys under each rule.
+// Estimates of 2,000 keys differ by chance under different secrets: all four agree once in
+// 10^8 times.
 func estimates(s *server, calls []policy.Call) (reported [4]int64) {
 	for i := range calls {
 		s.runtime.tally.Count(&calls[i].Event, tally.Cause{})
@@ -89,9 +89,8 @@ func estimates(s *server, calls []policy.Call) (reported [4]int64) {
 	return reported
 }
 
-// TestNodesShareASecret: nodes count keys under one secret if they share a store and
-// a prefix, also those that come up while it is unavailable, once it is there. Others, and
-// until then, do not.
+// TestNodesShareASecret: nodes with the same store and prefix count keys under one secret,
+// also those that started in an outage, once the store is back. Other nodes do not.
 func TestNodesShareASecret(t *testing.T) {
 	t.Parallel()
 	redis, keys := redistest.Start(t, redistest.Redis(t)), counted(t, 2000)
@@ -129,16 +128,16 @@ func TestNodesShareASecret(t *testing.T) {
 	}
 }
 
-// TestSecretInAnOutage: that the secret cannot be asked for in an outage is not reported
-// beside the outage, whichever is noticed first.
+// TestSecretInAnOutage: a failure to read the secret in an outage is not logged beside the
+// outage, whichever is noticed first.
 func TestSecretInAnOutage(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	shared := wired(t, fmt.Sprintf("{url: %q}", redis.URL())).store.shared
-	shared.cancel() // it asks no more by itself
+	shared.cancel() // it does not ask again by itself
 	<-shared.ended
 	select {
-	case err := <-shared.errors: // it was asked when it ended
+	case err := <-shared.errors: // it asked until it ended
 		t.Log(err)
 	default:
 	}

@@ -30,53 +30,51 @@ import (
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 )
 
-// Where clients and operators come in if a configuration does not say.
+// Default addresses of clients and operators.
 const (
 	DefaultListen = "127.0.0.1:8080"
 	DefaultAdmin  = "127.0.0.1:9090"
 )
 
-// Options say what is served, and how. Config, Out and Log are required.
+// Options are the options of Run. Config, Out and Log are required.
 type Options struct {
-	// Config is emptied once it is active, but for File, Version, Admin and Store.
+	// Config is emptied once it is active, except for File, Version, Admin and Store.
 	Config *config.Config
-	// Watch has the file of Config read again when it changes, and for each value
-	// of Again.
+	// Watch reloads the file of Config when it changes, and on each value of Again.
 	Watch bool
 	Again <-chan os.Signal
-	// Overrides and Audit are files that take the place of those in Config, if
-	// they are not empty.
+	// Overrides and Audit, if not empty, replace the files in Config.
 	Overrides, Audit string
-	// Drain is how long requests may take to end when the program does.
+	// Drain is how long requests may take to finish when the program ends.
 	Drain time.Duration
-	Out   io.Writer // is given what is limited, and where
+	Out   io.Writer // receives the listeners and limits at the start
 	Log   *slog.Logger
-	Now   func() time.Time // of the store; nil is the system's clock
-	// Started, if not nil, is called once, when it serves and what Config held is free.
+	Now   func() time.Time // of the store; nil means the system's clock
+	// Started, if not nil, is called once, when Run serves and has emptied Config.
 	Started func()
-	// Around, if not nil, is called with what reads a new configuration and activates it,
-	// and calls it: that takes much memory for a moment.
+	// Around, if not nil, is called with the function that reads and activates a new
+	// configuration, and must call it: that takes much memory for a moment.
 	Around    func(func() error) error
 	Intervals Intervals
 }
 
-// server is a gateway that runs.
+// server is a running gateway.
 type server struct {
 	Options
 	metrics   *metrics.Metrics
 	counts    *limitmetrics.Metrics
-	trace     *trace.Tracer // nil if nobody asks for spans
+	trace     *trace.Tracer // nil if tracing is off
 	store     *store
 	runtime   *runtime
 	watcher   *reload.Watcher
 	audit     *admin.AuditLog
 	api       *admin.API   // nil if there is none
 	peers     *peers.Peers // that share the store; nil if it is in this process
-	strangers string       // of the peers: nodes of other upstreams, as last logged
+	strangers string       // other upstreams of the peers, as last logged
 	rules     atomic.Pointer[hashed]
 	latencies latencies      // of the store
-	records   *fleet.Records // nil: the store is in this process
-	active    string         // the version that was last reported
+	records   *fleet.Records // nil if the store is in this process
+	active    string         // the version last logged
 	listeners *listeners
 	started   time.Time
 }
@@ -93,8 +91,8 @@ func Run(ctx context.Context, o Options) error {
 	s.announce()
 	logWarnings(s.Log, s.Config, s.runtime.now())
 	defer notifySystemd(ctx, s.Log, "configuration "+o.Config.Version)()
-	// The rules that it starts with would stay in memory beside those of a reload, as
-	// long as a caller has them on its stack.
+	// The initial rules would stay in memory beside those of a reload as long as a caller has
+	// them on its stack.
 	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
 	if s.Started != nil {
 		s.Started()
@@ -116,14 +114,14 @@ func Run(ctx context.Context, o Options) error {
 	select {
 	case <-watched:
 	case <-time.After(endTimeout):
-		s.Log.Warn("a configuration that is being read is not waited for", slog.String("file", s.Config.File))
+		s.Log.Warn("the program ends while a configuration is being read", slog.String("file", s.Config.File))
 	}
 	err = errors.Join(err, s.close(ctx))
 	s.Log.Info("stopped")
 	return err
 }
 
-// wire makes everything but the listeners' sockets.
+// wire makes everything except the listeners' sockets.
 func (s *server) wire(ctx context.Context) error {
 	c := new(*s.Config) // a copy: Run empties the other one
 	s.Intervals = s.Intervals.withDefaults()
@@ -157,7 +155,7 @@ func (s *server) wire(ctx context.Context) error {
 	}
 	s.runtime.trace, s.runtime.report = s.trace, s.store.report
 	s.runtime.store = s.trace.Wrap(s.counts.Wrap(s.store.store, s.store.name()), s.store.name())
-	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // as either store is
+	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // both kinds of store implement it
 	s.watcher = s.newWatcher(ctx)
 	logs, err := s.runtime.logs.prepare(c)
 	if err != nil {
@@ -209,7 +207,7 @@ func (s *server) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeTrace sends the last spans. That a collector is unavailable is no fault of what ends.
+// closeTrace sends the last spans. An unavailable collector is logged only.
 func (s *server) closeTrace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -218,7 +216,7 @@ func (s *server) closeTrace(ctx context.Context) {
 	}
 }
 
-// listen opens all listeners, or fails.
+// listen opens all listeners or none.
 func (s *server) listen(ctx context.Context) error {
 	if err := s.listeners.listen(ctx, listenersOf(s.Config)...); err != nil {
 		return fmt.Errorf("%s: %w", s.Config.File, err)
@@ -233,7 +231,7 @@ func (s *server) listen(ctx context.Context) error {
 	return nil
 }
 
-// listenersOf returns where clients come in.
+// listenersOf returns the clients' listeners.
 func listenersOf(c *config.Config) []config.Listener {
 	if len(c.Listen) == 0 {
 		return []config.Listener{{Address: DefaultListen}}

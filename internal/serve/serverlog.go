@@ -6,23 +6,23 @@ package serve
 import (
 	"context"
 	"errors"
-	"log" //nolint:depguard // what others write there is taken over
+	"log" //nolint:depguard // lines of other packages are taken over
 	"log/slog"
 	"strings"
 
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
-// serverLog takes the lines that net/http writes. Anybody can make it write some
-// of them as often as they like, so of each kind there is one line a second.
+// serverLog samples the lines that net/http writes: one a second of each kind, as anybody can
+// cause some of them at will.
 type serverLog struct {
 	slog.Handler // of the lines' level
 	lines        sampledlog.Log
 }
 
-// serverLines are the lines of net/http by what they begin with: its kind in the
-// log, and whether a client can have caused it alone, which is no error of ours.
-// They are listed, not made of the lines, as clients choose a part of those.
+// serverLines maps the beginning of a net/http line to its kind in the log. A line that a
+// client alone can cause is no error. The list is fixed, as clients choose a part of the
+// lines.
 var serverLines = [...]struct {
 	begins, problem string
 	client          bool
@@ -41,14 +41,14 @@ var serverLines = [...]struct {
 	{"timeout waiting for PING response", "http2: no answer to a ping", true},
 }
 
-// TakeStandardLog has what packages write by package log sampled, too: the
-// client of net/http reports there of what an upstream sends too much of.
+// TakeStandardLog samples the lines written by package log, too: there the client of net/http
+// logs unsolicited responses of upstreams.
 func TakeStandardLog(to *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(newServerLog(to), slog.LevelError).Writer())
 }
 
-// newServerLog returns what is behind an [http.Server]'s ErrorLog.
+// newServerLog returns the handler of an [http.Server]'s ErrorLog.
 func newServerLog(to *slog.Logger) slog.Handler {
 	return &serverLog{Handler: to.Handler(), lines: sampledlog.Log{Logger: to, Part: "listener"}}
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// broken sends a text, reads what comes until the server has said that it will
-// not go on, and hangs up.
+// broken sends a text, reads until end arrives, and hangs up.
 func broken(ctx context.Context, address, text, end string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -42,8 +41,8 @@ func broken(ctx context.Context, address, text, end string) error {
 
 var unreported = regexp.MustCompile(`unreported=(\d+)`)
 
-// TestFloodOfFailures: a client that makes connections fail, as often as they like,
-// fills no disk: of each kind there is a line a second, and none goes uncounted.
+// TestFloodOfFailures: a client that makes connections fail at any rate does not fill the
+// disk: each kind has a line a second, and every failure is counted.
 func TestFloodOfFailures(t *testing.T) {
 	t.Parallel()
 	const flood, senders = 400, 40
@@ -100,7 +99,7 @@ func TestFloodOfFailures(t *testing.T) {
 	}
 }
 
-// sendText sends a text to a listener, and reads until it hangs up.
+// sendText sends a text to a listener, and reads until the listener hangs up.
 func sendText(t *testing.T, url, text string) {
 	t.Helper()
 	_, address, _ := strings.Cut(url, "://")
@@ -108,8 +107,7 @@ func sendText(t *testing.T, url, text string) {
 	_, _ = io.Copy(io.Discard, conn) // it may be reset
 }
 
-// TestRefusedHeaders: a proxy that sends no header is reported once, whatever
-// lies over it.
+// TestRefusedHeaders: a proxy without a header is logged once, under any protocol above.
 func TestRefusedHeaders(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := testkit.CertificateFiles(t)

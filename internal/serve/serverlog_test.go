@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestServerLog: of each kind of line there is one a second, and one kind does
-// not hide another. What clients do is warned of, and no error of the program.
+// TestServerLog: each kind of line has one a second, independent of other kinds. Lines caused
+// by clients are warnings, not errors.
 func TestServerLog(t *testing.T) {
 	var out bytes.Buffer
 	synctest.Test(t, func(*testing.T) {
@@ -31,7 +31,7 @@ func TestServerLog(t *testing.T) {
 		for i := range 1000 {
 			to.Printf("line %d that is not known", i)
 		}
-		time.Sleep(time.Minute) // in which what was left out is reported
+		time.Sleep(time.Minute) // lines left out are written meanwhile
 		synctest.Wait()
 	})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

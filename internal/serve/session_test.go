@@ -19,12 +19,12 @@ import (
 
 const (
 	goodToken = "0123456789abcdef0123456789abcdef"
-	own       = "Sec-Fetch-Site: same-origin" // what a browser says of a page's own requests
+	own       = "Sec-Fetch-Site: same-origin" // a browser's field for a page's own requests
 )
 
 func tokenFile(t *testing.T, text string) string { return testkit.TempFile(t, "token", text) }
 
-// browse asks the admin address as a browser does: with fields, and a cookie if it
+// browse sends a request to the admin address like a browser: with fields, and a cookie if it
 // is not nil.
 func browse(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, method, path, document string, fields ...string) (servetest.Answer, *http.Cookie) {
 	t.Helper()
@@ -55,7 +55,7 @@ func login(t *testing.T, r *servetest.Gateway, token string, fields ...string) *
 	return cookie
 }
 
-// clear reports whether a cookie shows keys in clear.
+// showsKeys reports whether a cookie shows keys in clear.
 func showsKeys(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, fields ...string) bool {
 	t.Helper()
 	got, _ := browse(t, r, cookie, http.MethodGet, "/v1/overview", "", append([]string{own}, fields...)...)
@@ -71,9 +71,8 @@ func sessionServer(t *testing.T, clock *testkit.Clock, token string) *servetest.
 	return servetest.Start(t, fmt.Sprintf("upstream: %q\nadmin: {address: 127.0.0.1:0, token_file: %q}\nrules: [{name: api, by: header.X-User, limits: 3/min sliding-log}]\n", servetest.Named(t, "up"), token), func(o *serve.Options) { o.Now = clock.Now })
 }
 
-// TestSession: who shows the token once may see and change keys by a cookie, from
-// the page and from no other, until they log out, the session is over, or the token is
-// another one.
+// TestSession: a login with the token allows to see and change keys by a cookie, from the page
+// only, until the logout, the end of the session, or a change of the token.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	clock, token := testkit.ClockAt(servetest.FixedClock()), tokenFile(t, goodToken+"\n")
@@ -140,7 +139,7 @@ func TestSession(t *testing.T) {
 	login(t, s, strings.Repeat("x", 32), own)
 }
 
-// TestSessionNetwork: off this machine a token is taken over TLS only.
+// TestSessionNetwork: other machines can send a token over TLS only.
 func TestSessionNetwork(t *testing.T) {
 	t.Parallel()
 	clock := testkit.ClockAt(servetest.FixedClock())
@@ -189,11 +188,11 @@ func TestSessionBounds(t *testing.T) {
 	lines := events(t, s)
 	clock.Advance(6 * time.Second)
 	login(t, s, goodToken, own)
-	ends(t, lines) // they may be those of the session that is ended for this one
+	ends(t, lines) // they may belong to the session that this one replaces
 }
 
-// TestSessionOverlaid: a cookie of the same name, which what serves at another port has set
-// and the browser sends first, neither hides a session nor keeps it from being ended.
+// TestSessionOverlaid: a cookie of the same name, set by a server at another port and sent
+// first by the browser, neither hides a session nor prevents its end.
 func TestSessionOverlaid(t *testing.T) {
 	t.Parallel()
 	s := sessionServer(t, testkit.ClockAt(servetest.FixedClock()), tokenFile(t, goodToken))
@@ -211,7 +210,7 @@ func TestSessionOverlaid(t *testing.T) {
 	}
 }
 
-// TestSessionNeedless: without a token there is nothing to log in with.
+// TestSessionNeedless: without a token there is no login.
 func TestSessionNeedless(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, limits: 1/s}]\n", servetest.Named(t, "up")), servetest.Stopped)

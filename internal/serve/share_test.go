@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// sharedRules are limits that are divided, each for requests of its own.
+// sharedRules are limits that are divided, each for its own requests.
 const sharedRules = `
 rules:
   - {name: log, match: {query: {rule: log}}, by: query.userId, limits: 60/min sliding-log, failure: local}
@@ -28,7 +28,7 @@ rules:
 // noon returns a time zone where it is noon, so that its day does not end soon.
 func noon() string { return fmt.Sprintf("Etc/GMT%+d", time.Now().UTC().Hour()-12) }
 
-// drain asks all nodes in turn until each has denied, and returns how often they passed
+// drain sends requests to all nodes in turn until each has denied, and returns how many passed
 // and the last denial.
 func drain(t *testing.T, all []*servetest.Gateway, path string) (passed int, denial servetest.Answer) {
 	t.Helper()
@@ -45,9 +45,9 @@ func drain(t *testing.T, all []*servetest.Gateway, path string) (passed int, den
 	return passed, denial
 }
 
-// TestNodesShareALimit: three nodes whose store is stopped let through together what the
-// limit says, a node that was never connected divides by what its file says, and on the
-// store's return all is charged.
+// TestNodesShareALimit: three nodes whose store is stopped admit together what the limit does.
+// A node that was never connected divides by the number in its file, and all is charged when
+// the store is back.
 func TestNodesShareALimit(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
@@ -82,7 +82,7 @@ func TestNodesShareALimit(t *testing.T) {
 		began := time.Now()
 		passed, denial := drain(t, all, "/?userId=ann&rule="+c.rule)
 		most := c.passed + 60*int(time.Since(began)/time.Minute)
-		if c.rule == "bucket" { // each second a unit comes back, on one of the nodes
+		if c.rule == "bucket" { // each second one of the nodes gets a unit back
 			most = c.passed + int(time.Since(began)/time.Second) + len(all)
 		}
 		retry, err := strconv.Atoi(denial.Header.Get("Retry-After"))

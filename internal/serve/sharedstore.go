@@ -26,36 +26,35 @@ import (
 
 const (
 	heartbeatEvery   = 10 * time.Second
-	heartbeatTTL     = 3 * heartbeatEvery // after which a silent node is no longer counted, also where Intervals are shorter
+	heartbeatTTL     = 3 * heartbeatEvery // after it a silent node is no longer counted, even with shorter Intervals
 	heartbeatTimeout = time.Second
-	lastTimeout      = time.Second      // to give back what is on lease, at the end
+	lastTimeout      = time.Second      // to return leased units at the end
 	logEvery         = 10 * time.Second // between two lines about the store
 )
 
-// sharedStore is a store that other processes use too, wrapped so that this one
-// keeps answering when it is unavailable. It has one goroutine, which Close ends:
-// it announces to the others that this node lives, shares a secret with them, and writes
-// what there is to log.
+// sharedStore is a store shared with other processes, wrapped so that this one keeps answering
+// while it is unavailable. Its goroutine sends heartbeats, shares a secret with the other
+// nodes and writes the log; Close ends it.
 type sharedStore struct {
 	target *redisurl.Target
-	of     *runtime // whose rules say what is leased, and what happens in an outage
+	of     *runtime // decides leases and failure policies
 	log    *slog.Logger
 	every  Intervals
 	redis  *redisstore.Store
-	store  *remote.Store // what decides
+	store  *remote.Store // decides requests
 
 	id      string      // of this node
-	fleet   *fleet.Conn // for what is not a decision
+	fleet   *fleet.Conn // for data other than decisions
 	joined  sync.WaitGroup
-	leaving func(context.Context) error // notifies the other nodes; nil: there are none
-	// confirmed reports whether this node has what the others have; nil before it is
+	leaving func(context.Context) error // notifies the other nodes; nil without peers
+	// confirmed reports whether this node has all records of the others; nil before they are
 	// shared.
 	confirmed func() bool
-	census    census       // of run
-	most      atomic.Int64 // by which limits are divided, as the census has it
-	nodes     atomic.Int64 // last known number of live ones; 0: the store was never heard of
-	away      atomic.Int64 // ns since the epoch: when the store became unavailable; 0: it is not
-	fault     string       // of the secret that nodes share, as last reported; of run
+	census    census       // used by run
+	most      atomic.Int64 // divisor of limits, from the census
+	nodes     atomic.Int64 // last known number of live nodes; 0: the store was never reached
+	away      atomic.Int64 // when the store became unavailable, ns since the epoch; 0: it is available
+	fault     string       // last reported fault of the shared secret; used by run
 	change    chan struct{}
 	errors    chan error
 	life      context.Context //nolint:containedctx // of its goroutines: cancel ends it
@@ -63,10 +62,10 @@ type sharedStore struct {
 	ended     chan struct{}
 }
 
-// openShared opens the store. Where it cannot be reached that is logged, and tried
-// again in the background: a node must come up in an outage too. What cannot pass by
-// itself, such as a refused password, is an error. Prefix begins the names of keys;
-// empty: the target's, or the default.
+// openShared opens the store. If it cannot be reached, openShared logs that and the store
+// retries in the background: a node must start in an outage, too. A lasting failure, such as a
+// refused password, is an error. Prefix begins the names of keys; if empty, it is the target's
+// or the default.
 func openShared(target *redisurl.Target, prefix string, of *runtime, every Intervals) (*sharedStore, error) {
 	s := &sharedStore{
 		target: target, of: of, log: of.log, every: every, id: rand.Text()[:16],
@@ -91,22 +90,22 @@ func openShared(target *redisurl.Target, prefix string, of *runtime, every Inter
 	return s, nil
 }
 
-// join begins to exchange with the other nodes what the parts of the fleet's Conn
-// share. These are registered before.
+// join starts the exchange with the other nodes. All parts of the fleet's Conn must be
+// registered before.
 func (s *sharedStore) join() {
 	s.joined.Go(func() { s.fleet.Run(s.life) })
 }
 
-// hostName returns what people call this node.
+// hostName returns this machine's name.
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
-		return "unknown" // its id distinguishes it
+		return "unknown" // the node's id identifies it
 	}
 	return name
 }
 
-// wrap puts around the store what keeps this process calm and the servers idle.
+// wrap wraps the store with deadlines, failure policies and leases.
 func (s *sharedStore) wrap() (err error) {
 	local := memstore.New(memstore.Options{MaxKeys: bounds.DefaultMaxOwed})
 	if err := s.of.counts.WatchMemory(local.Stats, "local"); err != nil {
@@ -125,10 +124,10 @@ func (s *sharedStore) wrap() (err error) {
 
 func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.target.String()) }
 
-// live returns how many nodes there are, as far as this one knows.
+// live returns the last known number of live nodes, at least 1.
 func (s *sharedStore) live() int64 { return max(s.nodes.Load(), 1) }
 
-// divisor returns among how many nodes limits are divided while the store is unavailable.
+// divisor returns by how many nodes limits are divided while the store is unavailable.
 func (s *sharedStore) divisor() int {
 	c, _ := s.of.active()
 	return int(max(s.live(), s.most.Load(), c.Nodes))
@@ -137,8 +136,8 @@ func (s *sharedStore) divisor() int {
 // up reports whether requests go to the store.
 func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy() }
 
-// Close ends the goroutine, which gives back what is on lease, then the store.
-// There must be no requests any more.
+// Close returns leased units, ends the goroutine and closes the store. No request may be in
+// progress.
 func (s *sharedStore) Close() error {
 	s.goAway(s.life)
 	s.cancel()
@@ -147,8 +146,8 @@ func (s *sharedStore) Close() error {
 	return errors.Join(s.store.Close(), s.redis.Close())
 }
 
-// giveBack gives back what is on lease, within lastTimeout. What it cannot give
-// back counts in the store until it is forgotten there, which errs to denying.
+// giveBack returns leased units within lastTimeout. The store counts those that it cannot
+// return until they expire there, which errs to denying.
 func (s *sharedStore) giveBack(ctx context.Context) {
 	if !s.up() {
 		return
@@ -160,8 +159,7 @@ func (s *sharedStore) giveBack(ctx context.Context) {
 	}
 }
 
-// ready says how the store is, and whether any requests can be answered with it
-// as it is: those under a policy that is closed cannot.
+// ready returns the state of the store, and false if all clients are refused.
 func (s *sharedStore) ready() (line string, ok bool) {
 	line, ok = "store: up", true
 	if !s.up() {
@@ -182,8 +180,8 @@ func (s *sharedStore) ready() (line string, ok bool) {
 	return line, ok
 }
 
-// notApplied returns what is not applied to requests that pass while the store is
-// unavailable, and since when; empty where nothing is.
+// notApplied returns the limits not applied to requests that pass while the store is
+// unavailable, and since when; "" if none.
 func (s *sharedStore) notApplied() (what string, since time.Time) {
 	since, away := s.awaySince()
 	if what = s.of.notApplied(); !away || what == "" {
@@ -192,8 +190,8 @@ func (s *sharedStore) notApplied() (what string, since time.Time) {
 	return what, since
 }
 
-// awaySince returns since when the store is unavailable, if it is: when that was seen
-// first.
+// awaySince returns since when the store is unavailable, if it is: the time when that was
+// first seen.
 func (s *sharedStore) awaySince() (since time.Time, away bool) {
 	if s.up() {
 		s.away.Store(0)
@@ -208,7 +206,7 @@ func (s *sharedStore) awaySince() (since time.Time, away bool) {
 	return time.Unix(0, at).UTC(), true
 }
 
-// meanwhile says how requests are answered while the store is unavailable.
+// meanwhile returns how requests are answered while the store is unavailable.
 func (s *sharedStore) meanwhile() string {
 	switch policy, same := s.of.oneFailure(); {
 	case !same:
@@ -222,23 +220,23 @@ func (s *sharedStore) meanwhile() string {
 	}
 }
 
-// changed is called when the store is marked down and when it is back.
+// changed is called when the store becomes unavailable or available.
 func (s *sharedStore) changed() {
 	s.awaySince()
 	select {
 	case s.change <- struct{}{}:
-	default: // it is looked at anyway
+	default: // run looks at intervals anyway
 	}
 }
 
-// report takes errors of requests. That the store is unavailable is reported once, not
-// for each of them.
+// report logs errors of requests. It skips that the store is unavailable, which is logged
+// once.
 func (s *sharedStore) report(_ *http.Request, err error) {
 	if _, away := errors.AsType[*remote.UnavailableError](err); away {
 		return
 	}
 	select {
 	case s.errors <- err:
-	default: // one is waiting already
+	default: // one is pending already
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// restoreState reads the store's state from a file. It reports whether there
-// was one. It also finds out whether the file could be written later, since at
-// the stop it is too late to say so.
+// restoreState reads the store's state from a file and reports whether there was one. It fails
+// if the file cannot be written later, as the stop is too late to find out.
 func restoreState(store *memstore.Store, path string) (found bool, err error) {
 	f, _, err := regular.Open(path)
 	switch {
@@ -35,8 +34,8 @@ func restoreState(store *memstore.Store, path string) (found bool, err error) {
 	return found, nil
 }
 
-// saveState writes the store's state to a file that is there whole or as it
-// was before. Only its owner can read it: it holds the store's secret.
+// saveState writes the store's state to a file, atomically. Only its owner can read it: it
+// holds the store's secret.
 func saveState(store *memstore.Store, path string) error {
 	if err := replace.File(path, store.Snapshot); err != nil {
 		return fmt.Errorf("state %q: cannot be written: %w", path, err)

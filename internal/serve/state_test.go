@@ -26,8 +26,8 @@ func stateful(file, limit string) string {
 	return fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: gateway, by: query.userId, limits: %s}]\n", file, limit)
 }
 
-// TestStateOutlivesAStop: what was used before a clean stop is used after it,
-// under a changed quota too.
+// TestStateOutlivesAStop: units used before a clean stop are used after it, also under a
+// changed quota.
 func TestStateOutlivesAStop(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.state")
@@ -92,7 +92,7 @@ func TestStateThatCannotBe(t *testing.T) {
 				if c.path == fifo {
 					return nil
 				}
-				text, _ := os.ReadFile(c.path) // of what is not a file there is nothing to compare
+				text, _ := os.ReadFile(c.path) // only a file has a content to compare
 				return text
 			}
 			before := content()
@@ -107,8 +107,8 @@ func TestStateThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestStateThatCannotBeSaved: a stop that could not save its state says so and
-// leaves nothing behind.
+// TestStateThatCannotBeSaved: a stop that cannot save its state returns an error and leaves no
+// file behind.
 func TestStateThatCannotBeSaved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,8 +125,7 @@ func TestStateThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-// TestLeftovers: what processes that were killed have left of the files that
-// they were writing goes at the next start.
+// TestLeftovers: the next start removes the temporary files of killed processes.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

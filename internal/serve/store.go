@@ -19,15 +19,15 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// store is where a configuration has states: in this process or shared.
+// store is the store of a configuration, in this process or shared.
 type store struct {
 	store  sluice.Store
 	report func(*http.Request, error)
 	memory *memstore.Store // nil if shared
 	shared *sharedStore    // nil if in this process
-	file   string          // of the memory's state; empty: none
+	file   string          // of the memory's state; empty if not saved
 	stop   context.CancelFunc
-	ended  sync.WaitGroup // of what reports that the memory is full
+	ended  sync.WaitGroup // of logFull
 }
 
 // openStore opens the store and restores the state of one in this process.
@@ -68,7 +68,7 @@ func openStore(c config.Store, of *runtime, now func() time.Time, every Interval
 	return s, nil
 }
 
-// name is that of the store in metrics.
+// name returns the store's name in metrics.
 func (s *store) name() string {
 	if s.shared != nil {
 		return "redis"
@@ -76,7 +76,7 @@ func (s *store) name() string {
 	return "memory"
 }
 
-// ready says how the store is, and whether traffic may come.
+// ready returns the state of the store, and whether the node is ready for traffic.
 func (s *store) ready() (line string, ok bool) {
 	if s.shared == nil {
 		return "store: in this process", true

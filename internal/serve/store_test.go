@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestGatewaysShareAStore: gateways whose files name one store share the budgets,
-// slots in flight included, and each rule goes on by itself when it is gone.
+// TestGatewaysShareAStore: gateways with the same store share the budgets, slots in flight
+// included, and each rule applies its failure policy when the store is gone.
 func TestGatewaysShareAStore(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -49,7 +49,7 @@ rules:
 	}
 	fleet[1].Want(t, 200, "/guarded")
 	fleet[1].Ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "shared", "parts": {}, "author": "eve"}`)
-	// A denial is remembered here for a second at most.
+	// A node caches a denial for at most a second.
 	testkit.Until(t, "the reset at the other gateway", func() bool { return fleet[0].Get(t, "/shared").Status == 200 })
 
 	server.Kill(t)
@@ -66,8 +66,8 @@ rules:
 	}
 }
 
-// A slot in flight whose request ends while the store hangs is free when it is
-// back, although there was no log line; meanwhile the failure policy of each rule applies.
+// TestSlotsInAnOutage: a slot whose request ends while the store hangs is free when the store
+// is back, without a log line; meanwhile each rule applies its failure policy.
 func TestSlotsInAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -109,7 +109,7 @@ rules:
 	}
 }
 
-// The file names servers as --store does: sentinels and a Cluster, too.
+// TestStores: the file accepts the URLs of --store, sentinels and Clusters included.
 func TestStores(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -153,8 +153,8 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestKeysAreReadAgain: a key that changes takes effect without a signal, as does
-// the admin's token; one that is no good leaves the one before and says why.
+// TestKeysAreReadAgain: a changed key, or admin token, takes effect without a signal; an
+// invalid one keeps the previous one and says why.
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

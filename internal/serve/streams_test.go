@@ -16,9 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestStreams: a WebSocket or a stream of events counts as one request when it
-// arrives, has a slot for as long as it lasts, and costs its bytes when it has ended.
-// The next one is denied before it begins.
+// TestStreams: a WebSocket or an event stream counts as one request on arrival, holds a slot
+// until its end, and then costs its bytes. The next one is denied before it begins.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	const size = 100
@@ -86,7 +85,7 @@ rules:
 			if _, err := io.WriteString(conn, strings.Repeat("x", c.sent)); err != nil {
 				t.Fatal(err)
 			}
-			for seen := ""; strings.Count(seen, "x") < size; { // behind the header
+			for seen := ""; strings.Count(seen, "x") < size; { // after the header
 				b, err := r.ReadByte()
 				if err != nil {
 					t.Fatal(err)
@@ -113,7 +112,7 @@ rules:
 	}
 }
 
-// dialGateway sends a request as it stands, on a connection of its own.
+// dialGateway sends a request verbatim on a new connection.
 func dialGateway(t *testing.T, s *servetest.Gateway, request string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn := servetest.Dial(t, s.URL, request)

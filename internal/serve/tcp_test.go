@@ -22,7 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// greeter is an upstream for TCP that says a text and then what it hears.
+// greeter is a TCP upstream that sends a text and then echoes.
 func greeter(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,14 +47,14 @@ func greeter(t *testing.T, text string) string {
 	return l.Addr().String()
 }
 
-// call connects to a listener from an address of this machine, and reports whether
-// it is greeted.
+// call connects to a listener from an address of this machine, and reports whether the
+// greeting arrives.
 func call(t *testing.T, url, from, greeting string) (net.Conn, bool) {
 	t.Helper()
 	_, address, _ := strings.Cut(url, "://")
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c, err := d.DialContext(t.Context(), "tcp", address)
-	if err != nil { // reset before it was fully made, or nobody listens
+	if err != nil { // reset before it was established, or nobody listens
 		return nil, false
 	}
 	testkit.Closed(t, c)
@@ -78,8 +78,8 @@ rules: [{name: a, by: ip, limits: 1000/min}]
 `, upstream, limits)
 }
 
-// TestTCPRate: connections opened per time are limited for each network, as the
-// metrics say; the limit changes while the port stays open.
+// TestTCPRate: connections opened per time are limited for each network, and the metrics count
+// them; the limit changes while the port stays open.
 func TestTCPRate(t *testing.T) {
 	t.Parallel()
 	up := greeter(t, "hello")
@@ -117,8 +117,8 @@ func TestTCPRate(t *testing.T) {
 	}
 }
 
-// TestTCPOpen: a network holds as many connections as it may, and those that are
-// there stay when that changes.
+// TestTCPOpen: the connections of a network at once are limited, and existing ones stay when
+// the limit changes.
 func TestTCPOpen(t *testing.T) {
 	t.Parallel()
 	up := greeter(t, "hello")
@@ -131,7 +131,7 @@ func TestTCPOpen(t *testing.T) {
 	if _, ok := call(t, s.URLs[1], "127.0.0.1", "hello"); ok {
 		t.Error("a third is open")
 	}
-	// What was reset counts for a moment longer.
+	// A reset connection counts for a moment longer.
 	awaitOpen(t, s, "db", 2)
 	s.ChangeTo(t, tcpFile(up, ", open: {cap: 1, ttl: 10s}"))
 	for _, c := range []net.Conn{first, second} {
@@ -154,14 +154,14 @@ func TestTCPOpen(t *testing.T) {
 	}
 }
 
-// TestTCPBytes: bytes wait until they fit, none is lost, and a limit that is
-// taken away delays nothing.
+// TestTCPBytes: bytes are delayed until they fit, none is lost, and without the limit nothing
+// is delayed.
 func TestTCPBytes(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("0123456789", 400)
 	up := greeter(t, text)
 	s := servetest.Start(t, tcpFile(up, ", bytes: 2000B/s burst 1000"), servetest.Stopped)
-	c, ok := call(t, s.URLs[1], "127.0.0.1", text[:1000]) // what the burst has
+	c, ok := call(t, s.URLs[1], "127.0.0.1", text[:1000]) // the burst
 	if !ok {
 		t.Fatal("no greeting")
 	}
@@ -174,14 +174,14 @@ func TestTCPBytes(t *testing.T) {
 	if got := m[`sluice_decisions_total{limit="token-bucket.s.bytes",scope="tcp:db/bytes",verdict="allowed"}`]; got < 1 {
 		t.Error("no byte was charged")
 	}
-	// What has been sent counts a moment after it has come.
+	// Bytes are counted a moment after they arrive.
 	testkit.Until(t, "all bytes to be counted", func() bool {
 		return s.Metrics(t)[`sluice_tcp_bytes_total{direction="sent",listener="db"}`] == float64(len(text))
 	})
 }
 
-// TestListenChanges: addresses are opened and closed while the program runs,
-// requests in progress may end, and one that cannot be opened changes nothing.
+// TestListenChanges: addresses are opened and closed while the program runs, requests in
+// progress may finish, and one that cannot be opened changes nothing.
 func TestListenChanges(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -234,7 +234,7 @@ func TestListenChanges(t *testing.T) {
 	}
 }
 
-// TestAdminFiles: overrides and audit go where the file says.
+// TestAdminFiles: overrides and audit are written to the configured files.
 func TestAdminFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -266,8 +266,8 @@ func TestUpstreamHost(t *testing.T) {
 	}
 }
 
-// TestTCPOutage: how many connections a network is let open while the store is
-// away is what lint says of the listener's failure.
+// TestTCPOutage: the connections admitted while the store is unavailable are those that lint
+// states for the listener's failure policy.
 func TestTCPOutage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ import (
 
 const tokenSecret = "0123456789abcdef0123456789abcdef"
 
-// tokenOf returns a token whose claims are written as they are.
+// tokenOf returns a token with the given claims.
 func tokenOf(secret, claims string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	text := encode([]byte(`{"alg":"HS256"}`)) + "." + encode([]byte(claims))
@@ -34,9 +34,8 @@ func startWithTokens(t *testing.T, more, rules string) *servetest.Gateway {
 	return servetest.Start(t, fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q%s}\nrules:\n%s", servetest.Named(t, "up"), file, more, rules), servetest.Stopped)
 }
 
-// TestTokenRefused: a token that is sent and cannot be used is answered with 401
-// by every rule that needs it, whatever the rule says of requests without one,
-// and so is a request without a token where one is required.
+// TestTokenRefused: an unusable token is answered with 401 by every rule that needs it,
+// whatever the rule does without one, and so is a missing token where one is required.
 func TestTokenRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -120,8 +119,8 @@ func TestTokenRefused(t *testing.T) {
 	}
 }
 
-// TestTokenPlaces: a token in a cookie is distinguished from others as one in a header is.
-// What is sent elsewhere is not the token.
+// TestTokenPlaces: the place of a token in a cookie is as strict as in a header. Text
+// elsewhere is not the token.
 func TestTokenPlaces(t *testing.T) {
 	t.Parallel()
 	s := startWithTokens(t, ", cookie: session", "  - {name: user, by: claim.sub, missing: skip, limits: 1000/min}\n")
@@ -142,8 +141,8 @@ func TestTokenPlaces(t *testing.T) {
 	}
 }
 
-// TestClaimTypes: a number is one key however it is written, and a claim that is
-// no key is refused with a reason, which the log has, too.
+// TestClaimTypes: all spellings of a number are one key, and a claim that cannot be a key is
+// refused with a reason, which is logged, too.
 func TestClaimTypes(t *testing.T) {
 	t.Parallel()
 	s := startWithTokens(t, "", "  - {name: user, by: claim.sub, limits: 3/min sliding-log}\n")

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 )
 
-// TestSpans: where the environment asks for it, decisions of a gateway are in the trace
-// of their requests, and the last are sent when it ends.
+// TestSpans: if the environment asks for spans, a gateway's decisions are in the traces of
+// their requests, and the last spans are sent when it ends.
 func TestSpans(t *testing.T) {
 	const traceID, parentID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	var decides, takes atomic.Int64
@@ -73,7 +73,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestSpansAskedForWrongly: a gateway does not start without the spans that it is asked for.
+// TestSpansAskedForWrongly: a gateway does not start with an invalid request for spans.
 func TestSpansAskedForWrongly(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
 	r := &servetest.Gateway{File: t.TempDir() + "/sluice.yaml"}

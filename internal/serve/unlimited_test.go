@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPlanWithoutLimits: its requests pass, also while the store is unavailable, are
-// counted and shown; those of others are denied as before.
+// TestPlanWithoutLimits: requests of a tier without limits pass, also while the store is
+// unavailable, and are counted and shown; those of others are denied as before.
 func TestPlanWithoutLimits(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// endless is a body that counts what is read of it.
+// endless is an endless body that counts the bytes read of it.
 type endless struct{ read atomic.Int64 }
 
 func (b *endless) Read(p []byte) (int, error) {
@@ -24,8 +24,8 @@ func (b *endless) Read(p []byte) (int, error) {
 
 func (b *endless) Close() error { return nil }
 
-// TestUnread: of bodies that nobody reads a connection of HTTP/2 brings so much, by
-// one stream or several, and no more.
+// TestUnread: the unread bytes of bodies on an HTTP/2 connection are bounded, with one stream
+// or several.
 func TestUnread(t *testing.T) {
 	for _, streams := range []int{1, 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestUnread(t *testing.T) {
 			for i := range bodies {
 				sent += bodies[i].read.Load()
 			}
-			const ahead = 64 << 10 // which a client reads of its own body before it may send it
+			const ahead = 64 << 10 // a client reads as much of its body before it may send it
 			if most := int64(maxUnread + streams*ahead); sent < maxUnread || sent > most {
 				t.Errorf("%d streams: %d bytes were sent, want %d to %d", streams, sent, maxUnread, most)
 			}

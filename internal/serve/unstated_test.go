@@ -17,7 +17,7 @@ import (
 )
 
 // TestCostThatIsNotStated: responses without the header field of their cost are counted,
-// reported once until the field comes again, and are a finding.
+// logged once until the field returns, and shown as a finding.
 func TestCostThatIsNotStated(t *testing.T) {
 	t.Parallel()
 	var field atomic.Value
@@ -45,7 +45,7 @@ rules:
 		}
 	}
 	const line = "a response has no usable header field of its cost: the estimate stays"
-	logged := func(want int, counted float64) { // a request is counted behind its answer
+	logged := func(want int, counted float64) { // a request is counted after its answer
 		t.Helper()
 		testkit.Until(t, "the counts", func() bool { return s.Metrics(t)[`sluice_unstated_costs_total{rule="tokens"}`] == counted })
 		testkit.Until(t, "the log", func() bool { return strings.Count(s.Logs.String(), line) >= want })

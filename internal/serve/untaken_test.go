@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// TestUntaken: a client that reads nothing more of its connection over HTTP/2 holds no
-// handler up: its connection is closed.
+// TestUntaken: a client that reads nothing more of its HTTP/2 connection does not block a
+// handler: its connection is closed.
 func TestUntaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
@@ -29,7 +29,7 @@ func TestUntaken(t *testing.T) {
 		go func() { _, _ = io.CopyN(io.Discard, ours, 200) }() // no more than the server's settings
 		for _, text := range []string{
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-			"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x7f\xff\xff\xff", // streams may bring any number of bytes,
+			"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x7f\xff\xff\xff", // streams may receive any number of bytes,
 			"\x00\x00\x04\x08\x00\x00\x00\x00\x00" + "\x7f\x00\x00\x00",         // and so may the connection
 			"\x00\x00\x06\x01\x05\x00\x00\x00\x01" + "\x82\x86\x84\x41\x01x",    // GET http://x/
 		} {
@@ -55,8 +55,8 @@ func TestUntaken(t *testing.T) {
 	})
 }
 
-// TestHalfAHeader: over HTTP/2, too, a header that never comes to its end holds its
-// connection for a bounded time.
+// TestHalfAHeader: over HTTP/2, too, an unfinished header holds its connection for a bounded
+// time.
 func TestHalfAHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &runtime{log: discard()}

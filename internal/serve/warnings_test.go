@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestWarningsAreLogged: what lint warns of is in the log, at the start and when a file
-// has been read again; a file without warnings logs none.
+// TestWarningsAreLogged: lint's warnings are logged at the start and after a reload; a file
+// without warnings logs none.
 func TestWarningsAreLogged(t *testing.T) {
 	t.Parallel()
 	const star = "rules:\n  - {name: star, match: {path: /v1/*}, by: ip, limits: 5/min}\n"
@@ -48,7 +48,7 @@ func TestWarningsAreLogged(t *testing.T) {
 	}
 }
 
-// many returns n texts in which NAME is another each time.
+// many returns n texts, with a different NAME in each.
 func many(text string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -57,8 +57,8 @@ func many(text string, n int) string {
 	return b.String()
 }
 
-// TestHopsOfAGateway: behind one proxy a client is the last address of the field, whatever
-// it sent itself, and without a field the peer.
+// TestHopsOfAGateway: behind one proxy the client is the last address in the field, whatever
+// the client sent, and without the field the peer.
 func TestHopsOfAGateway(t *testing.T) {
 	t.Parallel()
 	upstream := servetest.Named(t, "up")

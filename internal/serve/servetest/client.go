@@ -108,8 +108,7 @@ func (g *Gateway) Ask(t testing.TB, method, path, document string) Answer {
 	return Do(t, http.DefaultClient, Request(t.Context(), t, method, g.Admin+path, strings.NewReader(document), "Content-Type", "application/json"))
 }
 
-// Override gives a key another limit. It asks again while the store cannot be asked, as it
-// is not connected yet.
+// Override sets a key's limit. It retries while the store is not connected yet.
 func (g *Gateway) Override(t testing.TB, rule, part, value, limit string) {
 	t.Helper()
 	var a Answer
@@ -128,7 +127,7 @@ func (g *Gateway) Metrics(t testing.TB) map[string]float64 {
 	return testkit.Metrics(t, Fetch(t, http.DefaultClient, g.Admin+"/metrics").Body)
 }
 
-// Ready returns the admin's page of what is ready.
+// Ready returns the answer of /readyz.
 func Ready(t testing.TB, g *Gateway) Answer {
 	t.Helper()
 	return Fetch(t, http.DefaultClient, g.Admin+"/readyz")

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servetest starts gateways on real sockets for tests, upstreams behind them, and
-// speaks to both.
+// Package servetest starts gateways and their upstreams on real sockets for tests, and sends
+// requests to both.
 package servetest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// quick are intervals in which a test need not wait.
+// quick are intervals for which a test need not wait.
 var quick = serve.Intervals{
 	File: 50 * time.Millisecond, Store: 50 * time.Millisecond, Memory: 50 * time.Millisecond, Heartbeat: 200 * time.Millisecond,
 	Fleet: 100 * time.Millisecond, Report: 200 * time.Millisecond, Tick: 100 * time.Millisecond,
@@ -36,17 +36,17 @@ type Gateway struct {
 	URL, Admin string
 	URLs       []string // of all listeners
 	Banner     string
-	File       string         // of its configuration; empty: it has none
-	Again      chan os.Signal // has the file read anew
+	File       string         // of its configuration; empty: none
+	Again      chan os.Signal // reloads the file
 	Logs       *testkit.Buffer
-	Ended      chan error // what [serve.Run] returned
+	Ended      chan error // the result of [serve.Run]
 
-	stop     context.CancelFunc // nil once its end was waited for
-	expected []string           // texts of lines that may be errors
+	stop     context.CancelFunc // nil after Wait or End
+	expected []string           // parts of error lines that may be logged
 }
 
-// Start serves a configuration, at free ports where it names none, with intervals in
-// which a test need not wait. What stands in more changes how.
+// Start serves a configuration, at free ports where it names none, with short intervals. The
+// functions in more change the options.
 func Start(t testing.TB, yaml string, more ...func(*serve.Options)) *Gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -67,7 +67,7 @@ func StartFile(t testing.TB, file string, more ...func(*serve.Options)) *Gateway
 	return g
 }
 
-// Serve serves a configuration that is not read again.
+// Serve serves a configuration that is not reloaded.
 func Serve(t testing.TB, c *config.Config, more ...func(*serve.Options)) *Gateway {
 	t.Helper()
 	g := &Gateway{Logs: new(testkit.Buffer), Ended: make(chan error, 1), Again: make(chan os.Signal, 1)}
@@ -107,8 +107,7 @@ func Serve(t testing.TB, c *config.Config, more ...func(*serve.Options)) *Gatewa
 	return g
 }
 
-// announced reports whether a banner is there in whole: where there is a page, it ends
-// with that.
+// announced reports whether a banner is complete: with a page, it ends with the page's line.
 func announced(banner string) bool {
 	return strings.Contains(banner, "  config ") && strings.Contains(banner, "/policy;") == strings.Contains(banner, "  page ")
 }
@@ -116,15 +115,15 @@ func announced(banner string) bool {
 // Stop tells the gateway to end. [Gateway.End] waits for it.
 func (g *Gateway) Stop() { g.stop() }
 
-// Wait stops the gateway and returns what it ended with. End then does nothing.
+// Wait stops the gateway and returns its error. End then does nothing.
 func (g *Gateway) Wait() error {
 	g.stop()
 	g.stop = nil
 	return <-g.Ended
 }
 
-// End stops the gateway, once, and fails t if it does not end well, or has logged errors
-// that are not expected.
+// End stops the gateway, once, and fails t if it returns an error or has logged unexpected
+// errors.
 func (g *Gateway) End(t testing.TB) {
 	t.Helper()
 	if g.stop == nil {
@@ -140,15 +139,14 @@ func (g *Gateway) End(t testing.TB) {
 	}
 }
 
-// ExpectLog waits until the log says a text. Errors that say it are none for End.
+// ExpectLog waits for a text in the log. End ignores errors with that text.
 func (g *Gateway) ExpectLog(t testing.TB, text string) {
 	t.Helper()
 	testkit.Until(t, "the log to say "+text, func() bool { return strings.Contains(g.Logs.String(), text) })
 	g.expected = append(g.expected, text)
 }
 
-// Write puts another file in the place of the configuration, whole. Addresses that it
-// does not name are free ones.
+// Write replaces the configuration's file, atomically. Missing addresses become free ones.
 func (g *Gateway) Write(t testing.TB, yaml string) {
 	t.Helper()
 	for _, part := range []string{"listen", "admin"} {
@@ -163,8 +161,7 @@ func (g *Gateway) Write(t testing.TB, yaml string) {
 	}
 }
 
-// Change writes another configuration and waits until the admin's page of what is ready
-// has a text.
+// Change writes another configuration and waits for a text in /readyz.
 func (g *Gateway) Change(t testing.TB, yaml, ready string) {
 	t.Helper()
 	g.Write(t, yaml)
@@ -200,7 +197,7 @@ func UntilRefused(t testing.TB, addr string) {
 		if err == nil {
 			err = conn.Close()
 		}
-		if err != nil && !errors.Is(err, syscall.ECONNRESET) { // closed between its two ends' handshake
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) { // closed during the handshake
 			t.Fatal(err)
 		}
 		return false
@@ -210,5 +207,5 @@ func UntilRefused(t testing.TB, addr string) {
 // FixedClock stands still, in the middle of a minute.
 func FixedClock() time.Time { return time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC) }
 
-// Stopped has a gateway's store go by [FixedClock].
+// Stopped makes a gateway's store use [FixedClock].
 func Stopped(o *serve.Options) { o.Now = FixedClock }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Pipe puts a pipe, whose opening waits for somebody to write, in the place of a file.
+// Pipe replaces a file by a pipe, whose opening blocks until somebody writes.
 func Pipe(t testing.TB, name string) {
 	t.Helper()
 	if err := os.RemoveAll(name); err != nil {

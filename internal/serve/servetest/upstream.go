@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Nobody is the URL of an upstream at which nobody listens. A port that was free a moment
-// ago may be another's by now.
+// Nobody is the URL of an upstream without a listener. A port that was free a moment ago may
+// be in use by now.
 const Nobody = "http://127.0.0.1:1"
 
 // Backend returns the address of an upstream on a real socket.
@@ -23,13 +23,14 @@ func Backend(t testing.TB, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-// Named returns an upstream that answers with its name, the path it got and how many bytes.
+// Named returns an upstream that answers with its name, the path it got and the size of the
+// body.
 func Named(t testing.TB, name string) string {
 	t.Helper()
 	return Backend(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
-			return // the gateway answers
+			return // the gateway answers instead
 		}
 		if _, err := fmt.Fprintf(w, "%s %s %d", name, r.URL.Path, n); err != nil {
 			t.Error(err)
