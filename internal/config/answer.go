@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// answer reads what a rule answers in words of the user's own.
+// answer reads the answer that a rule gives in the place of the default one.
 func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 	a := &policy.Answer{}
 	before := len(d.faults)
@@ -34,7 +34,7 @@ func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 	return a
 }
 
-// answerFields are the keys that are about denials.
+// answerFields returns the keys about denials.
 func (d *decoder) answerFields(a *policy.Answer) []field {
 	var status int64
 	number := d.number("status", 200, 599, &status)
@@ -52,12 +52,12 @@ func (d *decoder) answerFields(a *policy.Answer) []field {
 // texted reads header fields with a text each.
 func (d *decoder) texted(n *yaml.Node, what string, into *[]policy.AnswerField) {
 	d.pairs(n, what, 64, func(key, value *yaml.Node) {
-		s, _ := d.text(value, what+" "+shorten(key.Value)) // one with a fault keeps its place
+		s, _ := d.text(value, what+" "+shorten(key.Value)) // a faulty field keeps its place
 		*into = append(*into, policy.AnswerField{Name: key.Value, Value: s})
 	})
 }
 
-// answerWords says what clients read.
+// answerWords describes the responses of a rule.
 func answerWords(a *policy.Answer) (lines []string) {
 	if a == nil {
 		return nil

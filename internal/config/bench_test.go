@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// manyRules is a file of rules that differ in path, host, header and network, as that
-// of the group reload of bench/cmd/gateway.
+// manyRules returns a file of rules that differ in path, host, header and network, like the
+// group reload of bench/cmd/gateway.
 func manyRules(n int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: 127.0.0.1:1\nadmin: \"off\"\nupstream: http://127.0.0.1:9\nrules:\n")

@@ -17,8 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// blocks reads when a level's keys are blocked, and for how long: "10min after 20
-// denials/min", or a list of these.
+// blocks reads the blocks of a level: "10min after 20 denials/min", or a list of these.
 func (d *decoder) blocks(n *yaml.Node, l *policy.Level) {
 	d.each(n, "block", func(n *yaml.Node, s string) {
 		b, err := policy.ParseBlock(s)
@@ -38,13 +37,13 @@ func (d *decoder) blocks(n *yaml.Node, l *policy.Level) {
 	})
 }
 
-// blockWords says what a block does.
+// blockWords describes a block.
 func blockWords(b sluice.Limit) string {
 	l := b.Filled()
 	return fmt.Sprintf("block %s: %s", l.Name, algo.Worst(l))
 }
 
-// shortBlocks warns of blocks that keep nobody out for longer than the limits do.
+// shortBlocks warns of blocks that deny for no longer than the limits do.
 func shortBlocks(r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		l := &r.Levels[i]
@@ -59,8 +58,8 @@ func shortBlocks(r *policy.Rule) (texts []string) {
 	return texts
 }
 
-// shortestDenial returns for how long each of a level's limits may deny a request that costs
-// one unit, of buckets about: the least of them. It is 0 if there is none.
+// shortestDenial returns for how long each of a level's limits may deny a request of one unit,
+// roughly for buckets, and of these the shortest; 0 without limits.
 func shortestDenial(l *policy.Level) (least time.Duration) {
 	for i := range l.Limits {
 		f := l.Limits[i].Filled()
@@ -75,7 +74,7 @@ func shortestDenial(l *policy.Level) (least time.Duration) {
 	return least
 }
 
-// blockHints hints at keys under which a client may have another one blocked.
+// blockHints hints at keys under which a client may get another one blocked.
 func blockHints(c *Config) (hints []Hint) {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
@@ -90,7 +89,7 @@ func blockHints(c *Config) (hints []Hint) {
 	return hints
 }
 
-// blocksOthers says why a client may have others blocked, empty: it cannot.
+// blocksOthers returns why a client may get others blocked, or "" if it may not.
 func blocksOthers(r *policy.Rule, l *policy.Level) string {
 	if len(l.By) == 0 {
 		return "all clients have one key, and a client that is denied often enough has all others blocked; use by: ip, or leave out the block"

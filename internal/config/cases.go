@@ -19,8 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// testCase is a story that a file of cases reports: requests at given times, and
-// what is expected of each.
+// testCase is a case of a file: requests at given times and the expectations of each.
 type testCase struct {
 	name  string
 	node  *yaml.Node
@@ -33,30 +32,30 @@ type step struct {
 	at      time.Duration // since the start
 	given   given
 	expect  expectation
-	verdict *yaml.Node // where expect stands
+	verdict *yaml.Node // place of expect
 }
 
-// given is the requests of a step.
+// given describes the requests of a step.
 type given struct {
 	request  policy.StaticAttributes
 	times    int64
 	response policy.Response
 }
 
-// verdicts are what may happen to a request, in the words of a case.
+// verdicts are the possible results of a request, in the words of a case.
 var verdicts = []string{"allowed", "warned", "denied", "refused", forbidden}
 
-// forbidden is the verdict of a client that is not let in by its network.
+// forbidden is the verdict of a client that allow and deny refuse.
 const forbidden = "forbidden"
 
-// expectation is what must happen to a step's requests. Counts are by verdict;
-// what is said of a limit is about the last request.
+// expectation is the expected result of a step's requests. Counts are by verdict; the fields
+// of a limit are about the last request.
 type expectation struct {
 	counts     map[string]int64
 	rule       string
 	level      string
 	limit      string
-	remaining  int64 // -1: not asked
+	remaining  int64 // -1: not checked
 	retryAfter time.Duration
 	delay      time.Duration
 	wouldDeny  []string // shadow rules, and candidates as RULE+NAME
@@ -90,7 +89,7 @@ func (d *decoder) cases(root *yaml.Node) (cases []testCase) {
 
 func (d *decoder) testCase(n *yaml.Node) testCase {
 	c := testCase{node: n, start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	base := given{times: 1, response: policy.Response{Status: 200, Read: -1}} // read: as many as are sent
+	base := given{times: 1, response: policy.Response{Status: 200, Read: -1}} // read: all bytes sent
 	base.request = policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}
 	var steps *yaml.Node
 	d.mapping(n, "a case",
@@ -154,7 +153,7 @@ func (d *decoder) step(n *yaml.Node, base given, at time.Duration) step {
 	return s
 }
 
-// given reads requests, over what the case says of all of them.
+// given reads requests. Fields left out are those of the case.
 func (d *decoder) given(n *yaml.Node, base given) given {
 	g, host := base, base.request.RequestHost
 	d.mapping(n, "given",
@@ -191,7 +190,7 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 	return g
 }
 
-// textOf reads names with a text each.
+// textOf reads a mapping of names to texts.
 func (d *decoder) textOf(n *yaml.Node, what, each string) map[string]string {
 	m := map[string]string{}
 	d.pairs(n, what, 64, func(key, value *yaml.Node) {
@@ -231,7 +230,7 @@ func (d *decoder) response(n *yaml.Node, r *policy.Response) {
 	}
 }
 
-// expect reads a verdict, or what to expect in detail.
+// expect reads a verdict or a detailed expectation.
 func (d *decoder) expect(n *yaml.Node) expectation {
 	e := expectation{counts: map[string]int64{}, remaining: -1, asked: map[string]*yaml.Node{}}
 	m := d.enter(n)
@@ -241,7 +240,7 @@ func (d *decoder) expect(n *yaml.Node) expectation {
 	if m.Kind != yaml.MappingNode {
 		var word string
 		if d.choice(n, "expect", &word, verdicts...); word != "" {
-			e.counts[word] = -1 // all of them
+			e.counts[word] = -1 // all requests
 		}
 		return e
 	}
@@ -264,7 +263,7 @@ func (d *decoder) expect(n *yaml.Node) expectation {
 		ask(d.duration("delay", 0, bounds.MaxRefill, &e.delay)),
 		ask(field{"would_deny", func(n *yaml.Node) {
 			if m := d.enter(n); m == nil || m.Kind == yaml.SequenceNode && len(m.Content) == 0 {
-				return // none of them
+				return // none
 			}
 			d.texts(n, "would_deny", &e.wouldDeny)
 			slices.Sort(e.wouldDeny)

@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// The configurations under examples are without faults and warnings, and their
-// cases hold.
+// TestExamples: the configurations under examples have no faults and no warnings, and their
+// cases pass.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/configs/*.cases.yaml")
 	if err != nil || len(files) < 5 {
@@ -54,13 +54,13 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// newStore returns a store of a case's own.
+// newStore returns a store for one case.
 func newStore(now func() time.Time) sluice.Store {
 	return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 }
 
-// testdata/cases holds a policy, cases that do and do not hold, and what is
-// said of them.
+// TestRunCases: testdata/cases holds a policy, cases that pass and fail, and the expected
+// results.
 func TestRunCases(t *testing.T) {
 	c, err := config.Load("testdata/cases/policy.yaml")
 	if err != nil {
@@ -126,8 +126,8 @@ cases:
 	}
 }
 
-// A case is evaluated as the gateway evaluates requests: in whichever way a
-// method, a host and a path are written, and after allow and deny.
+// TestCasesAsTheGateway: cases are evaluated like the gateway's requests: with any spelling of
+// a method, a host and a path, and after allow and deny.
 func TestCasesAsTheGateway(t *testing.T) {
 	c := parse(t, `
 allow: [192.0.2.0/24, "::ffff:198.51.100.0/120"]
@@ -228,7 +228,7 @@ func FuzzRunCases(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // of a case that is long but bounded
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for a case that is long but bounded
 		defer cancel()
 		results, err := config.RunCases(ctx, c, "f", []byte(text), newStore)
 		var faults config.Faults
@@ -241,7 +241,7 @@ func FuzzRunCases(f *testing.F) {
 	})
 }
 
-// TestCasesOfBytes: in a case all of a body comes, unless it says otherwise.
+// TestCasesOfBytes: a case's body arrives whole unless the case says otherwise.
 func TestCasesOfBytes(t *testing.T) {
 	c, err := config.Parse("f", []byte("rules: [{name: up, by: ip, cost: request-bytes, limits: 100B/min sliding-log}]\n"))
 	if err != nil {
@@ -265,8 +265,8 @@ cases:
 	}
 }
 
-// TestCasesWithoutToken: where a token is required, a request without claims is
-// refused, whatever the rule says of one that lacks a claim.
+// TestCasesWithoutToken: where a token is required, a request without claims is refused,
+// whatever the rule does without a claim.
 func TestCasesWithoutToken(t *testing.T) {
 	c, err := config.Parse("f", []byte(`
 tokens: {hmac_file: secret, required: true}
@@ -289,7 +289,7 @@ cases:
 	}
 }
 
-// TestCasesWithCertificate: a case says what is in a client's certificate.
+// TestCasesWithCertificate: a case states the names in a client's certificate.
 func TestCasesWithCertificate(t *testing.T) {
 	c, err := config.Parse("f", []byte("rules: [{name: service, by: cert.uri, limits: 1/min}]"))
 	if err != nil {

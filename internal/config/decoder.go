@@ -17,32 +17,32 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Bounds of what is read.
+// Bounds of the decoder.
 const (
-	fewNodes  = 100_000 // values read whatever the size, those behind aliases each time
+	fewNodes  = 100_000 // values always accepted, aliased ones counted each time
 	maxFaults = 1000
 )
 
-// decoder reads nodes and gathers what is wrong with them.
+// decoder reads nodes and collects their faults.
 type decoder struct {
 	file   string
 	faults Faults
-	more   bool                    // whether there were more than are kept
+	more   bool                    // whether there were more than maxFaults
 	nodes  int                     // read so far
-	most   int                     // that may be read
-	over   bool                    // whether that was passed; nothing is read from then on
-	limits map[string]sluice.Limit // by text: many rules have the same
-	later  []func()                // what is read at the end of a level
+	most   int                     // the most nodes that may be read
+	over   bool                    // whether most was exceeded; nothing is read from then on
+	limits map[string]sluice.Limit // by text, as many rules have the same
+	later  []func()                // read at the end of a level
 	named  map[NamedFile]place
-	claims []claim // in rules without faults; also names in certificates
+	claims []claim // in rules without faults; names in certificates, too
 
-	recorded *recorder // nil, but where the schema is made
+	recorded *recorder // nil unless the schema is made
 
-	profiles  []string            // of the rule being read
-	platforms map[string][]string // the profiles of each rule that has any
+	profiles  []string            // of the current rule
+	platforms map[string][]string // profiles of each rule that has any
 }
 
-// claim is where a rule names a claim of a token.
+// claim is a use of a token's claim, or of a certificate's name, in a rule.
 type claim struct {
 	node *yaml.Node
 	of   policy.Part
@@ -52,9 +52,9 @@ func newDecoder(file string) *decoder {
 	return &decoder{file: file, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place), platforms: make(map[string][]string)}
 }
 
-// enter resolves an alias and counts: aliases of aliases can stand for far more
-// than the file's size. How deep they lie is bounded by what the file may say.
-// It returns nil once the bound is passed.
+// enter resolves an alias and counts the node: aliases of aliases can expand to far more than
+// the file's size. The file's size bounds their depth. It returns nil once the bound is
+// exceeded.
 func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 	at := n
 	for n.Kind == yaml.AliasNode {
@@ -66,19 +66,19 @@ func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 		return nil
 	case d.nodes > d.most:
 		d.fault(at, "aliases make the file more than %d values long; use fewer", d.most)
-		d.over = true // what else seems wrong is so only because nothing more is read
+		d.over = true // later faults would only follow from this one
 		return nil
 	}
 	return n
 }
 
-// field is a key of a mapping and what reads its value.
+// field is a key of a mapping with the reader of its value.
 type field struct {
 	name string
 	read func(n *yaml.Node)
 }
 
-// mapping reads the keys of a mapping, of which each may be there once.
+// mapping reads a mapping, in which each key may occur once.
 func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 	if n = d.enter(n); n == nil || d.recorded.mapping(n, what, fields) {
 		return
@@ -87,7 +87,7 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 		d.fault(n, "%s is %s; use keys and values: %s", what, kind(n), names(fields))
 		return
 	}
-	var seen [64]*yaml.Node // more fields than any mapping has
+	var seen [64]*yaml.Node // no mapping has more fields
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" {
@@ -107,7 +107,7 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 	}
 }
 
-// fieldAt returns which field a key names, -1 if it names none.
+// fieldAt returns the index of the field named by key, or -1.
 func fieldAt(fields []field, key *yaml.Node) int {
 	if key.Kind != yaml.ScalarNode {
 		return -1
@@ -115,8 +115,8 @@ func fieldAt(fields []field, key *yaml.Node) int {
 	return slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 }
 
-// mappingOr reads a mapping, or lets short read what stands in its place. It
-// reports whether it was one.
+// mappingOr reads a mapping, or calls short for any other node. It reports whether n is a
+// mapping.
 func (d *decoder) mappingOr(n *yaml.Node, what string, short func(n *yaml.Node), fields ...field) bool {
 	m := d.enter(n)
 	switch {
@@ -130,7 +130,7 @@ func (d *decoder) mappingOr(n *yaml.Node, what string, short func(n *yaml.Node),
 	return true
 }
 
-// pairs reads a mapping whose keys are the user's own.
+// pairs reads a mapping with arbitrary keys.
 func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, value *yaml.Node)) {
 	if n = d.enter(n); n == nil || d.recorded.pairs(n, read) {
 		return
@@ -158,7 +158,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, valu
 	}
 }
 
-// list reads the items of a sequence; anything else is a list of one.
+// list reads the items of a sequence; any other node is a list of one.
 func (d *decoder) list(n *yaml.Node, read func(n *yaml.Node)) {
 	at := n
 	if n = d.enter(n); n == nil {
@@ -179,7 +179,7 @@ func (d *decoder) list(n *yaml.Node, read func(n *yaml.Node)) {
 	}
 }
 
-// text reads a scalar as it is written.
+// text reads a scalar verbatim.
 func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
 	if n = d.enter(n); n == nil {
 		return "", false
@@ -192,7 +192,7 @@ func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
 	return n.Value, true
 }
 
-// each reads a text, or a list of texts.
+// each reads a text or a list of texts.
 func (d *decoder) each(n *yaml.Node, what string, read func(n *yaml.Node, s string)) {
 	d.list(n, func(n *yaml.Node) {
 		if s, ok := d.text(n, what); ok {
@@ -201,7 +201,7 @@ func (d *decoder) each(n *yaml.Node, what string, read func(n *yaml.Node, s stri
 	})
 }
 
-// texts keeps a text, or a list of texts.
+// texts appends a text or a list of texts.
 func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
 	if m := resolved(n); *into == nil && m.Kind == yaml.SequenceNode && d.recorded == nil {
 		*into = make([]string, 0, min(len(m.Content), 64))
@@ -209,7 +209,7 @@ func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
 	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, s) })
 }
 
-// scalar returns a field of one text.
+// scalar returns a field with one text.
 func (d *decoder) scalar(name string, read func(n *yaml.Node, s string)) field {
 	return field{name, func(n *yaml.Node) {
 		if s, ok := d.text(n, name); ok {
@@ -218,7 +218,7 @@ func (d *decoder) scalar(name string, read func(n *yaml.Node, s string)) field {
 	}}
 }
 
-// word returns a field that keeps one text.
+// word returns a field that stores one text, which must not be empty.
 func (d *decoder) word(name string, into *string) field {
 	return d.scalar(name, func(n *yaml.Node, s string) {
 		if s == "" {
@@ -262,7 +262,7 @@ func (d *decoder) duration(name string, least, most time.Duration, into *time.Du
 	})
 }
 
-// kind names what a node is, for error texts.
+// kind names the kind of a node for error texts.
 func kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -295,7 +295,7 @@ func names(fields []field) string {
 	return strings.Join(list, ", ")
 }
 
-// suggestion returns the field that is nearest to a misspelt one, or all.
+// suggestion returns the field nearest to a misspelt one, or all fields.
 func suggestion(word string, fields []field) string {
 	best := spelling.Nearest(word, func(yield func(string) bool) {
 		for _, f := range fields {

@@ -15,13 +15,13 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// document parses data and returns its one document, nil if there is none.
+// document parses data and returns its one document, or nil if there is none.
 func (d *decoder) document(data []byte) *yaml.Node {
 	if len(data) > bounds.MaxFileBytes {
 		d.whole("%d bytes; at most %d are read", len(data), bounds.MaxFileBytes)
 		return nil
 	}
-	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
+	d.most = fewNodes + len(data) // without aliases, a file has fewer values than bytes
 	dec := yaml.NewDecoder(&yielding{bytes.NewReader(data)})
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
@@ -46,7 +46,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// yielding lets other goroutines run each time that the parser asks for more of a large file.
+// yielding lets other goroutines run at each read of a large file by the parser.
 type yielding struct{ io.Reader }
 
 func (y *yielding) Read(b []byte) (int, error) {
@@ -54,13 +54,13 @@ func (y *yielding) Read(b []byte) (int, error) {
 	return y.Reader.Read(b[:min(len(b), 4<<10)])
 }
 
-// syntax reports what the parser says of data.
+// syntax adds a parser's error as a fault.
 func (d *decoder) syntax(data []byte, err error) {
 	f := Fault{File: d.file}
 	text := err.Error()
 	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
 		f.Line, f.Column, text = at.Mark.Line, at.Mark.Column, at.Message
-		if at.Stage == yaml.ReaderStage { // which counts bytes only
+		if at.Stage == yaml.ReaderStage { // the reader counts bytes only
 			f.Line, f.Column = placeOf(data, at.Mark.Index)
 		}
 	}
@@ -68,7 +68,7 @@ func (d *decoder) syntax(data []byte, err error) {
 	d.add(f)
 }
 
-// placeOf returns the line and the column of a byte of data.
+// placeOf returns the line and column of a byte in data.
 func placeOf(data []byte, i int) (line, column int) {
 	before := data[:min(i, len(data))]
 	start := bytes.LastIndexByte(before, '\n') + 1

@@ -12,11 +12,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Fault is one thing that is wrong with a file.
-type Fault struct { //nolint:errname // what people call it, and what a file has
+// Fault is one fault of a file.
+type Fault struct { //nolint:errname // the usual name of a file's faults
 	File         string
-	Line, Column int    // from 1; 0 if the fault is of the file as a whole
-	Problem      string // what is wrong; what to write instead
+	Line, Column int    // from 1; 0 if the fault is about the whole file
+	Problem      string // the fault and its remedy
 }
 
 // Error returns FILE:LINE:COLUMN: and the problem.
@@ -27,7 +27,7 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Problem)
 }
 
-// Faults are all that is wrong with a file, by their place.
+// Faults are all faults of a file, sorted by place.
 type Faults []Fault //nolint:errname // as Fault
 
 // Error returns all faults, a line each.
@@ -39,7 +39,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the faults by place, each of them once.
+// sorted returns the faults by place, without duplicates.
 func (f Faults) sorted() Faults {
 	slices.SortStableFunc(f, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -57,7 +57,7 @@ func (d *decoder) add(f Fault) {
 	}
 }
 
-// problems returns the faults by place, nil if there are none.
+// problems returns the faults by place, or nil if there are none.
 func (d *decoder) problems() error {
 	if len(d.faults) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (d *decoder) fault(n *yaml.Node, format string, args ...any) {
 	d.faultAt(n, 0, format, args...)
 }
 
-// faultAt reports a fault at an offset into a scalar's text.
+// faultAt adds a fault at an offset in a scalar's text.
 func (d *decoder) faultAt(n *yaml.Node, offset int, format string, args ...any) {
 	if d.recorded != nil {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// implies reports whether loose can never deny what tight has allowed, given
-// that both are charged for the same requests and nothing else. It errs to no.
+// implies reports whether loose can never deny a request that tight has allowed if both are
+// charged for the same requests and nothing else. It errs to false.
 func implies(tight, loose sluice.Limit, maxWait time.Duration) bool {
 	t, l := tight.Filled(), loose.Filled()
 	if t.Unit != l.Unit || l.CountDenied {
@@ -54,8 +54,8 @@ func implies(tight, loose sluice.Limit, maxWait time.Duration) bool {
 	}
 }
 
-// bucketHolds reports whether a bucket never runs dry of what t allows: in a
-// span of any length, at most as much as its burst and what it gains.
+// bucketHolds reports whether a bucket never denies requests that t allows: t allows in any
+// span at most the bucket's burst and refill.
 func bucketHolds(t sluice.Limit, burst, quota int64, window time.Duration) bool {
 	once, perWindow := t.Quota, t.Quota // at one instant, and for every window that follows
 	switch a := t.Algorithm.(type) {
@@ -86,8 +86,8 @@ func bucketHolds(t sluice.Limit, burst, quota int64, window time.Duration) bool 
 	return ahi < bhi || ahi == bhi && alo <= blo
 }
 
-// wider reports whether rule a charges the same key at least whenever b does,
-// and as much. It errs to no.
+// wider reports whether rule a charges the same key at least whenever b does, and at least as
+// much. It errs to false.
 func wider(a, b *policy.Rule) bool {
 	if a.Shadow || a.When != nil || len(a.Levels) != 1 || len(b.Levels) != 1 || a.Cost != b.Cost {
 		return false
@@ -100,7 +100,7 @@ func wider(a, b *policy.Rule) bool {
 	return matchesAll(a, b)
 }
 
-// matchesAll reports whether rule a matches whatever b does. It errs to no.
+// matchesAll reports whether rule a matches all requests that b matches. It errs to false.
 func matchesAll(a, b *policy.Rule) bool {
 	ma, mb := &a.Match, &b.Match
 	return len(ma.Except) == 0 && subset(mb.Methods, ma.Methods) && subset(mb.Hosts, ma.Hosts) && (slices.Contains(ma.Paths, "/") || subset(mb.Paths, ma.Paths)) &&
@@ -109,8 +109,8 @@ func matchesAll(a, b *policy.Rule) bool {
 		allWithin(a.ExemptNetworks, b.ExemptNetworks)
 }
 
-// subset reports whether every request that one of narrow lets through is let
-// through by one of wide; an empty list lets all through.
+// subset reports whether wide matches all that narrow matches; an empty list matches
+// everything.
 func subset(narrow, wide []string) bool {
 	if len(wide) == 0 {
 		return true
@@ -118,7 +118,7 @@ func subset(narrow, wide []string) bool {
 	return len(narrow) > 0 && !slices.ContainsFunc(narrow, func(s string) bool { return !slices.Contains(wide, s) })
 }
 
-// asks reports whether whatever satisfies narrow satisfies wide.
+// asks reports whether every request that satisfies narrow satisfies wide.
 func asks(wide, narrow []policy.Field) bool {
 	for _, w := range wide {
 		if !slices.ContainsFunc(narrow, func(n policy.Field) bool {

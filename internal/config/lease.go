@@ -33,15 +33,15 @@ func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	return t
 }
 
-// someNodes is how many nodes the cost of a lease is stated for, where the terms
-// do not say how many there are.
+// someNodes is the number of nodes for which the cost of a lease is stated if the terms have
+// none.
 const someNodes = 4
 
-// leaseWords says what leasing limits costs.
+// leaseWords describes the cost of leasing limits.
 func leaseWords(t *sluice.LeaseTerms, prefix string, limits []policy.Limit) (lines []string) {
 	costs, err := leaseCosts(t, limits)
 	if err != nil {
-		return []string{prefix + "leased: " + err.Error()} // which a policy has checked
+		return []string{prefix + "leased: " + err.Error()} // a policy has excluded this
 	}
 	for i, s := range costs {
 		lines = append(lines, fmt.Sprintf("%sleased, %v: %v", prefix, limits[i].Limit, s))
@@ -49,7 +49,7 @@ func leaseWords(t *sluice.LeaseTerms, prefix string, limits []policy.Limit) (lin
 	return lines
 }
 
-// leaseCosts returns what leasing limits, together, costs each of them.
+// leaseCosts returns the cost of leasing limits together, for each of them.
 func leaseCosts(t *sluice.LeaseTerms, limits []policy.Limit) ([]algo.Shortfall, error) {
 	hard := make([]sluice.Limit, len(limits))
 	for i := range hard {
@@ -62,7 +62,7 @@ func leaseCosts(t *sluice.LeaseTerms, limits []policy.Limit) ([]algo.Shortfall, 
 	return algo.LeaseCost(plan, *t, cmp.Or(t.Nodes, someNodes))
 }
 
-// unleased returns why a rule's lease saves little or nothing.
+// unleased warns of a lease that saves little or nothing.
 func unleased(c *Config, i int) (texts []string) {
 	r := c.Policy.Rule(i)
 	if r.Lease == nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// TestLimitsInTheirPlace: plans, overrides and candidates are counted as the
-// limits of the level in whose place they stand, wherever in it they are
-// written.
+// TestLimitsInTheirPlace: limits of tiers, overrides and candidates are counted like the
+// level's limits that they replace, at any place of the level.
 func TestLimitsInTheirPlace(t *testing.T) {
 	c := parse(t, `
 rules:

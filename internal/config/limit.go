@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// like are the limits in whose place others stand, see [sluice.ParseLimitLike].
+// like holds the limits that others replace, see [sluice.ParseLimitLike].
 type like struct{ limits, graces []sluice.Limit }
 
 func likeOf(l *policy.Level) (of like) {
@@ -26,8 +26,8 @@ func likeOf(l *policy.Level) (of like) {
 	return of
 }
 
-// limitList reads one or more limits: "100/min", "soft 100/min grace 500/day",
-// {soft: 100/min, grace: 500/day}, or {like: nginx}, which may be several.
+// limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", {soft: 100/min,
+// grace: 500/day}, or {like: nginx}, which may stand for several.
 func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
 	d.list(n, func(n *yaml.Node) {
 		m := d.enter(n)
@@ -43,7 +43,7 @@ func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
 	return limits
 }
 
-// none reports whether it is written that there are no limits.
+// none reports whether n says that there are no limits.
 func none(n *yaml.Node) bool {
 	n = resolved(n)
 	return n.Kind == yaml.ScalarNode && n.Value == noLimits
@@ -117,8 +117,7 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	return policy.Limit{Limit: l, Grace: &grace}, ok && ok2
 }
 
-// meantByLimit says what to write in the place of a word that is no limit; empty: it
-// may be one.
+// meantByLimit returns the remedy for a word that is no limit, or "" if it may be one.
 func meantByLimit(text string) string {
 	word := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "like ")))
 	if _, ok := profile.Get(word); ok {
@@ -130,7 +129,7 @@ func meantByLimit(text string) string {
 	return ""
 }
 
-// limit reads a limit's text, which begins at an offset into the node's.
+// limit reads the text of a limit, which begins at an offset in the node's text.
 func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Limit) (sluice.Limit, bool) {
 	if l, ok := d.limits[text]; ok && len(like) == 0 {
 		return l, true
@@ -163,7 +162,7 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 	return l, false
 }
 
-// limitWord returns the word of a limit's text that stands for a field of it.
+// limitWord returns the word for a field in a limit's text.
 func limitWord(field string) string {
 	switch field {
 	case "InitialDeficit":
@@ -183,8 +182,7 @@ func limitWord(field string) string {
 	return strings.ToLower(b.String())
 }
 
-// slots reads how many of something there may be at once: 10, or
-// {cap: 10, ttl: 1m}.
+// slots reads a limit of concurrent requests or connections: 10, or {cap: 10, ttl: 1m}.
 func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
 	l := &sluice.SlotLimit{}
 	before := len(d.faults)
@@ -196,7 +194,7 @@ func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
 	return l
 }
 
-// flatten returns the errors that were joined, or err alone.
+// flatten returns the joined errors of err, or err alone.
 func flatten(err error) []error {
 	for err != nil {
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -211,8 +209,8 @@ func flatten(err error) []error {
 	return nil
 }
 
-// cost reads 1, request-bytes, response-bytes, milliseconds, or a header's number with the
-// most that is accepted.
+// cost reads 1, request-bytes, response-bytes, milliseconds, or a header's number with its
+// accepted maximum.
 func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 	m := d.enter(n)
 	if m == nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// foreign are the keys under which other limiters have the parts of a limit.
+// foreign maps the parts of a limit to their keys in other limiters.
 var foreign = map[string][]string{
 	"quota":  {"rate", "limit", "quota", "count", "max", "requests", "requests_per_unit", "average", "events", "units"},
 	"window": {"per", "period", "window", "unit", "interval", "duration", "every"},
 	"burst":  {"burst", "capacity", "max_burst"},
 }
 
-// meantByKeys returns what to write in the place of a mapping whose keys are those of
-// other limiters; empty: it is none.
+// meantByKeys returns the remedy for a mapping with the keys of other limiters, or "" for any
+// other mapping.
 func meantByKeys(n *yaml.Node) string {
 	parts, known := map[string]string{}, false
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -47,7 +47,7 @@ func meantByKeys(n *yaml.Node) string {
 	return text
 }
 
-// windowWord returns a window's word for those that others have, such as 60s or minute.
+// windowWord returns the window for a text of other limiters, such as 60s or minute.
 func windowWord(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	for word, others := range map[string][]string{

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// TestLimitOfKeys: who writes a limit as another limiter has it reads how it is written
-// here, and that is accepted.
+// TestLimitOfKeys: a limit in another limiter's form is refused with sluice's form, which is
+// accepted.
 func TestLimitOfKeys(t *testing.T) {
 	for limit, want := range map[string]string{
 		"{rate: 60, per: min, burst: 10}":                "60/min burst 10",

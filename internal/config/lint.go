@@ -16,30 +16,30 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Report is what there is to say of a file without faults.
+// Report describes a file without faults.
 type Report struct {
 	File      string
 	Version   string
-	Listeners []Words // with limits
+	Listeners []Words // those with limits
 	Rules     []Words
 	Warnings  []Warning
 	Hints     []Hint
 }
 
-// Words are a rule, or a listener, in plain words.
+// Words describe a rule or a listener.
 type Words struct {
-	Rule  string // of a listener its name
+	Rule  string // name of the rule or listener
 	Line  int
 	Lines []string
 }
 
-// Warning is something that is allowed but makes no sense.
+// Warning is about a setting that is allowed but makes no sense.
 type Warning struct {
 	File     string
 	Line     int    // of the rule or listener
-	Rule     string // empty: of a listener, or of neither
-	Listener string // empty: of a rule, or of neither
-	Problem  string // what is wrong; what to write instead
+	Rule     string // empty if it is not about a rule
+	Listener string // empty if it is not about a listener
+	Problem  string // the problem and its remedy
 }
 
 // String returns FILE:LINE: and the warning.
@@ -53,18 +53,18 @@ func (w Warning) String() string {
 	return fmt.Sprintf("%s:%d: warning: rule %q: %s", w.File, w.Line, w.Rule, w.Problem)
 }
 
-// Hint is something that is right or wrong by what the file does not say.
+// Hint is about a setting that may be wrong, depending on facts that the file lacks.
 type Hint struct {
 	File string
 	Line int
-	Text string // what to find out; what to write
+	Text string // the fact to check, and the remedy
 }
 
 // String returns FILE:LINE: and the hint.
 func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.Line, h.Text) }
 
-// Lint describes every rule of c, and every listener that has limits, with its worst case, and warns. The instant
-// says which overrides have expired.
+// Lint describes every rule of c and every listener with limits, with its worst case, and
+// warns, also of overrides that have expired by now.
 func Lint(c *Config, now time.Time) *Report {
 	l := &Report{File: c.File, Version: c.Version, Warnings: Warnings(c, now)}
 	for i := range c.Listen {
@@ -80,8 +80,7 @@ func Lint(c *Config, now time.Time) *Report {
 	return l
 }
 
-// Warnings returns what is allowed in c and makes no sense. The instant says which
-// overrides have expired.
+// Warnings returns the warnings about c, also those about overrides that have expired by now.
 func Warnings(c *Config, now time.Time) (all []Warning) {
 	for _, text := range proxyWarnings(c) {
 		all = append(all, Warning{File: c.File, Line: c.ClientIP.line, Problem: text})
@@ -101,7 +100,7 @@ func Warnings(c *Config, now time.Time) (all []Warning) {
 	return all
 }
 
-// WriteText writes the rules in plain words, and then the warnings and hints.
+// WriteText writes the rules, then the warnings and hints.
 func (l *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s: %s\n", l.File, l.Version, count(len(l.Rules), "rule"))
@@ -135,11 +134,11 @@ func count[N int | int64](n N, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// warnings returns what has no effect in the i-th rule.
+// warnings returns the settings without effect in the i-th rule.
 func warnings(c *Config, i int, now time.Time) (texts []string) {
 	p, r := c.Policy, c.Policy.Rule(i)
-	chosen := profileLimits(c.platforms[r.Name]) // by name: nobody means another burst
-	var reported []sluice.Limit                  // that they can never deny
+	chosen := profileLimits(c.platforms[r.Name]) // their bursts are meant so
+	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	if c.Store.Redis != "" && r.When != nil && !r.When.Hold && !r.Shadow {
 		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write hold: true")
@@ -204,7 +203,7 @@ func same(a []sluice.Limit, b []policy.Limit) bool {
 	return true
 }
 
-// odd returns what has no effect in a limit by itself.
+// odd returns the settings without effect in a single limit.
 func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	f := l.Filled()
 	if r.Cost.Afterwards() && r.Cost.Of != policy.RequestBytes && !r.Shape {
@@ -239,7 +238,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	if burst/10 < f.Quota {
 		return texts
 	}
-	refill := time.Duration(float64(burst) / float64(f.Quota) * float64(f.Window)) // for people to read
+	refill := time.Duration(float64(burst) / float64(f.Quota) * float64(f.Window)) // rounded, for a text
 	if refill >= time.Minute {
 		texts = append(texts, fmt.Sprintf("%v: a burst of %d makes the quota of %d all but meaningless: %s; lower the burst, or write the quota of a longer window",
 			l, burst, f.Quota, algo.Worst(l)))
@@ -247,11 +246,10 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	return texts
 }
 
-// pointless returns the limits of a list that can never deny because of another
-// in the list.
+// pointless returns the limits of a list that can never deny because of another one in it.
 func pointless(r *policy.Rule, set []policy.Limit) (texts []string, reported []sluice.Limit) {
 	if r.Cost.Afterwards() {
-		return nil, nil // what is charged afterwards may pass any limit
+		return nil, nil // a charge afterwards may exceed any limit
 	}
 	for i, loose := range set {
 		for j, tight := range set {
@@ -259,7 +257,7 @@ func pointless(r *policy.Rule, set []policy.Limit) (texts []string, reported []s
 				continue
 			}
 			if j > i && loose.Grace == nil && implies(loose.Limit, tight.Limit, r.MaxWait) {
-				continue // they are nearly equal: the later one is reported
+				continue // they are equivalent: the later one is reported
 			}
 			texts = append(texts, never(loose, tight.Limit, "beside it"))
 			reported = append(reported, loose.Limit)
@@ -279,8 +277,8 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 		loose.Limit, verb, tight, where, amount.Of(algo.Bound(tight, window), tight.Unit == sluice.Bytes), amount.Length(window))
 }
 
-// covered returns the limits of the i-th rule, but for those reported already, that
-// can never deny because of another rule, which applies whenever it does.
+// covered returns the limits of the i-th rule that can never deny because of another rule that
+// applies whenever it does, without those already reported.
 func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) {
 	r := p.Rule(i)
 	if r.Shadow || r.Cost.Afterwards() || len(r.Levels) != 1 {
@@ -309,8 +307,8 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 	return texts
 }
 
-// free warns if clients may say themselves that their requests cost nothing, and
-// no rule of a fixed cost limits these.
+// free warns if clients can state a cost of nothing for their requests and no rule with a
+// fixed cost limits these.
 func free(p *policy.Policy, i int) (texts []string) {
 	r := p.Rule(i)
 	if r.Shadow || r.Cost.Of != policy.RequestHeader {

@@ -19,7 +19,7 @@ import (
 
 var lintDay = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 
-// Each file of testdata/lint has beside it what lint says of it.
+// TestLint: lint's output for each file of testdata/lint is the golden file beside it.
 func TestLint(t *testing.T) {
 	files, err := filepath.Glob("testdata/lint/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -44,7 +44,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// golden compares with a file, or writes it.
+// golden compares with a file, or writes it with -update.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	want, err := os.ReadFile(file)
@@ -59,7 +59,7 @@ func golden(t *testing.T, file, got string) {
 	t.Errorf("%s differs (%v); got\n%s", file, err, got)
 }
 
-// What lint calls a limit that can never deny must not deny, whatever comes.
+// TestLimitsThatCanNeverDeny: a limit that lint says can never deny denies no request.
 func TestLimitsThatCanNeverDeny(t *testing.T) {
 	texts := []string{
 		"5/s", "5/s burst 1", "10/s burst 20", "20/s burst 40", "100/min", "100/min burst 10", "7/3s", "30/10s interval-refill", "600/min burst 60",

@@ -13,10 +13,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// crossing reports limits of one name in several sets, those of tiers and
-// overrides among them, that admit more in turn than any of them alone: a key
-// may be moved from one to another. Buckets share a balance, so that is so where
-// neither contains the other, and of windows where one is of another length.
+// crossing returns the limits of one name in several sets, tiers and overrides included, that
+// admit more in turn than each alone: a key may move from one set to another. For buckets,
+// which share a balance, that is so if neither contains the other; for windows, if their
+// lengths differ.
 func crossing(sets [][]policy.Limit) (texts []string) {
 	var names []string
 	versions := make(map[string][]sluice.Limit)

@@ -13,10 +13,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// addressFields are what proxies write a client's address into, and clients, too.
+// addressFields are header fields in which proxies, and clients too, write a client's address.
 var addressFields = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "X-Client-Ip", "Fastly-Client-Ip"}
 
-// forged warns of keys that are an address which the client itself may have written.
+// forged warns of keys made of an address that clients can write themselves.
 func forged(r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		for _, p := range leaves(r.Levels[i].By) {
@@ -28,7 +28,7 @@ func forged(r *policy.Rule) (texts []string) {
 	return texts
 }
 
-// proxyWarnings warns of clients that are taken for proxies.
+// proxyWarnings warns of clients that are trusted as proxies.
 func proxyWarnings(c *Config) []string {
 	wide := everywhere(c.ClientIP.Trusted)
 	if wide == "" {
@@ -38,8 +38,8 @@ func proxyWarnings(c *Config) []string {
 		wide, cmp.Or(c.ClientIP.Header, "X-Forwarded-For"))}
 }
 
-// everywhere returns the first network that is too large to be of proxies alone, "" if
-// there is none: larger than 10.0.0.0/8 and fc00::/7.
+// everywhere returns the first network larger than 10.0.0.0/8 or fc00::/7, which is too large
+// for proxies alone, or "".
 func everywhere(networks []netip.Prefix) string {
 	for _, n := range networks {
 		least := 7

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// unserved says what part of its quota a sliding counter serves and what would
-// serve more, where that is much; else "".
+// unserved returns which share of its quota a sliding counter serves and a remedy, or "" if
+// the share is large.
 func unserved(l sluice.Limit) string {
 	f := l.Filled()
 	c, _ := f.Algorithm.(sluice.SlidingCounter)
@@ -46,8 +46,8 @@ func servedPercent(c sluice.SlidingCounter, quota int64) int {
 	return int(100*share + 0.5)
 }
 
-// moreSubWindows returns how many sub-windows to recommend, 0 if the window
-// cannot be divided into many.
+// moreSubWindows returns a number of sub-windows to recommend, or 0 if the window cannot be
+// divided into many.
 func moreSubWindows(f sluice.Limit) int {
 	for _, n := range []int{60, 50, 30, 20, 10, 7, 6, 5} {
 		if f.Window.Microseconds()%int64(n) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// unreached warns of parts of a key that stand behind one which every request
-// has, so that they are never the first.
+// unreached warns of key parts after one that every request has, so that they are never the
+// first.
 func unreached(c *Config, r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		for _, p := range r.Levels[i].By {

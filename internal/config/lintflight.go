@@ -12,11 +12,11 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// longForAll is how long a slot that is everybody's may count without an end.
+// longForAll is the longest ttl accepted for a slot shared by all clients.
 const longForAll = time.Minute
 
-// occupied says which limits in flight of a rule one client can use up for all, by
-// requests that it breaks off: nobody knows when these end.
+// occupied warns of limits in flight that one client can use up for all by requests that it
+// breaks off: their end is unknown.
 func occupied(r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		l := &r.Levels[i]

@@ -16,12 +16,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// openLease is how long connections of a gateway that died count, if the file
-// does not say.
+// openLease is how long the connections of a crashed gateway count, by default.
 const openLease = time.Minute
 
-// listenerWords returns a listener with limits in plain words, with the
-// worst case of each.
+// listenerWords describes a listener with limits, with the worst case of each.
 func listenerWords(c *Config, at *Listener) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	l := &at.Limits
@@ -64,7 +62,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	return lines
 }
 
-// listenerWarnings returns what has no effect in a listener's limits.
+// listenerWarnings returns the settings without effect in a listener's limits.
 func listenerWarnings(c *Config, at *Listener) (texts []string) {
 	if wide := everywhere(at.ProxyProtocol); wide != "" {
 		texts = append(texts, fmt.Sprintf("proxy_protocol has %s, so any client that connects may write its own address; list the proxies' networks", wide))
@@ -73,7 +71,7 @@ func listenerWarnings(c *Config, at *Listener) (texts []string) {
 		return texts
 	}
 	for _, list := range [][]sluice.Limit{at.Limits.Connections, at.Limits.Bytes} {
-		var r policy.Rule // which charges one unit, and delays nothing as a whole
+		var r policy.Rule // charges one unit and delays nothing as a whole
 		r.Shape = true
 		set := make([]policy.Limit, len(list))
 		for i := range list {
@@ -92,8 +90,8 @@ func listenerWarnings(c *Config, at *Listener) (texts []string) {
 	return texts
 }
 
-// shared hints at listeners of HTTP that may be behind a load balancer, where a rule
-// is by ip and nobody has said whether there is one.
+// shared hints at HTTP listeners that may be behind a load balancer if a rule is by ip and the
+// file does not say whether there is one.
 func shared(c *Config) (hints []Hint) {
 	rule, ok := c.RuleByIP()
 	if !ok || len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0 || c.ClientIP.None {
@@ -110,6 +108,5 @@ func shared(c *Config) (hints []Hint) {
 	return hints
 }
 
-// ofConnections makes words that are about requests, as those of a limit are,
-// words about connections.
+// ofConnections replaces requests by connections in the description of a limit.
 func ofConnections(text string) string { return strings.ReplaceAll(text, "request", "connection") }

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// tooLate warns of a rule that may delay a request for as long as that may take
-// in all: it would never be sent.
+// tooLate warns of a rule that may delay a request for longer than the longest request of its
+// upstream: the request would never be sent.
 func tooLate(c *Config, i int) []string {
 	r, example := c.Policy.Rule(i), c.Policy.Example(i)
 	at := slices.IndexFunc(c.Upstreams, func(u Upstream) bool {

@@ -11,8 +11,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// foreignPaths warns of paths with what stands for other text in the patterns of other
-// programs, and for itself here.
+// foreignPaths warns of paths with wildcards of other programs, which have no meaning here.
 func foreignPaths(r *policy.Rule) (texts []string) {
 	for _, path := range slices.Concat(r.Match.Paths, r.Match.Except) {
 		if sign := foreignSign(path); sign != "" {
@@ -22,9 +21,9 @@ func foreignPaths(r *policy.Rule) (texts []string) {
 	return texts
 }
 
-// foreignSign returns the first sign of a path that other programs give a meaning, "" if
-// it has none. A colon within a segment has none, as in /v1/jobs:cancel, nor has a dollar
-// that begins one, as in /$metadata.
+// foreignSign returns the first sign of a path with a meaning in other programs, or "". A
+// colon within a segment, as in /v1/jobs:cancel, and a dollar that begins one, as in
+// /$metadata, have none.
 func foreignSign(path string) string {
 	switch i := strings.IndexAny(path, "*[(^"); {
 	case i >= 0:

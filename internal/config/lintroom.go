@@ -19,19 +19,18 @@ import (
 )
 
 const (
-	// newKeys is how many new keys in a second lint takes for plausible of one
-	// client that nothing else limits.
+	// newKeys is the number of new keys a second that lint assumes of one client without other
+	// limits.
 	newKeys = 100
-	// shortRoom is the time for which a key must be remembered before lint
-	// speaks of it.
+	// shortRoom is the shortest life of a key that lint warns about.
 	shortRoom = time.Minute
-	// largeNetwork is the prefix of IPv6 that one client may have.
+	// largeNetwork is the IPv6 prefix length that one client may have.
 	largeNetwork = 48
 )
 
-// tooManyKeys warns where a client may choose its keys freely, and can send so many
-// of them while a key must be remembered that the store in this process forgets
-// keys that are not denied: see package memstore.
+// tooManyKeys warns of keys that a client can choose freely, where it can send so many of them
+// within a key's life that the store in this process evicts keys that are not denied: see
+// package memstore.
 func tooManyKeys(c *Config, i int) (texts []string) {
 	r := c.Policy.Rule(i)
 	if c.Store.Redis != "" || r.Shadow {
@@ -55,7 +54,7 @@ func tooManyKeys(c *Config, i int) (texts []string) {
 	return texts
 }
 
-// within writes a span that something lasts.
+// within formats the length of a span.
 func within(d time.Duration) string {
 	s := amount.Length(d)
 	if s[0] > '9' {
@@ -64,15 +63,14 @@ func within(d time.Duration) string {
 	return s
 }
 
-// longest returns the limit of a level that remembers a key for longest, and for
-// how long that is.
+// longest returns the limit of a level with the longest life of a key, and that life.
 func longest(l *policy.Level) (limit sluice.Limit, life time.Duration) {
 	look := func(limits []policy.Limit) {
 		for _, one := range limits {
 			f := one.Limit.Filled()
 			d := f.Window
 			if f.Burst > f.Quota {
-				d = time.Duration(float64(f.Burst) / float64(f.Quota) * float64(d)).Round(time.Second) // for people to read
+				d = time.Duration(float64(f.Burst) / float64(f.Quota) * float64(d)).Round(time.Second) // rounded, for a text
 			}
 			if d > life {
 				limit, life = one.Limit, d
@@ -88,8 +86,8 @@ func longest(l *policy.Level) (limit sluice.Limit, life time.Duration) {
 	return limit, life
 }
 
-// freelyChosen says of which part of a level's key a client can choose so many
-// values, and what to do about it, or returns nothing.
+// freelyChosen returns the part of a level's key of which a client can choose more values than
+// room, and a remedy, or nothing.
 func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy string) {
 	for _, p := range leaves(l.By) {
 		if chosen(r, p) {
@@ -105,7 +103,7 @@ func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy st
 	return "", ""
 }
 
-// leaves returns the parts that others are made of.
+// leaves returns the parts that are not made of others.
 func leaves(by []policy.Part) (parts []policy.Part) {
 	for _, p := range by {
 		if p.Source == source.First || p.Source == source.All {
@@ -117,21 +115,20 @@ func leaves(by []policy.Part) (parts []policy.Part) {
 	return parts
 }
 
-// chosen reports whether clients can send whatever they like for a part.
+// chosen reports whether clients can send any value for a part.
 func chosen(r *policy.Rule, p policy.Part) bool {
 	switch p.Source {
 	case source.Header, source.Query, source.Cookie, source.Path:
 		return true
 	case source.Host:
 		return len(r.Match.Hosts) == 0 || slices.ContainsFunc(r.Match.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") })
-	default: // a claim is verified, and methods are few
+	default: // claims are verified, and methods are few
 		return false
 	}
 }
 
-// bounded reports whether something else lets fewer requests than room through
-// within d, of those that the i-th rule charges at its j-th level: a limit whose
-// key a client cannot choose.
+// bounded reports whether a limit whose key a client cannot choose admits fewer requests than
+// room within d, among those that the i-th rule charges at its j-th level.
 func bounded(p *policy.Policy, i, j int, d time.Duration, room int64) bool {
 	r := p.Rule(i)
 	for k := range p.Len() {

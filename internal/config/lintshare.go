@@ -12,8 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ruleShares says what a rule whose failure is local lets through while the store is
-// unavailable.
+// ruleShares describes what a rule with failure local admits while the store is unavailable.
 func ruleShares(c *Config, r *policy.Rule) (lines []string) {
 	var limits []sluice.Limit
 	slots := int64(0)
@@ -25,7 +24,7 @@ func ruleShares(c *Config, r *policy.Rule) (lines []string) {
 				f.Debt = 0 // nothing is admitted into debt
 			}
 			limits = append(limits, f)
-			if limit.Grace != nil { // which admits what is above the soft limit
+			if limit.Grace != nil { // requests above the soft limit are admitted
 				limits = append(limits, r.Counted(*limit.Grace))
 			}
 		}
@@ -36,8 +35,8 @@ func ruleShares(c *Config, r *policy.Rule) (lines []string) {
 	return c.shares(r.Cost, limits, slots)
 }
 
-// shares says what nodes let through of limits under a cost, and of so many slots, while the
-// store is unavailable.
+// shares describes what nodes admit while the store is unavailable, for limits under a cost
+// and a number of slots.
 func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (lines []string) {
 	const away = "if the store is unavailable: "
 	switch {
@@ -66,7 +65,8 @@ func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (l
 	return lines
 }
 
-// nodesHints hints at limits that a node may not know to divide.
+// nodesHints hints at rules and listeners whose limits are divided by an unknown number of
+// nodes.
 func nodesHints(c *Config) []Hint {
 	line := 0
 	for i := range c.Policy.Len() {

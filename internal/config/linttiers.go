@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// invited hints at tiers without limits that clients may give themselves.
+// invited hints at tiers without limits that clients can claim themselves.
 func invited(c *Config) (hints []Hint) {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)

@@ -17,51 +17,50 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Listener is an address at which clients come in.
+// Listener is an address for clients.
 type Listener struct {
 	Address  string // host:port
-	TCP      bool   // bytes are passed on as they are, without HTTP
+	TCP      bool   // bytes are forwarded without HTTP
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
-	// ClientCAFile holds the certificates of the authorities that sign clients' certificates, which must
-	// have one of theirs then; empty: clients are not asked.
+	// ClientCAFile is a file of certificates of the authorities that sign clients'
+	// certificates, which are then required; empty: clients are not asked for any.
 	ClientCAFile string
-	// ClientOptional lets clients in that have no certificate.
+	// ClientOptional admits clients without a certificate.
 	ClientOptional bool
-	ProxyProtocol  []netip.Prefix // peers that begin with a PROXY protocol header
-	// Name is that of the budgets of Limits, and in metrics. Of a listener of TCP,
-	// or with Limits, that is not named it is the Address.
+	ProxyProtocol  []netip.Prefix // peers whose connections begin with a PROXY protocol header
+	// Name is the name in metrics and in the scope of Limits. It is Address for a TCP
+	// listener, or one with Limits, that has no name.
 	Name   string
-	Limits TCPLimits // those of bytes only of TCP
+	Limits TCPLimits // Bytes for TCP only
 
 	line int
 }
 
-// TCPLimits are what each client network may do at a listener. The zero
-// TCPLimits limit nothing.
+// TCPLimits are the limits of each client network at a listener. The zero TCPLimits limit
+// nothing.
 type TCPLimits struct {
 	By          policy.Part      // an ip; the zero Part is the address
-	Connections []sluice.Limit   // opened per time; what comes above is reset
+	Connections []sluice.Limit   // opened per time; connections above it are reset
 	Open        sluice.SlotLimit // at once; a Cap of 0: any number
-	Bytes       []sluice.Limit   // in both directions, of all connections; what comes above waits
+	Bytes       []sluice.Limit   // in both directions, over all connections; bytes above it wait
 	Failure     sluice.Failure   // if the store is unavailable; closed: connections are reset
 }
 
-// Limited reports whether there is a limit.
+// Limited reports whether there is any limit.
 func (l *TCPLimits) Limited() bool {
 	return len(l.Connections) > 0 || len(l.Bytes) > 0 || l.Open.Cap > 0
 }
 
-// Scope returns the scope of a listener's limits. No rule has the
-// name.
+// Scope returns the scope of the listener's limits. No rule can have this name.
 func (l *Listener) Scope() string { return "tcp:" + l.Name }
 
-// OpenScope is the scope of Limits.Open.
+// OpenScope returns the scope of Limits.Open.
 func (l *Listener) OpenScope() string { return l.Scope() + "/open" }
 
-// Plans compiles Limits.Connections and Limits.Bytes, nil where there are none.
-// There is no error after [Parse].
+// Plans compiles Limits.Connections and Limits.Bytes; a plan is nil without limits. There is
+// no error after [Parse].
 func (l *Listener) Plans() (connections, bytes *sluice.Plan, err error) {
 	var faults []error
 	compile := func(what string, limits []sluice.Limit) *sluice.Plan {
@@ -96,7 +95,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		{"tls", func(n *yaml.Node) { d.tls(n, &l) }},
 		{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
 	}
-	var limits []*yaml.Node // keys that only TCP has
+	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
 	fields = append(fields, field{"bytes", func(n *yaml.Node) {
 		limits = append(limits, n)
@@ -131,7 +130,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	c.Listen = append(c.Listen, l)
 }
 
-// tls reads by which certificates a listener and its clients know each other.
+// tls reads the certificates of a listener and of its clients' authorities.
 func (d *decoder) tls(n *yaml.Node, l *Listener) {
 	var clients string
 	d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile), d.path("client_ca", &l.ClientCAFile),
@@ -145,11 +144,11 @@ func (d *decoder) tls(n *yaml.Node, l *Listener) {
 	l.ClientOptional = clients == "optional"
 }
 
-// circles finds what is at an address at which clients come in, too.
+// circles finds upstreams and an admin address that are the address of a listener.
 func (d *decoder) circles(root *yaml.Node, c *Config) {
 	for i := range c.Listen {
 		at := c.Listen[i].Address
-		if strings.HasSuffix(at, ":0") { // any port that is free
+		if strings.HasSuffix(at, ":0") { // any free port
 			continue
 		}
 		if at != "" && c.Admin.Address == at {
@@ -161,7 +160,7 @@ func (d *decoder) circles(root *yaml.Node, c *Config) {
 	}
 }
 
-// limitFields are the keys of what limits connections.
+// limitFields returns the keys of the limits of connections.
 func (d *decoder) limitFields(l *Listener) []field {
 	return []field{
 		d.scalar("name", func(n *yaml.Node, s string) {
@@ -191,7 +190,7 @@ func (d *decoder) limitFields(l *Listener) []field {
 	}
 }
 
-// tcpLimits reads what limits connections, or bytes.
+// tcpLimits reads limits of connections or bytes.
 func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 	before := len(d.faults)
 	d.list(n, func(n *yaml.Node) {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// yamlNames are the keys under which the fields of policy.Rule are written.
+// yamlNames maps the fields of policy.Rule to keys.
 var yamlNames = map[string]string{
 	"Name": "name", "Match": "match", "Methods": "method", "Hosts": "host", "Paths": "path", "Except": "except_path",
 	"Headers": "header", "Queries": "query", "Networks": "network", "Cost": "cost", "When": "when",
@@ -22,8 +22,8 @@ var yamlNames = map[string]string{
 	"Answer": "answer", "ContentType": "content_type", "Body": "body", "Fields": "fields", "Denied": "denied",
 }
 
-// locate returns the node where a place in a rule, as policy names it, is
-// written, or the nearest node around it.
+// locate returns the node of a place in a rule, as policy names it, or the nearest node around
+// it.
 func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 	at := rule
 	for _, step := range place.Steps() {
@@ -31,10 +31,10 @@ func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 		switch step.Field {
 		case "Levels":
 			if next = child(at, "levels"); next == nil {
-				continue // the rule is its own level
+				continue // the rule is its only level
 			}
 		case "Status":
-			if next = child(at, "response"); next == nil { // of When
+			if next = child(at, "response"); next == nil { // a field of When
 				next = child(at, "status")
 			}
 		case "ExemptNetworks", "ExemptKeys":
@@ -45,7 +45,7 @@ func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 			next = child(at, yamlNames[step.Field])
 		}
 		if platform := child(at, "like"); next == nil && platform != nil && at == rule {
-			return platform // which has all that the rule does not say
+			return platform // it has all that the rule leaves out
 		}
 		if next == nil {
 			return at
@@ -69,7 +69,7 @@ func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 	return at
 }
 
-// child returns the value of a key of a mapping, nil if there is none.
+// child returns the value of a mapping's key, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	n = resolved(n)
 	if n.Kind != yaml.MappingNode || key == "" {
@@ -83,8 +83,8 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// item returns the item of a list, or the key of a mapping, by its number. What
-// is no list is the one item of it.
+// item returns the i-th item of a list or the i-th key of a mapping. Any other node is its own
+// only item.
 func item(n *yaml.Node, i int) *yaml.Node {
 	r := resolved(n)
 	switch {
@@ -96,7 +96,7 @@ func item(n *yaml.Node, i int) *yaml.Node {
 	return n
 }
 
-// limitItem returns what has the i-th limit of a list.
+// limitItem returns the node of the i-th limit of a list.
 func limitItem(n *yaml.Node, i int) *yaml.Node {
 	r := resolved(n)
 	switch {

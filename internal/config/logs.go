@@ -12,19 +12,19 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// DecisionLog is where a line is written for each request, and for which.
+// DecisionLog configures the log of decisions, a line for each request.
 type DecisionLog struct {
 	File string // or stdout, or stderr; empty: there is none
 	// Requests is "all", "denied" or "sample"; empty: all.
 	Requests string
-	Every    int64  // keys to one of a sample
-	By       string // the rule whose keys these are; empty: clients by their address
-	Plain    bool   // keys are written as they are, not hashed
-	// SecretFile holds what keys are hashed with; empty: a secret of the process.
+	Every    int64  // a sample has the requests of one key in so many
+	By       string // the rule of these keys; empty: the client's address
+	Plain    bool   // keys are written in clear, not hashed
+	// SecretFile holds the secret with which keys are hashed; empty: a secret of the process.
 	SecretFile string
 }
 
-// AccessLog is where requests are written in the combined format.
+// AccessLog configures the log of requests in the combined format.
 type AccessLog struct {
 	File string // or stdout, or stderr; empty: there is none
 }
@@ -78,7 +78,7 @@ func (d *decoder) accessLog(n *yaml.Node, l *AccessLog) {
 	}
 }
 
-// sampledRule finds a sample by a rule that is not there.
+// sampledRule adds a fault for a sample by an unknown rule, or by one without keys.
 func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 	if c.DecisionLog.By == "" || c.Policy == nil {
 		return
@@ -107,7 +107,7 @@ func (d *decoder) sampleBy(root *yaml.Node) *yaml.Node {
 	return child(child(child(root, "decision_log"), "requests"), "by")
 }
 
-// hasKey reports whether requests have a key under a rule that the log can name.
+// hasKey reports whether r has a key that the log can name.
 func hasKey(r *policy.Rule) bool {
 	for i := range r.Levels {
 		if len(r.Levels[i].By) > 0 {

@@ -9,15 +9,13 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// NamedFile is a file that a configuration names: the key, such as "token_file",
-// and the path that stands under it. The files in the URL of a store have that
-// URL.
+// NamedFile is a file named in a configuration: its key, such as "token_file", and its path.
+// For the files in a store's URL the path is that URL.
 type NamedFile struct{ Key, Path string }
 
-// NamedFaults returns what is wrong with files that the configuration names as
-// [Faults], each where its file is named first; nil if there is none. Each line
-// of an error is a fault. That of a file which the configuration does not name is
-// at its beginning and says which file that is.
+// NamedFaults returns the problems of named files as [Faults], each at the first place that
+// names its file, or nil if there are none. Each line of an error is a fault. A fault of a
+// file that the configuration does not name is at 1:1 and names that file.
 func (c *Config) NamedFaults(problems map[NamedFile][]error) error {
 	var faults Faults
 	for name, errs := range problems {
@@ -38,7 +36,7 @@ func (c *Config) NamedFaults(problems map[NamedFile][]error) error {
 	return faults.sorted()
 }
 
-// place is where something stands in a file.
+// place is a position in a file.
 type place struct{ line, column int }
 
 // path returns a field that reads the path of a file.
@@ -50,7 +48,7 @@ func (d *decoder) path(name string, into *string) field {
 	}}
 }
 
-// name remembers where a file is named first.
+// name records the first place that names a file.
 func (d *decoder) name(n *yaml.Node, key, path string) {
 	if _, twice := d.named[NamedFile{key, path}]; !twice {
 		d.named[NamedFile{key, path}] = place{n.Line, n.Column}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// TestNamedFaults: a fault of a file stands where the file is named; one of a
-// file that is named nowhere says which it is.
+// TestNamedFaults: a fault of a file has the place that names the file; a fault of a file
+// named nowhere names the file.
 func TestNamedFaults(t *testing.T) {
 	c, err := config.Parse("a.yaml", []byte("tokens: {hmac_file: secret}\nrules: [{name: a, by: ip, limits: 5/min}]\n"))
 	if err != nil {

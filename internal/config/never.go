@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// neverAdmits finds the limits of a rule, of its tiers and of its overrides, that no
-// request of the rule ever fits.
+// neverAdmits finds limits of a rule, its tiers and its overrides that no request of the rule
+// can ever fit.
 func (d *decoder) neverAdmits(n *yaml.Node, r *policy.Rule) {
 	check := func(at *yaml.Node, set []policy.Limit) {
 		at = cmp.Or(at, child(n, "like"), n)

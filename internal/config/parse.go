@@ -20,9 +20,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Load reads a file, or what the program was given open, such as /dev/stdin. Any
-// other pipe is an error: it might never be written to. What is wrong with its
-// content is [Faults].
+// Load reads a file, or an open file passed to the program, such as /dev/stdin. Any other pipe
+// is an error: it might never be written to. Faults of the content are [Faults].
 func Load(name string) (*Config, error) {
 	data, err := Read(name)
 	if err != nil {
@@ -31,8 +30,8 @@ func Load(name string) (*Config, error) {
 	return Parse(name, data)
 }
 
-// Read returns the content of a file for [Parse] or [RunCases], and one byte more
-// than these accept at most.
+// Read returns the content of a file for [Parse] or [RunCases]. It reads at most one byte more
+// than they accept.
 func Read(name string) (data []byte, err error) {
 	f, err := regular.OpenGiven(name)
 	if err != nil {
@@ -42,8 +41,7 @@ func Read(name string) (data []byte, err error) {
 	return io.ReadAll(io.LimitReader(f, bounds.MaxFileBytes+1))
 }
 
-// Parse reads the content of a file of that name. Its error is [Faults], with
-// all that is wrong, by place.
+// Parse reads the content of a file of that name. Its error is [Faults], sorted by place.
 func Parse(name string, data []byte) (*Config, error) {
 	sum := sha256.Sum256(data)
 	c := &Config{File: name, Version: hex.EncodeToString(sum[:6])}
@@ -101,7 +99,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 			l.Nodes = int(c.Nodes)
 		}
 	}
-	clean, nodes := rules[:0], ruleNodes[:0] // those without faults, in the same memory
+	clean, nodes := rules[:0], ruleNodes[:0] // the rules without faults, in the same memory
 	c.lines = make([]int, 0, len(rules))
 	for i := range rules {
 		if len(faults[i]) > 0 {
@@ -111,7 +109,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		clean, nodes = append(clean, rules[i]), append(nodes, ruleNodes[i])
 		c.lines = append(c.lines, ruleNodes[i].Line)
 	}
-	if len(c.Listen)+len(c.Upstreams) > 0 { // a program that decides without serving brings them along
+	if len(c.Listen)+len(c.Upstreams) > 0 { // a program that decides without serving has its own
 		d.unknown(c)
 	}
 	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == source.Claim })
@@ -136,7 +134,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	}
 }
 
-// unknown finds claims and names of clients that no request has.
+// unknown finds claims and certificate names that no request can have.
 func (d *decoder) unknown(c *Config) {
 	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
 	for _, at := range d.claims {
@@ -159,8 +157,8 @@ func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
 	d.number("least_body_rate", 1, 1_000_000, &c.LeastBodyRate).read(n)
 }
 
-// rest finds what else is wrong with a rule that could be read in part: what
-// the policy says of keys in which nothing else is wrong.
+// rest finds further faults of a rule that could be read in part: those of the policy in keys
+// without other faults.
 func (d *decoder) rest(r *policy.Rule, known Faults, n *yaml.Node) {
 	_, err := policy.Compile([]policy.Rule{*r})
 	var faults policy.RuleErrors

@@ -74,7 +74,7 @@ http://127.0.0.1:3001
 		fmt.Sprint(a.Fields, a.Denied) != "[{X-Left {remaining}}] [{X-Retry {retry_after_ms}}]" || a.Limits["sliding-log.15min"].Status != 429 || a.Limits["sliding-log.15min"].Body != "later" {
 		t.Errorf("answer %+v", a)
 	}
-	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, nil, {Nodes: 3}} { // as the file has 3
+	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, nil, {Nodes: 3}} { // the file has 3
 		if got := c.Policy.Rule(i).Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}
@@ -91,7 +91,7 @@ http://127.0.0.1:3001
 	}
 }
 
-// The files of testdata/faults hold what is wrong with them at their end.
+// TestFaults: the files of testdata/faults end with their expected faults.
 func TestFaults(t *testing.T) {
 	files, err := filepath.Glob("testdata/faults/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -127,7 +127,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A file must not cost more than its size allows, whatever it refers to.
+// TestAliases: a file costs no more than its size allows, whatever its aliases.
 func TestAliases(t *testing.T) {
 	keys := "[" + strings.Repeat("x, ", 2000) + "x]"
 	tests := map[string]struct{ text, want string }{
@@ -161,8 +161,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestOddFiles: a file that is not what it seems to be is refused with its place, if the
-// reader of YAML says where, or is harmless.
+// TestOddFiles: a file that is not plain YAML text is refused, with its place if the YAML
+// reader gives one, or is harmless.
 func TestOddFiles(t *testing.T) {
 	const (
 		rules    = "rules: [{name: all, by: ip, limits: 1/h}]\n"
@@ -208,8 +208,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// TestManyFaults: faults are listed up to a bound, and only those that the
-// writer of the file has made.
+// TestManyFaults: faults are listed up to a bound, without those that follow from others.
 func TestManyFaults(t *testing.T) {
 	values := "[" + strings.Repeat("192.0.2.1, ", 2000) + "192.0.2.1]"
 	var rules strings.Builder
@@ -296,8 +295,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestRulesShareNothing: one reader reads all rules, and what one says is not
-// found in the next.
+// TestRulesShareNothing: one reader reads all rules, and no rule keeps parts of the previous
+// one.
 func TestRulesShareNothing(t *testing.T) {
 	const text = `
 rules:

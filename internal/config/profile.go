@@ -47,8 +47,7 @@ func (d *decoder) likeLimits(n *yaml.Node) (limits []policy.Limit) {
 	return limits
 }
 
-// asProfile gives a rule what the platform has that it is like, where the rule
-// does not say otherwise.
+// asProfile adds what a rule leaves out from its platform's profile.
 func (r *ruleReader) asProfile(rule *yaml.Node) {
 	switch {
 	case r.platform == nil:
@@ -78,8 +77,8 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	}
 }
 
-// answerAs gives a rule the status and the answer of a platform, where its own do not
-// say otherwise. A body comes with its type, and with those of single limits.
+// answerAs adds the status and the answer of a platform where the rule has none of its own. A
+// body comes with its type, and with the bodies of single limits.
 func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
 	own := r.rule.Answer
 	if child(rule, "status") == nil && (own == nil || own.Status == 0) {
@@ -112,7 +111,7 @@ func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
 	r.rule.Answer = a
 }
 
-// profileWords says which profiles a rule has, and what they leave out.
+// profileWords describes the profiles of a rule, and what they leave out.
 func profileWords(names []string) (lines []string) {
 	for _, name := range names {
 		p, _ := profile.Get(name)
@@ -133,7 +132,7 @@ func profileLimits(names []string) (limits []sluice.Limit) {
 	return limits
 }
 
-// limitsAt returns how many limits an item of a list of limits stands for.
+// limitsAt returns the number of limits in an item of a list of limits.
 func limitsAt(n *yaml.Node) int {
 	if name := child(n, "like"); name != nil {
 		if p, ok := profile.Get(resolved(name).Value); ok {

@@ -12,9 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/profile"
 )
 
-// TestLike: a rule that is like a platform has its limits, its status, its wait
-// and its requests in flight, where it does not say otherwise; a limit that is
-// has the limits alone, wherever it stands.
+// TestLike: a rule like a platform has its limits, status, delay and requests in flight unless
+// it has its own; a limit like a platform has only the limits, at any place.
 func TestLike(t *testing.T) {
 	c := parse(t, `
 listen:
@@ -62,7 +61,7 @@ levels [2/s burst 40 leaky-bucket nodelay] 0 0s
 	}
 }
 
-// TestLikeAnswer: what a rule's own answer does not say is as the platform has it.
+// TestLikeAnswer: a rule's own answer is completed by the platform's.
 func TestLikeAnswer(t *testing.T) {
 	const fields = "fields: {X-Left: \"{remaining}\"}"
 	for _, c := range []struct {
@@ -89,7 +88,7 @@ func TestLikeAnswer(t *testing.T) {
 	}
 }
 
-// TestLikeEach: every profile makes a rule of a file, and lint says which.
+// TestLikeEach: every profile can be used in a file, and lint names it.
 func TestLikeEach(t *testing.T) {
 	for _, p := range profile.All() {
 		c := parse(t, "rules: [{name: a, by: ip, like: "+p.Name+"}, {name: b, by: ip, match: {path: /b}, limits: [{like: "+p.Name+"}]}]")

@@ -17,31 +17,31 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// failures are the values of sluice.Failure in words.
+// failures are the words for the values of sluice.Failure.
 var failures = []string{"open", "local", "closed"}
 
-// ruleReader reads rules, one behind the other. What it reads them into stays
-// where it is, so that its fields are made once for all of them.
+// ruleReader reads rules one after the other into the same variables, so that its fields are
+// made once.
 type ruleReader struct {
 	*decoder
 	fields   []field
 	rule     policy.Rule
-	flat     policy.Level // of a rule that is its own level
-	own      []*yaml.Node // keys of a level that stand in the rule itself
-	levels   *yaml.Node   // nil if there are none
-	platform *yaml.Node   // that the rule is like; nil if it is like none
-	mode     *yaml.Node   // nil if there is none
+	flat     policy.Level // of a rule without levels
+	own      []*yaml.Node // keys of a level that are in the rule itself
+	levels   *yaml.Node   // nil without levels
+	platform *yaml.Node   // of like; nil without it
+	mode     *yaml.Node   // nil without a mode
 	status   int64
 }
 
-// rules returns the rules, and what is wrong with how each is written.
+// rules returns the rules and the faults of each.
 func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rule, []Faults) {
 	rules, faults := make([]policy.Rule, len(nodes)), make([]Faults, len(nodes))
 	lines := make(map[string]int, len(nodes))
 	r := d.newRuleReader()
 	for i, n := range nodes {
 		if i%32 == 0 {
-			runtime.Gosched() // requests are served beside a reload
+			runtime.Gosched() // serve requests during a reload
 		}
 		before, claims := len(d.faults), len(d.claims)
 		rules[i] = r.read(n, exempt)
@@ -101,8 +101,7 @@ func (d *decoder) newRuleReader() *ruleReader {
 	return r
 }
 
-// held returns a field that is read when the rule has been: read reads what is kept at
-// node.
+// held returns a field whose node is stored, and read after the rest of the rule.
 func (r *ruleReader) held(name string, node **yaml.Node, read func()) field {
 	return field{name, func(n *yaml.Node) {
 		if *node = n; r.recorded != nil {
@@ -138,7 +137,7 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	return r.rule
 }
 
-// hierarchy reads the levels of a rule that has several.
+// hierarchy reads the levels of a rule.
 func (r *ruleReader) hierarchy() {
 	for _, n := range r.own {
 		r.fault(n, "excludes levels; move it into a level")
@@ -153,8 +152,7 @@ func (r *ruleReader) hierarchy() {
 	})
 }
 
-// levelFields are the keys that stand in a level or, if a rule has only one,
-// in the rule itself.
+// levelFields returns the keys of a level or, if a rule has only one, of the rule itself.
 func (d *decoder) levelFields(l *policy.Level) []field {
 	return []field{
 		{"by", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }},
@@ -175,8 +173,8 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 	}
 }
 
-// afterLimits returns a field that is read when the limits of its level are
-// known, wherever they stand: it holds others in their place.
+// afterLimits returns a field that is read after the limits of its level, which its own may
+// replace.
 func (d *decoder) afterLimits(name string, read func(n *yaml.Node)) field {
 	return field{name, func(n *yaml.Node) {
 		if d.recorded != nil {
@@ -187,7 +185,7 @@ func (d *decoder) afterLimits(name string, read func(n *yaml.Node)) field {
 	}}
 }
 
-// finishLevel reads what was put off.
+// finishLevel reads the deferred fields.
 func (d *decoder) finishLevel() {
 	for _, read := range d.later {
 		read()
@@ -253,7 +251,7 @@ func (d *decoder) matchFields(m *policy.Match) []field {
 	}
 }
 
-// pairsOf reads names with the values of which one must be there; "*" is any.
+// pairsOf reads names, each with the values of which a request must have one; "*" is any.
 func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
 	d.pairs(n, what, 64, func(key, value *yaml.Node) {
 		f := policy.Field{Name: key.Value}
@@ -291,8 +289,8 @@ func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
 	return policy.First(parts...)
 }
 
-// part reads a part of a key. Where there is a fault it returns none, which takes
-// the place so that the others keep theirs.
+// part reads a part of a key. A faulty part is returned, too, so that the others keep their
+// places.
 func (d *decoder) part(n *yaml.Node) (p policy.Part) {
 	if s, ok := d.text(n, "by"); ok {
 		var err error
@@ -306,7 +304,7 @@ func (d *decoder) part(n *yaml.Node) (p policy.Part) {
 	return p
 }
 
-// keys reads keys, each a value or, where it has several parts, a list.
+// keys reads keys, each a value or, for several parts, a list.
 func (d *decoder) keys(n *yaml.Node, into *[][]string) {
 	m := d.enter(n)
 	if m == nil {

@@ -26,10 +26,10 @@ type Results struct {
 type CaseResult struct {
 	Name     string
 	Line     int
-	Failures []Fault // where what is expected did not come; none: it holds
+	Failures []Fault // unmet expectations; none: the case passes
 }
 
-// Failed returns how many cases do not hold.
+// Failed returns the number of cases that failed.
 func (r *Results) Failed() (n int) {
 	for i := range r.Cases {
 		if len(r.Cases[i].Failures) > 0 {
@@ -39,7 +39,7 @@ func (r *Results) Failed() (n int) {
 	return n
 }
 
-// WriteText writes a line for each case, and beneath it what did not hold.
+// WriteText writes a line for each case, followed by its failures.
 func (r *Results) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range r.Cases {
@@ -57,10 +57,10 @@ func (r *Results) WriteText(w io.Writer) error {
 	return err
 }
 
-// RunCases runs the cases of a file of that name and content under c's policy.
-// Each has a store of its own, which newStore makes with a clock that stands still
-// but for the steps, so that the same cases have the same results everywhere. Its
-// error is [Faults], if the file cannot be read, or ctx's.
+// RunCases runs the cases in a file of that name and content under c's policy. Each case has
+// its own store from newStore, with a clock that only the steps advance, so that the same
+// cases have the same results everywhere. The error is [Faults] if the file cannot be read, or
+// that of ctx.
 func RunCases(ctx context.Context, c *Config, name string, data []byte, newStore func(now func() time.Time) sluice.Store) (*Results, error) {
 	d := newDecoder(name)
 	var cases []testCase
@@ -89,7 +89,7 @@ type runner struct {
 	policy   *policy.Policy
 	newStore func(now func() time.Time) sluice.Store
 	clients  clientip.Admission
-	token    bool // one is required
+	token    bool // a token is required
 	failures []Fault
 }
 
@@ -143,8 +143,7 @@ func wordOf(v *policy.Verdict) string {
 	return "allowed"
 }
 
-// compare adds what differs from what a step expects. Why is the explanation
-// of the last request.
+// compare adds the differences from a step's expectation. Why explains the last request.
 func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verdict, why string) {
 	e := &s.expect
 	fail := func(what, format string, args ...any) {
@@ -164,7 +163,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 		}
 		if got := counts[word]; said && got != want {
 			fail("verdict", "want %s, got %s (%s)", plural(want, word), listCounts(counts), why)
-			return // the rest would only say so again
+			return // the rest would repeat it
 		}
 	}
 	binding, ok := v.Binding()
@@ -222,7 +221,7 @@ func listCounts(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// describe returns the outcome of the last request, and why.
+// describe returns the outcome of the last request and the reason.
 func describe(v *policy.Verdict) string {
 	if v.Refused != nil {
 		return fmt.Sprintf("the last was refused by rule %s: %v", v.Refused.Rule, v.Refused)

@@ -13,10 +13,9 @@ import (
 	"github.com/sluicegate/sluice/internal/profile"
 )
 
-// Schema returns a JSON Schema (draft 2020-12) of the file, by which editors complete
-// and check it as it is written. It follows from the code that reads the file. It says
-// which keys there are and of what type; what their texts may be only [Parse] knows. It
-// must not be changed.
+// Schema returns a JSON Schema (draft 2020-12) of the file for editors. It is derived from the
+// code that reads the file, and has the keys and their types; only [Parse] checks the texts.
+// The result must not be changed.
 func Schema() []byte { return schema() }
 
 var schema = sync.OnceValue(func() []byte {
@@ -25,12 +24,12 @@ var schema = sync.OnceValue(func() []byte {
 	doc["title"] = "sluice's configuration"
 	text, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
-		return nil // it is made of texts, numbers and maps
+		return nil // texts, numbers and maps can always be marshaled
 	}
 	return append(text, '\n')
 })
 
-// root returns what a file may be.
+// root returns the shape of a file.
 func root() *shape {
 	d := newDecoder("")
 	d.recorded = &recorder{at: make(map[*yaml.Node]*shape)}
@@ -38,14 +37,14 @@ func root() *shape {
 	return d.recorded.of(func(n *yaml.Node) { d.config(n, new(Config)) })
 }
 
-// recorder notes what the decoder would accept: it is given nodes of each kind, and
-// given what it asks of them. All methods do nothing for nil, which a decoder has that
-// reads a file.
+// recorder records what the decoder accepts: the decoder is passed nodes of each kind, and the
+// recorder notes what it asks of them. All methods do nothing for a nil recorder, which a
+// decoder of a file has.
 type recorder struct {
 	at map[*yaml.Node]*shape
 }
 
-// shape is what may stand somewhere.
+// shape is the form of a value.
 type shape struct {
 	text        bool
 	integer     *[2]int64 // least and most
@@ -53,13 +52,13 @@ type shape struct {
 	duration    bool
 	words       []string
 	item        *shape            // of a list
-	value       *shape            // of a mapping whose keys are the writer's
-	keys        map[string]*shape // of any other
+	value       *shape            // of a mapping with arbitrary keys
+	keys        map[string]*shape // of any other mapping
 	required    []string
 	description string
 }
 
-// of returns what a reader accepts.
+// of returns the shape that a reader accepts.
 func (r *recorder) of(read func(n *yaml.Node)) *shape {
 	s := new(shape)
 	for _, n := range []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "?"}, {Kind: yaml.MappingNode, Tag: "!!map"}, {Kind: yaml.SequenceNode, Tag: "!!seq"}} {
@@ -70,7 +69,7 @@ func (r *recorder) of(read func(n *yaml.Node)) *shape {
 	return s
 }
 
-// mapping notes the keys of a mapping. It reports whether the node is one to take notes of.
+// mapping notes the keys of a mapping. It reports whether r records.
 func (r *recorder) mapping(n *yaml.Node, what string, fields []field) bool {
 	if r == nil {
 		return false
@@ -93,7 +92,7 @@ func (r *recorder) mapping(n *yaml.Node, what string, fields []field) bool {
 	return true
 }
 
-// required are the keys without which there is no such mapping.
+// required maps mappings to their required keys.
 var required = map[string][]string{"the file": {"rules"}, "a rule": {"name"}, "tls": {"cert", "key"}}
 
 func (r *recorder) pairs(n *yaml.Node, read func(key, value *yaml.Node)) bool {
@@ -140,7 +139,7 @@ func (r *recorder) words(n *yaml.Node, words ...string) {
 	r.note(n, func(s *shape) { s.words = append(s.words, words...) })
 }
 
-// schema returns the shape as JSON Schema has it.
+// schema returns the shape in JSON Schema.
 func (s *shape) schema() map[string]any {
 	var forms []map[string]any
 	switch scalar := s.scalars(); {
@@ -176,7 +175,7 @@ func (s *shape) schema() map[string]any {
 	return doc
 }
 
-// scalars returns the forms of what is more than any text.
+// scalars returns the forms that are narrower than any text.
 func (s *shape) scalars() (forms []map[string]any) {
 	if len(s.words) > 0 {
 		words := slices.Clone(s.words)
@@ -195,7 +194,7 @@ func (s *shape) scalars() (forms []map[string]any) {
 	return forms
 }
 
-// profileNames returns the platforms that a rule may be like.
+// profileNames returns the platforms for like.
 func profileNames() (names []string) {
 	for _, p := range profile.All() {
 		names = append(names, p.Name)

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestSchemaTexts: each key says what it means, and nothing is said of keys that are not
-// there.
+// TestSchemaTexts: each key has a description, and there are no descriptions of other keys.
 func TestSchemaTexts(t *testing.T) {
 	var doc map[string]any
 	if err := json.Unmarshal(Schema(), &doc); err != nil {

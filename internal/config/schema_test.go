@@ -54,7 +54,7 @@ func files(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestSchemaAccepts: what Parse accepts is no fault to an editor.
+// TestSchemaAccepts: the schema accepts the files that Parse accepts.
 func TestSchemaAccepts(t *testing.T) {
 	schema, n := compiled(t), 0
 	for name, data := range files(t) {
@@ -71,8 +71,8 @@ func TestSchemaAccepts(t *testing.T) {
 	}
 }
 
-// TestSchemaRefuses: a key that there is not, wherever it stands, is a fault to an
-// editor as it is to Parse; so is a value of another kind.
+// TestSchemaRefuses: the schema refuses an unknown key at any place, and a value of another
+// kind, as Parse does.
 func TestSchemaRefuses(t *testing.T) {
 	schema := compiled(t)
 	every, err := os.ReadFile("testdata/every-key.yaml")
@@ -103,7 +103,7 @@ func TestSchemaRefuses(t *testing.T) {
 		}
 	}
 	walk(&root)
-	if mappings < 40 || refused < mappings-5 { // of some the keys are the writer's
+	if mappings < 40 || refused < mappings-5 { // some mappings have arbitrary keys
 		t.Errorf("%d of %d mappings refuse an unknown key", refused, mappings)
 	}
 	for _, text := range []string{
@@ -116,7 +116,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// validate returns what Parse has against a document, and whether the schema accepts it.
+// validate returns Parse's fault of a document, and whether the schema accepts it.
 func validate(t *testing.T, schema *jsonschema.Schema, root *yaml.Node) (problem string, valid bool) {
 	t.Helper()
 	data, err := yaml.Marshal(root)

@@ -37,7 +37,7 @@ func SchemaPage() string {
 
 // section is a mapping with its place in the file.
 type section struct {
-	path string // empty, or with a dot at its end
+	path string // empty, or ending in a dot
 	*shape
 }
 
@@ -48,7 +48,7 @@ func (s *section) title() string {
 	return strings.TrimSuffix(s.path, ".")
 }
 
-// sections returns the mappings that may stand at a place.
+// sections returns the mappings at a place.
 func (s *shape) sections(path string) (all []*section) {
 	if s.keys != nil {
 		all = append(all, &section{path + ".", s})
@@ -62,7 +62,7 @@ func (s *shape) sections(path string) (all []*section) {
 	return all
 }
 
-// types names what may stand at a place.
+// types names the types of a value.
 func (s *shape) types(path string) string {
 	var all []string
 	switch {

@@ -3,9 +3,9 @@
 
 package config
 
-// meanings say what a key of the file means, by what its mapping is called in faults and
-// by the key, or by the key alone where it means the same everywhere.
-var meanings = map[string]string{ //nolint:gosec // which holds no secret
+// meanings describes the keys of the file, by the mapping's name in faults and the key, or by
+// the key alone if it means the same everywhere.
+var meanings = map[string]string{ //nolint:gosec // it holds no secret
 	"the file.listen":              "Addresses at which clients are accepted: HOST:PORT, tcp://HOST:PORT, or a mapping (default 127.0.0.1:8080).",
 	"the file.upstream":            "Services behind the gateway: a URL, or a mapping; the first that matches gets the request.",
 	"the file.admin":               "Address of metrics, health, page and API, a mapping, or off (default 127.0.0.1:9090).",

@@ -15,8 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// What a case says of a request is read as the gateway reads what clients send,
-// by the attributes that it has of them.
+// The requests of a case are read by the code that the gateway uses for those of clients.
 
 // requestLine reads "POST /path?query" or "/path".
 func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes) {

@@ -30,7 +30,7 @@ func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...str
 	*into = s
 }
 
-// enum returns a field of one of some words, in the order of their values.
+// enum returns a field with one of the choices, which are in the order of their values.
 func enum[T ~uint8](d *decoder, name string, into *T, choices ...string) field {
 	return field{name, func(n *yaml.Node) {
 		var word string
@@ -39,11 +39,11 @@ func enum[T ~uint8](d *decoder, name string, into *T, choices ...string) field {
 	}}
 }
 
-// FieldWords are what Config.Fields names. A file may also say both, which is draft-11
+// FieldWords are the words of Config.Fields. A file may also say both, which means draft-11
 // and x-ratelimit.
 var FieldWords = []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}
 
-// headerFields reads which header fields answers have.
+// headerFields reads the header fields of responses.
 func (d *decoder) headerFields(n *yaml.Node, c *Config) {
 	d.list(n, func(n *yaml.Node) {
 		var word string
@@ -128,7 +128,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		d.fault(n, "upstream has no url; use url: http://127.0.0.1:3000")
 	}
 	if len(d.faults) > before {
-		c.Upstreams = append(c.Upstreams, Upstream{}) // there is one, whatever it is
+		c.Upstreams = append(c.Upstreams, Upstream{}) // an upstream is given, though a faulty one
 		return
 	}
 	for _, o := range c.Upstreams {
@@ -140,7 +140,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	c.Upstreams = append(c.Upstreams, u)
 }
 
-// allOf reports whether every host that narrow stands for is one of wide.
+// allOf reports whether wide matches every host that narrow matches.
 func allOf(wide, narrow string) bool {
 	if wide == "" || wide == narrow {
 		return true
@@ -149,7 +149,7 @@ func allOf(wide, narrow string) bool {
 	return ok && strings.HasSuffix(narrow, under)
 }
 
-// below reports whether every path with the prefix has the other one, too.
+// below reports whether every path with the prefix also has the prefix other.
 func below(prefix, other string) bool {
 	other = strings.TrimSuffix(other, "/")
 	return prefix == other || strings.HasPrefix(prefix, other+"/") || other == ""
@@ -172,7 +172,7 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 	}
 }
 
-// loopback reports whether only this machine reaches host:port.
+// loopback reports whether host:port is reachable from this machine only.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip, perr := netip.ParseAddr(host)
@@ -190,7 +190,7 @@ func (d *decoder) adminHosts(n *yaml.Node, a *Admin) {
 	})
 }
 
-// ParseAdminHost returns one of [Admin.Hosts] as it is compared.
+// ParseAdminHost returns one of [Admin.Hosts] in the form in which it is compared.
 func ParseAdminHost(text string) (string, error) {
 	host, err := policy.ParseHost(text)
 	addr, aerr := netip.ParseAddr(strings.Trim(host, "[]"))

@@ -49,9 +49,8 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 	}
 }
 
-// storeURL reads where the servers are, as --store does. The user's name may
-// be in the environment, which is asked at the start. It reports whether the
-// URL names a prefix.
+// storeURL reads the URL of the servers, in the form of --store. The URL or its user may come
+// from the environment, which is read at the start. It reports whether the URL has a prefix.
 func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {
 	m := d.enter(n)
 	if m == nil {

@@ -15,8 +15,7 @@ import (
 
 var requestCount = regexp.MustCompile(`\b[0-9]+ requests?\b`)
 
-// inUnits makes numbers of requests in words about a limit, which has them for its units,
-// what the limit counts under a cost.
+// inUnits replaces requests by the units of c in a description of a limit.
 func inUnits(c policy.Cost, text string) string {
 	unit := "unit"
 	switch {
@@ -38,8 +37,8 @@ func inUnits(c policy.Cost, text string) string {
 	})
 }
 
-// served returns a limit without the part of its quota that no request of a fixed cost
-// ever gets, as it is less than one costs.
+// served returns l without the rest of its quota that is less than the fixed cost of a
+// request, and so never used.
 func served(c policy.Cost, l sluice.Limit) sluice.Limit {
 	whole := l
 	whole.Quota -= l.Quota % max(c.Units, 1)

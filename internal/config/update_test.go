@@ -5,5 +5,5 @@ package config_test
 
 import "flag"
 
-// update rewrites the files under testdata that hold what is expected.
+// update rewrites the expected results under testdata.
 var update = flag.Bool("update", false, "rewrite expected results under testdata")

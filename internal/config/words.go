@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// words returns a rule in plain words, with the worst case of each limit.
+// words describes a rule, with the worst case of each limit.
 func words(c *Config, r *policy.Rule) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("which requests: %s", which(&r.Match))
@@ -154,7 +154,7 @@ func levelWords(r *policy.Rule, l *policy.Level) (lines []string) {
 	return lines
 }
 
-// limitWords says a limit and what it admits at worst.
+// limitWords describes a limit and its worst case.
 func limitWords(r *policy.Rule, l policy.Limit) string {
 	worst := func(l sluice.Limit) string { return Worst(r, l) + deniedWords(l) }
 	if l.Limit = r.Counted(l.Limit); l.Grace != nil {
@@ -165,8 +165,8 @@ func limitWords(r *policy.Rule, l policy.Limit) string {
 	return fmt.Sprintf("%v: %s; above it requests are allowed with a warning, %s", l, worst(l.Limit), worst(*l.Grace))
 }
 
-// Worst says what a limit of a rule admits at worst and, where the rule's cost is known only
-// afterwards, what becomes of a response that costs more than there is.
+// Worst describes the worst case of a rule's limit and, where the cost is known only
+// afterwards, the treatment of a response that costs more than remains.
 func Worst(r *policy.Rule, l sluice.Limit) string {
 	if r.NeverAdmits(policy.Limit{Limit: l}) != "" {
 		return "no request ever fits"
@@ -201,7 +201,7 @@ func Worst(r *policy.Rule, l sluice.Limit) string {
 		says, costs, of(f.Quota), amount.Lasting(pays), of(max(f.Burst, f.Quota)+debt))
 }
 
-// deniedWords says what counting denials does, if l does.
+// deniedWords describes the effect of counting denials, if l counts them.
 func deniedWords(l sluice.Limit) string {
 	if !l.CountDenied {
 		return ""
@@ -277,7 +277,7 @@ func partWords(p policy.Part) string {
 		}
 		return "client " + v4 + " or " + v6
 	case source.Path:
-		if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins so
+		if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins with a digit
 			return "path segment " + p.Name
 		}
 		return "{" + p.Name + "} of the path"
@@ -330,7 +330,7 @@ func keyList(l *policy.Level, keys [][]string) string {
 	return or(list)
 }
 
-// keyText writes a key as a file has it.
+// keyText writes a key in the form of the file.
 func keyText(l *policy.Level, values []string) string {
 	texts := slices.Clone(values)
 	for i, value := range values {
@@ -343,8 +343,8 @@ func keyText(l *policy.Level, values []string) string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// waits reports whether a rule charges requests before they are passed on, and so may
-// delay them.
+// waits reports whether a rule charges requests before they are passed on, and so may delay
+// them.
 func waits(r *policy.Rule) bool {
 	charges := func(l policy.Level) bool { return len(l.Limits)+len(l.Overrides) > 0 || l.Tiers != nil }
 	return (r.When == nil || r.When.Hold) && slices.ContainsFunc(r.Levels, charges)
