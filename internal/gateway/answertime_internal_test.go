@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// answerTime is how long a response may take here.
+// answerTime bounds a response in these tests.
 const answerTime = time.Minute
 
 // spoken is an upstream in memory that serves each connection by speak.
@@ -31,13 +31,13 @@ func (u *spoken) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	u.connections++
 	go func() {
-		defer theirs.Close() //nolint:errcheck // a pipe's is nil
+		defer theirs.Close() //nolint:errcheck // closing a pipe returns nil
 		u.speak(theirs, bufio.NewReader(theirs))
 	}()
 	return ours, nil
 }
 
-// next reads a request with its body. There is none when the connection is closed.
+// next reads a request with its body, and reports false once the connection is closed.
 func (u *spoken) next(in *bufio.Reader) bool {
 	r, err := http.ReadRequest(in)
 	if err != nil {
@@ -48,7 +48,7 @@ func (u *spoken) next(in *bufio.Reader) bool {
 	return err == nil
 }
 
-// say writes texts, each after some time. That nobody takes them any more is no fault.
+// say writes texts, each after a pause. It ignores a reader that has left.
 func say(c net.Conn, after time.Duration, texts ...string) {
 	for _, text := range texts {
 		time.Sleep(after)
@@ -58,7 +58,7 @@ func say(c net.Conn, after time.Duration, texts ...string) {
 	}
 }
 
-// final is a recorder of the last status. Others are counted.
+// final records the last status, and counts the others.
 type final struct {
 	*httptest.ResponseRecorder
 	hints *int
@@ -74,21 +74,21 @@ func (f final) WriteHeader(status int) {
 
 const answered = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// bodyOf is a request's body of these parts, each after some time.
+// bodyOf returns a request's body of the parts, each after a pause.
 func bodyOf(after time.Duration, parts ...string) io.Reader {
 	r, w := io.Pipe()
 	go func() {
 		for _, p := range parts {
 			time.Sleep(after)
-			_, _ = io.WriteString(w, p) // nobody may want it any more
+			_, _ = io.WriteString(w, p) // the reader may have left
 		}
-		_ = w.Close() // is nil
+		_ = w.Close() // always nil
 	}()
 	return r
 }
 
-// TestAnswerTime: a response has all of its time from the end of the request to the end of
-// its header, and no more; what takes too long is sent once.
+// TestAnswerTime: a response has its full time, from the end of the request to the end of its
+// header, and no more; a request that takes too long is sent once.
 func TestAnswerTime(t *testing.T) {
 	type result struct {
 		status                       int
@@ -161,7 +161,7 @@ func TestAnswerTime(t *testing.T) {
 				ask(nil)
 				time.Sleep(30 * time.Second)
 				ask(nil)
-				time.Sleep(80 * time.Second) // so that nothing is awaited when it is looked at first
+				time.Sleep(80 * time.Second) // until nothing is awaited
 			},
 			nil,
 			result{504, answerTime, 3, 1, 0},
@@ -209,7 +209,7 @@ func TestAnswerTime(t *testing.T) {
 				}
 				u.requests++
 				say(c, 0, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
-				_, _ = io.Copy(io.Discard, r.Body) // it may be broken off
+				_, _ = io.Copy(io.Discard, r.Body) // it may be cut off
 				say(c, 90*time.Second, "ok")
 			},
 			nil, func() io.Reader { return bodyOf(50*time.Second, "a", "b") },
@@ -230,7 +230,7 @@ func TestAnswerTime(t *testing.T) {
 			},
 			func(ask func(io.Reader)) { ask(nil) },
 			nil,
-			result{200, time.Second, 3, 2, 0}, // as it may be sent again
+			result{200, time.Second, 3, 2, 0}, // it may be sent again
 		},
 	} {
 		for _, kept := range []bool{false, true} {
@@ -259,7 +259,7 @@ func TestAnswerTime(t *testing.T) {
 					}
 					var got result
 					got.status, got.took, got.hints = ask(g, kept, body)
-					time.Sleep(time.Hour) // whatever is left ends
+					time.Sleep(time.Hour) // everything else ends
 					synctest.Wait()
 					got.requests, got.connections = u.requests, u.connections
 					if got != c.want {

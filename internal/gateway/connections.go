@@ -15,45 +15,42 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// errFull is why nothing is dialled where all places are taken.
-var errFull = errors.New("as many connections to upstreams are open as may be")
+// errFull is the error of a dial when all places are taken.
+var errFull = errors.New("too many connections to upstreams are open")
 
-// Connections bound how many connections there are to upstreams, from the moment
-// they are dialled until they are closed. Gateways, and whatever else dials, may
-// share them. They are safe for concurrent use.
+// Connections bounds the connections to upstreams, from dial to close. Gateways and other
+// dialers may share one. It is safe for concurrent use.
 type Connections struct {
 	most, open                 atomic.Int64
 	full, noDescriptor, noPort atomic.Int64
 	makeRoom                   func()
 }
 
-// ConnectionStats is how connections to upstreams fare.
+// ConnectionStats counts connections to upstreams.
 type ConnectionStats struct {
-	Open         int64 // now, with those that are being dialled
-	Full         int64 // that were not dialled, as too many are open
-	NoDescriptor int64 // that failed, as this process or its system had no file descriptors left
-	NoPort       int64 // that failed, as the system had no local ports left
+	Open         int64 // open or being dialled
+	Full         int64 // not dialled: too many were open
+	NoDescriptor int64 // failed: the process or the system had no file descriptors left
+	NoPort       int64 // failed: the system had no local ports left
 }
 
-// NewConnections returns so many Connections, at least 1. MakeRoom is called where
-// all are taken, and then it is tried once more: it should close those that are
-// idle. Nil does nothing.
+// NewConnections returns Connections with most places, at least 1. If all are taken, makeRoom,
+// if not nil, is called before a second attempt: it should close idle connections.
 func NewConnections(most int64, makeRoom func()) *Connections {
 	c := &Connections{makeRoom: makeRoom}
 	c.Resize(most)
 	return c
 }
 
-// Resize makes it so many, at least 1. Connections that are open stay.
+// Resize changes the number of places, at least 1. Open connections stay.
 func (c *Connections) Resize(most int64) { c.most.Store(max(most, 1)) }
 
-// Stats returns how they fare.
+// Stats returns the counts.
 func (c *Connections) Stats() ConnectionStats {
 	return ConnectionStats{Open: c.open.Load(), Full: c.full.Load(), NoDescriptor: c.noDescriptor.Load(), NoPort: c.noPort.Load()}
 }
 
-// Dial connects to an address, as [net.Dialer] does. Where there is no place it
-// fails at once.
+// Dial connects to an address, as [net.Dialer] does. Without a free place it fails at once.
 func (c *Connections) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if !c.enter() {
 		c.full.Add(1)
@@ -69,7 +66,7 @@ func (c *Connections) Dial(ctx context.Context, network, address string) (net.Co
 	return &placedConn{Conn: conn, of: c}, nil
 }
 
-// enter takes a place, if there is one.
+// enter takes a place, if one is free or can be freed.
 func (c *Connections) enter() bool {
 	if c.take() {
 		return true
@@ -89,7 +86,7 @@ func (c *Connections) take() bool {
 	return true
 }
 
-// count counts a connection that could not be made for want of something here.
+// count counts a failed connection by the resource that was lacking.
 func (c *Connections) count(err error) {
 	switch {
 	case lacks(err, syscall.EMFILE), lacks(err, syscall.ENFILE):
@@ -99,14 +96,14 @@ func (c *Connections) count(err error) {
 	}
 }
 
-// lacks reports whether a connection failed for what no says, also while its host
-// was looked up: of that package net keeps the text alone.
+// lacks reports whether a connection failed with the error number no, also during the lookup
+// of its host, where package net keeps only the text.
 func lacks(err error, no syscall.Errno) bool {
 	lookup, ok := errors.AsType[*net.DNSError](err)
 	return errors.Is(err, no) || ok && strings.Contains(lookup.Err, no.Error())
 }
 
-// placedConn is a connection that gives its place back when it is closed.
+// placedConn is a connection that frees its place when it is closed.
 type placedConn struct {
 	net.Conn
 	once sync.Once
@@ -123,6 +120,6 @@ func (c *placedConn) Close() error {
 // NetConn returns the connection below.
 func (c *placedConn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite ends what the upstream is sent and leaves what it sends open. It is
-// an error where the connection below cannot do that.
+// CloseWrite closes the side to the upstream and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *placedConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

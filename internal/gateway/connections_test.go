@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestConnections: there are as many as there may be, each until it is closed, and
-// one that fails takes no place.
+// TestConnections: the number of connections is bounded, each counts until it is closed, and a
+// failed one takes no place.
 func TestConnections(t *testing.T) {
 	up := strings.TrimPrefix(serve(t, http.NotFoundHandler()), "http://")
 	rooms := 0
@@ -56,7 +56,7 @@ func TestConnections(t *testing.T) {
 	}
 	stats(2, 1)
 	check(t, first.Close())
-	_ = first.Close() // which gives no second place back
+	_ = first.Close() // frees no second place
 	stats(1, 1)
 	idle = second
 	for range 2 {
@@ -73,8 +73,8 @@ func TestConnections(t *testing.T) {
 	stats(2, 2)
 }
 
-// TestNothingToDialWith: where a connection cannot be made for want of something
-// here the answer says so, and the log what to raise.
+// TestNothingToDialWith: if a connection lacks a local resource, the answer says so, and the
+// log names the setting to raise.
 func TestNothingToDialWith(t *testing.T) {
 	full := gateway.NewConnections(1, nil)
 	held, err := full.Dial(t.Context(), "tcp", strings.TrimPrefix(serve(t, http.NotFoundHandler()), "http://"))
@@ -97,7 +97,7 @@ func TestNothingToDialWith(t *testing.T) {
 		{"no descriptor of the system", "raise fs.file-max", socket(syscall.ENFILE)},
 		{"no port", "ip_local_port_range", elsewhere.DialContext},
 		{"no descriptor to look the host up", "raise ulimit -n", func(context.Context, string, string) (net.Conn, error) {
-			// As package net has it, which keeps no other trace of the cause.
+			// Package net keeps only this text of the cause.
 			lookup := &net.DNSError{Err: "dial udp 192.0.2.53:53: socket: " + syscall.EMFILE.Error(), Name: "up.example"}
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: lookup}
 		}},

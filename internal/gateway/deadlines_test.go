@@ -23,7 +23,7 @@ import (
 
 const patience = 10 * time.Second
 
-// onPipe has a server serve one connection in memory and returns its other end.
+// onPipe makes a server serve one connection in memory and returns its other end.
 func onPipe(t *testing.T, server *http.Server) net.Conn {
 	t.Helper()
 	l, ended := testkit.NewPipes(), make(chan error)
@@ -56,8 +56,8 @@ func send(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-// TestBodyThatStandsStill: a body may take any time as long as it moves, and
-// no longer than the deadline if it does not.
+// TestBodyThatStandsStill: a body may take any time while it progresses, and no longer than
+// the deadline if it does not.
 func TestBodyThatStandsStill(t *testing.T) {
 	var got string
 	var failure error
@@ -82,8 +82,8 @@ func TestBodyThatStandsStill(t *testing.T) {
 	}
 }
 
-// TestResponseThatIsNotTaken: a client that reads nothing does not hold a
-// handler up for longer than the deadline.
+// TestResponseThatIsNotTaken: a client that reads nothing blocks a handler no longer than the
+// deadline.
 func TestResponseThatIsNotTaken(t *testing.T) {
 	var failure error
 	overPipe(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -97,8 +97,8 @@ func TestResponseThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestContinueThatIsNotTaken: nor does one that asks to be told to go on with its body, and
-// does not read that.
+// TestContinueThatIsNotTaken: neither does a client that expects 100 Continue and does not
+// read it.
 func TestContinueThatIsNotTaken(t *testing.T) {
 	var took time.Duration
 	var failure error
@@ -115,8 +115,8 @@ func TestContinueThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestSilentHandler: a handler may be silent for any time, before and within
-// its response, with a request body or without.
+// TestSilentHandler: a handler may be silent for any time, before and within its response,
+// with and without a request body.
 func TestSilentHandler(t *testing.T) {
 	for _, c := range []struct{ name, request string }{
 		{"without a body", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
@@ -161,8 +161,7 @@ func TestSilentHandler(t *testing.T) {
 	}
 }
 
-// TestSwitchedConnectionIsLeftAlone: after a switch of protocol no deadline is
-// left behind.
+// TestSwitchedConnectionIsLeftAlone: a connection has no deadline after a switch of protocol.
 func TestSwitchedConnectionIsLeftAlone(t *testing.T) {
 	overPipe(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -228,8 +227,8 @@ func TestSilentStream(t *testing.T) {
 	})
 }
 
-// TestLeastRate: a body that trickles is cut off, one that keeps the rate may take as
-// long as it likes, and so may one that is not read.
+// TestLeastRate: a body below the rate is cut off; one that keeps the rate, or is not being
+// read, may take any time.
 func TestLeastRate(t *testing.T) {
 	const rate = 100
 	for _, c := range []struct {
@@ -238,7 +237,7 @@ func TestLeastRate(t *testing.T) {
 		every       time.Duration
 		lag         time.Duration // of the handler before each Read
 		cut         bool
-		reported    int // how often it is said that the rate was it
+		reported    int // number of calls of slow
 	}{
 		{"a trickle", 1, 20, time.Second, 0, true, 1},
 		{"a little too slow", 90, 200, time.Second, 0, true, 1},

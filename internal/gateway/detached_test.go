@@ -21,16 +21,16 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// outlived is a Gateway behind a handler that waits for responses.
+// outlived is a Gateway behind a handler that awaits responses.
 type outlived struct {
 	url      string
 	gateway  *gateway.Gateway
 	settled  chan exchange.Outcome // of requests without a client
-	returned chan bool             // whether the request goes on
+	returned chan bool             // whether the request continues
 	bodies   chan *exchange.Body   // of all requests
 }
 
-// startOutlived serves one in front of an upstream, which may be one of TLS.
+// startOutlived serves an outlived in front of an upstream, with or without TLS.
 func startOutlived(t *testing.T, upstream string, opts gateway.Options, settle func()) *outlived {
 	t.Helper()
 	if opts.Log == nil {
@@ -58,7 +58,7 @@ func startOutlived(t *testing.T, upstream string, opts gateway.Options, settle f
 	return o
 }
 
-// leave sends a request, leaves when it is there, and returns whether it goes on.
+// leave sends a request, leaves when it has arrived, and returns whether it continues.
 func (o *outlived) leave(t *testing.T, method string, there <-chan struct{}, body io.Reader, after ...func()) bool {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -79,8 +79,7 @@ func (o *outlived) leave(t *testing.T, method string, there <-chan struct{}, bod
 	return <-o.returned
 }
 
-// TestOutlives: an exchange goes on without its client, and what comes of it in the
-// end is what it is settled by.
+// TestOutlives: an exchange continues without its client, and is settled by its final outcome.
 func TestOutlives(t *testing.T) {
 	answer := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +92,7 @@ func TestOutlives(t *testing.T) {
 		check(t, conn.Close())
 	}
 	endless := func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil { // which ends the test if it does
+		for r.Context().Err() == nil { // it would end the test
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 				return
 			}
@@ -101,12 +100,12 @@ func TestOutlives(t *testing.T) {
 	}
 	switches := func(w http.ResponseWriter, _ *http.Request) {
 		conn, _ := hijack(t, w, switching)
-		_, _ = io.Copy(io.Discard, conn) // until the gateway closes it, which may be a reset
+		_, _ = io.Copy(io.Discard, conn) // until the gateway closes it, possibly by a reset
 		check(t, conn.Close())
 	}
 	for _, c := range []struct {
 		name   string
-		tls    bool // and HTTP/2
+		tls    bool // with HTTP/2
 		answer http.HandlerFunc
 		opts   gateway.Options
 		want   exchange.Outcome
@@ -162,7 +161,7 @@ func TestOutlives(t *testing.T) {
 	}
 }
 
-// untilNone waits until nothing goes on.
+// untilNone waits until no exchange continues.
 func untilNone(t *testing.T, a *gateway.Abandoned) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -176,15 +175,15 @@ func untilNone(t *testing.T, a *gateway.Abandoned) {
 	}
 }
 
-// TestSentOnceMore: where the transport sends a request again, as the connection
-// broke, that is one request which is settled once.
+// TestSentOnceMore: a request that the transport sends again on a broken connection is one
+// request, settled once.
 func TestSentOnceMore(t *testing.T) {
 	var asked atomic.Int32
 	there := make(chan struct{}, 2)
 	release := make(chan struct{})
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		switch asked.Add(1) {
-		case 1: // so that there is a connection to be reused
+		case 1: // a connection to be reused
 		case 2:
 			there <- struct{}{}
 			<-release
@@ -212,8 +211,8 @@ func TestSentOnceMore(t *testing.T) {
 	}
 }
 
-// TestDoesNotOutlive: a request that was not sent whole ends with its client, and so
-// does one too many and one of a gateway that ends.
+// TestDoesNotOutlive: a request that was not sent whole ends with its client, and so does one
+// above the bound, and one of a gateway that ends.
 func TestDoesNotOutlive(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		there, release := make(chan struct{}, 10), make(chan struct{})
@@ -255,8 +254,7 @@ func TestDoesNotOutlive(t *testing.T) {
 	}
 }
 
-// TestSettlePanics: a panic of what settles ends neither the program nor leaves its
-// place taken.
+// TestSettlePanics: a panic in a settlement does not end the program, and frees its place.
 func TestSettlePanics(t *testing.T) {
 	there, release := make(chan struct{}), make(chan struct{})
 	upstream := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -277,8 +275,8 @@ func TestSettlePanics(t *testing.T) {
 	}
 }
 
-// TestNoGoroutineIsLeft by requests that outlived their clients, and by those that
-// did not.
+// TestNoGoroutineIsLeft: neither requests that outlived their clients nor others leave a
+// goroutine.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("requests", func(t *testing.T) {

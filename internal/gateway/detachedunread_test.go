@@ -12,11 +12,11 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestUnreadByTheUpstream: an upstream of HTTP/2 that neither takes the end of a
-// request, which was read to its end, nor answers is not waited for without end,
-// though the time for its response has not begun.
+// TestUnreadByTheUpstream: the wait for an HTTP/2 upstream that neither takes the end of a
+// request, read to its end, nor answers is bounded, though the time for its response has not
+// begun.
 func TestUnreadByTheUpstream(t *testing.T) {
-	const window = 1 << 20 // bytes that net/http takes of a body that nobody reads
+	const window = 1 << 20 // bytes that net/http takes of an unread body
 	release, there, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	upstream := h2cFront(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(there)
@@ -33,7 +33,7 @@ func TestUnreadByTheUpstream(t *testing.T) {
 			<-tick.C
 		}
 	}()
-	// What is read at once straddles the window.
+	// The bytes read at once straddle the window.
 	if !o.leave(t, http.MethodPost, ended, &stepped{first: bytes.NewReader(make([]byte, window-1000)), then: there, rest: bytes.NewReader(make([]byte, 2000))}) {
 		t.Fatal("does not go on")
 	}
@@ -43,7 +43,7 @@ func TestUnreadByTheUpstream(t *testing.T) {
 	untilNone(t, pool)
 }
 
-// stepped is a body whose rest comes when something has happened.
+// stepped is a body whose rest comes after an event.
 type stepped struct {
 	first, rest *bytes.Reader
 	then        <-chan struct{}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestNoDescriptors: where this process has no file descriptor left for the
-// upstream, the answer and the log say so, and do not blame the upstream.
+// TestNoDescriptors: if this process has no file descriptor for the upstream, the answer and
+// the log say so, and do not blame the upstream.
 func TestNoDescriptors(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")

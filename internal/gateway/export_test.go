@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TrustAny has g take any certificate of its upstream.
+// TrustAny makes g accept any certificate of its upstream.
 func TrustAny(_ testing.TB, g *Gateway) {
 	g.transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 }

@@ -15,12 +15,11 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// nobody is an address at which nobody listens. A port that was free a moment ago may be
-// another's by now.
+// nobody is an address without a listener. A port that was free a moment ago may be in use by
+// now.
 const nobody = "127.0.0.1:1"
 
-// rawUpstream returns the address of a server that answers whatever comes with
-// text and closes.
+// rawUpstream returns the address of a server that answers every request with text and closes.
 func rawUpstream(t *testing.T, text string) string {
 	t.Helper()
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -50,14 +49,14 @@ func TestFailuresOfTheUpstream(t *testing.T) {
 		{"cannot be dialled in time", hangs, gateway.Options{DialTimeout: time.Nanosecond}, http.StatusGatewayTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// POST, as a client's transport sends a GET twice if it may.
+			// A POST, as a client's transport may send a GET twice.
 			wantProblem(t, do(t, http.MethodPost, front(t, c.upstream, c.opts), strings.NewReader("x")), c.want)
 		})
 	}
 }
 
-// wantProblem fails t unless resp is a problem document of that status which
-// does not give the upstream's address away.
+// wantProblem fails t unless resp is a problem document of that status without the upstream's
+// address.
 func wantProblem(t *testing.T, got reply, status int) {
 	t.Helper()
 	if got.status != status {
@@ -79,8 +78,8 @@ func wantProblem(t *testing.T, got reply, status int) {
 	}
 }
 
-// TestBreaksOff: a response that the upstream does not finish does not look
-// finished to the client.
+// TestBreaksOff: a response that the upstream does not finish does not look complete to the
+// client.
 func TestBreaksOff(t *testing.T) {
 	for _, c := range []struct{ name, response string }{
 		{"of known length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"},
@@ -95,7 +94,7 @@ func TestBreaksOff(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTheClient: what the client broke is not the upstream's failure.
+// TestFaultsOfTheClient: a fault of the client is not the upstream's failure.
 func TestFaultsOfTheClient(t *testing.T) {
 	upstream := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {

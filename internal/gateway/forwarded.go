@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// forwarding turns a client's request into the upstream's.
+// forwarding rewrites a client's request for the upstream.
 type forwarding struct {
 	trusted      []netip.Prefix
 	upstreamHost bool
 	target       *url.URL
-	oneProtocol  bool // the upstream speaks HTTP/2, in which nothing switches to another
+	oneProtocol  bool // the upstream speaks HTTP/2, which has no switch of protocol
 }
 
-// origins are the fields in which proxies say where a request came from, other
-// than X-Forwarded-*. An application may trust any of them.
+// origins are the fields other than X-Forwarded-* in which proxies state a request's origin.
+// An application may trust any of them.
 var origins = []string{
 	"forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-original-forwarded-for",
 	"true-client-ip", "cf-connecting-ip", "cf-connecting-ipv6", "fastly-client-ip", "fly-client-ip",
 }
 
 func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
-	p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy has left out what net/url cannot parse
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy has removed what net/url cannot parse
 	p.SetURL(f.target)
 	if len(p.Out.Header["Upgrade"]) > 0 {
 		keepUpgrade(p.Out.Header, p.In.ContentLength != 0 || f.oneProtocol)
@@ -48,8 +48,8 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 		setForwarded(p.Out.Header, p.In)
 		return
 	}
-	// ReverseProxy has taken these away. Forwarded stays away: two accounts of
-	// one way that do not agree help nobody.
+	// ReverseProxy has removed these fields. Forwarded stays removed: two accounts of one path
+	// could disagree.
 	p.Out.Header[xFor] = p.In.Header[xFor]
 	p.SetXForwarded()
 	for _, name := range []string{xHost, xProto} {
@@ -59,15 +59,15 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 	}
 }
 
-// The fields that say where a request came from.
+// Fields that state a request's origin.
 const (
 	xFor   = "X-Forwarded-For"
 	xHost  = "X-Forwarded-Host"
 	xProto = "X-Forwarded-Proto"
 )
 
-// setForwarded is SetXForwarded of [httputil.ProxyRequest] for a request that has none of
-// these fields, with fewer allocations: every request has them set.
+// setForwarded is SetXForwarded of [httputil.ProxyRequest] with fewer allocations, for a
+// request without these fields: every request has them set.
 func setForwarded(h http.Header, in *http.Request) {
 	values := &[3]string{1: in.Host, 2: "http"}
 	if in.TLS != nil {
@@ -80,10 +80,10 @@ func setForwarded(h http.Header, in *http.Request) {
 	h[xHost], h[xProto] = values[1:2:2], values[2:3:3]
 }
 
-// keepUpgrade takes away what a proxy must not pass on: a switch to another HTTP
-// on one connection, by which requests would get past the rules, and
-// to TLS. A request with a body switches to nothing: the body might still be read
-// from the connection when another has taken that over. None is kept if none is set.
+// keepUpgrade removes upgrades that a proxy must not pass on: to another HTTP on one
+// connection, by which requests would bypass the rules, and to TLS. A request with a body
+// switches to nothing: the body might still be read from a connection that another has taken
+// over. If none is set, all are removed.
 func keepUpgrade(h http.Header, none bool) {
 	delete(h, "Http2-Settings")
 	var kept []string
@@ -103,8 +103,8 @@ func keepUpgrade(h http.Header, none bool) {
 	h["Upgrade"] = []string{strings.Join(kept, ", ")}
 }
 
-// normalised returns how an application may read the name of a field that says
-// where a request came from, and "" for all other fields.
+// normalised returns how an application may read the name of a field that states a request's
+// origin, and "" for other fields.
 func normalised(name string) string {
 	const prefix = "x-forwarded-"
 	if len(name) < len("forwarded") || strings.IndexByte("XxFfTtCc", name[0]) < 0 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestSetForwarded: requests have the fields that ReverseProxy would give them.
+// TestSetForwarded: requests get the fields that ReverseProxy would set.
 func TestSetForwarded(t *testing.T) {
 	for _, remote := range []string{"192.0.2.1:1024", "[2001:db8::1]:80", "[fe80::1%eth0]:80", "192.0.2.1", "@", ""} {
 		for _, secure := range []*tls.ConnectionState{nil, {}} {
@@ -27,12 +27,12 @@ func TestSetForwarded(t *testing.T) {
 			}
 			ours := testing.AllocsPerRun(10, func() { setForwarded(got, in) })
 			if theirs := testing.AllocsPerRun(10, func() {
-				clear(want.Out.Header) // it adds to what is there
+				clear(want.Out.Header) // it adds to existing fields
 				want.SetXForwarded()
 			}); ours >= theirs {
 				t.Errorf("%q: %v allocations, ReverseProxy has %v", remote, ours, theirs)
 			}
-			got.Add(xHost, "other") // by a handler behind
+			got.Add(xHost, "other") // by an inner handler
 			if got[xProto][0] == "other" {
 				t.Error("the fields share memory")
 			}

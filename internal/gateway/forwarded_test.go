@@ -16,8 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestOrigin: what a client writes about where it comes from is trusted of
-// trusted proxies only, and of them only what is understood.
+// TestOrigin: only trusted proxies may state a client's origin, and only in known fields.
 func TestOrigin(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	spoofed := http.Header{
@@ -92,8 +91,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestUpgrades: what would carry requests past the rules is not passed
-// on.
+// TestUpgrades: upgrades by which requests would bypass the rules are not passed on.
 func TestUpgrades(t *testing.T) {
 	for _, c := range []struct{ sent, want string }{
 		{"websocket", "websocket"},
@@ -140,8 +138,8 @@ func TestUpstreamHostAndPath(t *testing.T) {
 	}
 }
 
-// TestFieldsAround: fields that a handler around the Gateway set are there in
-// the answer, even if the upstream sent an informational response before.
+// TestFieldsAround: fields set by a handler around the Gateway are in the answer, even after
+// an informational response of the upstream.
 func TestFieldsAround(t *testing.T) {
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")

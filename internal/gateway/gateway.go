@@ -4,10 +4,10 @@
 // Package gateway passes HTTP requests on to one upstream: a reverse proxy that
 // can stand in front of any service without changing it.
 //
-// It limits nothing by itself: wrap it with package httplimit. Bodies pass both ways as they come, unbuffered; so do server-sent
-// events and connections that switch protocol, such as websockets. Hop-by-hop
-// fields stay on their hop, and what a client wrote into the fields that say
-// where a request came from is not passed on: see [Options].
+// It has no limits of its own: wrap it with package httplimit. Bodies pass both ways
+// unbuffered, as do server-sent events and connections that switch protocol, such as
+// websockets. Hop-by-hop fields are removed, and a client's own values of the fields that
+// state a request's origin are not passed on: see [Options].
 package gateway
 
 import (
@@ -28,74 +28,69 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Options say how a [Gateway] treats its upstream. The zero value works.
+// Options are the options of a [Gateway]. The zero value works.
 type Options struct {
-	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and
-	// -Proto are passed on, with their address appended. Of any other client
-	// these are set anew. None are trusted by default.
+	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and -Proto are passed
+	// on, with their address appended. Those of other clients are replaced. None are trusted by
+	// default.
 	Trusted []netip.Prefix
-	// UpstreamHost sends the upstream's own host in the Host field. By default
-	// the one that the client asked for is passed on, so that the application
-	// writes links to where the client is.
+	// UpstreamHost sends the upstream's own host in the Host field. By default the client's is
+	// passed on, so that the application's links lead back here.
 	UpstreamHost bool
 
-	// DialTimeout is how long a connection to the upstream may take. Zero
-	// means 5 s. What takes longer is answered with 504.
+	// DialTimeout bounds the connection to the upstream. Zero means 5 s. A timeout is answered
+	// with 504.
 	DialTimeout time.Duration
-	// ResponseTimeout is how long the upstream may take from the end of a
-	// request to the header of its response. Zero means 60 s. What takes
-	// longer is answered with 504.
+	// ResponseTimeout bounds the time from the end of a request to the header of its response.
+	// Zero means 60 s. A timeout is answered with 504.
 	ResponseTimeout time.Duration
-	// StallTimeout is how long the upstream may refuse to read a request that
-	// is being sent. Zero means 60 s.
+	// StallTimeout is how long the upstream may read nothing of a request that is being sent.
+	// Zero means 60 s.
 	StallTimeout time.Duration
 
-	// LongestRequest is how long a request may take, from its header to the last
-	// byte of its response, with the time for which it is delayed before. Zero is
-	// no bound. What takes longer is answered with 504, or 503 if it was not sent, and
-	// broken off once the response has begun. Responses that switch protocol, of
-	// text/event-stream, and of gRPC over HTTP/2 may take any time. It needs
+	// LongestRequest bounds the time from a request's header to the last byte of its response,
+	// delays before the Gateway included. Zero is no bound. A longer request is answered with
+	// 504, or 503 if it was not sent, and cut off once the response has begun. Responses that
+	// switch protocol, of text/event-stream, and of gRPC over HTTP/2 have no bound. It needs
 	// [WithDeadlines] around the Gateway.
 	LongestRequest time.Duration
-	// OnLongest, if not nil, is called for each request that took longer. It must be
-	// safe for concurrent use, and quick.
+	// OnLongest, if not nil, is called for each request that exceeded LongestRequest. It must
+	// be safe for concurrent use, and quick.
 	OnLongest func()
 
-	// Abandoned bounds the requests whose client has left while a handler around
-	// the Gateway, such as package httplimit's, waits for the response: the exchange
-	// with the upstream goes on until that is there. Nil means an [Abandoned] of its
-	// own, of DefaultAbandoned requests.
+	// Abandoned bounds the requests whose client has left while a handler around the Gateway,
+	// such as package httplimit's, awaits the response: the exchange with the upstream
+	// continues until the response is there. Nil means an [Abandoned] of the Gateway's own,
+	// for DefaultAbandoned requests.
 	Abandoned *Abandoned
 
 	// Dial, if not nil, connects to the upstream: see [Connections.Dial]. Nil means
 	// [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Log gets, at most once a second, why the upstream did not answer. Nil
-	// means [slog.Default].
+	// Log receives the upstream's failures, at most one a second. Nil means [slog.Default].
 	Log *slog.Logger
 }
 
-// Gateway is an [http.Handler] that passes requests on to one upstream. A
-// failure of the upstream is answered with 502, or 504 where it took too long,
-// and a problem document (RFC 9457); with 503 if there was nothing left of what a
-// connection to it needs: a place in [Connections], a file descriptor or a port. It is safe for concurrent use.
+// Gateway is an [http.Handler] that passes requests on to one upstream. It answers a failure
+// of the upstream with a problem document (RFC 9457) and 502, or 504 for a timeout; or 503 if
+// a connection to the upstream lacked a place in [Connections], a file descriptor or a port.
+// It is safe for concurrent use.
 type Gateway struct {
-	proxy     httputil.ReverseProxy // each proxyCall has a copy
+	proxy     httputil.ReverseProxy // copied for each proxyCall
 	detached  detached
 	transport *http.Transport
 	log       *sampledlog.Log
-	url       string        // of the upstream, as it was given
-	longest   time.Duration // 0: requests may take any time
+	url       string        // of the upstream, as passed to New
+	longest   time.Duration // 0: no bound
 	onLongest func()
 	rpc       bool // the upstream may speak gRPC
 }
 
-// New returns a Gateway to an upstream, an absolute URL such as
-// "http://127.0.0.1:3000". A path in it goes before the path of each request. One
-// of h2c, as in "h2c://127.0.0.1:50051", is spoken to by HTTP/2 without TLS: so
-// gRPC passes, streams with their trailers, and nothing switches protocol.
-// All faults are returned at once.
+// New returns a Gateway to an upstream, an absolute URL such as "http://127.0.0.1:3000". A
+// path in it precedes the path of each request. A URL of h2c, such as "h2c://127.0.0.1:50051",
+// means HTTP/2 without TLS: gRPC passes with streams and trailers, and nothing switches
+// protocol. All faults are returned at once.
 func New(to string, opts Options) (*Gateway, error) {
 	target, err := ParseUpstream(to)
 	var faults []error
@@ -140,7 +135,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	h2c := target.Scheme == upstream.HTTP2
 	if h2c {
-		target.Scheme = "http" // as the transport has it
+		target.Scheme = "http" // the scheme that the transport knows
 	}
 	g := &Gateway{
 		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
@@ -155,16 +150,14 @@ func New(to string, opts Options) (*Gateway, error) {
 	return g, nil
 }
 
-// ParseUpstream reads an upstream's URL as [New] does. The error says what to
-// write instead.
+// ParseUpstream reads an upstream's URL as [New] does. The error names the remedy.
 func ParseUpstream(s string) (*url.URL, error) { return upstream.Parse(s) }
 
-// ServeHTTP passes the request on and blocks until it is answered, or its context
-// ends. Where a handler around it waits for the response, and the request was sent
-// whole, the exchange with the upstream then goes on without a client: see
-// [Options]. Of a connection
-// that switched protocol each side may end what it sends: it blocks until both
-// have, one is gone, or the request's context ends.
+// ServeHTTP passes the request on and blocks until it is answered or its context ends. If a
+// handler around it awaits the response and the request was sent whole, the exchange with the
+// upstream then continues without a client: see [Options]. On a connection that switched
+// protocol each side may end its own direction: ServeHTTP blocks until both have, one is gone,
+// or the request's context ends.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if up := r.Header["Upgrade"]; len(up) > 0 && strings.ContainsFunc(up[0], func(c rune) bool { return c < ' ' || c > '~' }) {
 		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")
@@ -176,10 +169,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := g.newProxyCall(w, r)
 	p.upstream.begin(p, g.url)
-	g.bound(p) //nolint:contextcheck // it may be logged behind the request's end
+	g.bound(p) //nolint:contextcheck // it may be logged after the request's end
 	if p.x.Body() != nil {
-		// A response may begin before the request's body has ended. Where that
-		// is not supported there is nothing to switch on.
+		// A response may begin before the request's body has ended. Where that is not
+		// supported, it needs no switch.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			g.log.Warn(r.Context(), "cannot stream both ways", err)
 		}
@@ -194,5 +187,5 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.whole = true
 }
 
-// Close closes the connections to the upstream that are not in use.
+// Close closes the idle connections to the upstream.
 func (g *Gateway) Close() { g.transport.CloseIdleConnections() }

@@ -65,8 +65,7 @@ func closeAtEnd(t *testing.T, c io.Closer) {
 	})
 }
 
-// dial connects to a server, sends it a text, and returns what its answers are read
-// from.
+// dial connects to a server, sends it a text, and returns a reader of its answers.
 func dial(t *testing.T, url, text string) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
@@ -77,13 +76,13 @@ func dial(t *testing.T, url, text string) (*net.TCPConn, *bufio.Reader) {
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
-	return conn.(*net.TCPConn), bufio.NewReader(conn) //nolint:forcetypeassert // as it is of TCP
+	return conn.(*net.TCPConn), bufio.NewReader(conn) //nolint:forcetypeassert // a TCP connection
 }
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
 
-// hijack returns the connection of a request, on which text is sent. It is closed when
-// the test is over.
+// hijack returns the connection of a request, after sending text on it. It is closed when the
+// test is over.
 func hijack(t *testing.T, w http.ResponseWriter, text string) (net.Conn, *bufio.ReadWriter) {
 	t.Helper()
 	conn, rw, err := http.NewResponseController(w).Hijack()
@@ -96,7 +95,7 @@ func hijack(t *testing.T, w http.ResponseWriter, text string) (net.Conn, *bufio.
 	return conn, rw
 }
 
-// failing is a log in which every line is a failure.
+// failing is a log whose lines fail the test.
 type failing struct{ t *testing.T }
 
 func (f failing) Write(line []byte) (int, error) {
@@ -142,8 +141,8 @@ func readAll(t *testing.T, r io.Reader) string {
 	return string(b)
 }
 
-// TestStreams: what the upstream has written arrives before it writes more,
-// whether it said how much it would be or not.
+// TestStreams: each write of the upstream arrives before the next one, with and without a
+// known length.
 func TestStreams(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -165,7 +164,7 @@ func TestStreams(t *testing.T) {
 						t.Error(err)
 					}
 					select {
-					case <-seen: // only now the next
+					case <-seen: // only now the next one
 					case <-r.Context().Done():
 						return
 					}
@@ -182,8 +181,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestPartsGoOn: what there is of a response of known length does not wait for the rest,
-// neither its header nor a part of its body.
+// TestPartsGoOn: neither the header nor a part of a response of known length waits for the
+// rest.
 func TestPartsGoOn(t *testing.T) {
 	const part = "part of three"
 	seen := make(chan struct{}, 3)
@@ -195,10 +194,10 @@ func TestPartsGoOn(t *testing.T) {
 			}
 			select {
 			case <-seen:
-				_, _ = io.WriteString(w, part) // an error shows at the client
+				_, _ = io.WriteString(w, part) // the client sees an error
 			case <-time.After(testkit.Ceiling):
 				t.Error("the client has not seen what was sent")
-				return // which breaks the response off
+				return // this breaks the response off
 			}
 		}
 	}))
@@ -215,8 +214,7 @@ func TestPartsGoOn(t *testing.T) {
 	}
 }
 
-// TestStreamsBothWays: the response begins while the request's body is still
-// being sent.
+// TestStreamsBothWays: the response begins while the request's body is still being sent.
 func TestStreamsBothWays(t *testing.T) {
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
@@ -270,9 +268,9 @@ func TestStreamsBothWays(t *testing.T) {
 	}
 }
 
-// TestSwitchesProtocol: after 101 both ends talk as they like, as websockets do.
+// TestSwitchesProtocol: after 101 both ends send at any time, as websockets do.
 func TestSwitchesProtocol(t *testing.T) {
-	ended := make(chan struct{}) // the upstream's part
+	ended := make(chan struct{}) // the upstream's direction
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		if got := r.Header.Get("Upgrade"); got != "websocket" {

@@ -17,9 +17,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestResetWhileInformed: a client that resets its stream of HTTP/2 while it is sent
-// an informational response does not have the server read fields that are being
-// changed. The race detector reports.
+// TestResetWhileInformed: when a client resets its HTTP/2 stream during an informational
+// response, the server does not read fields that are being changed. The race detector would
+// report it.
 func TestResetWhileInformed(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", strings.Repeat("x", 8<<10)) // more than is buffered
@@ -54,7 +54,7 @@ func TestResetWhileInformed(t *testing.T) {
 
 	const headers, rstStream, settings, windowUpdate, ack = 1, 3, 4, 8, 1
 	acknowledged := make(chan struct{})
-	go func() { // reads no more than that, so that the response's fields are not written to their end
+	go func() { // reads no more, so that the response's fields are not written completely
 		defer close(acknowledged)
 		acked, updated := false, false
 		for head := make([]byte, 9); !acked || !updated; {
@@ -88,8 +88,8 @@ func TestResetWhileInformed(t *testing.T) {
 	<-handled
 }
 
-// stands reports whether a goroutine is in all of these functions. It orders nothing
-// before anything else, other than what the goroutine could say by itself.
+// stands reports whether a goroutine is in all of these functions. It creates no ordering
+// between goroutines.
 func stands(in ...string) bool {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {

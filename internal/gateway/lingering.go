@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Bounds of one connection that lingers.
+// Bounds of a lingering connection.
 const (
 	lingerSilence = 5 * time.Second  // from one byte of the client to the next
 	lingerTime    = 30 * time.Second // in all
@@ -26,36 +26,35 @@ const (
 	lingerBytes   = 256 << 20
 )
 
-// Lingering reads on what clients send of requests over HTTP/1 that were answered before
-// their end, and drops it: so clients that read an answer when all is sent get it. A system
-// resets a connection that is closed with bytes unread, and the answer is lost. The time
-// and the bytes are bounded, and the number of such connections: above that the one that
-// lingers longest is closed, as most clients send the rest at once and those that trickle
-// are the oldest. It is safe for concurrent use.
+// Lingering reads and drops the rest of HTTP/1 requests that were answered before their end,
+// so that clients that read only after sending get the answer. Otherwise a system resets a
+// connection closed with unread bytes, and the answer is lost. Time, bytes and the number of
+// such connections are bounded. Above that number the oldest is closed, as most clients send
+// the rest at once and the oldest are those that trickle. It is safe for concurrent use.
 type Lingering struct {
 	mu       sync.Mutex
 	most     int
-	conns    list.List // of *lingeringConn, the oldest in front
+	conns    list.List // of *lingeringConn, oldest first
 	draining bool
 	ended    LingeringStats
 }
 
-// LingeringStats say how many connections linger, and how others ended since it was made.
+// LingeringStats counts the lingering connections, and how others have ended.
 type LingeringStats struct {
 	Open   int64 // now
-	Client int64 // by the client, who has the answer or has left
+	Client int64 // by the client, which has the answer or has left
 	Bound  int64 // by a bound of time or bytes
-	Full   int64 // for another one, as too many lingered
+	Full   int64 // closed for another one, as too many lingered
 }
 
-// NewLingering returns a Lingering of so many connections at once, at least 1.
+// NewLingering returns a Lingering of most connections at once, at least 1.
 func NewLingering(most int64) *Lingering {
 	l := &Lingering{}
 	l.Resize(most)
 	return l
 }
 
-// Resize makes it so many, at least 1.
+// Resize changes the bound to most, at least 1.
 func (l *Lingering) Resize(most int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,8 +71,8 @@ func (l *Lingering) Stats() LingeringStats {
 	return s
 }
 
-// Drain has no connection linger for more than 5 s in all any more, so that clients which
-// were denied do not delay a stop of the server.
+// Drain bounds each lingering connection to 5 s in all, so that denied clients do not delay a
+// stop of the server.
 func (l *Lingering) Drain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +83,7 @@ func (l *Lingering) Drain() {
 	}
 }
 
-// enter counts a connection among those that linger.
+// enter adds a connection to the lingering ones.
 func (l *Lingering) enter(c *lingeringConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,13 +92,13 @@ func (l *Lingering) enter(c *lingeringConn) {
 	l.shrink()
 }
 
-// shrink closes the oldest connections above the most. The caller holds l.mu.
+// shrink closes the oldest connections above most. The caller holds l.mu.
 func (l *Lingering) shrink() {
 	for l.conns.Len() > l.most {
 		c := l.conns.Remove(l.conns.Front()).(*lingeringConn) // as above
 		c.place = nil
 		l.ended.Full++
-		_ = c.Conn.Close() // Close reports it
+		_ = c.Conn.Close() // Close returns the error
 	}
 }
 
@@ -118,7 +117,7 @@ func (l *Lingering) leave(c *lingeringConn, bound bool) {
 	l.conns.Remove(c.place)
 }
 
-// deadline returns when the client of a connection must have sent its next byte.
+// deadline returns when the client must have sent its next byte.
 func (l *Lingering) deadline(c *lingeringConn) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +131,8 @@ func (l *Lingering) deadline(c *lingeringConn) time.Time {
 	return silence
 }
 
-// Listen returns a listener of the connections of another one, that linger. It belongs
-// below a [Memory], whose bytes are those of requests, and above what counts connections.
+// Listen returns a listener whose connections linger. It belongs below a [Memory], which
+// counts bytes of requests, and above listeners that count connections.
 func (l *Lingering) Listen(from net.Listener) net.Listener { return &lingeringListener{from, l} }
 
 type lingeringListener struct {
@@ -149,11 +148,11 @@ func (l *lingeringListener) Accept() (net.Conn, error) {
 	return &lingeringConn{Conn: c, of: l.of}, nil
 }
 
-// lingeringKey is that of a request's connection in its context.
+// lingeringKey is the context key of a request's connection.
 type lingeringKey struct{}
 
-// ConnContext is for that field of the [http.Server] that Listen is for. No connection
-// lingers any more when ctx has ended.
+// ConnContext is the ConnContext of the [http.Server] that uses Listen. No connection lingers
+// after ctx has ended.
 func (l *Lingering) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	own, ok := under[*lingeringConn](c)
 	if !ok {
@@ -163,8 +162,8 @@ func (l *Lingering) ConnContext(ctx context.Context, c net.Conn) context.Context
 	return context.WithValue(ctx, lingeringKey{}, own)
 }
 
-// ConnState is for that field, too: a connection that takes the next request has had the
-// last one to its end.
+// ConnState is the ConnState of that server: an idle connection has read its last request to
+// the end.
 func (l *Lingering) ConnState(c net.Conn, s http.ConnState) {
 	if s != http.StateIdle {
 		return
@@ -174,14 +173,14 @@ func (l *Lingering) ConnState(c net.Conn, s http.ConnState) {
 	}
 }
 
-// answeredEarly has a request's connection linger, unless the server reads the rest by itself.
+// answeredEarly makes a request's connection linger, unless the server reads the rest itself.
 func answeredEarly(r *http.Request) {
 	if c, ok := r.Context().Value(lingeringKey{}).(*lingeringConn); ok && r.ProtoMajor == 1 {
 		c.unread.Store(true)
 	}
 }
 
-// under returns the connection of a type among a connection and those below it.
+// under returns the connection of type C among c and those below it.
 func under[C net.Conn](c net.Conn) (found C, ok bool) {
 	for {
 		if found, ok = c.(C); ok {
@@ -195,18 +194,18 @@ func under[C net.Conn](c net.Conn) (found C, ok bool) {
 	}
 }
 
-// lingeringConn is a connection that is closed later where a request is not read to its end.
+// lingeringConn is a connection whose Close waits if a request was not read to its end.
 type lingeringConn struct {
 	net.Conn
 	of     *Lingering
-	atEnd  func(end func()) (stop func() bool) // has the end of the server call end
+	atEnd  func(end func()) (stop func() bool) // calls end when the server ends
 	unread atomic.Bool
 
 	began time.Time     // when it began to linger
-	place *list.Element // among those that linger, nil once it was closed for another one
+	place *list.Element // among the lingering ones; nil once it was closed for another one
 }
 
-// Close closes the connection, the first time when it has lingered.
+// Close closes the connection; the first call lingers before.
 func (c *lingeringConn) Close() error {
 	if c.unread.Swap(false) {
 		c.linger()
@@ -216,13 +215,13 @@ func (c *lingeringConn) Close() error {
 
 func (c *lingeringConn) linger() {
 	c.of.enter(c)
-	defer c.atEnd(func() { _ = c.Conn.Close() })() // Close reports it
+	defer c.atEnd(func() { _ = c.Conn.Close() })() // Close returns the error
 	_ = c.CloseWrite()                             // the client sees the end of the answer; an error means that it is gone
 	n, err := io.Copy(io.Discard, io.LimitReader(rest{c}, lingerBytes))
 	c.of.leave(c, n == lingerBytes || errors.Is(err, os.ErrDeadlineExceeded))
 }
 
-// rest reads what still comes on a connection, within the bounds of time.
+// rest reads further bytes of a connection, within the bounds of time.
 type rest struct{ *lingeringConn }
 
 func (r rest) Read(p []byte) (int, error) {
@@ -235,6 +234,6 @@ func (r rest) Read(p []byte) (int, error) {
 // NetConn returns the connection below.
 func (c *lingeringConn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite ends what the client is sent and leaves what it sends open. It is an
-// error where the connection below cannot do that.
+// CloseWrite closes the side to the client and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *lingeringConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

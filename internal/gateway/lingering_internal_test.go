@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// lingers returns the client's end of a connection that is being closed behind a request
-// whose body was not read, and what is closed once it is.
+// lingers returns both ends of a connection that is being closed after a request with an
+// unread body, and a channel that is closed once it is.
 func lingers(ctx context.Context, l *Lingering) (client, conn net.Conn, closed chan struct{}) {
 	client, server := net.Pipe()
 	conn = &lingeringConn{Conn: server, of: l}
@@ -75,8 +75,8 @@ func TestLingeringIsBounded(t *testing.T) {
 	}
 }
 
-// TestLingeringIsBoundedInNumber: no more linger at once than may. Above that the oldest
-// is closed, and where fewer may, as many of the oldest.
+// TestLingeringIsBoundedInNumber: the number of lingering connections is bounded. Above it the
+// oldest is closed, and after a smaller bound as many of the oldest.
 func TestLingeringIsBoundedInNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLingering(2)
@@ -108,7 +108,7 @@ func TestLingeringIsBoundedInNumber(t *testing.T) {
 	})
 }
 
-// TestLingeringEndsSoonInADrain: during a stop none lingers for more than 5 s in all,
+// TestLingeringEndsSoonInADrain: during a stop no connection lingers for more than 5 s in all,
 // whatever its client sends.
 func TestLingeringEndsSoonInADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestLingeringEndsSoonInADrain(t *testing.T) {
 	})
 }
 
-// TestLingeringEnds: nothing lingers any more when the server is closed, or its context
-// has ended, which is all that a connection over TLS learns.
+// TestLingeringEnds: no connection lingers after the server is closed or its context has
+// ended, the only sign that a connection over TLS gets.
 func TestLingeringEnds(t *testing.T) {
 	for name, end := range map[string]func(conn net.Conn, cancel func()){
 		"closed":    func(conn net.Conn, _ func()) { _ = conn.Close() },
@@ -187,8 +187,8 @@ func TestLingeringEnds(t *testing.T) {
 	}
 }
 
-// TestLingeringIsForUnreadBodies: a connection that takes another request, or is of
-// HTTP/2, does not linger.
+// TestLingeringIsForUnreadBodies: a connection that takes another request, or is of HTTP/2,
+// does not linger.
 func TestLingeringIsForUnreadBodies(t *testing.T) {
 	l := NewLingering(1)
 	_, server := net.Pipe()

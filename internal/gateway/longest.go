@@ -15,21 +15,21 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// errLongest is why the context of a request has ended that took too long.
+// errLongest is the cause of the context of a request that took too long.
 const errLongest timeoutError = "gateway: the request takes longer than any may; see longest_request"
 
-// timeoutError says what took too long.
+// timeoutError is an error of a request that took too long.
 type timeoutError string
 
 func (e timeoutError) Error() string { return string(e) }
 
-// Timeout says what kind of error it is to callers that do not know it.
+// Timeout returns true: see [net.Error].
 func (timeoutError) Timeout() bool { return true }
 
-// Temporary is of [net.Error].
+// Temporary returns false: see [net.Error].
 func (timeoutError) Temporary() bool { return false }
 
-// longest ends a request that takes longer than it may. A nil longest does not.
+// longest ends a request at its bound of time. A nil longest does nothing.
 type longest struct {
 	w        http.ResponseWriter
 	cancel   context.CancelCauseFunc
@@ -37,15 +37,15 @@ type longest struct {
 	reported func()
 
 	mu    sync.Mutex
-	timer *time.Timer // nil: it may go on, as far as is known
-	began bool        // the upstream's response has
-	over  bool        // nothing is to be ended any more
+	timer *time.Timer // nil: no bound applies so far
+	began bool        // the upstream's response has begun
+	over  bool        // nothing is left to end
 	cut   bool
 }
 
-// bound has a request end when it has taken for as long as it may since it came. One
-// of gRPC is waited for until the upstream's answer says whether it is: streams
-// from a client are answered at their end.
+// bound starts the bound of time of a request, from its arrival. For gRPC the bound is
+// deferred until the upstream's response shows whether it is gRPC: a client's stream is
+// answered at its end.
 func (g *Gateway) bound(p *proxyCall) {
 	if g.longest == 0 {
 		return
@@ -70,7 +70,7 @@ func (g *Gateway) observeLongest() {
 	g.log.Warn(context.Background(), "a request is cut off", errLongest)
 }
 
-// start bounds the request. One that has no time left is not sent.
+// start bounds the request. A request without time left is not sent.
 func (l *longest) start() {
 	if !time.Now().Before(l.ends) {
 		l.expire()
@@ -83,8 +83,8 @@ func (l *longest) start() {
 	}
 }
 
-// expire ends the request: what waits for the upstream, for the client's body, or
-// for the client to take the response.
+// expire ends the request: waits for the upstream, for the client's body and for the client's
+// reading of the response.
 func (l *longest) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +100,8 @@ func (l *longest) expire() {
 	}
 }
 
-// answered lets a response take its time which is a stream, and bounds that to what
-// only looked like a request for one. What switches protocol is one.
+// answered removes the bound for a response that is a stream, a switch of protocol included,
+// and starts it for one that only looked like a stream by its request.
 func (l *longest) answered(resp *http.Response, h2 bool) {
 	if !streams(resp, h2) {
 		l.start()
@@ -118,8 +118,8 @@ func (p *proxyCall) answered(resp *http.Response) error {
 	return nil
 }
 
-// streams reports whether a response may go on for as long as there is something to
-// say: an upstream says so, never a client.
+// streams reports whether a response may take any time. Only the upstream decides that, never
+// a client.
 func streams(resp *http.Response, h2 bool) bool {
 	if resp.StatusCode == http.StatusSwitchingProtocols || h2 && wire.RPC(resp.Header) {
 		return true
@@ -128,7 +128,7 @@ func streams(resp *http.Response, h2 bool) bool {
 	return err == nil && kind == "text/event-stream"
 }
 
-// begin says that the upstream's response is passed on from now on.
+// begin records that the upstream's response is being passed on.
 func (l *longest) begin() {
 	if l == nil {
 		return
@@ -141,8 +141,7 @@ func (l *longest) begin() {
 	}
 }
 
-// end says that nothing of the request is left to be ended. Nothing is cut off once
-// it has returned.
+// end ends the bound. Nothing is cut off after it has returned.
 func (l *longest) end() {
 	if l == nil {
 		return
@@ -153,7 +152,7 @@ func (l *longest) end() {
 	l.cancel(nil)
 }
 
-// stop ends the bound. l.mu must be held.
+// stop stops the timer. The caller holds l.mu.
 func (l *longest) stop() {
 	l.over = true
 	if l.timer != nil {
@@ -161,8 +160,8 @@ func (l *longest) stop() {
 	}
 }
 
-// follow has an exchange end, which goes on without its client, when the request
-// would have. The function that it returns takes that back.
+// follow calls cancel when the request's time is up, for an exchange that continues without
+// its client. The returned function revokes that.
 func (l *longest) follow(cancel context.CancelCauseFunc) (stop func() bool) {
 	if l == nil {
 		return func() bool { return true }
@@ -178,5 +177,5 @@ func (l *longest) follow(cancel context.CancelCauseFunc) (stop func() bool) {
 	}).Stop
 }
 
-// tookTooLong reports whether a request was ended for the time that it took.
+// tookTooLong reports whether a request was ended by its bound of time.
 func tookTooLong(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errLongest) }

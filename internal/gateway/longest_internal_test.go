@@ -18,24 +18,24 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 )
 
-// longestHere is how long a request may take here, and standing how long a body may
-// stand still, or a client take nothing.
+// longestHere bounds a request in these tests; standing bounds a stalled body, and a client
+// that takes nothing.
 const (
 	longestHere = 5 * time.Minute
 	standing    = time.Hour
 )
 
-// longRun is a gateway in memory whose requests may not take long, and a client.
+// longRun is a gateway in memory with a bound on requests, and a client.
 type longRun struct {
 	client   *http.Transport
 	cut      int           // requests that took too long
-	upstream error         // why the last request ended that the upstream had
-	held     time.Duration // before the gateway has a request
-	returned time.Time     // when the gateway was done with the last
+	upstream error         // of the last request that ended at the upstream
+	held     time.Duration // delay before the gateway gets a request
+	returned time.Time     // when the gateway returned last
 	settled  []string      // what is known when a handler around the gateway returns
 }
 
-// runLong runs a test on each way that a request may take.
+// runLong runs a test over each protocol of a request.
 func runLong(t *testing.T, upstream http.HandlerFunc, test func(t *testing.T, l *longRun)) {
 	t.Helper()
 	for _, c := range []struct {
@@ -71,13 +71,13 @@ func runLong(t *testing.T, upstream http.HandlerFunc, test func(t *testing.T, l 
 				test(t, l)
 				l.client.CloseIdleConnections()
 				g.Close()
-				time.Sleep(2 * standing) // what stands still ends
+				time.Sleep(2 * standing) // stalled requests end
 			})
 		})
 	}
 }
 
-// settling is a handler that waits for the response.
+// settling is a handler that awaits the response.
 func (l *longRun) settling(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, w := exchange.Count(w, r)
@@ -99,12 +99,11 @@ func (l *longRun) settling(next http.Handler) http.Handler {
 	})
 }
 
-// ask sends a request and returns the status, the result of the body, how it ended,
-// and how long that took.
+// ask sends a request and returns the status, the body and its error, and how long that took.
 func (l *longRun) ask(t *testing.T, body io.Reader, header ...string) (status int, got string, took time.Duration, err error) {
 	t.Helper()
 	began := time.Now()
-	defer synctest.Wait() // until what it left behind is known
+	defer synctest.Wait() // until the outcome of the rest is known
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", body)
 	if err != nil {
 		t.Fatal(err)
@@ -121,8 +120,8 @@ func (l *longRun) ask(t *testing.T, body io.Reader, header ...string) (status in
 	return resp.StatusCode, string(text), took, errors.Join(err, resp.Body.Close())
 }
 
-// trickle is a body of so many bytes, one in a little more than a minute: none when a
-// request is cut off, whose client could not write it then.
+// trickle is a body of left bytes, one in a little more than a minute: none when a request is
+// cut off, as its client could not write it then.
 type trickle struct{ left int }
 
 func (b *trickle) Read(p []byte) (int, error) {
@@ -135,9 +134,8 @@ func (b *trickle) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// TestLongestBefore: a request to which no answer has begun when it has taken for
-// as long as it may is answered by the gateway, which ends what the upstream does
-// and says that it may go on.
+// TestLongestBefore: a request without a response at its bound is answered by the gateway,
+// which cancels it at the upstream and records that the upstream may continue.
 func TestLongestBefore(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -145,7 +143,7 @@ func TestLongestBefore(t *testing.T) {
 	}{{"an upstream that thinks", http.NoBody}, {"a body that trickles", &trickle{1000}}} {
 		t.Run(c.name, func(t *testing.T) {
 			runLong(t, func(_ http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // an error says that it was cut off
+				_, _ = io.Copy(io.Discard, r.Body) // an error means that it was cut off
 				<-r.Context().Done()
 			}, func(t *testing.T, l *longRun) {
 				body := c.body
@@ -169,8 +167,8 @@ func TestLongestBefore(t *testing.T) {
 	}
 }
 
-// TestLongestWithin: a response that goes on for longer is broken off, and does not
-// look whole; nor does one that the client does not take hold the gateway up.
+// TestLongestWithin: a response over the bound is broken off and does not look complete; one
+// that the client does not take does not block the gateway.
 func TestLongestWithin(t *testing.T) {
 	runLong(t, func(w http.ResponseWriter, _ *http.Request) {
 		for range 1000 {
@@ -190,7 +188,7 @@ func TestLongestWithin(t *testing.T) {
 	})
 }
 
-// TestLongestNotTaken: a client that takes next to nothing of a response is cut off.
+// TestLongestNotTaken: a client that takes almost nothing of a response is cut off.
 func TestLongestNotTaken(t *testing.T) {
 	runLong(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(flushing{w}, "x")
@@ -221,16 +219,16 @@ func TestLongestNotTaken(t *testing.T) {
 		if took := l.returned.Sub(began); took != longestHere || l.cut != 1 {
 			t.Errorf("it was held for %v, counted %d; want %v", took, l.cut, longestHere)
 		}
-		_, _ = io.Copy(io.Discard, resp.Body) // what was on its way
+		_, _ = io.Copy(io.Discard, resp.Body) // the bytes on their way
 		_ = resp.Body.Close()
 	})
 }
 
-// TestLongestFits: what ends in time passes, and its bound does not reach the next
+// TestLongestFits: a request within its bound passes, and the bound does not affect the next
 // request on the connection.
 func TestLongestFits(t *testing.T) {
 	runLong(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(flushing{w}, r.Body) // the client says what came back
+		_, _ = io.Copy(flushing{w}, r.Body) // the client checks it
 	}, func(t *testing.T, l *longRun) {
 		for range 3 {
 			status, got, _, err := l.ask(t, &trickle{4})
@@ -241,8 +239,8 @@ func TestLongestFits(t *testing.T) {
 	})
 }
 
-// TestLongestStreams: an upstream says what is a stream, which may take any time; a
-// client cannot.
+// TestLongestStreams: only the upstream decides that a response is a stream, which has no
+// bound.
 func TestLongestStreams(t *testing.T) {
 	for _, c := range []struct {
 		name, sent, answered string
@@ -257,7 +255,7 @@ func TestLongestStreams(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			runLong(t, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", c.answered)
-				if strings.HasPrefix(r.Header.Get("X-Ends"), "with") { // as one that only a client streams
+				if strings.HasPrefix(r.Header.Get("X-Ends"), "with") { // a stream of the client only
 					_, _ = io.Copy(io.Discard, r.Body)
 				}
 				_, _ = io.Copy(flushing{w}, r.Body)
@@ -275,8 +273,8 @@ func TestLongestStreams(t *testing.T) {
 	}
 }
 
-// TestLongestHeld: the time for which a request is delayed before is a part of
-// what it takes, and one that has none left is not sent.
+// TestLongestHeld: an earlier delay counts towards the bound, and a request without time left
+// is not sent.
 func TestLongestHeld(t *testing.T) {
 	reached := 0
 	runLong(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -299,8 +297,7 @@ func TestLongestHeld(t *testing.T) {
 	})
 }
 
-// TestLongestOfTheGone: a request that goes on without its client takes no longer
-// than with it.
+// TestLongestOfTheGone: a request that continues without its client has the same bound.
 func TestLongestOfTheGone(t *testing.T) {
 	var ended time.Time
 	runLong(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -321,7 +318,7 @@ func TestLongestOfTheGone(t *testing.T) {
 		time.Sleep(longestHere)
 		synctest.Wait()
 		want, cut := time.Minute, 0 // it ends with the client
-		if l.settled != nil {       // unless a handler waits for it
+		if l.settled != nil {       // unless a handler awaits it
 			want, cut = longestHere, 1
 		}
 		if took := ended.Sub(began); took != want || l.cut != cut {
@@ -330,8 +327,8 @@ func TestLongestOfTheGone(t *testing.T) {
 	})
 }
 
-// stopShort sends a request over HTTP/1 of whose body the rest never comes, and returns
-// all that is answered until the connection is closed, and when that was.
+// stopShort sends an HTTP/1 request whose body never ends, and returns all answers until the
+// connection is closed, and the time that took.
 func (l *longRun) stopShort(t *testing.T) (answer string, took time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -350,11 +347,11 @@ func (l *longRun) stopShort(t *testing.T) (answer string, took time.Duration) {
 	return string(all), took
 }
 
-// TestLongestLetsGo: a client that sends no more of its body does not hold up the
-// connection, either.
+// TestLongestLetsGo: a client that sends no more of its body does not keep the connection
+// open, either.
 func TestLongestLetsGo(t *testing.T) {
 	runLong(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // an error says that it was cut off
+		_, _ = io.Copy(io.Discard, r.Body) // an error means that it was cut off
 	}, func(t *testing.T, l *longRun) {
 		if !l.client.Protocols.HTTP1() {
 			return
@@ -365,9 +362,9 @@ func TestLongestLetsGo(t *testing.T) {
 	})
 }
 
-// TestEarlyAnswerLetsGo: an upstream that answers before it has read the body, of
-// which the client sends no more, does not leave the connection open: net/http takes
-// the deadline away where the body is still being read when a handler returns.
+// TestEarlyAnswerLetsGo: an upstream that answers before it has read the body does not leave
+// the connection open when the client sends no more: net/http removes the deadline if the body
+// is being read when a handler returns.
 func TestEarlyAnswerLetsGo(t *testing.T) {
 	runLong(t, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, l *longRun) {
 		if !l.client.Protocols.HTTP1() {

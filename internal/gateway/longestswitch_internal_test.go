@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestLongestOfASwitch: a connection that has switched protocol may stay for any
-// time; a request for a switch that is not answered may not.
+// TestLongestOfASwitch: a connection that has switched protocol has no bound; an unanswered
+// request for a switch has one.
 func TestLongestOfASwitch(t *testing.T) {
 	for _, switches := range []bool{true, false} {
 		t.Run(fmt.Sprint(switches), func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestLongestOfASwitch(t *testing.T) {
 						return
 					}
 					_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-					_, _ = io.Copy(conn, rw) // the client says what came back
+					_, _ = io.Copy(conn, rw) // the client checks it
 					_ = conn.Close()
 				}))
 				cut := 0

@@ -16,21 +16,20 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// What is counted for each, in bytes: what they were measured to take, the
-// runtime's and the transport's parts included.
+// Memory counted for each, in bytes, as measured with the parts of the runtime and the
+// transport.
 const (
-	connectionBytes = 24 << 10 // that is open
-	requestBytes    = 40 << 10 // that runs, beside its connection and its header
-	freeHeader      = 4 << 10  // of a header, which connectionBytes include
+	connectionBytes = 24 << 10 // for an open connection
+	requestBytes    = 40 << 10 // for a request in progress, beside its connection and header
+	freeHeader      = 4 << 10  // of a header, included in connectionBytes
 )
 
-// Memory bounds what clients make a server keep, where the process may take so much
-// memory and no more: their connections, the headers that they have begun to send,
-// and the requests that run. There may be as many connections as can all have a request
-// over HTTP/1, and a quarter is for such requests alone: not for headers that are not
-// there yet, nor for large ones, nor for the many requests of HTTP/2. A connection for
-// which there is none is closed, and so is one whose header finds none; a request is
-// answered with 503. It is safe for concurrent use. A nil Memory bounds nothing.
+// Memory bounds the memory that clients make a server use if the process has a memory limit:
+// connections, headers received in part, and requests in progress. It admits as many
+// connections as can each have a request over HTTP/1. A quarter is reserved for such requests:
+// not for incomplete or large headers, nor for the many requests of HTTP/2. A connection
+// without memory for itself or its header is closed; a request is answered with 503. It is
+// safe for concurrent use. A nil Memory bounds nothing.
 type Memory struct {
 	most  int64
 	taken atomic.Int64
@@ -40,17 +39,15 @@ type Memory struct {
 	connections, headers, requests atomic.Int64 // refused
 }
 
-// MemoryStats say what a [Memory] holds, in bytes, and what it has refused since it
-// was made.
+// MemoryStats are the bytes that a [Memory] has taken, and the numbers of its refusals.
 type MemoryStats struct {
 	Most, Taken                    int64
 	Connections, Headers, Requests int64
 }
 
-// NewMemory returns a Memory for a process that may take so many bytes: two fifths
-// of them are for clients, as the collector needs as much again. It is nil if there
-// is no such bound, which [math.MaxInt64] stands for. The log gets, at most once a
-// second, what was refused.
+// NewMemory returns a Memory for a process with a memory limit in bytes: two fifths are for
+// clients, as the garbage collector needs as much again. It is nil without a limit, which is
+// [math.MaxInt64]. The log receives refusals, at most one a second.
 func NewMemory(limit int64, log *slog.Logger) *Memory {
 	if limit == math.MaxInt64 {
 		return nil
@@ -66,8 +63,8 @@ func (m *Memory) Stats() MemoryStats {
 	return MemoryStats{m.most, m.taken.Load(), m.connections.Load(), m.headers.Load(), m.requests.Load()}
 }
 
-// Unread returns how many bytes of bodies a connection over HTTP/2 may have kept that
-// nobody has read: most, or the 64 KiB below which net/http does not go.
+// Unread returns how many unread bytes of bodies an HTTP/2 connection may keep: most, or with
+// a Memory at most 64 KiB, the least that net/http accepts.
 func (m *Memory) Unread(most int) int {
 	if m == nil {
 		return most
@@ -75,12 +72,12 @@ func (m *Memory) Unread(most int) int {
 	return min(most, 64<<10)
 }
 
-// take takes n bytes unless there would be more than most. It reports whether it did.
+// take takes n bytes if the total stays within most, and reports whether it did.
 func (m *Memory) take(n, most int64) bool {
 	for {
 		taken := m.taken.Load()
 		if taken+n > most {
-			return false // and there is nothing for which another would be refused meanwhile
+			return false // nothing was added that another take could be refused for
 		}
 		if m.taken.CompareAndSwap(taken, taken+n) {
 			return true
@@ -96,20 +93,20 @@ func (m *Memory) takeConnection() bool {
 	return false
 }
 
-// shared returns what is not for ordinary requests alone.
+// shared returns the bytes that are not reserved for ordinary requests.
 func (m *Memory) shared() int64 { return m.most / 4 * 3 }
 
 func (m *Memory) giveBack(n int64) { m.taken.Add(-n) }
 
-var errMemory = errors.New("clients take as much memory as they may by GOMEMLIMIT; raise it, or bound what each client network may open and have in flight")
+var errMemory = errors.New("clients use all the memory that GOMEMLIMIT leaves them; raise it, or bound what each client network may open and have in flight")
 
 func (m *Memory) refuse(ctx context.Context, count *atomic.Int64, what string) {
 	count.Add(1)
 	m.log.Warn(ctx, what, errMemory)
 }
 
-// Listen returns a listener of the connections of another one, but for those for
-// which there is no memory: these are closed. It belongs below TLS.
+// Listen returns a listener that closes connections for which there is no memory. It belongs
+// below TLS.
 func (m *Memory) Listen(l net.Listener) net.Listener {
 	if m == nil {
 		return l
@@ -137,19 +134,19 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// memoryConn counts what has come on a connection on which no request runs: the
-// hello of TLS, and headers.
+// memoryConn counts the bytes received while no request is in progress: the TLS hello and
+// headers.
 type memoryConn struct {
 	net.Conn
 	memory  *Memory
-	runs    atomic.Bool  // a request
-	come    atomic.Int64 // bytes since none did
-	counted atomic.Int64 // of them
+	runs    atomic.Bool  // whether a request is in progress
+	come    atomic.Int64 // bytes since the last request
+	counted atomic.Int64 // of these, taken from memory
 	closed  atomic.Bool
 }
 
-// Read reads what has come. Its error is that of a connection that broke, which a
-// server does not answer, if there is no memory for it.
+// Read reads from the connection. Without memory it returns the error of a broken connection,
+// which a server does not answer.
 func (c *memoryConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n <= 0 || c.runs.Load() {
@@ -189,12 +186,11 @@ func (c *memoryConn) Close() error {
 // NetConn returns the connection below.
 func (c *memoryConn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite ends what the client is sent and leaves what it sends open. It is an
-// error where the connection below cannot do that.
+// CloseWrite closes the side to the client and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *memoryConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
 
-// ConnState passes to a [Memory] the states of connections: it is for that field of
-// the [http.Server] that Listen and Wrap are for.
+// ConnState is the ConnState of the [http.Server] that uses Listen and Wrap.
 func (m *Memory) ConnState(c net.Conn, s http.ConnState) {
 	if m == nil {
 		return
@@ -204,8 +200,8 @@ func (m *Memory) ConnState(c net.Conn, s http.ConnState) {
 	}
 }
 
-// Wrap returns a handler that answers with 503 where there is no memory for a
-// request, and calls refused. It belongs around every other handler.
+// Wrap returns a handler that answers with 503 and calls refused if there is no memory for a
+// request. It must wrap every other handler.
 func (m *Memory) Wrap(next http.Handler, refused func()) http.Handler {
 	if m == nil {
 		return next
@@ -221,7 +217,7 @@ func (m *Memory) Wrap(next http.Handler, refused func()) http.Handler {
 			refused()
 			w.Header().Set("Retry-After", "1")
 			if r.ProtoMajor == 1 {
-				w.Header().Set("Connection", "close") // and what stands behind it is not read
+				w.Header().Set("Connection", "close") // the body is not read
 			}
 			writeProblem(w, http.StatusServiceUnavailable, "this gateway has no memory left for the request; it was not sent")
 			if r.ContentLength != 0 {
@@ -234,8 +230,7 @@ func (m *Memory) Wrap(next http.Handler, refused func()) http.Handler {
 	})
 }
 
-// headerBytes returns how much the header of a request takes beyond what is counted
-// for every one.
+// headerBytes returns the size of a request's header beyond freeHeader.
 func headerBytes(r *http.Request) int64 {
 	n := len(r.RequestURI)
 	for name, values := range r.Header {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRefusedTakesNothing: what there is no room for leaves the room to others, even
-// while it asks.
+// TestRefusedTakesNothing: a refused connection or request takes no memory from others, even
+// for a moment.
 func TestRefusedTakesNothing(t *testing.T) {
 	m := NewMemory(1_000_000, slog.New(slog.DiscardHandler))
 	if !m.take(1, m.most) {

@@ -21,12 +21,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// scarce is a server whose clients may take 400 KB: six connections, each with a
-// request.
+// scarce is a server whose clients may take 400 KB: six connections, each with a request.
 type scarce struct {
 	*gateway.Memory
 	address string
-	release chan struct{} // a request of /stay
+	release chan struct{} // lets a request of /stay end
 	refused atomic.Int64
 }
 
@@ -59,7 +58,7 @@ func newScarce(t *testing.T) *scarce {
 	return s
 }
 
-// awaitTaken waits until clients take so many bytes.
+// awaitTaken waits until clients take want bytes.
 func (s *scarce) awaitTaken(t *testing.T, want int64) {
 	t.Helper()
 	testkit.Until(t, fmt.Sprint(want, " bytes to be taken"), func() bool { return s.Stats().Taken == want })
@@ -80,7 +79,7 @@ func (s *scarce) dial(t *testing.T, text string) net.Conn {
 	return c
 }
 
-// statusOf sends a request on a connection and returns its answer's, 0 if there is none.
+// statusOf sends a request on a connection and returns the answer's status, or 0 without one.
 func statusOf(t *testing.T, c net.Conn, header string) int {
 	t.Helper()
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n"+header+"\r\n"); err != nil {
@@ -104,8 +103,8 @@ const (
 	aRequest    = 40 << 10
 )
 
-// TestMemory: what clients can make a server keep is bounded, a present client is
-// served, and all is given back.
+// TestMemory: the memory that clients can take is bounded, an existing client is served, and
+// all of it is given back.
 func TestMemory(t *testing.T) {
 	t.Run("connections", func(t *testing.T) {
 		s := newScarce(t)
@@ -178,7 +177,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestNoMemory: without a bound of the process there is none of clients.
+// TestNoMemory: without a memory limit of the process, clients have none.
 func TestNoMemory(t *testing.T) {
 	m := gateway.NewMemory(math.MaxInt64, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,17 +14,17 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestNoPorts: connections for which the system has no local port left are counted
-// as such, on a network of two ports.
+// TestNoPorts: connections for which the system has no local port left are counted as such, on
+// a network with two ports.
 func TestNoPorts(t *testing.T) {
 	type result struct {
 		stats gateway.ConnectionStats
-		why   string // nothing was found out
+		why   string // why the test could not run
 		err   error
 	}
 	done := make(chan result)
 	go func() {
-		runtime.LockOSThread() // and not unlocked: nobody else gets the thread, nor its network
+		runtime.LockOSThread() // and not unlocked: no other goroutine gets the thread and its network
 		stats, why, err := withoutPorts(t)
 		done <- result{stats, why, err}
 	}()

@@ -11,15 +11,15 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 )
 
-// errBrokenOff is why a response that has begun did not come to its end.
+// errBrokenOff is the error of a response that ended before its last byte.
 var errBrokenOff = errors.New("gateway: the response broke off")
 
-// observed notes the outcome of a request at the upstream, where a handler around
-// the Gateway wants to know.
+// observed records the outcome of a request at the upstream if a handler around the Gateway
+// observes it.
 type observed struct {
-	in     *exchange.Upstream // nil: nobody does
+	in     *exchange.Upstream // nil if nobody observes it
 	began  time.Time
-	before int64 // bytes that had been written
+	before int64 // bytes written before
 }
 
 func (o *observed) begin(p *proxyCall, url string) {
@@ -30,21 +30,21 @@ func (o *observed) begin(p *proxyCall, url string) {
 	o.began, o.before = time.Now(), p.x.Written()
 }
 
-// answered notes the status of the upstream's response.
+// answered records the status of the upstream's response.
 func (o *observed) answered(status int) {
 	if o.in != nil {
 		o.in.Status, o.in.Header = status, time.Since(o.began)
 	}
 }
 
-// end notes how the exchange ended.
+// end records how the exchange ended.
 func (o *observed) end(p *proxyCall) {
 	if o.in == nil {
 		return
 	}
 	o.in.Took = time.Since(o.began)
 	if p.x.Failed {
-		return // and what was written is not the upstream's
+		return // the bytes written are not the upstream's
 	}
 	o.in.Bytes = p.x.Written() - o.before
 	switch err := context.Cause(p.request.Context()); {
@@ -56,8 +56,9 @@ func (o *observed) end(p *proxyCall) {
 	}
 }
 
-// abandoned returns what is to be noted when the response is there to a request whose
-// client has left. The handlers that have not taken that over are notified of the leave.
+// abandoned returns the function that returns the outcome once the response is there, for a
+// request whose client has left. Handlers that have not taken over the settlement see the
+// client's leaving as the outcome.
 func (o *observed) abandoned() func(status int, err error) *exchange.Upstream {
 	if o.in == nil {
 		return func(int, error) *exchange.Upstream { return nil }

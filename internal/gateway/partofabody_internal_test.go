@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPartOfABody: what has come of a response of known length goes on before the rest has
-// come, and so it does for each part.
+// TestPartOfABody: each part of a response of known length is passed on before the rest has
+// come.
 func TestPartOfABody(t *testing.T) {
 	const parts, pause = 4, 10 * time.Second
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -28,11 +28,11 @@ func TestPartOfABody(t *testing.T) {
 			if i > 0 {
 				time.Sleep(pause)
 			}
-			_, _ = io.WriteString(w, strings.Repeat(strconv.Itoa(i), 8)) // fails where the client has left
+			_, _ = io.WriteString(w, strings.Repeat(strconv.Itoa(i), 8)) // fails if the client has left
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	issuer := httptest.NewTLSServer(nil) // has a certificate to lend
+	issuer := httptest.NewTLSServer(nil) // lends its certificate
 	issuer.Close()
 	for _, upstream := range []string{"http://up.example", "https://up.example", "h2c://up.example"} {
 		t.Run(upstream, func(t *testing.T) {
@@ -40,9 +40,9 @@ func TestPartOfABody(t *testing.T) {
 				dial := overPipes(t, handler).Dial
 				if strings.HasPrefix(upstream, "https:") {
 					secure := testkit.NewPipes()
-					defer secure.Close() //nolint:errcheck // is nil
+					defer secure.Close() //nolint:errcheck // returns nil
 					server := http.Server{Handler: handler, ReadHeaderTimeout: time.Hour}
-					defer server.Close() //nolint:errcheck // has no files
+					defer server.Close() //nolint:errcheck // it has no files
 					go func() { _ = server.Serve(tls.NewListener(secure, &tls.Config{Certificates: issuer.TLS.Certificates})) }()
 					dial = secure.Dial
 				}

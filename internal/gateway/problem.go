@@ -16,12 +16,11 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// statusClientGone is what nginx logs where the client did not wait for the
-// answer. No one reads it but the handlers around, for which it must not look
-// like a failure of the upstream.
+// statusClientGone is the status that nginx logs for a client that left. Only the handlers
+// around see it: they must not take it for a failure of the upstream.
 const statusClientGone = 499
 
-// fail answers a request that was not passed on, or not answered.
+// fail answers a request that was not passed on, or whose response failed.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchange.Of(w)
 	x.Failed = true
@@ -29,17 +28,17 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	broken := body != nil && body.Err() != nil
 	if noted := exchange.Observed(w); noted != nil {
 		noted.Err = err
-		if broken { // by the client: no error of the upstream
+		if broken { // an error of the client, not of the upstream
 			noted.Err = fmt.Errorf("%w, as the client's body: %w", context.Canceled, body.Err())
 		}
 	}
-	// The upstream may have read enough of the request to act on it. One that found
-	// no connection, as that was refused or not made in time, was not sent: else an
-	// upstream that is down would count against all clients.
+	// The upstream may have read enough of the request to act on it. A request whose
+	// connection was refused or not made in time was not sent: otherwise an upstream that is
+	// down would count against all clients.
 	if x.Sent() && !notDialled(err) {
 		wire.NotifyUnseen(w)
 		if broken || r.Context().Err() != nil || gaveUp(err) {
-			wire.NotifyRunning(w) // it was the gateway that broke off
+			wire.NotifyRunning(w) // the gateway gave up the exchange
 		}
 	}
 	if tookTooLong(r.Context()) {
@@ -85,7 +84,7 @@ func writeExhausted(w http.ResponseWriter) {
 	writeProblem(w, http.StatusServiceUnavailable, "this gateway has no connections left for the upstream; the request was not sent")
 }
 
-// notDialled reports whether an exchange failed as there was no connection for it.
+// notDialled reports whether an exchange failed for want of a connection.
 func notDialled(err error) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"
@@ -103,8 +102,8 @@ func failBody(w http.ResponseWriter, err error) {
 	}
 }
 
-// exhausted returns what this process, or its system, has too little of for a
-// connection to an upstream, and what to do about it; "" if it was not for that.
+// exhausted returns which resource of the process or system a connection to an upstream
+// lacked, and the remedy; "" for other errors.
 func exhausted(err error) string {
 	switch {
 	case lacks(err, syscall.EMFILE):
@@ -122,8 +121,8 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// writeProblem answers with a problem document of RFC 9457. It says nothing of
-// the upstream's address: that is for the log.
+// writeProblem answers with a problem document of RFC 9457. It must not contain the upstream's
+// address, which is for the log only.
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	doc, err := json.Marshal(struct {
 		Type   string `json:"type"`
@@ -131,7 +130,7 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 	}{"about:blank", http.StatusText(status), status, detail})
-	if err != nil { // not of strings and a number
+	if err != nil { // strings and a number can always be marshaled
 		w.WriteHeader(status)
 		return
 	}
@@ -140,6 +139,6 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	if _, err := w.Write(append(doc, '\n')); err != nil {
-		return // the client is gone, and with it whom to report
+		return // the client is gone
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// askTarget sends a request with a target as it is, and returns the answer's status.
+// askTarget sends a request with a target verbatim, and returns the answer's status.
 func askTarget(t *testing.T, url, target string) int {
 	t.Helper()
 	_, answers := dial(t, url, "GET "+target+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -30,8 +30,8 @@ func askTarget(t *testing.T, url, target string) int {
 	return resp.StatusCode
 }
 
-// TestSpaceInQuery: over HTTP/2 a query may come with a space, which would end
-// the target for an upstream that is spoken to in HTTP/1.
+// TestSpaceInQuery: over HTTP/2 a query may contain a space, which would end the target for an
+// HTTP/1 upstream.
 func TestSpaceInQuery(t *testing.T) {
 	g, err := gateway.New("http://127.0.0.1:1", gateway.Options{})
 	if err != nil {
@@ -46,8 +46,8 @@ func TestSpaceInQuery(t *testing.T) {
 	}
 }
 
-// TestQueries: a query reaches the upstream as it was sent, however it is written,
-// unless a rule has a parameter in its key on which servers do not agree.
+// TestQueries: a query reaches the upstream unchanged, in any spelling, unless a rule's key
+// has a parameter that servers read differently.
 func TestQueries(t *testing.T) {
 	got := make(chan string, 1)
 	upstream := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.RequestURI }))

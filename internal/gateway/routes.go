@@ -14,25 +14,24 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Route says which requests a handler gets: those for Host whose path begins
-// with Path.
+// Route sends the requests for Host whose path begins with Path to a handler.
 type Route struct {
-	// Host is compared without case and port; "*.example.com" stands for all
-	// hosts below it. Empty means any.
+	// Host is compared without case and port; "*.example.com" means all hosts below it. Empty
+	// means any.
 	Host string
 	// Path is a prefix of whole segments: "/api" takes "/api" and "/api/x" but
 	// not "/apis". Empty means any.
 	Path string
-	// MaxBody is the largest body of a request, in bytes. What is larger is
-	// answered with 413. Zero means no bound.
+	// MaxBody is the largest body of a request, in bytes. A larger one is answered with 413.
+	// Zero means no bound.
 	MaxBody int64
 	Handler http.Handler
 
 	name string // host and path
 }
 
-// Routes is an [http.Handler] that gives each request to the first [Route] that
-// fits. It does not change and is safe for concurrent use.
+// Routes is an [http.Handler] that passes each request to the first [Route] that matches. It
+// is immutable and safe for concurrent use.
 type Routes struct{ routes []Route }
 
 // NewRoutes returns Routes in this order. All faults are returned at once.
@@ -57,9 +56,9 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 	return r, errors.Join(faults...)
 }
 
-// ServeHTTP passes the request on, or answers 404 if no route fits. The path is
-// cleaned before it is compared, so that dot segments do not lead from one route
-// into another; what the handler gets is the path as it came.
+// ServeHTTP passes the request on, or answers 404 if no route matches. The path is cleaned for
+// the comparison, so that dot segments do not lead into another route; the handler gets the
+// original path.
 func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if route := rs.find(r); route != nil {
 		route.serve(w, r)
@@ -68,8 +67,8 @@ func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, http.StatusNotFound, "nothing is served here")
 }
 
-// NameOf returns the host and path of the route that a request takes; empty is that of
-// all requests. It is not ok if none fits.
+// NameOf returns the host and path of the request's route, which is empty for the route of all
+// requests. It reports false if no route matches.
 func (rs *Routes) NameOf(r *http.Request) (name string, ok bool) {
 	if route := rs.find(r); route != nil {
 		return route.name, true
@@ -77,7 +76,7 @@ func (rs *Routes) NameOf(r *http.Request) (name string, ok bool) {
 	return "", false
 }
 
-// find returns the first route that fits, nil if none does.
+// find returns the first route that matches, or nil.
 func (rs *Routes) find(r *http.Request) *Route {
 	host, clean := "", ""
 	for i := range rs.routes {
@@ -116,7 +115,7 @@ func (route *Route) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if route.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
 		if r.ContentLength > route.MaxBody {
-			// It is not read, so another request cannot follow it.
+			// The body is not read, so no request can follow it.
 			w.Header().Set("Connection", "close")
 			writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request's body is larger than %d bytes", route.MaxBody))
 			return

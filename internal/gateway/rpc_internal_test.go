@@ -42,9 +42,9 @@ func overPipes(t *testing.T, handler http.Handler) *testkit.Pipes {
 	return p
 }
 
-// TestIdleStream: a stream of gRPC whose upstream has begun to answer may be silent
-// in both directions. Any other body may not stand still, whatever the client calls
-// it, and neither may one before the answer.
+// TestIdleStream: a gRPC stream whose upstream has begun to answer may be silent in both
+// directions. Any other body must progress, whatever the client calls it, and so must a stream
+// before the answer.
 func TestIdleStream(t *testing.T) {
 	const patience = time.Minute
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestIdleStream(t *testing.T) {
 					if c.begins {
 						_ = http.NewResponseController(w).Flush()
 					}
-					_, _ = io.Copy(flushing{w}, r.Body) // the client says what came back
+					_, _ = io.Copy(flushing{w}, r.Body) // the client checks it
 				}))
 				g, err := New("h2c://upstream.example", Options{ResponseTimeout: time.Hour})
 				if err != nil {
@@ -107,7 +107,7 @@ func answerOf(transport *http.Transport, req *http.Request) (string, error) {
 	return string(got), errors.Join(err, resp.Body.Close())
 }
 
-// flushing sends on at once what is written.
+// flushing flushes every write.
 type flushing struct{ http.ResponseWriter }
 
 func (f flushing) Write(p []byte) (int, error) {
@@ -115,9 +115,9 @@ func (f flushing) Write(p []byte) (int, error) {
 	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
 }
 
-// TestStatusAlone: what an upstream answers by a header alone stays one, also if it
-// is flushed before it is known to have ended: a client of gRPC takes another for
-// broken, or for one that it may not try again.
+// TestStatusAlone: an upstream's answer that is a header alone stays one, also if it is
+// flushed before its end is known: a gRPC client takes another form for broken, or for one
+// that it may not retry.
 func TestStatusAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := overPipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -129,9 +129,9 @@ func TestStatusAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.transport.DialContext = up.Dial
-		g.proxy.FlushInterval = time.Nanosecond // as on a machine that is busy for longer than usual
+		g.proxy.FlushInterval = time.Nanosecond // as on a machine busier than usual
 		g.proxy.ModifyResponse = func(resp *http.Response) error {
-			resp.Header.Del("Content-Length") // which servers of gRPC do not send
+			resp.Header.Del("Content-Length") // gRPC servers do not send it
 			resp.Body = slowEnd{}
 			return nil
 		}
@@ -156,7 +156,7 @@ func TestStatusAlone(t *testing.T) {
 	})
 }
 
-// slowEnd is a body that takes a while to be empty.
+// slowEnd is an empty body that takes a while to end.
 type slowEnd struct{}
 
 func (slowEnd) Read([]byte) (int, error) {
@@ -166,7 +166,7 @@ func (slowEnd) Read([]byte) (int, error) {
 
 func (slowEnd) Close() error { return nil }
 
-// echo is a service that sends back what comes.
+// echo is a service that sends back each message.
 type echo struct {
 	testgrpc.UnimplementedTestServiceServer
 }
@@ -186,8 +186,8 @@ func (echo) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServer) err
 	}
 }
 
-// TestIdleStreamOfServer: a server of gRPC, which ends connections on which it is
-// asked too often whether it is there, keeps a stream that is idle for hours.
+// TestIdleStreamOfServer: a gRPC server, which closes connections that are pinged too often,
+// keeps a stream that is idle for hours.
 func TestIdleStreamOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := bufconn.Listen(1 << 16)

@@ -25,8 +25,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// rpcService answers with what metadata it got: a call by a header and a trailer, a
-// stream by an echo of each message.
+// rpcService answers with the metadata that it got: a call by a header and a trailer, a stream
+// by an echo of each message.
 type rpcService struct {
 	testgrpc.UnimplementedTestServiceServer
 }
@@ -159,8 +159,8 @@ func TestRPC(t *testing.T) {
 	wantStatus(t, err, codes.Unimplemented, "UnimplementedCall")
 }
 
-// TestRPCStreams: each message of a stream passes before the next is sent, and more
-// streams than one connection of the upstream takes run at once.
+// TestRPCStreams: each message of a stream passes before the next is sent, and more streams
+// run at once than one upstream connection takes.
 func TestRPCStreams(t *testing.T) {
 	client := rpcClient(t, rpcGateway(t, sluice.PerMinute(200), grpc.MaxConcurrentStreams(100)))
 	ctx := patient(t)
@@ -226,8 +226,8 @@ func TestRPCCancelled(t *testing.T) {
 	}
 }
 
-// TestRPCDenied: a denial is a status of gRPC, with what a client needs to come
-// again, and no other call is harmed on the same connection.
+// TestRPCDenied: a denial is a gRPC status with the time to retry, and other calls on the
+// connection are unaffected.
 func TestRPCDenied(t *testing.T) {
 	client := rpcClient(t, rpcGateway(t, sluice.PerHour(2)))
 	ctx := patient(t)
@@ -244,7 +244,7 @@ func TestRPCDenied(t *testing.T) {
 			t.Fatalf("the stream that was let in: %v", err)
 		}
 	}
-	echo() // before that, the calls behind it may be evaluated first
+	echo() // otherwise the calls after it may be evaluated first
 	if _, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestRPCDenied(t *testing.T) {
 	echo()
 }
 
-// TestRPCUpstreamDown: an upstream that is down is UNAVAILABLE to a client of gRPC.
+// TestRPCUpstreamDown: a gRPC client gets UNAVAILABLE from an upstream that is down.
 func TestRPCUpstreamDown(t *testing.T) {
 	for name, to := range map[string]string{
 		"nobody": "h2c://" + nobody,
@@ -274,8 +274,7 @@ func TestRPCUpstreamDown(t *testing.T) {
 	}
 }
 
-// TestUpgradeToH2C: what would switch protocol is a plain request to an upstream
-// that knows HTTP/2 only.
+// TestUpgradeToH2C: a request to switch protocol is a plain request to an HTTP/2 upstream.
 func TestUpgradeToH2C(t *testing.T) {
 	up := h2cFront(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 || r.Header.Get("Upgrade") != "" {
@@ -298,8 +297,8 @@ func TestUpgradeToH2C(t *testing.T) {
 	}
 }
 
-// TestTrailersAreAskedFor: an upstream learns that its client takes trailers, without
-// which some servers of gRPC refuse a call, and the client gets those of the answer.
+// TestTrailersAreAskedFor: the upstream learns that its client accepts trailers, without which
+// some gRPC servers refuse a call, and the client gets the answer's trailers.
 func TestTrailersAreAskedFor(t *testing.T) {
 	up := h2cFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Te") != "trailers" || r.Header.Get("Content-Type") != "application/grpc" {

@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// rpcRate is a least rate of bodies that no test here keeps, in bytes a second.
+// rpcRate is a least rate, in bytes a second, that no body here keeps.
 const rpcRate = 1_000_000
 
 // summing is a service that answers when its client has sent all.
@@ -43,9 +43,8 @@ func (summing) StreamingInputCall(stream testgrpc.TestService_StreamingInputCall
 	}
 }
 
-// TestSlowStream: a stream of gRPC to which no answer has begun may bring a message
-// now and then, however high the least rate of bodies, and for longer than another
-// request may take.
+// TestSlowStream: a gRPC stream without an answer may bring a message now and then, however
+// high the least rate of bodies is, and for longer than other requests may take.
 func TestSlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := bufconn.Listen(1 << 16)
@@ -88,8 +87,8 @@ func TestSlowStream(t *testing.T) {
 	})
 }
 
-// TestSlowBodyLikeRPC: over HTTP/1 there is no gRPC, whatever a body is called, and
-// over HTTP/2 other bodies keep the rate.
+// TestSlowBodyLikeRPC: HTTP/1 has no gRPC, whatever a body is called, and over HTTP/2 other
+// bodies must keep the rate.
 func TestSlowBodyLikeRPC(t *testing.T) {
 	for _, c := range []struct {
 		name, kind string
@@ -126,7 +125,7 @@ func TestSlowBodyLikeRPC(t *testing.T) {
 	}
 }
 
-// post sends a body by one version of HTTP and returns the status.
+// post sends a body over one version of HTTP and returns the status.
 func post(t *testing.T, to *testkit.Pipes, h2 bool, kind string, body io.Reader) int {
 	t.Helper()
 	var protocols http.Protocols

@@ -26,8 +26,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestSoak: whatever clients and an upstream do, no response is another's and all places
-// of connections and goroutines are given back.
+// TestSoak: whatever clients and an upstream do, no client gets another's response, and all
+// places and goroutines are freed.
 func TestSoak(t *testing.T) {
 	for name, opts := range map[string]gateway.Options{
 		"unbounded": {}, "bounded": {LongestRequest: testkit.Ceiling},
@@ -47,7 +47,7 @@ func soak(t *testing.T, opts gateway.Options) {
 				return
 			}
 			go func() {
-				defer c.Close() //nolint:errcheck // a test
+				defer c.Close() //nolint:errcheck // the test is over
 				in := bufio.NewReader(c)
 				for {
 					r, err := http.ReadRequest(in)

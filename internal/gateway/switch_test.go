@@ -38,8 +38,7 @@ func switches(t *testing.T, url string) (*net.TCPConn, io.Reader) {
 	return switchesWith(t, url, "")
 }
 
-// switchesWith is switches where the client sends some bytes in one packet with
-// its request.
+// switchesWith is switches with some bytes of the client in one packet with its request.
 func switchesWith(t *testing.T, url, early string) (*net.TCPConn, io.Reader) {
 	t.Helper()
 	conn, r := dial(t, url, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"+early)
@@ -72,7 +71,7 @@ func behind(t *testing.T, g http.Handler, limit sluice.Limit) http.Handler {
 	return mw.Wrap(g)
 }
 
-// sendAll sends all and says that this was all.
+// sendAll sends all bytes and closes its direction.
 func sendAll(t *testing.T, conn net.Conn, all []byte) {
 	t.Helper()
 	if _, err := conn.Write(all); err != nil {
@@ -81,7 +80,7 @@ func sendAll(t *testing.T, conn net.Conn, all []byte) {
 	check(t, conn.(*net.TCPConn).CloseWrite())
 }
 
-// receiveAll reads until the other side has said that this was all.
+// receiveAll reads until the other side has closed its direction.
 func receiveAll(t *testing.T, r io.Reader, want []byte) {
 	t.Helper()
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
@@ -89,13 +88,13 @@ func receiveAll(t *testing.T, r io.Reader, want []byte) {
 	}
 }
 
-// TestHalfClose: after a switch of protocol, a side that has sent all receives all that
-// the other has to say then, whichever is first.
+// TestHalfClose: after a switch of protocol, a side that has sent all still receives the
+// other's bytes, whichever is first.
 func TestHalfClose(t *testing.T) {
 	question, answer := bytes.Repeat([]byte("0123456789abcdef"), 1<<16), bytes.Repeat([]byte("fedcba"), 1<<18)
 	for _, c := range []struct {
 		name          string
-		watched, last bool // the client is last
+		watched, last bool // the client is the last to send
 	}{
 		{"client first", false, false},
 		{"upstream first", false, true},
@@ -134,9 +133,9 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// TestSentWithTheSwitch: what a client sends in one packet with its request to
-// switch protocol, not waiting for the answer, reaches the upstream before what
-// follows, whatever lies around the gateway.
+// TestSentWithTheSwitch: bytes that a client sends in one packet with its request for a
+// switch, without waiting for the answer, reach the upstream before later ones, with any
+// handlers around the gateway.
 func TestSentWithTheSwitch(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -164,9 +163,9 @@ func TestSentWithTheSwitch(t *testing.T) {
 	}
 }
 
-// TestSwitchBeforeTheBody: a request with a body is not asked to be switched, and an
-// upstream that switches nevertheless, before the body has ended, is not followed:
-// the transport still reads from the connection, as the race detector would see.
+// TestSwitchBeforeTheBody: a request with a body is sent without its upgrade. An upstream that
+// switches nevertheless, before the body has ended, is not followed: the transport still reads
+// from the connection, as the race detector would see.
 func TestSwitchBeforeTheBody(t *testing.T) {
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if up := r.Header["Upgrade"]; up != nil {

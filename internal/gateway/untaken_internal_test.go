@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// TestUntaken: of a response that its client does not take so much comes from an
-// upstream of HTTP/2, and no more.
+// TestUntaken: the bytes of a response that its client does not take are bounded over HTTP/2.
 func TestUntaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const part, all = 1 << 10, 8 << 20 // more than fits anywhere
+		const part, all = 1 << 10, 8 << 20 // more than all buffers hold
 		sent := 0
 		up := overPipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(all))
@@ -39,7 +38,7 @@ func TestUntaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		const passing = 64 << 10 // in buffers of either server and of what copies
+		const passing = 64 << 10 // in buffers of both servers and of the copying
 		if sent < maxUntaken || sent > maxUntaken+passing {
 			t.Errorf("%d bytes came, want %d and what is passing", sent, maxUntaken)
 		}

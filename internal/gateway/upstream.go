@@ -12,37 +12,33 @@ import (
 )
 
 const (
-	// pingAfter is how long nothing may come from an upstream over HTTP/2 before it
-	// is asked whether it is there. A server of gRPC ends a connection, with all its
-	// streams, on which it is asked more often than once in five minutes.
+	// pingAfter is how long an HTTP/2 connection to an upstream may be silent before it is
+	// pinged. A gRPC server closes connections that are pinged more often than once in five
+	// minutes.
 	pingAfter = 5*time.Minute + 10*time.Second
-	// pingTimeout is how long it has to say so.
+	// pingTimeout bounds the reply to a ping.
 	pingTimeout = 15 * time.Second
 
-	// maxFrame is the largest frame of HTTP/2, in bytes, for which a connection keeps
-	// a buffer.
+	// maxFrame is the largest HTTP/2 frame, in bytes; a connection keeps a buffer for one.
 	maxFrame = 16 << 10
-	// maxUntaken is how much of a response over HTTP/2 is kept, in bytes, that its
-	// client does not take. One download gets as many in each round trip. Those on one
-	// connection are not bounded together: a client that reads nothing would hold up the others.
+	// maxUntaken bounds the bytes of an HTTP/2 response that are kept while its client does
+	// not take them. A download gets as many in each round trip. The responses on one
+	// connection have no common bound: a client that reads nothing would hold up the others.
 	maxUntaken = 256 << 10
 
-	// maxHeader is how large the header of a response may be, in bytes.
+	// maxHeader bounds the header of a response, in bytes.
 	maxHeader = 256 << 10
-	// maxIdle is how many connections are kept that are not in use, and idleTimeout
-	// how long.
+	// maxIdle is the most idle connections, and idleTimeout the longest time that one is kept.
 	maxIdle     = 1024
 	idleTimeout = 90 * time.Second
 
-	// flushInterval is how long a part of a response of known length may wait for
-	// more of it. Others, and server-sent events, go on at once by ReverseProxy's
-	// own rule.
+	// flushInterval is how long a part of a response of known length may wait for more of it.
+	// ReverseProxy flushes other responses, and server-sent events, at once.
 	flushInterval = time.Millisecond
 )
 
-// newTransport returns the connections to the upstream, which speak HTTP/2 without
-// TLS if h2c is set. They do not heed the proxy settings of the environment: an
-// upstream is named, not looked for.
+// newTransport returns the connections to the upstream, over HTTP/2 without TLS if h2c is set.
+// They ignore the proxy settings of the environment: the upstream is given.
 func newTransport(o Options, h2c bool) *http.Transport {
 	var protocols *http.Protocols
 	if h2c {
@@ -52,8 +48,8 @@ func newTransport(o Options, h2c bool) *http.Transport {
 	return &http.Transport{
 		Protocols:         protocols,
 		ForceAttemptHTTP2: true,
-		// One connection carries the requests of many: they must not all wait on one
-		// whose other end has gone without a word.
+		// One connection carries many requests: they must not all wait for a peer that is gone
+		// silently.
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
 			MaxReadFrameSize: maxFrame, MaxReceiveBufferPerStream: maxUntaken,
@@ -74,11 +70,11 @@ func newTransport(o Options, h2c bool) *http.Transport {
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    maxIdle, // there is one host
 		MaxResponseHeaderBytes: maxHeader,
-		DisableCompression:     true, // what the upstream encoded stays as it is
+		DisableCompression:     true, // the upstream's encoding stays
 	}
 }
 
-// buffers are the buffers in which bodies pass.
+// buffers is a pool of buffers for bodies.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {

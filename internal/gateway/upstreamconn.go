@@ -10,9 +10,8 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// upstreamConn is a connection to an upstream, which must go on reading: one that stands
-// still for longer than timeout while it is written to fails. One goroutine at a time
-// writes to it.
+// upstreamConn is a connection to an upstream. A write that makes no progress for timeout
+// fails. One goroutine at a time writes to it.
 type upstreamConn struct {
 	net.Conn
 	timeout time.Duration
@@ -26,6 +25,6 @@ func (c *upstreamConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// CloseWrite ends what the upstream is sent and leaves what it sends open. It is
-// an error where the connection below cannot do that.
+// CloseWrite closes the side to the upstream and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *upstreamConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// TestAdminHosts: no page of a browser reads the admin address by a name of its
-// own.
+// TestAdminHosts: no page in a browser reads the admin address by a name of the page's own.
 func TestAdminHosts(t *testing.T) {
 	t.Parallel()
 	const (
-		misdirected = 421 // and the answer says what to do about it
-		forbidden   = 403 // as all but this machine are, without a token
+		misdirected = 421 // the answer has a remedy
+		forbidden   = 403 // for all but this machine, without a token
 	)
 	type row struct {
 		path, host string

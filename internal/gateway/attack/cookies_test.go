@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// TestCookies: one session has one budget, in whichever way its cookie is
-// written: a spelling that servers read in several ways is refused. Package wire has
-// the spellings; here is one of each kind.
+// TestCookies: one session has one budget for all spellings of its cookie; a spelling that
+// servers read in several ways is refused. Package wire has the spellings; here is one of each
+// kind.
 //
-// {s} is the session, whose budget is spent. Each line is a field Cookie.
+// {s} is the session with a spent budget. Each line is a field Cookie.
 func TestCookies(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -22,7 +22,7 @@ func TestCookies(t *testing.T) {
 		want         []int
 	}
 	either := []int{refused, charged}
-	own := []int{passes, charged} // it is another session
+	own := []int{passes, charged} // another session
 	rows := []row{
 		{"itself", "sid={s}", []int{charged}},
 		{"in its own field", "a=b\nsid={s}", []int{charged}},
@@ -67,8 +67,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// spelled says how requests with these fields were answered, if it is not as
-// wanted.
+// spelled returns how requests with these fields were answered, if not as wanted.
 func spelled(t *testing.T, c client, row, version string, fields []string, want []int) error {
 	t.Helper()
 	for range 4 { // more than one session may use
@@ -78,7 +77,7 @@ func spelled(t *testing.T, c client, row, version string, fields []string, want 
 			for _, f := range fields {
 				name, value, _ := strings.Cut(f, ": ")
 				if name = strings.ToLower(name); name == "connection" {
-					return nil // is not a field of HTTP/2
+					return nil // not a field of HTTP/2
 				}
 				pairs = append(pairs, name, value)
 			}

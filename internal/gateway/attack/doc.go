@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attack holds tests only: it starts the program, with an upstream that
-// keeps what arrives, and sends what should not get by. Each table has one line
-// for each attack. An attack is evaluated by its harm: a request that the upstream
-// processes beyond a limit, a wrong address, a client that is not served, memory
-// or a log without bound.
+// Package attack holds tests only. They start the program with an upstream that records the
+// requests that reach it, and send attacks; each line of a table is one attack. An attack
+// succeeds by its harm: a request processed beyond a limit, a wrong address, a client that is
+// not served, or unbounded memory or logs.
 //
 //	attack                            where
 //	addresses in forwarded fields     TestForwarded; internal/clientip, gateway TestOrigin
@@ -28,7 +27,6 @@
 //	reloads under load                TestReloadsUnderLoad; cmd/sluice TestLiveChange
 //	the admin address by other names  TestAdminHosts; server/admin TestMisdirected
 //
-// Not held: a slot in flight is freed when its client leaves, while the upstream
-// still works, and a cost that the response names is what was estimated if nobody
-// saw the response.
+// Known limits: a slot in flight is freed when its client leaves, while the upstream still
+// works; and a cost stated by the response remains the estimate if the response was not seen.
 package attack

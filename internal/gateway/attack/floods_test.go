@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// mostMemory is how much a gateway may take under all floods together, in MiB.
-// It takes about 20 before; the race detector multiplies by five to ten.
+// mostMemory is the most memory of a gateway under all floods together, in MiB. It takes about
+// 20 before; the race detector multiplies that by five to ten.
 func mostMemory() int {
 	if testkit.Race() {
 		return 2000
@@ -22,7 +22,7 @@ func mostMemory() int {
 	return 300
 }
 
-// flood is what a client does as long as the gateway lets it.
+// flood is an action that a client repeats while the gateway permits it.
 type flood struct {
 	name string
 	do   func(t *testing.T, c client, row string)
@@ -114,7 +114,7 @@ var floods = []flood{
 		h.drop(t)
 	}},
 	{"an HPACK bomb", func(t *testing.T, c client, row string) {
-		// A field of 4,000 bytes is kept in the table, and then named by a byte.
+		// A field of 4,000 bytes is stored in the table, and then named by one byte.
 		h := c.http2(t)
 		kept := append([]byte{0x40}, block("x-a", strings.Repeat("b", 4000))[1:]...)
 		for range 50 {
@@ -171,7 +171,7 @@ var floods = []flood{
 	}},
 }
 
-// endless sends what it repeats until the gateway hangs up, up to 400 MB.
+// endless sends repeated until the gateway hangs up, up to 400 MB.
 func endless(begin, repeated string) func(*testing.T, client, string) {
 	return func(t *testing.T, c client, _ string) {
 		conn := c.dial(t)
@@ -200,7 +200,7 @@ func repeated(frame []byte) func(*testing.T, client, string) {
 	}
 }
 
-// drop hangs up without reading what has come.
+// drop hangs up without reading.
 func (h *http2) drop(t *testing.T) {
 	t.Helper()
 	if tcp, ok := h.Conn.(*net.TCPConn); ok {
@@ -211,8 +211,8 @@ func (h *http2) drop(t *testing.T) {
 	_ = h.Close() // the other side may have
 }
 
-// TestFloods: while a client floods, others are served; its requests count, and
-// memory is bounded.
+// TestFloods: during a client's flood others are served; its requests count, and memory is
+// bounded.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	const quota = 300

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// TestForwarded: however a client writes where it comes from, it draws on the
-// budget of where it does, and the upstream is given the truth.
+// TestForwarded: whatever origin a client states, it is charged to the budget of its real one,
+// and the upstream gets the real one.
 //
-// In fields {c} is a client, {p} the peer that connects, {t} another proxy that
-// is trusted, {x} somebody else. Who is charged stands under want.
+// In fields {c} is a client, {p} the connecting peer, {t} another trusted proxy, {x} somebody
+// else. The client to be charged is in want.
 func TestForwarded(t *testing.T) {
 	t.Parallel()
 	type row struct{ name, peer, fields, want string }
 	rows := []row{
-		// A peer that is not trusted: nothing it writes counts.
+		// Untrusted peer: its fields are ignored.
 		{"untrusted peer: nothing", "untrusted", "", "{p}"},
 		{"untrusted peer: an address", "untrusted", "X-Forwarded-For: {c}", "{p}"},
 		{"untrusted peer: a trusted one", "untrusted", "X-Forwarded-For: {t}", "{p}"},
@@ -43,8 +43,8 @@ func TestForwarded(t *testing.T) {
 		{"untrusted peer: another host", "untrusted", "X-Forwarded-Host: evil.example\nX-Forwarded-Proto: https", "{p}"},
 		{"untrusted peer: 100 lines", "untrusted", strings.TrimSpace(strings.Repeat("X-Forwarded-For: {c}\n", 100)), "{p}"},
 
-		// A trusted one: the rightmost address that is not trusted. Package clientip has
-		// the spellings of addresses.
+		// Trusted peer: the client is the rightmost address that is not trusted. Package
+		// clientip has the spellings of addresses.
 		{"nothing", "proxy", "", "{p}"},
 		{"an address", "proxy", "X-Forwarded-For: {c}", "{c}"},
 		{"one before it", "proxy", "X-Forwarded-For: {x}, {c}", "{c}"},
@@ -88,7 +88,7 @@ rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
 			if err := reported(u.of(row), sent, peer, r.peer == "proxy"); err != nil {
 				t.Error(err)
 			}
-			// The client to be charged uses up the budget, from where it is.
+			// The real client spends the budget first.
 			want := whole.Replace(r.want)
 			if got := g.client(want).get(t, row, "/once"); got.status != 200 {
 				t.Fatalf("%s: got %d at first", want, got.status)
@@ -100,8 +100,7 @@ rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
 	}
 }
 
-// reported says what is wrong with what the upstream received where a request
-// came from.
+// reported returns the faults in the origin that the upstream received.
 func reported(got []request, sent []string, peer string, trusted bool) error {
 	if len(got) != 1 || got[0].fault != "" {
 		return fmt.Errorf("the upstream got %+v", got)
@@ -127,14 +126,14 @@ func reported(got []request, sent []string, peer string, trusted bool) error {
 	if got := r.values("X-Forwarded-Proto"); !slices.Equal(got, []string{"http"}) {
 		faults = append(faults, fmt.Errorf("X-Forwarded-Proto is %q", got))
 	}
-	if trusted { // a trusted proxy may say more, but not in two voices
+	if trusted { // a trusted proxy may state more, but consistently
 		return errors.Join(append(faults, only(r, "Forwarded"))...)
 	}
 	return errors.Join(append(faults, only(r, "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP",
 		"CF-Connecting-IP", "X-Cluster-Client-IP", "X-Original-Forwarded-For", "X-Forwarded-Port"))...)
 }
 
-// only says which of these fields there are.
+// only returns which of these fields are present.
 func only(r request, none ...string) error {
 	var faults []error
 	for _, name := range none {

@@ -12,9 +12,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestHangUps: a client that leaves before the answer gets no more requests
-// processed than one that stays. An answer that nobody saw counts. The upstream
-// takes 100 ms for each, and does not notice that the client has left.
+// TestHangUps: a client that leaves before the answer gets no more requests processed than one
+// that stays. An unseen answer counts. The upstream takes 100 ms for each, and does not notice
+// the leaving.
 func TestHangUps(t *testing.T) {
 	t.Parallel()
 	const tries = 25
@@ -45,12 +45,12 @@ func TestHangUps(t *testing.T) {
 	g, u := behind(t, `rules:
 %s`, yaml)
 	var all sync.WaitGroup
-	for i, r := range rows { // together, as they do nothing but wait
+	for i, r := range rows { // in parallel, as they only wait
 		all.Go(func() {
 			h := hanger{g.client(address()), u, number("hangup", i), r.version, r.path, r.answer}
 			for range tries {
 				h.hangUp(t)
-				// One at a time, so that there is one number.
+				// One at a time, so that the number is exact.
 				testkit.Until(t, "the upstream to be done", func() bool { return u.idle(h.row) })
 			}
 		})
@@ -73,8 +73,7 @@ type hanger struct {
 	row, version, path, answer string
 }
 
-// hangUp sends a request and leaves as soon as it has arrived at the upstream,
-// or is answered.
+// hangUp sends a request and leaves as soon as it has arrived at the upstream, or is answered.
 func (h *hanger) hangUp(t *testing.T) {
 	t.Helper()
 	before := len(h.u.of(h.row))
@@ -96,7 +95,7 @@ func (h *hanger) hangUp(t *testing.T) {
 			conn.status(t, stream)
 		}()
 		leave = func() {
-			if h.version == "HTTP/2, reset" { // and the connection stays
+			if h.version == "HTTP/2, reset" { // the connection stays
 				conn.frame(frameReset, 0, stream, []byte{0, 0, 0, 8})
 				return
 			}
@@ -114,8 +113,8 @@ func (h *hanger) hangUp(t *testing.T) {
 	leave()
 }
 
-// TestHangUpsBeforeAnUpstreamThatIsDown: what never arrived is given back, so
-// that no one is locked out because the upstream is down.
+// TestHangUpsBeforeAnUpstreamThatIsDown: units of requests that never arrived are refunded, so
+// that nobody is denied because the upstream is down.
 func TestHangUpsBeforeAnUpstreamThatIsDown(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{

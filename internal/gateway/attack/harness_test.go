@@ -20,20 +20,20 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// patience is how long a test waits for what must come at all.
+// patience bounds the wait for events that must happen.
 const patience = testkit.Ceiling
 
-// addresses counts those that were given to clients.
+// addresses counts the addresses given to clients.
 var addresses atomic.Uint32
 
-// address returns one that no other client has.
+// address returns an address that no other client has.
 func address() string {
 	n := addresses.Add(1)
 	return fmt.Sprintf("203.%d.%d.%d", n>>16, n>>8&255, n&255)
 }
 
-// client is at an address, as the header of a PROXY protocol says: the listeners
-// under attack are behind a proxy.
+// client has an address stated in a PROXY protocol header: the listeners under attack are
+// behind a proxy.
 type client struct {
 	*gate
 	from string
@@ -48,7 +48,7 @@ func (c client) dial(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // mostly it is closed by then
+	t.Cleanup(func() { _ = conn.Close() }) // usually closed by then
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Error(err)
 	}
@@ -75,8 +75,7 @@ type reply struct {
 	body   string
 }
 
-// send writes bytes on a new connection and returns all answers until the
-// gateway hangs up.
+// send writes bytes on a new connection and returns all answers until the gateway hangs up.
 func (c client) send(t *testing.T, raw string) (replies []reply) {
 	t.Helper()
 	conn := c.dial(t)
@@ -109,7 +108,7 @@ func readReply(in *bufio.Reader) (reply, error) {
 	return reply{resp.StatusCode, resp.Header, string(body)}, err
 }
 
-// statuses are those of replies.
+// statuses returns the statuses of replies.
 func statuses(replies []reply) (all []int) {
 	for i := range replies {
 		all = append(all, replies[i].status)
@@ -117,8 +116,8 @@ func statuses(replies []reply) (all []int) {
 	return all
 }
 
-// get sends one request with these lines of fields, and returns the answer. Its
-// status is 0 if there was none.
+// get sends one request with these field lines, and returns the answer, with status 0 if there
+// was none.
 func (c client) get(t *testing.T, row, target string, fields ...string) reply {
 	t.Helper()
 	raw := "GET " + target + " HTTP/1.1\r\nHost: app.example\r\nX-Row: " + row + "\r\n"
@@ -132,7 +131,7 @@ func (c client) get(t *testing.T, row, target string, fields ...string) reply {
 	return replies[0]
 }
 
-// own returns what a client has left of a limit, as its answer says.
+// own returns a client's remaining units of a limit, by the gateway's own answer.
 func (c client) own(t *testing.T, name string) int {
 	t.Helper()
 	r := c.get(t, "own", "/.well-known/ratelimit")
@@ -154,8 +153,7 @@ func (c client) own(t *testing.T, name string) int {
 	return 0
 }
 
-// rss returns the most memory that the process has had, in MiB, and 0 where the
-// system does not report.
+// rss returns the process's peak of memory, in MiB, or 0 where the system does not report it.
 func (g *gate) rss(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))

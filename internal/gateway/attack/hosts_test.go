@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// TestHosts: no spelling of a host reaches what the upstream serves there
-// without being charged. The budgets of all hosts with a rule are spent.
+// TestHosts: every spelling of a host that reaches the upstream's host is charged. The budgets
+// of all hosts with a rule are spent.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	ruled := []string{"app.example", "xn--bcher-kva.example", "[2001:db8::1]"}

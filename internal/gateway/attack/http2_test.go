@@ -30,15 +30,15 @@ const (
 	endHeaders = 4
 )
 
-// http2 is a connection that speaks HTTP/2 in frames of the test's own making.
+// http2 is an HTTP/2 connection that sends frames made by the test.
 type http2 struct {
 	net.Conn
 	in     *bufio.Reader
-	stream uint32 // the last
+	stream uint32 // the last one
 }
 
-// http2 connects. The gateway is asked to keep no table of fields, so that a
-// status can be read without one.
+// http2 connects. It asks the gateway for an empty table of fields, so that a status can be
+// read without one.
 func (c client) http2(t *testing.T, settings ...byte) *http2 {
 	t.Helper()
 	conn := c.dial(t)
@@ -48,13 +48,13 @@ func (c client) http2(t *testing.T, settings ...byte) *http2 {
 	return h
 }
 
-// raw writes bytes. The gateway may have hung up, as it should on an attacker.
+// raw writes bytes. It reports false if the gateway has hung up, as it may on an attacker.
 func (h *http2) raw(text string) bool {
 	_, err := io.WriteString(h, text)
 	return err == nil
 }
 
-// frame returns false if the gateway has hung up.
+// frame sends a frame, and reports false if the gateway has hung up.
 func (h *http2) frame(kind, flags byte, stream uint32, payload []byte) bool {
 	return h.raw(string(frame(kind, flags, stream, payload)))
 }
@@ -67,11 +67,11 @@ func frame(kind, flags byte, stream uint32, payload []byte) []byte {
 	return append(head, payload...)
 }
 
-// block is a block of fields: names and values in turn, none of them compressed.
+// block returns a block of fields: names and values in turn, uncompressed.
 func block(fields ...string) (b []byte) {
 	for i, text := range fields {
 		if i%2 == 0 {
-			b = append(b, 0) // a literal without a place in the table
+			b = append(b, 0) // a literal without indexing
 		}
 		if n := len(text); n < 127 {
 			b = append(b, byte(n))
@@ -87,13 +87,13 @@ func block(fields ...string) (b []byte) {
 	return b
 }
 
-// get are the fields of a request, and more.
+// get returns the fields of a request, and more.
 func get(row string, more ...string) []byte {
 	return block(append([]string{":method", "GET", ":scheme", "http", ":authority", "app.example", ":path", "/", "x-row", row}, more...)...)
 }
 
-// open begins a stream with a block of fields and returns its number, 0 if the
-// gateway has hung up.
+// open begins a stream with a block of fields and returns its number, or 0 if the gateway has
+// hung up.
 func (h *http2) open(flags byte, fields []byte) uint32 {
 	if h.stream++; h.stream%2 == 0 {
 		h.stream++
@@ -115,8 +115,8 @@ func (h *http2) read() (kind, flags byte, stream uint32, payload []byte, err err
 	return head[3], head[4], binary.BigEndian.Uint32(head[5:]), payload, err
 }
 
-// status waits for the answer on a stream. It is 0 if the gateway ended the
-// stream, or the connection, without one.
+// status waits for the answer on a stream. It returns 0 if the gateway ended the stream or the
+// connection without one.
 func (h *http2) status(t *testing.T, stream uint32) (code int) {
 	t.Helper()
 	for {
@@ -170,8 +170,8 @@ func statusOf(b []byte) (int, error) {
 	return 0, fmt.Errorf("no status in %x", b)
 }
 
-// digitsOf reads three digits in Huffman's code, which has 5 bits for 0, 1 and 2
-// and 6 for the others.
+// digitsOf reads three digits in Huffman code, which has 5 bits for 0, 1 and 2 and 6 for the
+// others.
 func digitsOf(bits uint) (n int) {
 	for at := 16; at > 4 && n < 100; {
 		if code := bits >> (at - 5) & 31; code < 3 {

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// issuer signs tokens by hand: as a test asks, not as it should.
+// issuer signs tokens by hand, invalid ones too.
 type issuer struct {
 	rsa *rsa.PrivateKey
 	ec  *ecdsa.PrivateKey
@@ -73,7 +73,7 @@ func hs256(t *testing.T, header, claims string, secret []byte) string {
 	return text + "." + encode(h.Sum(nil))
 }
 
-// keySet is the issuer's set of public keys, of which two are named "two".
+// keySet returns the issuer's set of public keys, two of which are named "two".
 func (i *issuer) keySet(t *testing.T) []byte {
 	t.Helper()
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -104,7 +104,7 @@ func rsaJWK(kid string, key *rsa.PublicKey) map[string]string {
 	return map[string]string{"kty": "RSA", "kid": kid, "use": "sig", "n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes())}
 }
 
-// public returns the RSA key as forgers take it for a secret.
+// public returns the RSA key in the forms that forgers use as a secret.
 func (i *issuer) public(t *testing.T) (der, text []byte) {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(&i.rsa.PublicKey)

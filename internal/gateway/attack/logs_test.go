@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestLogs: a client that can write to the log by failing cannot fill it: of each kind of
-// failure there are a few lines a second, however many there are.
+// TestLogs: a client that causes log lines by failures cannot fill the log: each kind has a
+// few lines a second, whatever the number of failures.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	const (
@@ -27,8 +27,8 @@ func TestLogs(t *testing.T) {
 		tries     = 50
 	)
 	cert, key := certificate(t)
-	// The listeners: of a proxy, plain, with TLS, with TLS behind a proxy, TCP
-	// behind a proxy.
+	// The listeners: behind a proxy, plain, with TLS, with TLS behind a proxy, TCP behind a
+	// proxy.
 	const plain, secure, proxied, secureProxied, tcp = 0, 1, 2, 3, 4
 	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + string(frame(frameSettings, 0, 0, nil))
 	frames := func(f ...[]byte) string {
@@ -140,7 +140,7 @@ rules:
 			for range tries {
 				g.report(t, r.listener, r.raw)
 			}
-			// What is reported late belongs to this row, too.
+			// Late lines belong to this row, too.
 			g.report(t, plain, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 			got, most := g.logs.count()-before, perSecond*(2+int(time.Since(started)/time.Second))
 			if got > most {
@@ -151,7 +151,7 @@ rules:
 	}
 }
 
-// report sends a text to a listener, and hangs up when it is answered.
+// report sends a text to a listener, and hangs up after the answer.
 func (g *gate) report(t *testing.T, listener int, raw string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", g.addresses[listener])
@@ -163,17 +163,17 @@ func (g *gate) report(t *testing.T, listener int, raw string) {
 		t.Error(err)
 	}
 	_, _ = io.WriteString(conn, raw)                                            // it may have hung up
-	if tcp, ok := conn.(*net.TCPConn); ok && !strings.HasPrefix(raw, "HEAD ") { // which waits for its answer
+	if tcp, ok := conn.(*net.TCPConn); ok && !strings.HasPrefix(raw, "HEAD ") { // it waits for its answer
 		_ = tcp.CloseWrite() // it may have hung up
 	}
 	if !strings.HasPrefix(raw, "PRI ") {
 		_, _ = io.Copy(io.Discard, conn) // it may be reset
 		if strings.HasPrefix(raw, "HEAD ") {
-			time.Sleep(10 * time.Millisecond) // until the upstream has said more, to nobody
+			time.Sleep(10 * time.Millisecond) // until the upstream has sent more, to nobody
 		}
 		return
 	}
-	// The gateway reports why it will hang up, and waits for a second.
+	// The gateway announces that it will hang up, and waits for a second.
 	h := &http2{Conn: conn, in: bufio.NewReader(conn)}
 	for {
 		if kind, _, _, _, err := h.read(); err != nil || kind == frameGoAway || kind == frameReset {
@@ -182,7 +182,7 @@ func (g *gate) report(t *testing.T, listener int, raw string) {
 	}
 }
 
-// speaker is an upstream that says the same whatever it is asked, and hangs up.
+// speaker is an upstream that sends the same text to every request, and hangs up.
 func speaker(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -206,7 +206,7 @@ func speaker(t *testing.T, text string) string {
 	return l.Addr().String()
 }
 
-// certificate writes one that is signed by itself.
+// certificate writes a self-signed certificate.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	certPEM, keyPEM := testkit.Certificate(t, "x", time.Now().Add(time.Hour))

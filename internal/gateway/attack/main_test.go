@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// folder is where the program is built.
+// folder is the folder of the built program.
 var folder string
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// build makes the program, once.
+// build builds the program, once.
 var build = sync.OnceValues(func() (path string, err error) {
 	if err := look(filepath.Join("..", "..")); err != nil {
 		return "", err
@@ -64,9 +64,8 @@ var build = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// look reads the folders of which the program is made. The go command keeps what
-// a test has come to until something changes that the test itself has read, from
-// within a test.
+// look reads the program's source folders. The go command caches a test's result until a file
+// changes that the test itself has read, from within a test.
 func look(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path != root && (d.Name()[0] == '.' || d.Name() == "bench" || d.Name() == "docs") {
@@ -76,12 +75,12 @@ func look(root string) error {
 	})
 }
 
-// lines is what a process writes.
+// lines holds the output of a process.
 type lines struct{ testkit.Buffer }
 
 func (l *lines) count() int { return strings.Count(l.String(), "\n") }
 
-// gate is a gateway that runs in a process of its own.
+// gate is a gateway in its own process.
 type gate struct {
 	cmd       *exec.Cmd
 	addresses []string // of its listeners, in the order of the file
@@ -89,11 +88,11 @@ type gate struct {
 	file      string // of its configuration
 	logs      *lines
 	exited    chan struct{} // closed when the process is gone
-	failed    error         // how it ended; read it when exited is closed
+	failed    error         // how it ended; valid once exited is closed
 }
 
-// start runs a gateway with a configuration until the test ends. It fails the
-// test if the gateway does not live that long.
+// start runs a gateway with a configuration until the test ends. It fails the test if the
+// gateway ends earlier.
 func start(t *testing.T, yaml string) *gate {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -112,8 +111,8 @@ func start(t *testing.T, yaml string) *gate {
 	return g
 }
 
-// behind runs an upstream, and a gateway before it that is behind a proxy. What the
-// configuration says besides is made from a format.
+// behind runs an upstream, and before it a gateway that is behind a proxy. The format makes
+// the rest of the configuration.
 func behind(t *testing.T, format string, args ...any) (*gate, *upstream) {
 	t.Helper()
 	u := newUpstream(t)

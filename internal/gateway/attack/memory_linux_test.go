@@ -21,8 +21,8 @@ const (
 	mostRSS     = 256 // MiB, of a process with that limit
 )
 
-// crowd is how many connections come at once: with what each sends they would take
-// twice the memory if all were let in. The test has the upstream's descriptors, too.
+// crowd returns the number of simultaneous connections: if all were admitted, they would take
+// twice the memory. The test process also holds the upstream's descriptors.
 func crowd(t *testing.T) int {
 	t.Helper()
 	var l syscall.Rlimit
@@ -32,8 +32,8 @@ func crowd(t *testing.T) int {
 	return int(min(8000, l.Cur*2/5))
 }
 
-// TestMemory: a gateway with a limit of memory keeps it under crowds that have it
-// keep what they send, and a client that was there is served.
+// TestMemory: a gateway with a memory limit keeps it under crowds that send data to be kept,
+// and an existing client is served.
 func TestMemory(t *testing.T) {
 	testkit.Long(t) // the race detector takes several times the memory; gateway TestMemory has the bounds
 	large := strings.Repeat("a", 60_000)

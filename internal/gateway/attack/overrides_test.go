@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestKillsWhileOverridesAreWritten: whenever a gateway is killed, the next one
-// has every override that was answered for.
+// TestKillsWhileOverridesAreWritten: whenever a gateway is killed, the next one has every
+// override that was confirmed.
 func TestKillsWhileOverridesAreWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var answered atomic.Int64 // keys whose limit was raised
+	var answered atomic.Int64 // keys with a raised limit
 	cut := 0
 	for kill := 0; kill < testkit.Steps(4, 12) || cut == 0; kill++ {
 		if kill == 100 {
@@ -73,7 +73,7 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 	t.Logf("%d overrides were answered for; cut off while they wrote: %d", answered.Load(), cut)
 }
 
-// raise lets a key do twice as much, and reports whether that was answered.
+// raise doubles a key's limit, and reports whether that was confirmed.
 func (g *gate) raise(n int64) bool {
 	body := fmt.Sprintf(`{"rule":"user","parts":{"header.X-Key":"k%d"},"limits":["2/day sliding-log"],"reason":"x","author":"y"}`, n)
 	req, err := http.NewRequest(http.MethodPut, "http://"+g.admin+"/v1/override", strings.NewReader(body))

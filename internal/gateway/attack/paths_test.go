@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// spelling is a way to write a request's target.
+// spelling is a spelling of a request's target.
 type spelling struct {
 	target string
 	want   int
-	// left names a reader that takes a request which passes for the path, and is
-	// left to the rules: see docs/configuration.md.
+	// left names a reader that takes a request that passes for the path; such readers are left
+	// to the rules: see docs/configuration.md.
 	left string
 }
 
@@ -33,8 +33,8 @@ const (
 	twice   = "a reader that unescapes twice"
 )
 
-// spellings are of /login, whose rule is about that path, and of /admin/x, whose
-// rule is about all below /admin/. Both budgets are spent.
+// spellings are spellings of /login, whose rule matches that path, and of /admin/x, whose rule
+// matches all below /admin/. Both budgets are spent.
 var spellings = []spelling{
 	{"/login", charged, ""},
 	{"/login?", charged, ""},
@@ -146,8 +146,8 @@ var spellings = []spelling{
 	{"/Admin/x", passes, letters},
 }
 
-// TestPaths: no spelling of a path reaches what the upstream serves there
-// without being charged, but for what is left to the rules.
+// TestPaths: every spelling of a path that reaches the upstream's path is charged, except for
+// those left to the rules.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	g, u := behind(t, `
@@ -190,7 +190,7 @@ rules:
 	}
 }
 
-// readers show where a target leads: as the servers do that people use.
+// readers resolve targets like common servers.
 var readers = map[string]func(*testing.T, string) string{
 	"ServeMux": func(t *testing.T, target string) (at string) {
 		t.Helper()
@@ -203,9 +203,9 @@ var readers = map[string]func(*testing.T, string) string{
 			mux.HandleFunc(p, func(http.ResponseWriter, *http.Request) { at = p })
 		}
 		mux.ServeHTTP(httptest.NewRecorder(), r)
-		return at // empty of one that is redirected: the client asks again
+		return at // empty for a redirect: the client sends another request
 	},
-	// nginx, and what stands behind CGI.
+	// nginx, and applications behind CGI.
 	"a reader of unescaped paths": func(_ *testing.T, target string) string {
 		return clean(target)
 	},
@@ -214,7 +214,7 @@ var readers = map[string]func(*testing.T, string) string{
 	},
 }
 
-// lax are readers that few servers have.
+// lax holds readers of few servers.
 var lax = map[string]func(string) string{
 	slash: func(target string) string {
 		return strings.TrimRight(clean(strings.ReplaceAll(target, "%5c", "/")), "/")
@@ -226,7 +226,7 @@ var lax = map[string]func(string) string{
 	},
 }
 
-// clean unescapes a path and then resolves what it holds.
+// clean unescapes a path and then resolves its dot segments.
 func clean(target string) string {
 	before, _, _ := strings.Cut(target, "?")
 	p, err := url.PathUnescape(before)

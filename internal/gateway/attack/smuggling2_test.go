@@ -9,12 +9,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// smuggling2 are requests of HTTP/2 that say more than one of HTTP/1.1 may, to
-// the path "/a".
+// smuggling2 are HTTP/2 requests to the path "/a" that HTTP/1.1 cannot express.
 var smuggling2 = []struct {
 	name string
-	// fields are names and values in turn, behind those of a request. One
-	// that begins with ":" is in place of the request's own.
+	// fields are names and values in turn, after those of a request. A name that begins with
+	// ":" replaces the request's own.
 	fields []string
 	body   string
 	saw    string // what the upstream gets, as in smuggled
@@ -24,7 +23,7 @@ var smuggling2 = []struct {
 	{"a length that is true", []string{":method", "POST", "content-length", "2"}, "hi", "POST /a hi"},
 	{"a body that looks like a request", []string{":method", "POST"}, "GET /hidden HTTP/1.1\r\n\r\n", "POST /a GET /hidden HTTP/1.1"},
 	{"a length that is too small", []string{":method", "POST", "content-length", "1"}, "hi", "cut"},
-	{"a length of 0", []string{":method", "POST", "content-length", "0"}, "hi", "cut or whole"}, // it is whole before what follows is there
+	{"a length of 0", []string{":method", "POST", "content-length", "0"}, "hi", "cut or whole"}, // it is whole before the rest is there
 	{"a length that is too large", []string{":method", "POST", "content-length", "9"}, "hi", "cut"},
 	{"a length with a sign", []string{":method", "POST", "content-length", "+2"}, "hi", ""},
 	{"an empty length", []string{":method", "POST", "content-length", ""}, "hi", ""},
@@ -64,8 +63,7 @@ var smuggling2 = []struct {
 	{"Expect", []string{":method", "POST", "expect", "100-continue"}, "hi", "POST /a hi"},
 }
 
-// TestSmugglingHTTP2: what comes in frames leaves as the one request that was
-// evaluated.
+// TestSmugglingHTTP2: a request in frames is passed on as the one request that was evaluated.
 func TestSmugglingHTTP2(t *testing.T) {
 	t.Parallel()
 	g, u := behind(t, `rules: [{name: all, by: ip, limits: 1000/h sliding-log}]`)
@@ -86,7 +84,7 @@ func TestSmugglingHTTP2(t *testing.T) {
 				}
 				evaluated := func() int { return 1000 - c.own(t, "all") }
 				if s.body != "" {
-					// A body that is wrong may end the stream before it is evaluated.
+					// A faulty body may end the stream before it is evaluated.
 					testkit.Until(t, "the request to be evaluated", func() bool { return evaluated() >= want })
 					h.frame(frameData, endStream, stream, []byte(s.body))
 				}
@@ -112,13 +110,13 @@ func TestSmugglingHTTP2(t *testing.T) {
 	}
 }
 
-// pseudo are the fields of a request, with others in their place.
+// pseudo returns the fields of a request, with replacements.
 func pseudo(row string, fields []string) []byte {
 	names := []string{":method", ":scheme", ":authority", ":path"}
 	values := map[string]string{":method": "GET", ":scheme": "http", ":authority": "app.example", ":path": "/a"}
 	rest := []string{"x-row", row}
 	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == ":more" { // what follows is as it stands there
+		if fields[i] == ":more" { // the rest is used verbatim
 			rest = append(rest, fields[i+2:]...)
 			break
 		}

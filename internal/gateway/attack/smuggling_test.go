@@ -9,15 +9,14 @@ import (
 	"testing"
 )
 
-// smuggled is a text that servers may cut into requests at other places than the
-// gateway does. Behind each follows "GET /end".
+// smuggled is a text that servers may split into requests at other places than the gateway
+// does. "GET /end" follows each.
 //
-// {H} are the fields that every request has, {S} is a request that the others
-// hide.
+// {H} are the fields that every request has; {S} is a request hidden by the others.
 type smuggled struct {
 	name, raw string
-	// saw is what the upstream gets: methods, targets and bodies. Of a body that
-	// is cut off nothing whole arrives, though it was evaluated.
+	// saw is what the upstream gets: methods, targets and bodies. A body that is cut off
+	// arrives in part, though it was evaluated.
 	saw string
 }
 
@@ -136,8 +135,8 @@ var smuggling = []smuggled{
 	{"TRACE with a body", "TRACE /a HTTP/1.1\r\n{H}Content-Length: 2\r\n\r\nhi", "TRACE /a hi, " + last},
 }
 
-// TestSmuggling: the upstream gets the requests that were evaluated, one by one,
-// and written so that no server reads others.
+// TestSmuggling: the upstream gets the evaluated requests, one by one, in a form in which no
+// server reads others.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
 	g, u := behind(t, `rules: [{name: all, by: ip, limits: 1000/h sliding-log}]`)
@@ -162,7 +161,7 @@ func TestSmuggling(t *testing.T) {
 				if evaluated := 1000 - c.own(t, "all"); evaluated != whole {
 					t.Errorf("%d requests were evaluated, and %d arrived", evaluated, whole)
 				}
-				// A refusal may be lost where the gateway has not read all.
+				// A refusal may be lost if the gateway has not read all.
 				if got := statuses(replies); len(got) > 0 && !strings.HasSuffix(s.saw, last) && got[len(got)-1] < 400 {
 					t.Errorf("answered %v, want a refusal at the end", got)
 				}

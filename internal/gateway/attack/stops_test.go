@@ -21,11 +21,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// keys are how many a gateway has to write.
+// keys is the number of keys that a gateway has to write.
 const keys = 300
 
-// TestKillsWhileStateIsWritten: whenever a gateway is killed, the next one finds
-// the state of the last clean stop, or a newer one, and never a part of one.
+// TestKillsWhileStateIsWritten: whenever a gateway is killed, the next one finds the state of
+// the last clean stop or a newer one, and never a part of one.
 func TestKillsWhileStateIsWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What is spent before the first stop, which is a clean one.
+	// Spend units before the first stop, which is a clean one.
 	g := launch(t, file)
 	if got := spend(t, g, 0); got != keys {
 		t.Fatalf("%d keys were let in at first", got)
@@ -58,11 +58,11 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 		if got := spend(t, g, 0); got != 0 {
 			t.Errorf("after %d kills: %d keys were let in again", kill, got)
 		}
-		spend(t, g, kill+1) // so that there is more to write each time
+		spend(t, g, kill+1) // more to write each time
 		g.signal(t, syscall.SIGTERM)
 		for ended := kill%3 == 0; !ended && !writing(t, dir); { // or before the writing has begun
 			select {
-			case <-g.exited: // it is over
+			case <-g.exited: // the process has ended
 				ended = true
 			default:
 			}
@@ -77,8 +77,8 @@ rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
 	t.Logf("cut off while they wrote: %d", cut)
 }
 
-// writing reports whether a file in a folder is being replaced, or was when a process
-// was killed. The next one removes what that has left.
+// writing reports whether a file in a folder is being replaced, or was when a process was
+// killed. The next process removes such leftovers.
 func writing(t *testing.T, dir string) bool {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
@@ -88,7 +88,7 @@ func writing(t *testing.T, dir string) bool {
 	return len(left) > 0
 }
 
-// spend asks once for each of so many keys and returns how many were let in.
+// spend sends one request for each key and returns how many passed.
 func spend(t *testing.T, g *gate, generation int) (in int) {
 	t.Helper()
 	raw := ""
@@ -112,8 +112,8 @@ func spend(t *testing.T, g *gate, generation int) (in int) {
 	return in
 }
 
-// TestStopUnderLoad: what the upstream has answered reaches the client, though
-// the gateway is asked to stop meanwhile.
+// TestStopUnderLoad: answers of the upstream reach the client although the gateway is stopped
+// meanwhile.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -153,8 +153,8 @@ func TestStopUnderLoad(t *testing.T) {
 	}
 }
 
-// press sends requests on one connection until the gateway closes it, and
-// reports whether it lets another one in.
+// press sends requests on one connection until the gateway closes it, and reports whether the
+// gateway accepts another one.
 func press(g *gate, answer string, answered *atomic.Int64) bool {
 	conn, err := net.Dial("tcp", g.addresses[0])
 	if err != nil {
@@ -181,8 +181,8 @@ func press(g *gate, answer string, answered *atomic.Int64) bool {
 	}
 }
 
-// TestReloadsUnderLoad: a file that changes all the time loses no request, and
-// gives nothing anew.
+// TestReloadsUnderLoad: a file that changes all the time loses no request, and resets no
+// budget.
 func TestReloadsUnderLoad(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t)

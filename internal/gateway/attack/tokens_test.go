@@ -16,15 +16,14 @@ import (
 	"time"
 )
 
-// TestTokens: no token gives its bearer a key, or the plan of a customer, but
-// one that the issuer has signed, for us, in its time. Nor is anything fetched
-// that a token names.
+// TestTokens: only a token signed by the issuer, for this audience and in its time, gives its
+// bearer a key or a customer's plan. Nothing that a token names is fetched.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newIssuer(t), newIssuer(t)
 	fetched := listener(t)
 	der, text := ours.public(t)
-	program(t) // making it may take longer than some of these times
+	program(t) // building it may take longer than some of these times
 	now := time.Now().Unix()
 	claims := func(changes string) string {
 		all := map[string]any{"iss": "login", "aud": "api", "sub": "ada", "plan": "pro", "exp": now + 3600}
@@ -197,8 +196,8 @@ rules:
 	}
 }
 
-// holds fails the test unless a request with these fields is taken for one of
-// the issuer's, or is not, as wanted.
+// holds fails the test unless a request with these fields counts as one with a valid token, or
+// does not, as wanted.
 func holds(t *testing.T, c client, u *upstream, row string, want bool, fields ...string) {
 	t.Helper()
 	user := c.get(t, row, "/user", fields...)
@@ -214,13 +213,13 @@ func holds(t *testing.T, c client, u *upstream, row string, want bool, fields ..
 	}
 }
 
-// other is the last letter of a text in base 64 with its lowest bit turned.
+// other returns the last letter of a base 64 text with its lowest bit flipped.
 func other(text string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	return string(alphabet[strings.IndexByte(alphabet, text[len(text)-1])^1])
 }
 
-// counting is a server that counts who comes.
+// counting is a server that counts its connections.
 type counting struct {
 	net.Listener
 	addr        string

@@ -18,16 +18,15 @@ import (
 	"time"
 )
 
-// request is what arrived at the upstream, as it was sent.
+// request is a request as it arrived at the upstream.
 type request struct {
 	method, target string
 	fields         []string // lines
 	body           string
-	fault          string // what servers may read in another way
+	fault          string // text that servers may read in another way
 }
 
-// values returns what stands in the fields of a name, which may be written in
-// any case and with underscores.
+// values returns the values of a field's name, in any case and with underscores.
 func (r *request) values(name string) (values []string) {
 	for _, line := range r.fields {
 		field, value, _ := strings.Cut(line, ":")
@@ -38,8 +37,7 @@ func (r *request) values(name string) (values []string) {
 	return values
 }
 
-// exactly is values without those that are written with underscores, which are of
-// no meaning to servers.
+// exactly is values without names with underscores, which most servers ignore.
 func (r *request) exactly(name string) (values []string) {
 	for _, line := range r.fields {
 		if field, value, _ := strings.Cut(line, ":"); strings.EqualFold(field, name) {
@@ -49,13 +47,13 @@ func (r *request) exactly(name string) (values []string) {
 	return values
 }
 
-// upstream answers requests and keeps them. It reads them by itself, more
-// strictly than any server must.
+// upstream answers requests and records them. Its own parser is stricter than any server must
+// be.
 type upstream struct {
 	net.Listener
 	mu       sync.Mutex
 	requests map[string][]request // by their field X-Row
-	running  map[string]int       // how many of a row are processed at once
+	running  map[string]int       // how many of a row are being processed
 }
 
 // newUpstream listens until the test ends.
@@ -121,7 +119,7 @@ func (u *upstream) serve(c net.Conn) {
 		if _, err := io.WriteString(c, text); err != nil || r.fault != "" {
 			return
 		}
-		if r.method == http.MethodHead && len(r.values("X-Body")) > 0 { // as one does that is broken
+		if r.method == http.MethodHead && len(r.values("X-Body")) > 0 { // like a broken server
 			time.Sleep(5 * time.Millisecond)
 			_, _ = io.WriteString(c, "ok") // it may have hung up
 		}
@@ -135,7 +133,7 @@ func (u *upstream) of(row string) []request {
 	return append([]request(nil), u.requests[row]...)
 }
 
-// saw returns the requests of a row in short, each of which must be plainly one.
+// saw returns the requests of a row in short form; each must be unambiguous.
 func (u *upstream) saw(t *testing.T, row string) (all []string) {
 	t.Helper()
 	for _, r := range u.of(row) {
@@ -147,15 +145,15 @@ func (u *upstream) saw(t *testing.T, row string) (all []string) {
 	return all
 }
 
-// idle reports whether nothing of a row is processed.
+// idle reports whether no request of a row is being processed.
 func (u *upstream) idle(row string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.running[row] == 0
 }
 
-// answer does what the request asks for in its field X-Answer: a status, after a
-// number of milliseconds, with a cost. It goes on when the client has left.
+// answer does what the request's field X-Answer says: a status, after a number of
+// milliseconds, with a cost. It continues after the client has left.
 func answer(r *request) string {
 	status, wait, cost := http.StatusOK, 0, 0
 	if asked := r.values("X-Answer"); len(asked) == 1 {
@@ -179,7 +177,7 @@ var (
 // control reports whether a field may not hold c.
 func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// read reads a request. What is not plainly one is a fault.
+// read reads a request. Anything ambiguous is a fault.
 func read(in *bufio.Reader, out io.Writer) (r request, err error) {
 	fault := func(format string, args ...any) {
 		if r.fault == "" {
@@ -262,7 +260,7 @@ func (r *request) readBody(in *bufio.Reader, out io.Writer, line func() (string,
 	return err
 }
 
-// digits reads a number that is written as shortly as it can be.
+// digits reads a number in its shortest form.
 func digits(text string, base int) (int, bool) {
 	n, err := strconv.ParseUint(text, base, 31)
 	return int(n), err == nil && strconv.FormatUint(n, base) == text

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestFilesThatAreBombs: a file is refused with its line, or is what it seems to
-// be, and costs no more than a file may. Package config has the small ones.
+// TestFilesThatAreBombs: a file is refused with its line, or read correctly, and costs no more
+// than a file may. Package config has the small ones.
 func TestFilesThatAreBombs(t *testing.T) {
 	t.Parallel()
 	const rules = "rules: [{name: all, by: ip, limits: 1/h}]\n"
@@ -42,7 +42,7 @@ func TestFilesThatAreBombs(t *testing.T) {
 	for i := range 5000 {
 		shared += fmt.Sprintf("- {name: r%d, by: ip, limits: 1/h, match: *m}\n", i)
 	}
-	long := 10 << 20 // bytes of a line
+	long := 10 << 20 // length of a line in bytes
 	if testkit.Race() {
 		long = 1 << 20
 	}
@@ -108,7 +108,7 @@ func TestFilesThatAreBombs(t *testing.T) {
 			if len(out) > 1<<20 {
 				t.Errorf("wrote %d bytes", len(out))
 			}
-			// The test's own memory counts, too, as a process begins with that.
+			// The test's own memory counts, too, as a new process begins with it.
 			use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 			if ok && runtime.GOOS == "linux" && use.Maxrss>>10 > 1500 {
 				t.Errorf("took %d MiB", use.Maxrss>>10)
@@ -117,7 +117,7 @@ func TestFilesThatAreBombs(t *testing.T) {
 	}
 }
 
-// deep is a map of so many levels, one a line.
+// deep returns nested maps, one level a line.
 func deep(levels int) string {
 	var b strings.Builder
 	b.WriteString("rules:\n")

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificate serves TLS with a certificate from files that may be
-// replaced at any time, as ACME clients and Kubernetes do: the new pair serves
-// the next handshake, without a restart and without a goroutine that watches.
+// Package certificate serves TLS with a certificate from files that may be replaced at any
+// time, as by ACME clients and Kubernetes. The next handshake uses the new pair, without a
+// restart and without a watching goroutine.
 package certificate
 
 import (
@@ -19,59 +19,57 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 )
 
-// maxFile is the largest file that is read, in bytes.
+// maxFile is the largest accepted file, in bytes.
 const maxFile = 1 << 20
 
-// Options say how a [Pair] follows its files. The zero value works.
+// Options are the options of a [Pair]. The zero value works.
 type Options struct {
-	// Every is how long a pair serves before a handshake looks at the files
-	// again. Zero means 2 s.
+	// Every is the least time between two reads of the files by handshakes. Zero means 2 s.
 	Every time.Duration
-	// ClientCA is a file of the certificates, in PEM, of the authorities that sign clients' certificates: a
-	// client must have a certificate that one of them has issued for clients, or is
-	// one of them itself. Empty: clients are not asked for a certificate. A new file
-	// takes effect with the next handshake, also for clients that resume a session;
-	// connections that are open stay.
+	// ClientCA is a file, in PEM, of certificates of the authorities that sign clients'
+	// certificates. A client must have a certificate issued for clients by one of them, or be
+	// one of them. Empty: clients are not asked for a certificate. A new file takes effect
+	// with the next handshake, also for resumed sessions; open connections stay.
 	ClientCA string
-	// ClientOptional lets clients in that have no certificate. One that cannot be
-	// verified is refused all the same.
+	// ClientOptional admits clients without a certificate. A certificate that cannot be
+	// verified is still refused.
 	ClientOptional bool
-	// OnChange, if not nil, is called with a nil error when a new pair serves
-	// and with the fault of one that does not, once for each content of the
-	// files. It is called by a handshake and should be quick.
+	// OnChange, if not nil, is called with nil when a new pair becomes active, and with the
+	// fault of one that cannot, once for each content of the files. A handshake calls it, so
+	// it should be quick.
 	OnChange func(error)
 }
 
-// Pair is a certificate and its key, in two files of PEM, and whom clients are
-// verified by, if that is asked. It is safe for concurrent use.
+// Pair is a certificate and its key in two PEM files, with the authorities that verify clients
+// if they are asked. It is safe for concurrent use.
 type Pair struct {
 	certFile, keyFile string
 	opts              Options
 
 	current atomic.Pointer[served]
-	due     atomic.Pointer[time.Time] // when to look next
+	due     atomic.Pointer[time.Time] // time of the next read
 
 	mu   sync.Mutex // held while the files are read
-	seen contents   // what was looked at last
-	err  error      // what was wrong with it
+	seen contents   // the content last read
+	err  error      // its fault
 }
 
-// served is what one content of the files makes.
+// served is made from one content of the files.
 type served struct {
 	pair    tls.Certificate
 	clients *x509.CertPool // nil if clients are not asked
 	config  *tls.Config
 }
 
-// contents are those of the files.
+// contents are the contents of the files.
 type contents struct{ cert, key, clients []byte }
 
 func (c *contents) equal(o *contents) bool {
 	return bytes.Equal(c.cert, o.cert) && bytes.Equal(c.key, o.key) && bytes.Equal(c.clients, o.clients)
 }
 
-// Load reads the files and returns the Pair, or what is wrong with them. The
-// file of the certificate holds the chain, leaf first.
+// Load reads the files and returns the Pair, or their faults. The certificate's file holds the
+// chain, leaf first.
 func Load(certFile, keyFile string, o Options) (*Pair, error) {
 	if o.Every < 0 {
 		return nil, fmt.Errorf("certificate: Every: %v is negative; leave it 0 for 2s", o.Every)
@@ -88,8 +86,8 @@ func Load(certFile, keyFile string, o Options) (*Pair, error) {
 	return p, nil
 }
 
-// Config returns a new configuration that serves the Pair from TLS 1.2 on, with
-// HTTP/2 and HTTP/1.1.
+// Config returns a new configuration that serves the Pair with TLS 1.2 or later, HTTP/2 and
+// HTTP/1.1.
 func (p *Pair) Config() *tls.Config {
 	c := p.plain()
 	if p.opts.ClientCA != "" {
@@ -98,7 +96,7 @@ func (p *Pair) Config() *tls.Config {
 	return c
 }
 
-// plain returns a configuration in which clients are not asked.
+// plain returns a configuration that does not ask clients for a certificate.
 func (p *Pair) plain() *tls.Config {
 	return &tls.Config{
 		GetCertificate: p.GetCertificate,
@@ -107,38 +105,37 @@ func (p *Pair) plain() *tls.Config {
 	}
 }
 
-// GetCertificate is for [tls.Config]. A handshake that finds the time come looks
-// at the files first; those that come meanwhile get the pair that is there.
+// GetCertificate is for [tls.Config]. The first handshake after Options.Every reads the files
+// before it continues; concurrent ones get the current pair.
 func (p *Pair) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &p.fresh().pair, nil
 }
 
-// fresh returns what serves, once the files were looked at if it is time.
+// fresh returns the active pair, after reading the files if they are due.
 func (p *Pair) fresh() *served {
 	if due := p.due.Load(); !time.Now().Before(*due) && p.mu.TryLock() {
 		defer p.mu.Unlock()
-		_ = p.look() // OnChange has been reported, and Err says it
+		_ = p.look() // OnChange and Err report it
 	}
 	return p.current.Load()
 }
 
-// Reload looks at the files now. If they hold no good pair, the one that serves
-// goes on serving, and the error says why.
+// Reload reads the files now. If they hold no usable pair, the active one stays, and the error
+// says why.
 func (p *Pair) Reload() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.look()
 }
 
-// Err returns why the files do not hold what serves, or nil if they do, as of
-// when they were looked at last.
+// Err returns why the files' content, when last read, is not the active pair, or nil.
 func (p *Pair) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// NotAfter returns when the certificate that serves expires.
+// NotAfter returns when the active certificate expires.
 func (p *Pair) NotAfter() time.Time { return p.current.Load().pair.Leaf.NotAfter }
 
 func (p *Pair) look() error {
@@ -147,8 +144,8 @@ func (p *Pair) look() error {
 	p.due.Store(&due)
 	next, err := p.read()
 	if err != nil {
-		// A file that is being replaced may be away for a moment. What it held
-		// is forgotten, so that its return is seen.
+		// A file that is being replaced may be missing for a moment. Its old content is
+		// forgotten so that its return is noticed.
 		said := p.err != nil && p.err.Error() == err.Error()
 		p.seen, p.err = contents{}, err
 		p.report(err, said)
@@ -174,14 +171,14 @@ func (p *Pair) read() (c contents, err error) {
 	return c, errors.Join(cerr, kerr, err)
 }
 
-// use makes what the files hold the current one unless it is worse.
+// use activates the content of the files unless it is worse than the active one.
 func (p *Pair) use(c *contents, now time.Time) (err error) {
 	next := new(served)
 	if next.pair, err = tls.X509KeyPair(c.cert, c.key); err != nil {
 		return fmt.Errorf("certificate: %s and %s cannot be used: %w", p.certFile, p.keyFile, err)
 	}
 	if old := p.current.Load(); old != nil && now.After(next.pair.Leaf.NotAfter) && now.Before(old.pair.Leaf.NotAfter) {
-		return fmt.Errorf("certificate: %s expired on %s; the one before it goes on serving", p.certFile, next.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("certificate: %s expired on %s; the previous one stays active", p.certFile, next.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if p.opts.ClientCA != "" {
 		if next.clients, err = parsePool(c.clients); err != nil {

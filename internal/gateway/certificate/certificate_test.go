@@ -53,7 +53,7 @@ func (f files) put(cert, key []byte) {
 	f.write(f.key, key)
 }
 
-// serving returns the name on the certificate that a handshake gets.
+// serving returns the name on the certificate of a handshake.
 func serving(t *testing.T, p *certificate.Pair) string {
 	t.Helper()
 	c, err := p.GetCertificate(nil)
@@ -63,7 +63,7 @@ func serving(t *testing.T, p *certificate.Pair) string {
 	return c.Leaf.Subject.CommonName
 }
 
-// TestReload follows a pair of files through good and bad times.
+// TestReload follows a pair of files through valid and invalid contents.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t)
@@ -144,8 +144,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestServer: a new certificate serves the next connection over HTTP/2, and
-// the connections there are go on.
+// TestServer: a new certificate is used for the next HTTP/2 connection, and existing
+// connections continue.
 func TestServer(t *testing.T) {
 	f := newFiles(t)
 	valid := time.Now().Add(time.Hour)

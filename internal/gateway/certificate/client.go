@@ -12,8 +12,7 @@ import (
 	"fmt"
 )
 
-// CheckClientCA returns what is wrong with a file that is to be an
-// [Options.ClientCA].
+// CheckClientCA returns why a file cannot be an [Options.ClientCA], or nil.
 func CheckClientCA(name string) error {
 	content, err := read(name)
 	if err != nil {
@@ -25,8 +24,8 @@ func CheckClientCA(name string) error {
 	return nil
 }
 
-// parsePool reads certificates in PEM, of which each must be good: a pool that
-// leaves one out would turn its clients away without a word.
+// parsePool reads certificates in PEM, which must all be valid: without one of them its
+// clients would be refused silently.
 func parsePool(content []byte) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0
 	for {
@@ -53,8 +52,8 @@ func parsePool(content []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verifying returns a configuration that asks clients for a certificate. A client that
-// resumes a session, which may have begun under another file, is verified anew.
+// verifying returns a configuration that asks clients for a certificate. Clients with a
+// resumed session, which may have begun under another file, are verified again.
 func (p *Pair) verifying(clients *x509.CertPool) *tls.Config {
 	auth := tls.RequireAndVerifyClientCert
 	if p.opts.ClientOptional {

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// asking is a server that asks clients for a certificate, and answers with the
-// common name of a verified one.
+// asking is a server that asks clients for a certificate, and answers with the common name of
+// a verified one.
 type asking struct {
 	*httptest.Server
 	files
@@ -44,7 +44,7 @@ func newAsking(t *testing.T, ca []byte, optional bool) *asking {
 	}
 	a.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, chain := range r.TLS.VerifiedChains {
-			_, _ = io.WriteString(w, chain[0].Subject.CommonName) // the client says what came
+			_, _ = io.WriteString(w, chain[0].Subject.CommonName) // the client checks it
 		}
 	}))
 	a.Listener = tls.NewListener(a.Listener, p.Config())
@@ -53,7 +53,7 @@ func newAsking(t *testing.T, ca []byte, optional bool) *asking {
 	return a
 }
 
-// ask returns what a client gets on a connection of its own.
+// ask returns a client's result on a new connection.
 func (a *asking) ask(t *testing.T, config *tls.Config) (body string, resumed bool, err error) {
 	t.Helper()
 	config.RootCAs, config.ServerName = a.trust, "server.test"
@@ -70,8 +70,8 @@ func (a *asking) ask(t *testing.T, config *tls.Config) (body string, resumed boo
 	return string(all), resp.TLS.DidResume, errors.Join(err, resp.Body.Close())
 }
 
-// TestClients: a client that has a certificate that was issued for it as a client comes in,
-// and nobody with another one.
+// TestClients: a client with a certificate issued to it as a client is admitted, and nobody
+// with another one.
 func TestClients(t *testing.T) {
 	ours, other := testkit.NewAuthority(t, "ours"), testkit.NewAuthority(t, "ours")
 	server := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
@@ -81,7 +81,7 @@ func TestClients(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		cert     []tls.Certificate
-		required bool // who is let in where one is required
+		required bool // admitted where a certificate is required
 		optional bool
 		says     string
 	}{
@@ -94,7 +94,7 @@ func TestClients(t *testing.T) {
 	} {
 		for at, want := range map[*asking]bool{required: c.required, optional: c.optional} {
 			for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-				// A client leaves a certificate out that the server's list does not fit.
+				// A client leaves out a certificate that does not fit the server's list.
 				give := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 					if c.cert == nil {
 						return new(tls.Certificate), nil
@@ -110,8 +110,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestClientCAChanges: a new file takes effect with the next connection, also one
-// that resumes a session; one that is no good does not.
+// TestClientCAChanges: a new file takes effect with the next connection, also for resumed
+// sessions; an invalid one does not.
 func TestClientCAChanges(t *testing.T) {
 	before, after := testkit.NewAuthority(t, "before"), testkit.NewAuthority(t, "after")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPipe: a pipe in the place of a file, whose opening waits for somebody to
-// write, holds up neither the start nor a handshake.
+// TestPipe: a pipe in the place of a file, whose opening would block, delays neither the start
+// nor a handshake.
 func TestPipe(t *testing.T) {
 	f := newFiles(t)
 	f.put(testkit.Certificate(t, "a", time.Now().Add(time.Hour)))

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// HeaderError says why a connection's header was refused.
+// HeaderError is why a connection's header was refused.
 type HeaderError struct {
 	Peer net.Addr // the proxy
 	Err  error
 }
 
-// Error names the proxy and what was wrong.
+// Error names the proxy and the fault.
 func (e *HeaderError) Error() string {
 	return fmt.Sprintf("proxyproto: header from %v: %v", e.Peer, e.Err)
 }
 
-// Unwrap returns what was wrong.
+// Unwrap returns the fault.
 func (e *HeaderError) Unwrap() error { return e.Err }
 
-// Conn is a connection that begins with a header. The header is read by the
-// first call that needs it, which blocks until it is there or its time is up:
-// Read, Write, RemoteAddr, LocalAddr and ReadHeader. All methods may be called
-// concurrently, but only one goroutine at a time may read.
+// Conn is a connection that begins with a header. The first call that needs the header reads
+// it, and blocks until it is there or its time is up: Read, Write, RemoteAddr, LocalAddr or
+// ReadHeader. All methods may be called concurrently, but only one goroutine at a time may
+// read.
 type Conn struct {
 	net.Conn
 	end     time.Time // for the header
@@ -52,8 +52,8 @@ func newConn(c net.Conn, end time.Time, onError func(*HeaderError)) *Conn {
 	return &Conn{Conn: c, end: end, onError: onError, buf: bufio.NewReaderSize(c, 512), pending: true}
 }
 
-// ReadHeader reads the header, if that was not done, and returns why it was
-// refused, if it was: a [*HeaderError].
+// ReadHeader reads the header unless it has been read. It returns a [*HeaderError] if the
+// header was refused.
 func (c *Conn) ReadHeader() error {
 	c.once.Do(func() {
 		err := c.readHeader()
@@ -83,8 +83,7 @@ func (c *Conn) readHeader() error {
 	if err != nil {
 		return err
 	}
-	// An error means that the other end is gone. What it sent before can still
-	// be read.
+	// An error means that the peer is gone. Bytes sent before can still be read.
 	_ = c.setReadDeadline()
 	if h.source.IsValid() {
 		c.source, c.target = net.TCPAddrFromAddrPort(h.source), net.TCPAddrFromAddrPort(h.target)
@@ -92,8 +91,8 @@ func (c *Conn) readHeader() error {
 	return nil
 }
 
-// setReadDeadline sets the caller's deadline, or that of the header if it is
-// closer and the header still to come.
+// setReadDeadline sets the caller's deadline, or the header's if that is earlier and the
+// header is pending.
 func (c *Conn) setReadDeadline() error {
 	t := c.deadline
 	if c.pending && (t.IsZero() || t.After(c.end)) {
@@ -102,7 +101,7 @@ func (c *Conn) setReadDeadline() error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// Read reads what comes after the header.
+// Read reads the bytes after the header.
 func (c *Conn) Read(p []byte) (int, error) {
 	if err := c.ReadHeader(); err != nil {
 		return 0, err
@@ -128,7 +127,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// ReadFrom lets the kernel copy where it can.
+// ReadFrom lets the kernel copy if it can.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	if err := c.ReadHeader(); err != nil {
 		return 0, err
@@ -145,7 +144,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.source
 }
 
-// LocalAddr returns the address to which the client connected, likewise.
+// LocalAddr returns the address that the client connected to, or the connection's own in the
+// same cases.
 func (c *Conn) LocalAddr() net.Addr {
 	if c.ReadHeader() != nil || c.target == nil {
 		return c.Conn.LocalAddr()
@@ -153,11 +153,11 @@ func (c *Conn) LocalAddr() net.Addr {
 	return c.target
 }
 
-// NetConn returns the connection below, whose addresses are its own.
+// NetConn returns the connection below, with its own addresses.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite ends what the client is sent and leaves what it sends open. It is
-// an error where the connection below cannot do that.
+// CloseWrite closes the side to the client and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *Conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -174,7 +174,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// SetReadDeadline sets that of reads. It never gives the header more time.
+// SetReadDeadline sets the deadline of reads. It never extends that of the header.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

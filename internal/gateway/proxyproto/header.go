@@ -16,21 +16,20 @@ import (
 	"strings"
 )
 
-// header is what a header says. Zero addresses mean the connection's own.
+// header holds the addresses in a header. Zero addresses mean the connection's own.
 type header struct{ source, target netip.AddrPort }
 
 var errNoHeader = errors.New("the connection does not begin with a PROXY protocol header; let the proxy send one, or take it off the list of those that do")
 
-// errNothing is of a connection that ends, or whose time does, before its first
-// byte.
+// errNothing is the error of a connection that ends, or times out, before its first byte.
 var errNothing = errors.New("no header came")
 
-// maxLine is the longest header of version 1, with its end.
+// maxLine is the longest header of version 1, with its end of line.
 const maxLine = 107
 
 var signature = []byte("\r\n\r\n\x00\r\nQUIT\n")
 
-// readHeader reads no byte behind the header but into r's buffer.
+// readHeader reads a header. Further bytes stay in r's buffer.
 func readHeader(r *bufio.Reader) (header, error) {
 	first, err := r.Peek(1)
 	if err != nil {
@@ -45,9 +44,8 @@ func readHeader(r *bufio.Reader) (header, error) {
 	return header{}, errNoHeader
 }
 
-// readLine reads version 1: "PROXY TCP4 192.0.2.1 192.0.2.2 4711 443\r\n". It
-// may come in pieces, of which each byte is looked at, so that what is not a
-// header is known as soon as it differs.
+// readLine reads version 1: "PROXY TCP4 192.0.2.1 192.0.2.2 4711 443\r\n". It checks each byte
+// as it arrives, so that other data is refused at the first difference.
 func readLine(r *bufio.Reader) (header, error) {
 	const prefix = "PROXY "
 	line := make([]byte, 0, maxLine)
@@ -70,7 +68,7 @@ func readLine(r *bufio.Reader) (header, error) {
 	}
 	words := strings.Split(text, " ")
 	if words[1] == "UNKNOWN" {
-		return header{}, nil // whatever follows is to be ignored
+		return header{}, nil // the protocol says to ignore the rest
 	}
 	if len(words) != 6 || words[1] != "TCP4" && words[1] != "TCP6" {
 		return header{}, fmt.Errorf("%q is not of the form PROXY TCP4|TCP6 SOURCE DESTINATION PORT PORT", text)
@@ -98,7 +96,7 @@ func parseAddr(four bool, text, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), nil
 }
 
-// Of version 2: the command, the families and the one extension that matters.
+// Constants of version 2: commands, families and the one extension in use.
 const (
 	commandLocal = 0x20
 	commandProxy = 0x21
@@ -140,7 +138,7 @@ func readBinary(r *bufio.Reader) (header, error) {
 		return header{}, fmt.Errorf("it ends after %d of %d bytes: %w", len(fixed)+n, len(fixed)+len(rest), err)
 	}
 	if command == commandLocal {
-		return header{}, nil // the proxy speaks for itself, and the rest is to be skipped
+		return header{}, nil // the proxy speaks for itself, and the rest is skipped
 	}
 	if len(rest) < size {
 		return header{}, fmt.Errorf("it has %d bytes of addresses; its family has %d", len(rest), size)
@@ -154,10 +152,10 @@ func readBinary(r *bufio.Reader) (header, error) {
 	case familyTCP6:
 		return addresses(rest, 16), nil
 	}
-	return header{}, nil // no addresses that a TCP connection could have
+	return header{}, nil // not the addresses of a TCP connection
 }
 
-// addressBytes returns how many bytes the addresses of a family have.
+// addressBytes returns the size of a family's addresses.
 func addressBytes(family byte) (n int, defined bool) {
 	switch family {
 	case familyNone:
@@ -182,8 +180,8 @@ func addresses(b []byte, n int) header {
 	}
 }
 
-// checkExtensions walks over what follows the addresses and compares the
-// checksum of the whole header, if one is there.
+// checkExtensions checks the extensions after the addresses and compares the checksum of the
+// whole header, if there is one.
 func checkExtensions(fixed, rest []byte, at int) error {
 	for at < len(rest) {
 		if len(rest)-at < 3 {

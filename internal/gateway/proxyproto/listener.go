@@ -1,17 +1,14 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxyproto lets proxies of layer 4 name the client: it reads
-// the header of the PROXY protocol, version 1 or 2, that HAProxy, nginx and
-// load balancers write in front of a connection's bytes.
+// Package proxyproto reads the header of the PROXY protocol, version 1 or 2, by which HAProxy,
+// nginx and load balancers of layer 4 name the client at the start of a connection.
 //
-// Only the peers listed are trusted, and these must send a header. What any
-// other peer sends is passed on as it came, so that a header it made up is
-// just bytes which the application refuses. A header that is not exactly as the
-// protocol says, that does not come in time, or whose checksum is wrong fails
-// every read and write of its connection with a [*HeaderError]. One that names
-// no client, such as UNKNOWN or a load balancer's own LOCAL health check, leaves
-// the connection its own addresses.
+// Only the listed peers are trusted, and these must send a header. The bytes of any other peer
+// are passed on unchanged, so that a forged header is only data, which the application
+// refuses. A header that is malformed, late, or has a wrong checksum fails every read and
+// write of its connection with a [*HeaderError]. One that names no client, such as UNKNOWN or
+// a load balancer's LOCAL health check, leaves the connection its own addresses.
 package proxyproto
 
 import (
@@ -22,22 +19,21 @@ import (
 	"time"
 )
 
-// Options name the trusted proxies. Trusted is required.
+// Options are the options of a [Listener]. Trusted is required.
 type Options struct {
 	// Trusted are the networks of the proxies that send a header.
 	Trusted []netip.Prefix
-	// Timeout is how long a header may take from when its connection was
-	// accepted. Zero means 5 s.
+	// Timeout bounds the arrival of a header after its connection was accepted. Zero means 5
+	// s.
 	Timeout time.Duration
-	// OnError, if not nil, is notified of each header that is refused or does not
-	// come in time, by the first that needs it: net/http's server does not report it. Of
-	// a connection that ends before its first byte, as checks of a port do, it
-	// is not reported. It must be safe for concurrent use and quick.
+	// OnError, if not nil, is called with each header that is refused or late, by the first
+	// call that needs it: net/http's server does not report it. It is not called for a
+	// connection that ends before its first byte, as port checks do. It must be safe for
+	// concurrent use and quick.
 	OnError func(*HeaderError)
 }
 
-// Listener is a [net.Listener] whose connections have the addresses that
-// trusted proxies state.
+// Listener is a [net.Listener] whose connections have the addresses stated by trusted proxies.
 type Listener struct {
 	net.Listener
 	trusted []netip.Prefix
@@ -45,8 +41,8 @@ type Listener struct {
 	onError func(*HeaderError)
 }
 
-// Listen returns a Listener that takes its connections from l, or every fault
-// of o joined. Closing it closes l.
+// Listen returns a Listener that accepts from l, or every fault of o joined. Closing it closes
+// l.
 func Listen(l net.Listener, o Options) (*Listener, error) {
 	var faults []error
 	if len(o.Trusted) == 0 {
@@ -75,8 +71,8 @@ func Listen(l net.Listener, o Options) (*Listener, error) {
 	return &Listener{Listener: l, trusted: trusted, timeout: o.Timeout, onError: o.OnError}, nil
 }
 
-// Accept returns the next connection: a [*Conn] if a trusted peer made it, and
-// the one of the Listener below if not. It does not wait for a header.
+// Accept returns the next connection: a [*Conn] if a trusted peer made it, otherwise the
+// connection of the listener below. It does not wait for a header.
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil || !l.trusts(c.RemoteAddr()) {

@@ -25,7 +25,7 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// one is a listener that has one connection.
+// one is a listener with one connection.
 type one struct{ conn net.Conn }
 
 func (l *one) Accept() (net.Conn, error) { return l.conn, nil }
@@ -136,13 +136,12 @@ var headers = []struct {
 	{"TLS", "\x16\x03\x01\x02\x00\x01", ""},
 }
 
-// TestHeaders: whole or byte by byte, the same comes of a header, and not one
-// byte behind it is lost.
+// TestHeaders: a header is read alike whole or byte by byte, and no byte after it is lost.
 func TestHeaders(t *testing.T) {
 	for _, c := range headers {
 		for _, step := range []int{1 << 20, 1, 50} {
 			if step == 1 && len(c.header) > 1000 {
-				continue // a byte at a time reports no more of a long one
+				continue // byte by byte adds nothing for a long one
 			}
 			t.Run(fmt.Sprintf("%s in steps of %d", c.name, step), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -183,7 +182,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestUnlistedPeer: what it sends is passed on, and it is who it is.
+// TestUnlistedPeer: its bytes are passed on, and its address is its own.
 func TestUnlistedPeer(t *testing.T) {
 	proxy, server := accept(t, "198.51.100.9:1234", proxyproto.Options{Trusted: loopback})
 	const forged = "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"
@@ -201,8 +200,8 @@ func TestUnlistedPeer(t *testing.T) {
 	}
 }
 
-// TestSlowHeader: the time for a header runs from the start, however it drips,
-// and no deadline of the application's makes it longer. It may be shorter.
+// TestSlowHeader: the time for a header runs from the start, however slowly it arrives. The
+// application's deadline may shorten it, but not extend it.
 func TestSlowHeader(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -246,7 +245,7 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
-// TestDeadlineAfterHeader: the application's own deadline holds from then on.
+// TestDeadlineAfterHeader: after the header the application's own deadline applies.
 func TestDeadlineAfterHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -268,8 +267,8 @@ func TestDeadlineAfterHeader(t *testing.T) {
 	})
 }
 
-// TestServer: behind a listed proxy the handler sees the client; a forged
-// header of any other peer is a bad request.
+// TestServer: behind a listed proxy the handler sees the client's address; a forged header of
+// another peer is a bad request.
 func TestServer(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -317,8 +316,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestOnError: a refused header is reported once, and a connection that ends before
-// it said anything is not.
+// TestOnError: a refused header is reported once, and a connection that ends before its first
+// byte is not.
 func TestOnError(t *testing.T) {
 	for _, c := range []struct {
 		name, sent string
@@ -369,8 +368,8 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// FuzzHeader: no bytes make a connection panic or hang, and what is behind a
-// header is read as it was sent.
+// FuzzHeader: no bytes make a connection panic or hang, and the bytes after a header are read
+// unchanged.
 func FuzzHeader(f *testing.F) {
 	for _, c := range headers {
 		f.Add([]byte(c.header))
@@ -392,7 +391,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// hangUp closes c. That it is closed already is no fault.
+// hangUp closes c, which may be closed already.
 func hangUp(c io.Closer) {
 	if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		panic(err)

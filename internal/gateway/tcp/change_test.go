@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestChange: what changes holds for the connections that follow, for the bytes
-// of those that are there, and not for their places.
+// TestChange: a change applies to new connections and to the bytes of existing ones, but not
+// to their slots.
 func TestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e events
@@ -43,7 +43,7 @@ func TestChange(t *testing.T) {
 		}
 		start := time.Now()
 		const size = 40_000
-		go func() { _, _ = first.Write(make([]byte, size)) }() // what comes back is looked at
+		go func() { _, _ = first.Write(make([]byte, size)) }() // the echo is read below
 		if _, err := io.ReadFull(first, make([]byte, size)); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// TestChangeRefuses: what cannot be leaves what is.
+// TestChangeRefuses: an invalid change changes nothing.
 func TestChangeRefuses(t *testing.T) {
 	var e events
 	l := listen(t)
@@ -112,8 +112,7 @@ func TestChangeRefuses(t *testing.T) {
 	stop()
 }
 
-// TestExempt: no limit applies to those who are exempt, and each other network
-// has a budget of its own.
+// TestExempt: exempt clients have no limits, and each other network has a budget of its own.
 func TestExempt(t *testing.T) {
 	var e events
 	store := memstore.New(memstore.Options{Now: stopped})

@@ -14,10 +14,10 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A database that each client network may open two connections to in a minute,
-// and to which it may send, and from which it may get, 10 MB a second.
+// A database to which each client network may open two connections a minute, and exchange 10
+// MB a second.
 func Example() {
-	database, err := net.Listen("tcp", "127.0.0.1:0") // stands for the one there is
+	database, err := net.Listen("tcp", "127.0.0.1:0") // stands for a real one
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// largest is how many bytes are read at once.
+// largest is the size of a read, in bytes.
 const largest = 32 << 10
 
 var bufferPool = sync.Pool{New: func() any { return new([largest]byte) }}
 
 var errIdle = errors.New("tcp: no byte moved for too long")
 
-// exchange is a client and the upstream, talking.
+// exchange connects a client and the upstream.
 type exchange struct {
 	server           *Server
 	addr             netip.Addr // of the client
 	client, upstream net.Conn
 	cut              context.CancelFunc
-	moved            atomic.Int64 // when a byte last did, in ns since 1970
-	carrying         atomic.Int32 // directions that have bytes in hand
+	moved            atomic.Int64 // when the last byte moved, in ns since 1970
+	carrying         atomic.Int32 // directions with bytes in hand
 }
 
 func newExchange(s *Server, addr netip.Addr, client, upstream net.Conn, cut context.CancelFunc) *exchange {
@@ -38,7 +38,7 @@ func newExchange(s *Server, addr netip.Addr, client, upstream net.Conn, cut cont
 	return x
 }
 
-// run returns when both directions have ended.
+// run blocks until both directions have ended.
 func (x *exchange) run(ctx context.Context) {
 	var up sync.WaitGroup
 	up.Go(func() { x.pass(ctx, x.upstream, x.client, &x.server.received) })
@@ -46,9 +46,9 @@ func (x *exchange) run(ctx context.Context) {
 	up.Wait()
 }
 
-// pass carries one direction until its end. The end of src is passed on, while
-// the other direction may continue. So it may when dst takes no more, for what
-// dst said before can still be on its way. What ends otherwise ends both.
+// pass copies one direction until its end. The end of src is passed on, and the other
+// direction may continue. It may continue, too, if dst takes no more bytes, as those sent by
+// dst before may still be on their way. Any other error ends both directions.
 func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.Int64) {
 	buf, ok := bufferPool.Get().(*[largest]byte)
 	if !ok {
@@ -78,10 +78,10 @@ func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.In
 	}
 }
 
-// errWrite marks an error of the end that is written to.
+// errWrite marks an error of writing.
 var errWrite = errors.New("tcp: write")
 
-// carry writes bytes, each part of them when it fits.
+// carry writes b in parts, each when it fits.
 func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, p *pace, count *atomic.Int64) error {
 	x.carrying.Add(1)
 	defer x.carrying.Add(-1)
@@ -111,8 +111,7 @@ func (x *exchange) write(dst net.Conn, b []byte, count *atomic.Int64) error {
 	return nil
 }
 
-// read reads from src. It is idle only if nothing moved in the other direction
-// either.
+// read reads from src. It times out only if the other direction is idle, too.
 func (x *exchange) read(src net.Conn, b []byte) (int, error) {
 	idle := x.server.opts.IdleTimeout
 	for {
@@ -142,17 +141,15 @@ func (x *exchange) read(src net.Conn, b []byte) (int, error) {
 
 func (x *exchange) touch() { x.moved.Store(time.Now().UnixNano()) }
 
-// closeWrite notifies dst that nothing more will come. An end that cannot be reported
-// so alone is closed.
+// closeWrite closes the side to dst. A connection that cannot be half closed is closed.
 func (x *exchange) closeWrite(dst net.Conn) {
 	if half, ok := dst.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		return
 	}
-	dst.Close() //nolint:errcheck // its reader will find out
+	dst.Close() //nolint:errcheck // its reader gets an error
 }
 
-// fail ends both directions. That a peer is gone, or idle, is nothing to be
-// reported.
+// fail ends both directions. It does not log that a peer is gone or idle.
 func (x *exchange) fail(ctx context.Context, err error) {
 	if ctx.Err() == nil && errors.Is(err, errShape) {
 		x.server.log.Warn(ctx, "connection given up", err)

@@ -20,15 +20,15 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestShaping: bytes come at the rate of the limit, both directions and all
-// connections of a client together, and none is lost.
+// TestShaping: bytes pass at the rate of the limit, over both directions and all connections
+// of a client together, and none is lost.
 func TestShaping(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		limit   string
 		clients []string
 		each    int           // bytes that a client sends and gets back
-		want    time.Duration // until all have all
+		want    time.Duration // until all bytes have arrived
 		within  time.Duration
 	}{
 		{"one", "10000B/s burst 10000", []string{"192.0.2.1"}, 50_000, 9 * time.Second, 50 * time.Millisecond},
@@ -74,8 +74,8 @@ func TestShaping(t *testing.T) {
 	}
 }
 
-// TestShapingByAShare: while the store is away bytes come at the rate of the node's share,
-// which holds less than goes at once by the limit.
+// TestShapingByAShare: while the store is unavailable bytes pass at the rate of the node's
+// share, which is smaller than a chunk of the limit.
 func TestShapingByAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
@@ -95,7 +95,7 @@ func TestShapingByAShare(t *testing.T) {
 		defer hangUp(client)
 		const size = 10_000
 		start := time.Now()
-		go func() { _, _ = client.Write(make([]byte, size)) }() // else what comes back is short
+		go func() { _, _ = client.Write(make([]byte, size)) }() // otherwise too few bytes come back
 		if _, err := io.ReadFull(client, make([]byte, size)); err != nil {
 			t.Error(err)
 		}
@@ -105,7 +105,7 @@ func TestShapingByAShare(t *testing.T) {
 	})
 }
 
-// TestMaxDelay: a connection whose bytes would wait too long is given up.
+// TestMaxDelay: a connection whose bytes would be delayed for too long is closed.
 func TestMaxDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up, front := testkit.NewPipes(), testkit.NewPipes()
@@ -128,12 +128,12 @@ func TestMaxDelay(t *testing.T) {
 	})
 }
 
-// TestIdle: a connection on which nothing moves ends; one direction is enough.
+// TestIdle: an idle connection ends; bytes in one direction keep it open.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up, front := testkit.NewPipes(), testkit.NewPipes()
 		defer run(up, func(conn net.Conn) {
-			for range 5 { // says something now and then, and hears nothing
+			for range 5 { // sends now and then, and receives nothing
 				time.Sleep(50 * time.Second)
 				if _, err := conn.Write([]byte("x")); err != nil {
 					t.Error(err)

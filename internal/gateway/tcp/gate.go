@@ -12,28 +12,28 @@ import (
 	"sync/atomic"
 )
 
-// Places bound how many connections there are in all, of several servers together.
-// What comes above is reset. They are safe for concurrent use.
+// Places bounds the connections of several servers together. Connections above the bound are
+// reset. It is safe for concurrent use.
 type Places struct{ most, taken atomic.Int64 }
 
-// NewPlaces returns so many Places, at least 1.
+// NewPlaces returns most Places, at least 1.
 func NewPlaces(most int) *Places {
 	p := &Places{}
 	p.Resize(most)
 	return p
 }
 
-// Resize makes it so many, at least 1. Connections that are there stay.
+// Resize changes the number of places, at least 1. Existing connections stay.
 func (p *Places) Resize(most int) { p.most.Store(int64(max(most, 1))) }
 
-// Most returns how many there are.
+// Most returns the number of places.
 func (p *Places) Most() int { return int(p.most.Load()) }
 
-// Taken returns how many are taken.
+// Taken returns the number of taken places.
 func (p *Places) Taken() int { return int(p.taken.Load()) }
 
-// take takes a place, which giveBack frees. It reports whether there was one. There
-// is always one of nil Places.
+// take takes a place, which giveBack frees, and reports whether there was one. Nil Places
+// always have one.
 func (p *Places) take() bool {
 	if p != nil && p.taken.Add(1) > p.most.Load() {
 		p.taken.Add(-1)
@@ -48,26 +48,25 @@ func (p *Places) giveBack() {
 	}
 }
 
-// errFull is what a server logs of a connection for which there was no place.
+// errFull returns the error logged for a connection without a place.
 func (p *Places) errFull() error {
 	return fmt.Errorf("max_connections (%d) is reached; raise it, or set open of the listener, for each client network", p.Most())
 }
 
-// Gate is a [net.Listener] of the connections of another one that limits let in:
-// for what speaks a protocol with clients itself, such as an [http.Server]. A
-// connection counts until it is closed. TLS belongs around the Gate. It is safe for
-// concurrent use.
+// Gate is a [net.Listener] of the connections of another one that its limits admit, for
+// servers of other protocols, such as an [http.Server]. A connection counts until it is
+// closed. TLS belongs around the Gate. It is safe for concurrent use.
 type Gate struct {
 	server *Server
 	from   net.Listener
 	begin  sync.Once
 	let    chan net.Conn
-	failed chan struct{} // closed when no connection comes any more
-	err    error         // why
+	failed chan struct{} // closed when no more connections come
+	err    error         // the reason
 }
 
-// NewGate returns a Gate, or every fault of o joined. There is no Upstream, and no
-// limit on bytes.
+// NewGate returns a Gate, or every fault of o joined. It has no Upstream and no limit on
+// bytes.
 func NewGate(from net.Listener, o Options) (*Gate, error) {
 	g := &Gate{from: from, let: make(chan net.Conn), failed: make(chan struct{})}
 	o.gate = g
@@ -79,7 +78,7 @@ func NewGate(from net.Listener, o Options) (*Gate, error) {
 	return g, nil
 }
 
-// Accept blocks until a connection is let in, or the Gate is closed.
+// Accept blocks until a connection is admitted, or the Gate is closed.
 func (g *Gate) Accept() (net.Conn, error) {
 	g.begin.Do(func() {
 		go func() {
@@ -98,9 +97,9 @@ func (g *Gate) Accept() (net.Conn, error) {
 	return nil, g.err
 }
 
-// Close closes the listener. Connections that were let in stay.
+// Close closes the listener. Admitted connections stay.
 func (g *Gate) Close() error {
-	g.begin.Do(func() { // nobody has come in
+	g.begin.Do(func() { // no connection was accepted
 		g.err = ErrServerClosed
 		close(g.failed)
 	})
@@ -117,13 +116,13 @@ func ignoreClosed(err error) error {
 // Addr returns the listener's address.
 func (g *Gate) Addr() net.Addr { return g.from.Addr() }
 
-// Change puts other limits in the place of those that are: see [Server.Change].
+// Change replaces the limits: see [Server.Change].
 func (g *Gate) Change(l Limits) error { return g.server.Change("", l) }
 
-// Stats returns the counts, but for those of bytes.
+// Stats returns the counts, without bytes.
 func (g *Gate) Stats() Stats { return g.server.Stats() }
 
-// hand lets a connection in, and blocks until it is closed.
+// hand passes an admitted connection to Accept, and blocks until it is closed.
 func (g *Gate) hand(ctx context.Context, c net.Conn) {
 	in := &letIn{Conn: c, closed: make(chan struct{})}
 	select {
@@ -136,7 +135,7 @@ func (g *Gate) hand(ctx context.Context, c net.Conn) {
 	<-in.closed
 }
 
-// letIn is a connection that shows when it is closed.
+// letIn is an admitted connection that closes closed when it is closed.
 type letIn struct {
 	net.Conn
 	once   sync.Once
@@ -152,8 +151,8 @@ func (c *letIn) Close() error {
 // NetConn returns the connection below.
 func (c *letIn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite ends what the client is sent and leaves what it sends open. It is an
-// error where the connection below cannot do that.
+// CloseWrite closes the side to the client and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *letIn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

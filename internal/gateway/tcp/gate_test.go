@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestGate: a gate lets as many connections in as may be open, each of which frees
-// its place when it is closed, and stays when the gate is closed.
+// TestGate: a gate admits as many connections as may be open. Each frees its slot when it is
+// closed, and stays open when the gate is closed.
 func TestGate(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestGate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d net.Dialer
-		if second, err := d.DialContext(t.Context(), "tcp", l.Addr().String()); err == nil { // else it was reset before that
+		if second, err := d.DialContext(t.Context(), "tcp", l.Addr().String()); err == nil { // else it was reset earlier
 			if _, err := second.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 				t.Errorf("a second was not reset: %v", err)
 			}
@@ -88,7 +88,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateNeverServed: a gate that nobody accepts from is closed as any listener.
+// TestGateNeverServed: a gate without an Accept closes like any listener.
 func TestGateNeverServed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

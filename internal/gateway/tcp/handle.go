@@ -13,10 +13,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// handle sees a connection through from its first byte to its last. cut ends
-// ctx.
+// handle serves a connection from its first byte to its last. cut cancels ctx.
 func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.Conn, owner string) {
-	defer client.Close() //nolint:errcheck // nobody is left to report it to
+	defer client.Close() //nolint:errcheck // nobody needs the error
 	stop := context.AfterFunc(ctx, func() { reset(client) })
 	defer stop()
 	if !s.opts.Places.take() {
@@ -29,7 +28,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer s.opts.Places.giveBack()
 	addr, err := identify(client)
 	if err != nil {
-		if s.opts.gate == nil { // whose owner the listener notifies
+		if s.opts.gate == nil { // a gate's listener logs it itself
 			s.log.Warn(ctx, "connection refused", err)
 		}
 		reset(client)
@@ -55,24 +54,24 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 		reset(client)
 		return
 	}
-	defer upstream.Close() //nolint:errcheck // nobody is left to report it to
+	defer upstream.Close() //nolint:errcheck // nobody needs the error
 	stopUpstream := context.AfterFunc(ctx, func() { reset(upstream) })
 	defer stopUpstream()
 	newExchange(s, addr, client, upstream, cut).run(ctx)
 }
 
-// report reports what was decided.
+// report passes an event to OnDecision.
 func (s *Server) report(e Event) {
 	if s.opts.OnDecision != nil {
 		s.opts.OnDecision(e)
 	}
 }
 
-// identify returns the client's address, once a header of the PROXY protocol
-// has been read, if there is one. That may lie below TLS.
+// identify returns the client's address, after reading a header of the PROXY protocol, if
+// there is one. The header may lie below TLS.
 func identify(client net.Conn) (netip.Addr, error) {
 	below := client
-	for range 4 { // wrappers are few
+	for range 4 { // there are few wrappers
 		if h, ok := below.(interface{ ReadHeader() error }); ok {
 			if err := h.ReadHeader(); err != nil {
 				return netip.Addr{}, err
@@ -91,8 +90,8 @@ func identify(client net.Conn) (netip.Addr, error) {
 	return at.Addr().Unmap().WithZone(""), nil
 }
 
-// decide sets e's verdict. If the connection is allowed, release gives its slot
-// back. A connection is charged to the rate and takes a slot, or neither.
+// decide sets e's verdict. If the connection is allowed, release frees its slot. A connection
+// is charged to the rate and takes a slot, or neither.
 func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, cut context.CancelFunc) (release func()) {
 	if s.opts.Admit != nil && !s.opts.Admit(e.Client) {
 		e.Verdict = DeniedClient
@@ -123,9 +122,9 @@ func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, c
 	switch {
 	case err != nil:
 		if !s.failed(ctx, t, e, err) {
-			return l.release // it may have been acquired, though no answer came
+			return l.release // it may have been acquired although the reply was lost
 		}
-		l.release() //nolint:contextcheck // a slot is given back though the connection has ended
+		l.release() //nolint:contextcheck // the slot is freed although the connection has ended
 	case d.Allowed:
 		return l.release
 	default:
@@ -142,7 +141,7 @@ func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, c
 	return nil
 }
 
-// failed reports whether an error of the store denies, as the options say.
+// failed logs an error of the store and reports whether it denies.
 func (s *Server) failed(ctx context.Context, t *terms, e *Event, err error) bool {
 	s.log.Warn(ctx, "connection not decided", err)
 	if t.FailClosed {
@@ -157,7 +156,7 @@ func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision,
 	return s.opts.Store.Take(ctx, req)
 }
 
-// connect ends the client's TLS, if it speaks it, and dials the upstream.
+// connect completes the client's TLS handshake, if any, and dials the upstream.
 func (s *Server) connect(ctx context.Context, client net.Conn, to string) (net.Conn, error) {
 	if c, ok := client.(interface{ HandshakeContext(context.Context) error }); ok {
 		shake, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
@@ -175,12 +174,11 @@ func (s *Server) connect(ctx context.Context, client net.Conn, to string) (net.C
 	return upstream, nil
 }
 
-// reset closes a connection without a farewell, which leaves the system nothing
-// to remember of it.
+// reset closes a connection abruptly, so that the system keeps no state of it.
 func reset(c net.Conn) {
 	for below := c; ; {
 		if l, ok := below.(interface{ SetLinger(sec int) error }); ok {
-			_ = l.SetLinger(0) // then it is closed the slower way
+			_ = l.SetLinger(0) // on an error it is closed the slower way
 			break
 		}
 		w, ok := below.(interface{ NetConn() net.Conn })
@@ -189,7 +187,7 @@ func reset(c net.Conn) {
 		}
 		below = w.NetConn()
 	}
-	// A TLS connection would first say goodbye, to an end that may not read.
+	// Close of a TLS connection would first write an alert, to a peer that may not read.
 	_ = c.SetWriteDeadline(time.Now())
 	_ = c.Close() // it is being given up
 }

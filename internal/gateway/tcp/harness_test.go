@@ -77,12 +77,11 @@ func upstream(t *testing.T, talk func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// echo sends back what comes until that ends, or the connection is cut: the
-// client finds out which.
+// echo sends back all bytes until the connection ends or is cut: the client checks which.
 func echo(c net.Conn) { _, _ = io.Copy(c, c) }
 
-// dial connects from an address of this machine. Where the connection is reset
-// before it is fully made, it returns one that is closed.
+// dial connects from an address of this machine. If the connection is reset before it is
+// established, it returns a closed one.
 func dial(t *testing.T, l net.Listener, from string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -126,7 +125,7 @@ func run(p *testkit.Pipes, talk func(net.Conn)) (stop func()) {
 	return func() { hangUp(p); wg.Wait() }
 }
 
-// hangUp closes c. That it is closed already is no fault.
+// hangUp closes c, which may be closed already.
 func hangUp(c io.Closer) {
 	if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		panic(err)

@@ -11,21 +11,21 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// lease holds a connection's slot: it is renewed three times within each TTL.
-// Between renewals there is a timer and no goroutine.
+// lease holds a connection's slot. It is renewed three times within each TTL, by a timer, so
+// no goroutine waits between renewals.
 type lease struct {
 	server     *Server
-	terms      *terms // those under which it was acquired
+	terms      *terms // the terms of its acquisition
 	key, owner string
 	cut        context.CancelFunc
 
-	mu    sync.Mutex // held while the store is asked
+	mu    sync.Mutex // held during calls of the store
 	over  bool
 	timer *time.Timer
 }
 
-// acquire asks for a slot. Where the answer is an error the lease is kept up
-// all the same: the store may be back for the next renewal.
+// acquire acquires a slot. After an error of the store the lease is renewed all the same: the
+// store may be back by then.
 func (s *Server) acquire(ctx context.Context, t *terms, key, owner string, cut context.CancelFunc) (*lease, sluice.SlotDecision, error) {
 	l := &lease{server: s, terms: t, key: key, owner: owner, cut: cut}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DecisionTimeout)
@@ -39,8 +39,8 @@ func (s *Server) acquire(ctx context.Context, t *terms, key, owner string, cut c
 	return l, d, err
 }
 
-// renew holds on. A lease that has run out, as the store could not be asked for
-// long, is acquired anew; if others have taken its place the connection ends.
+// renew renews the slot. An expired lease, after a long outage of the store, is acquired
+// again; if its place is taken, the connection ends.
 func (l *lease) renew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *lease) renew() {
 	l.timer.Reset(l.terms.Open.TTL / 3)
 }
 
-// release gives the slot back.
+// release frees the slot.
 func (l *lease) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

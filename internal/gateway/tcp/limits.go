@@ -14,38 +14,35 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 )
 
-// Limits are what a [Server] lets each client do. The zero Limits let
-// everything pass.
+// Limits are a [Server]'s limits for each client. The zero Limits admit everything.
 type Limits struct {
-	// Rate, if not nil, is charged 1 for every connection. A connection is let
-	// in at once or not at all, so a leaky bucket must not delay: nodelay.
+	// Rate, if not nil, is charged 1 for every connection. A connection is admitted at once or
+	// not at all, so a leaky bucket must not delay: nodelay.
 	Rate *sluice.Plan
-	// Bytes, if not nil, is charged every byte that passes, in both directions
-	// and of all connections of a key. Its limits must each grant at least
-	// MinBytes at once, so that bytes need not go one by one.
+	// Bytes, if not nil, is charged every byte that passes, in both directions, over all
+	// connections of a key. Each of its limits must grant at least MinBytes at once, so that
+	// bytes need not go one by one.
 	Bytes *sluice.Plan
-	// Open is how many connections a key may hold at once; a Cap of 0 means any
-	// number. A TTL of 0 means a minute: after so long the connections of a
-	// front server that died count no more.
+	// Open bounds the connections of a key at once; a Cap of 0 means any number. A TTL of 0
+	// means a minute: after it the connections of a crashed server count no more.
 	Open sluice.SlotLimit
 	// Scope names the budget of Open. Empty means "tcp".
 	Scope string
 
-	// Key returns under which key a client is charged. Nil means its address,
-	// and of IPv6 the network of 64 bits.
+	// Key returns the key to which a client is charged. Nil means its address, or for IPv6 its
+	// network of 64 bits.
 	Key func(netip.Addr) string
-	// Exempt, if not nil, says to whom the limits do not apply.
+	// Exempt, if not nil, reports whether a client has no limits.
 	Exempt func(netip.Addr) bool
-	// FailClosed resets connections that could not be decided, as the store had
-	// an error. By default they pass, and their bytes as well.
+	// FailClosed resets connections that could not be decided for an error of the store. By
+	// default they pass, with their bytes.
 	FailClosed bool
 }
 
-// MinBytes is the least that a limit on bytes must grant at once.
+// MinBytes is the least number of bytes that a limit must grant at once.
 const MinBytes = 256
 
-// terms are on what a server passes connections on. They do not change: others
-// take their place.
+// terms are an upstream and limits. They are immutable: Change replaces them.
 type terms struct {
 	Limits
 	upstream string
@@ -53,8 +50,7 @@ type terms struct {
 	chunk    int           // most bytes at once
 }
 
-// newTerms checks an upstream and limits, with all their faults, and fills in
-// what they leave out.
+// newTerms checks an upstream and limits, returns all faults, and fills in defaults.
 func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
@@ -107,7 +103,7 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	return t, nil
 }
 
-// exempt reports whether no limit applies to a client.
+// exempt reports whether a client has no limits.
 func (t *terms) exempt(client netip.Addr) bool { return t.Exempt != nil && t.Exempt(client) }
 
 // eachTerm returns the terms of a plan, which may be nil.
@@ -121,11 +117,9 @@ func eachTerm(p *sluice.Plan) func(yield func(*sluice.Term) bool) {
 	}
 }
 
-// Change puts another upstream and other limits in the place of those that are.
-// Connections that come from then on are decided under them; those that are
-// there keep their upstream and their place, and their bytes wait under the new
-// limits from the next of them on. If there is a fault nothing changes, and the
-// error says all of them.
+// Change replaces the upstream and the limits. They apply to new connections; existing ones
+// keep their upstream and their slot, and their further bytes are under the new limits. If
+// there are faults, nothing changes, and the error has all of them.
 func (s *Server) Change(upstream string, l Limits) error {
 	t, err := newTerms(&s.opts, upstream, l)
 	if err != nil {

@@ -1,18 +1,16 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcp passes TCP connections on to one upstream, byte for byte, under
-// limits of each client network: how many connections it may open per time,
-// how many it may hold at once, and how many bytes may pass per time.
+// Package tcp passes TCP connections on to one upstream, byte for byte, under limits for each
+// client network: connections opened per time, connections open at once, and bytes per time.
 //
-// The first two deny: a connection above them is reset before the upstream
-// hears of it. The third shapes: bytes wait until they fit, and no byte is
-// lost. The limits are those of package sluice, in the same words, on the same
-// stores, so that several front servers can share them.
+// The first two deny: a connection above them is reset before the upstream sees it. The third
+// shapes: bytes are delayed until they fit, and none is lost. The limits are those of package
+// sluice, in the same text form and on the same stores, so that several servers can share
+// them.
 //
-// A [Server] takes its connections from any [net.Listener]: one of package
-// proxyproto for the addresses of clients behind a proxy, or of crypto/tls to
-// end TLS here.
+// A [Server] accepts connections from any [net.Listener]: one of package proxyproto for the
+// addresses of clients behind a proxy, or of crypto/tls for TLS.
 package tcp
 
 import (
@@ -27,53 +25,52 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Options say where connections go and what limits them. Upstream is required.
+// Options are the options of a [Server]. Upstream is required.
 type Options struct {
-	// Upstream is the host:port to which connections are passed on.
+	// Upstream is the host:port of the upstream.
 	Upstream string
 
 	// Store decides Rate and Bytes, and is required for either.
 	Store sluice.Store
 	// SlotStore decides Open, and is required for it.
 	SlotStore sluice.SlotStore
-	// Limits are what each client may do. [Server.Change] puts others in their
-	// place.
+	// Limits are the limits for each client. [Server.Change] replaces them.
 	Limits
 
-	// Admit, if not nil, says which clients are let in at all.
+	// Admit, if not nil, reports whether a client is admitted at all.
 	Admit func(netip.Addr) bool
 
-	// DecisionTimeout is how long the store may take. Zero means 1 s.
+	// DecisionTimeout bounds each call of the store. Zero means 1 s.
 	DecisionTimeout time.Duration
 
-	// MaxConnections is how many connections there may be in all. Zero means
-	// 10,000. What comes above waits in the system's queue.
+	// MaxConnections bounds the connections in all. Zero means 10,000. Connections above it
+	// wait in the system's queue.
 	MaxConnections int
-	// Places, if not nil, bound the connections of several servers together. What
-	// comes above is reset.
+	// Places, if not nil, bounds the connections of several servers together. Connections
+	// above it are reset.
 	Places *Places
-	// MaxDelay is how long bytes may be delayed before the connection is
-	// closed; at most sluice.MaxWait. Zero means 5 minutes.
+	// MaxDelay is how long bytes may be delayed before the connection is closed; at most
+	// sluice.MaxWait. Zero means 5 minutes.
 	MaxDelay time.Duration
-	// IdleTimeout ends a connection on which no byte moves. Zero means 10
-	// minutes. It also bounds how long either end may refuse to read.
+	// IdleTimeout ends a connection on which no byte moves. Zero means 10 minutes. It also
+	// bounds how long a peer may read nothing.
 	IdleTimeout time.Duration
-	// DialTimeout is how long the connection to the upstream may take, and the
-	// client's TLS handshake, if there is one. Zero means 5 s.
+	// DialTimeout bounds the connection to the upstream, and the client's TLS handshake, if
+	// any. Zero means 5 s.
 	DialTimeout time.Duration
 	// Dial, if not nil, connects to the upstream. Nil means [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// OnDecision, if not nil, is called once for every connection whose client
-	// is known, or for which there was none of the Places. It must be safe for concurrent use and should be quick.
+	// OnDecision, if not nil, is called once for every connection with a known client, or
+	// without a place in Places. It must be safe for concurrent use and should be quick.
 	OnDecision func(Event)
-	// Log gets, at most once a second, what failed. Nil means [slog.Default].
+	// Log receives failures, at most one a second. Nil means [slog.Default].
 	Log *slog.Logger
 
-	gate *Gate // gets what is let in, in the place of an upstream; nil: there is one
+	gate *Gate // gets the admitted connections in the place of an upstream; nil with an upstream
 }
 
-// fill checks o and puts the defaults in. All faults are returned at once.
+// fill checks o and sets the defaults. All faults are returned at once.
 func (o *Options) fill() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
@@ -112,22 +109,22 @@ func (o *Options) fill() error {
 	return errors.Join(faults...)
 }
 
-// Verdict is the outcome of a connection.
+// Verdict is the decision about a connection.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Allowed was passed on.
+	// Allowed means passed on to the upstream.
 	Allowed Verdict = iota
-	// DeniedClient was turned away by Admit.
+	// DeniedClient means refused by Admit.
 	DeniedClient
-	// DeniedRate was one too many in a time.
+	// DeniedRate means refused by Rate.
 	DeniedRate
-	// DeniedOpen was one too many at once.
+	// DeniedOpen means refused by Open.
 	DeniedOpen
-	// DeniedFull was one too many at once of all clients: its client is not known.
+	// DeniedFull means that no place was free: the client is not known.
 	DeniedFull
-	// Undecided was reset for an error of the store, with FailClosed.
+	// Undecided means reset after an error of the store, with FailClosed.
 	Undecided
 )
 
@@ -141,14 +138,13 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Event is what a [Server] decided about a connection.
+// Event is a [Server]'s decision about a connection.
 type Event struct {
 	Client  netip.Addr
 	Key     string
 	Verdict Verdict
-	// Limit is the name of the limit that denied; empty if none did.
+	// Limit is the name of the limit that denied, or empty.
 	Limit string
-	// RetryAfter is how long it takes until the next connection fits; 0 if it
-	// was not a limit that denied.
+	// RetryAfter is the time until the next connection fits, or 0 if no limit denied.
 	RetryAfter time.Duration
 }

@@ -14,9 +14,9 @@ import (
 
 var errShape = errors.New("tcp: bytes do not fit in time")
 
-// chunkOf returns how many bytes go at once under limits: what they grant in a
-// tenth of a second, so that connections of one key take turns, but not so few
-// that each chunk costs more to decide than to send.
+// chunkOf returns the most bytes to pass at once: those that the limits grant in a tenth of a
+// second, so that the connections of a key take turns, but not so few that a chunk costs more
+// to decide than to send.
 func chunkOf(bytes *sluice.Plan) int {
 	chunk := int64(largest)
 	for t := range eachTerm(bytes) {
@@ -26,16 +26,15 @@ func chunkOf(bytes *sluice.Plan) int {
 	return int(chunk)
 }
 
-// pace is how fast one direction goes.
+// pace is the rate of one direction.
 type pace struct {
-	terms *terms // those that the others follow from
+	terms *terms // the other fields are derived from these
 	plan  *sluice.Plan
 	key   string
 	chunk int // most bytes at once
 }
 
-// now follows the server's terms, which may have changed, and returns how many
-// bytes go at once.
+// now adopts the server's current terms and returns how many bytes may pass at once.
 func (p *pace) now(x *exchange) int {
 	if t := x.server.terms.Load(); t != p.terms {
 		*p = pace{terms: t, plan: t.Bytes, key: t.Key(x.addr), chunk: t.chunk}
@@ -46,7 +45,7 @@ func (p *pace) now(x *exchange) int {
 	return p.chunk
 }
 
-// wait blocks until n bytes fit, in the order in which they came.
+// wait blocks until n bytes fit, in order of arrival.
 func (p *pace) wait(ctx context.Context, s *Server, n int) error {
 	if p.plan == nil {
 		return nil
@@ -55,7 +54,7 @@ func (p *pace) wait(ctx context.Context, s *Server, n int) error {
 		Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p.plan, Key: p.key, Cost: int64(n)}, MaxWait: s.opts.MaxDelay,
 	}
 	d, err := s.take(ctx, req)
-	if of, ok := errors.AsType[*sluice.RequestError](err); ok && of.Field == "Cost" && n > 1 { // it is above a node's share
+	if of, ok := errors.AsType[*sluice.RequestError](err); ok && of.Field == "Cost" && n > 1 { // the chunk is above a node's share
 		p.chunk = n / 2 // until the terms change
 		if err = p.wait(ctx, s, n/2); err != nil {
 			return err

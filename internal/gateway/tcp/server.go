@@ -17,14 +17,14 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
-// ErrServerClosed is what Serve returns after Shutdown or Close.
+// ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("tcp: server closed")
 
 // Server passes connections on under limits. It is safe for concurrent use.
 type Server struct {
-	opts   Options // but for Upstream and Limits, which are those of the start
+	opts   Options // Upstream and Limits are the initial ones
 	terms  atomic.Pointer[terms]
-	owner  string        // of slots: this server
+	owner  string        // owner of this server's slots
 	places chan struct{} // holds one value for each connection
 	log    sampledlog.Log
 	serial atomic.Uint64
@@ -38,11 +38,11 @@ type Server struct {
 	handlers  sync.WaitGroup
 }
 
-// Stats are counts since a [Server] was made, but for Open.
+// Stats are counts since a [Server] was made, except for Open.
 type Stats struct {
-	Open     int   // connections that are there now
-	Accepted int64 // connections that came
-	Denied   int64 // of these, turned away by a limit or by Admit
+	Open     int   // current connections
+	Accepted int64 // all connections
+	Denied   int64 // of these, refused by a limit or Admit
 	Received int64 // bytes from clients to the upstream
 	Sent     int64 // bytes from the upstream to clients
 }
@@ -78,8 +78,8 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// Serve passes on the connections of l until the Server is closed, and closes
-// l. It always returns an error: [ErrServerClosed], or that of l.
+// Serve passes on the connections of l until the Server is closed, and closes l. It always
+// returns an error: [ErrServerClosed], or that of l.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.isClosed() {
@@ -98,8 +98,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return errors.Join(err, l.Close())
 }
 
-// accept starts a handler for each connection. Where the system is short of
-// something it waits, ever longer up to a second.
+// accept starts a handler for each connection. When the system lacks a resource it waits, with
+// a growing pause of up to a second.
 func (s *Server) accept(l net.Listener) error {
 	const first, most = 5 * time.Millisecond, time.Second
 	pause := first
@@ -116,7 +116,7 @@ func (s *Server) accept(l net.Listener) error {
 			continue
 		}
 		<-s.places
-		//nolint:staticcheck // net/http asks the same: there is no other way to report
+		//nolint:staticcheck // net/http checks the same, and there is no other way
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() || s.isClosed() {
 			return fmt.Errorf("tcp: accept: %w", err)
 		}
@@ -157,8 +157,8 @@ func (s *Server) start(conn net.Conn) {
 	})
 }
 
-// Shutdown stops accepting and waits until all connections have ended. When ctx
-// ends first it cuts those that are left and returns ctx's error.
+// Shutdown stops accepting and waits until all connections have ended. If ctx ends first, it
+// cuts the remaining ones and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop()
 	done := make(chan struct{})

@@ -25,10 +25,10 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// stopped is the clock of a store for which no time passes.
+// stopped is the clock of a store, which stands still.
 func stopped() time.Time { return time.Unix(1_700_000_000, 0) }
 
-// events collects what a Server decided.
+// events collects the decisions of a Server.
 type events struct {
 	mu  sync.Mutex
 	all []string
@@ -46,8 +46,8 @@ func (e *events) String() string {
 	return strings.Join(e.all, "; ")
 }
 
-// TestHalfClose: not one byte is lost in either direction, and an end that has
-// said all may still listen.
+// TestHalfClose: no byte is lost in either direction, and an end that has sent all may still
+// receive.
 func TestHalfClose(t *testing.T) {
 	data := make([]byte, 3<<20)
 	random := rand.NewChaCha8([32]byte{1})
@@ -91,8 +91,8 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// TestRate: a network's connections above the rate are turned away before the
-// upstream hears of them; another's are not.
+// TestRate: a network's connections above the rate are refused before the upstream sees them;
+// another network's are not.
 func TestRate(t *testing.T) {
 	var e events
 	heard := make(chan struct{}, 10)
@@ -120,8 +120,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestOpen: a slot is held as long as its connection and no longer, and a
-// connection denied for lack of one is not charged to the rate.
+// TestOpen: a slot is held exactly as long as its connection, and a connection without a slot
+// is not charged to the rate.
 func TestOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e events
@@ -172,7 +172,7 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// TestShutdown: what is there may end in its own time, or is cut when that is up.
+// TestShutdown: existing connections may end by themselves, and are cut when the time is up.
 func TestShutdown(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -227,7 +227,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestMaxConnections: what is above the bound waits until another has ended.
+// TestMaxConnections: connections above the bound wait until another has ended.
 func TestMaxConnections(t *testing.T) {
 	l := listen(t)
 	_, _ = serve(t, l, tcp.Options{Upstream: upstream(t, echo), MaxConnections: 1})
@@ -235,7 +235,7 @@ func TestMaxConnections(t *testing.T) {
 	if !passes(first) {
 		t.Fatal("nothing passes")
 	}
-	second := dial(t, l, "127.0.0.1") // the system's queue takes it
+	second := dial(t, l, "127.0.0.1") // it waits in the system's queue
 	passed := make(chan bool)
 	go func() { passed <- passes(second) }()
 	select {
@@ -252,7 +252,7 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// short is a listener of a system that is short of descriptors for a while.
+// short is a listener of a system without descriptors for a while.
 type short struct {
 	*testkit.Pipes
 	fails int
@@ -289,7 +289,7 @@ func TestAcceptBacksOff(t *testing.T) {
 	})
 }
 
-// down is a store that has only errors.
+// down is a store that always fails.
 type down struct{}
 
 var errDown = errors.New("down")
@@ -329,7 +329,7 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// TestBehindProxy: the limits are those of the client that the proxy names.
+// TestBehindProxy: the limits apply to the client that the proxy names.
 func TestBehindProxy(t *testing.T) {
 	var e events
 	below := listen(t)

@@ -17,12 +17,11 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestTLS: TLS ends at the front, below it lies a PROXY protocol header, and
-// the client may say that it is done and still listen. Who is denied is so
-// before the handshake.
+// TestTLS: TLS ends at the server, above a PROXY protocol header, and the client may close its
+// direction and still receive. A denial precedes the handshake.
 func TestTLS(t *testing.T) {
 	var e events
-	issuer := httptest.NewTLSServer(nil) // has a certificate to lend
+	issuer := httptest.NewTLSServer(nil) // lends its certificate
 	defer issuer.Close()
 	below := listen(t)
 	l, err := proxyproto.Listen(below, proxyproto.Options{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
