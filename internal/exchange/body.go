@@ -12,20 +12,20 @@ import (
 	"sync/atomic"
 )
 
-// Body is a request's body. It counts what is read, by whichever goroutine reads
-// it, and remembers how it ended.
+// Body is a request's body. It counts the bytes read, by any goroutine, and records how it
+// ended.
 type Body struct {
 	timed  timed
-	source io.ReadCloser // timed, or what wraps it
+	source io.ReadCloser // timed, or its wrapper
 	x      *Exchange
-	most   int64 // bytes that may be read; 0: any number
+	most   int64 // bytes that may be read; 0: no bound
 	read   atomic.Int64
-	over   atomic.Bool // what comes from now on does not count, and goes nowhere
-	ended  atomic.Bool // whole
+	over   atomic.Bool // later reads return no bytes
+	ended  atomic.Bool // read whole
 	failed atomic.Pointer[error]
 }
 
-// timed is the body as it came, within the bounds of time.
+// timed is the original body, within the bounds of time.
 type timed struct {
 	io.ReadCloser
 	stall *stall
@@ -48,11 +48,11 @@ func (t *timed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Wrap puts another source in the place of the body's.
+// Wrap replaces the body's source by a wrapper of it.
 func (b *Body) Wrap(by func(io.ReadCloser) io.ReadCloser) { b.source = by(b.source) }
 
-// Limit bounds how many bytes may be read. Behind them Read returns a
-// [*http.MaxBytesError], and no other request can follow on the connection.
+// Limit bounds the bytes that may be read. A Read beyond them returns a [*http.MaxBytesError],
+// and the connection carries no further request.
 func (b *Body) Limit(most int64) { b.most = most }
 
 func (b *Body) Read(p []byte) (int, error) {
@@ -64,16 +64,16 @@ func (b *Body) Read(p []byte) (int, error) {
 	case err == nil:
 	case errors.Is(err, io.EOF):
 		b.ended.Store(true)
-	case !errors.Is(err, http.ErrBodyReadAfterClose): // the exchange was over already, whatever ended it
+	case !errors.Is(err, http.ErrBodyReadAfterClose): // the exchange was over already
 		b.failed.CompareAndSwap(nil, &err)
 	}
 	return n, err
 }
 
-// next reads what comes next, within the bound of size.
+// next reads from the source, within the bound of size.
 func (b *Body) next(p []byte) (int, error) {
 	if b.most > 0 {
-		// One byte more distinguishes a body of that size from a larger one.
+		// One more byte tells a larger body from one of that size.
 		p = p[:min(int64(len(p)), b.most-b.read.Load()+1)]
 	}
 	n, err := b.source.Read(p)
@@ -89,14 +89,14 @@ func (b *Body) next(p []byte) (int, error) {
 // Close closes the body's source.
 func (b *Body) Close() error { return b.source.Close() }
 
-// End stops the body. A Read that has not returned by then, as of a transport
-// whose response came early, passes on nothing that is not counted.
+// End stops the body. A Read still in progress, such as a transport's after an early response,
+// returns no bytes.
 func (b *Body) End() { b.over.Store(true) }
 
 // Ended reports whether the body was read to its end.
 func (b *Body) Ended() bool { return b.ended.Load() }
 
-// Err returns what was wrong with the body, nil if nothing was.
+// Err returns the first error of reading the body, or nil.
 func (b *Body) Err() error {
 	if err := b.failed.Load(); err != nil {
 		return *err
@@ -104,33 +104,33 @@ func (b *Body) Err() error {
 	return nil
 }
 
-// errDenied is the error of a body that must not be read on.
+// errDenied is the error of reading a denied body.
 var errDenied = errors.New("exchange: the request's body was denied")
 
 // meter ends an exchange whose body is denied while it is read.
 type meter struct {
 	take   func(n int, last bool) bool // nil: nothing is denied
 	refuse func()
-	before http.Header  // of the response, with which the answer begins
+	before http.Header  // of the response; the answer to a denial begins with it
 	state  atomic.Int32 // open, begun or denied
-	// Both belong to the goroutine that writes the response: refuse has begun to write it;
-	// it has written it, and the writes of handlers are dropped.
+	// Both belong to the goroutine that writes the response: answers means that refuse has
+	// begun to write it; over means that it has ended, and that writes of handlers are
+	// dropped.
 	answers, over bool
 }
 
-// No response has begun, a handler's has, or none of a handler's will.
+// States of a response: not begun, begun by a handler, or denied to handlers.
 const open, begun, denied = 0, 1, 2
 
-// Meter calls take with each part of the request's body that was read, before the part is
-// passed on; last says that no part follows. A part that take denies ends the body, and
-// refuse writes the response in the place of the handlers further in. A response that has
-// begun is cut off. The response to a denial has the header fields that are set when Meter
-// is called.
+// Meter calls take with each part of the request's body before the part is passed on; last
+// means that no part follows. If take returns false, the body ends, and refuse writes the
+// response in the place of the inner handlers. A response that has begun is cut off. The
+// response to a denial keeps the header fields set before the call of Meter.
 func (x *Exchange) Meter(take func(n int, last bool) bool, refuse func()) {
 	x.meter.take, x.meter.refuse, x.meter.before = take, refuse, x.Header().Clone()
 }
 
-// read decides about n bytes.
+// read passes n bytes to take and returns errDenied if they are denied.
 func (m *meter) read(x *Exchange, n int, last bool) error {
 	if m.take == nil || n == 0 || m.take(n, last) {
 		return nil
@@ -141,8 +141,8 @@ func (m *meter) read(x *Exchange, n int, last bool) error {
 	return errDenied
 }
 
-// Refused has the answer written if the body was denied before a response had begun,
-// and reports whether it was. It belongs before whatever begins one.
+// Refused writes the answer if the body was denied before a response had begun, and reports
+// whether the answer was written. It must be called before a response begins.
 func (x *Exchange) Refused() bool {
 	m := &x.meter
 	if m.take == nil || m.answers || m.state.CompareAndSwap(open, begun) || m.state.Load() == begun {

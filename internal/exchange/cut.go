@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// errCut is the error of a write to a response that was cut off.
+// errCut is the error of a write to a cut-off response.
 var errCut = errors.New("exchange: the response was cut off")
 
-// past is a deadline that is over.
+// past is a deadline in the past.
 var past = time.Unix(1, 0)
 
-// Came returns when the request of w came, as noted by the caller that bounds its time; the
-// zero time if nobody has.
+// Came returns when the request of w arrived, as noted by the outermost handler that bounds
+// its time, or the zero time.
 func Came(w http.ResponseWriter) (came time.Time) {
 	for x := range around(w) {
 		if !x.came.IsZero() {
@@ -26,18 +26,16 @@ func Came(w http.ResponseWriter) (came time.Time) {
 	return came
 }
 
-// CutBody ends the request's body, unless that has ended: what waits for the client
-// to send more waits no longer. It may be called by any goroutine while the handler
-// runs.
+// CutBody ends the request's body unless it has ended: reads of it no longer wait for the
+// client. It may be called by any goroutine while the handler runs.
 func CutBody(w http.ResponseWriter) {
 	for x := range around(w) {
 		x.stall.cutBody()
 	}
 }
 
-// CutResponse ends the response: what waits for the client to take more waits no
-// longer, and nothing more of it is sent. It may be called by any goroutine while
-// the handler runs.
+// CutResponse ends the response: writes no longer wait for the client, and nothing more is
+// sent. It may be called by any goroutine while the handler runs.
 func CutResponse(w http.ResponseWriter) {
 	for x := range around(w) {
 		x.stall.cut.Store(true)
@@ -47,7 +45,7 @@ func CutResponse(w http.ResponseWriter) {
 
 func (s *stall) cutBody() {
 	if !s.reads || s.x.body.Ended() {
-		return // behind its end the server watches whether the client is there
+		return // after its end the server watches for the client's leaving
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

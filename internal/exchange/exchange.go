@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exchange is the one wrapper of an HTTP response and of its request's
-// body. Handlers that stand around another share it: they ask [Begin] or [Count]
-// for it, and the innermost passes on one request, one writer and one body.
+// Package exchange wraps an HTTP response and its request's body once for all handlers. Nested
+// handlers share the wrapper: each calls [Begin] or [Count], and the innermost passes on one
+// request, one writer and one body.
 package exchange
 
 import (
@@ -18,55 +18,53 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Exchange is a request and its response on their way through the handlers of
-// one server. It belongs to the goroutine of the handler, but for its body and a
-// connection that has switched protocol.
+// Exchange is a request and its response within the handlers of one server. It belongs to the
+// handler's goroutine, except for its body and a connection that has switched protocol.
 type Exchange struct {
 	below http.ResponseWriter
-	outer *Exchange                // the next one below; nil: there is none
-	made  *http.ResponseController // of below; made when it is first needed
-	// OnHeader, if not nil, is called before the response's status is sent, or an
-	// informational one.
+	outer *Exchange                // the next one below, or nil
+	made  *http.ResponseController // of below; made on first use
+	// OnHeader, if not nil, is called before the status of the response, or of an
+	// informational one, is sent.
 	OnHeader func(status int)
-	// Failed says that the response is a handler's own, in the place of an
-	// upstream's.
+	// Failed means that the response is a handler's own, in the place of an upstream's.
 	Failed bool
 
-	// Settlement, if not nil, is what a handler has to do when the response is known.
+	// Settlement, if not nil, is a handler's work to be done when the response is known.
 	Settlement *Settlement
 
-	upstream *Upstream // nil: nobody wants to know of it
-	noted    Upstream  // memory of it
+	upstream *Upstream // nil if nobody observes it
+	noted    Upstream  // memory for upstream
 
-	// request is the one copy that handlers may change, made by the first that
-	// needs it; nil as long as the one that came will do.
+	// request is the one copy that handlers may change, made on first need; nil while the
+	// original is used.
 	request          *http.Request
 	response, upload *Pace
-	sent             atomic.Bool // there was a connection for the request to an upstream
+	sent             atomic.Bool // a connection to an upstream was found for the request
 	body             Body
 	meter            meter // of the body
 	stall            stall
 	came             time.Time // noted by Stall
 	kept             []field
 	status           int
-	counted          bool // a handler has it by Count
-	carrier          bool // another one lies over it
-	head             bool // nothing of the response's body is sent
+	counted          bool // taken by Count
+	carrier          bool // another Exchange wraps it
+	head             bool // no part of the response's body is sent
 	bare             bool // the response has no body
-	lost             bool // the request may have been acted on, but nobody saw the response
-	running          bool // it may still be
-	// written counts the response's body; switched what came after a switch of
-	// protocol, beside the request's body.
+	lost             bool // the upstream may have acted on the request, but its response was not seen
+	running          bool // the upstream may still work on the request
+	// written counts the response's body; switched counts the bytes read after a switch of
+	// protocol, beside those of the request's body.
 	written, switched atomic.Int64
 }
 
-// sharer is a writer that handlers share.
+// sharer is a writer that shares its Exchange.
 type sharer interface{ shared() *Exchange }
 
 func (x *Exchange) shared() *Exchange { return x }
 
-// Begin returns the Exchange of w, or a new one, and the writer that the next
-// handler gets. A request with another body than that of w has a new one.
+// Begin returns the Exchange of w, or a new one, and the writer for the next handler. A
+// request with another body than that of w's Exchange gets a new one.
 func Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
 	if x := Of(w); x != nil && x.carries(r) {
 		return x, w
@@ -87,11 +85,11 @@ func begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWrit
 	return x, x.view()
 }
 
-// unused are Exchanges that nobody has any more, each zero again.
+// unused holds Exchanges without an owner, each zeroed.
 var unused sync.Pool
 
-// Finish bounds what the server does by itself behind the handler that was given w, and has
-// x by Begin. Nothing may use x then, if no other handler has begun it.
+// Finish bounds the server's reads after the return of the handler that got x from Begin with
+// w. If no outer handler has begun x, it must not be used after Finish.
 func (x *Exchange) Finish(w http.ResponseWriter) {
 	x.stall.finish()
 	if Of(w) == nil && x.alone() {
@@ -100,16 +98,15 @@ func (x *Exchange) Finish(w http.ResponseWriter) {
 	}
 }
 
-// alone reports whether nobody has the Exchange when its handlers have returned: the
-// request had no body, nothing goes on behind its response, and no other Exchange
-// lies over this one.
+// alone reports whether nothing uses the Exchange after its handlers have returned: the
+// request had no body, nothing continues after its response, and no other Exchange wraps this
+// one.
 func (x *Exchange) alone() bool {
 	return x.body.source == nil && x.Settlement == nil && !x.stall.switched && !x.carrier
 }
 
-// Count is Begin for a handler that counts what passes until it returns, or slows
-// it down. Each has an Exchange to itself: what passes by one around it that does
-// so, too, and may call it several times, is not its own.
+// Count is Begin for a handler that counts or slows bytes until it returns. Each gets an
+// Exchange of its own, as the counts of an outer one include other calls of the inner handler.
 func Count(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
 	x, next := Begin(w, r)
 	if x.counted {
@@ -119,7 +116,7 @@ func Count(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWrit
 	return x, next
 }
 
-// Of returns the Exchange of w, nil if it has none.
+// Of returns the Exchange of w, or nil.
 func Of(w http.ResponseWriter) *Exchange {
 	if s, ok := w.(sharer); ok {
 		return s.shared()
@@ -127,17 +124,15 @@ func Of(w http.ResponseWriter) *Exchange {
 	return nil
 }
 
-// carries reports whether the request's body is that of the Exchange, or may
-// become it.
+// carries reports whether the request's body is that of the Exchange, or may become it.
 func (x *Exchange) carries(r *http.Request) bool {
 	return x.body.source == nil || r.Body == io.ReadCloser(&x.body)
 }
 
-// Watch puts the body of the Exchange in the place of the request's, if that has
-// one.
+// Watch replaces the request's body, if there is one, by that of the Exchange.
 func (x *Exchange) Watch(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody || x.body.source != nil {
-		return r // none, or ours
+		return r // no body, or already replaced
 	}
 	x.body.x, x.body.timed = x, timed{r.Body, &x.stall}
 	x.body.source = &x.body.timed
@@ -146,14 +141,14 @@ func (x *Exchange) Watch(r *http.Request) *http.Request {
 	return r
 }
 
-// Connected notes that there is a connection to an upstream for the request: see
+// Connected records that a connection to an upstream was found for the request: see
 // [Exchange.Sent].
 func (x *Exchange) Connected() { x.sent.Store(true) }
 
-// Sent reports whether there was a connection to an upstream for the request.
+// Sent reports whether a connection to an upstream was found for the request.
 func (x *Exchange) Sent() bool { return x.sent.Load() }
 
-// Own returns r, if it is the copy that handlers may change, or else makes it.
+// Own returns the copy of r that handlers may change, which it makes on first need.
 func (x *Exchange) Own(r *http.Request) *http.Request {
 	if r != x.request {
 		copied := *r
@@ -162,7 +157,7 @@ func (x *Exchange) Own(r *http.Request) *http.Request {
 	return x.request
 }
 
-// Body returns the request's body, nil if it has none.
+// Body returns the request's body, or nil if it has none.
 func (x *Exchange) Body() *Body {
 	if x.body.source == nil {
 		return nil
@@ -170,15 +165,15 @@ func (x *Exchange) Body() *Body {
 	return &x.body
 }
 
-// Status returns the status of the response, 0 if nobody has written one.
+// Status returns the status of the response, or 0 before there is one.
 func (x *Exchange) Status() int { return x.status }
 
-// Written returns how many bytes of the response's body were sent, with those of
-// a connection that has switched protocol.
+// Written returns the number of bytes sent of the response's body and of a connection that has
+// switched protocol.
 func (x *Exchange) Written() int64 { return x.written.Load() }
 
-// Read returns how many bytes of the request's body were read, with those of a
-// connection that has switched protocol.
+// Read returns the number of bytes read of the request's body and of a connection that has
+// switched protocol.
 func (x *Exchange) Read() int64 { return x.body.read.Load() + x.switched.Load() }
 
 var (
@@ -186,31 +181,32 @@ var (
 	_ wire.Watcher  = (*Exchange)(nil)
 )
 
-// Unseen is called by a handler that answers in the place of an upstream which
-// may have acted on the request, and whose response it has not seen.
+// Unseen records that an upstream may have acted on the request, although its response was not
+// seen.
 func (x *Exchange) Unseen() { x.lost = true }
 
-// Running is called by a handler that gave up an upstream which may go on working
-// on the request.
+// Running records that an upstream may continue to work on the request after a handler gave it
+// up.
 func (x *Exchange) Running() { x.running = true }
 
 // Runs reports whether an upstream may still work on the request.
 func (x *Exchange) Runs() bool { return x.running }
 
-// Lost reports whether nobody saw the response to what may have been acted on:
-// also where no handler has written one, as one that the writer was hidden from.
+// Lost reports whether an upstream may have acted on the request without a response that was
+// seen. It is true, too, if no handler has written a response, such as one that did not have
+// the writer.
 func (x *Exchange) Lost() bool { return x.lost || x.status == 0 }
 
-// Slow slows the response and what the client sends down, beside whatever does
-// already. Nil is as fast as it goes.
+// Slow slows the response and the upload down, in addition to any Pace before. A nil Pace does
+// not slow down.
 func (x *Exchange) Slow(response, upload *Pace) {
 	x.response, x.upload = x.response.beside(response), x.upload.beside(upload)
 }
 
-// setWriteDeadline sets that of the response.
+// setWriteDeadline sets the write deadline of the response.
 func (x *Exchange) setWriteDeadline(t time.Time) error {
 	if w, ok := x.below.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		return w.SetWriteDeadline(t) // which needs no memory
+		return w.SetWriteDeadline(t) // this allocates nothing
 	}
 	return x.control().SetWriteDeadline(t)
 }
@@ -222,32 +218,32 @@ func (x *Exchange) control() *http.ResponseController {
 	return x.made
 }
 
-// Stall bounds how long the client may let a body stand still, or a response.
+// Stall bounds how long the client may leave a body or the response without progress.
 func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 	x.came = time.Now()
 	x.stall.begin(d, r)
 }
 
-// Streams lets the client be silent for as long as it likes: what answers has begun
-// to, by a protocol in which both sides speak when they have something to say.
+// Streams lets the client be silent for any time. It is for protocols in which both sides send
+// at any time, once the response has begun.
 func (x *Exchange) Streams() { x.stall.unboundReads() }
 
-// Bare says that the response is its header alone. A flush by a handler that does not know
-// it yet would send that without the end.
+// Bare means that the response is its header alone. A flush before that is known would send
+// the header without its end.
 func (x *Exchange) Bare() { x.bare = true }
 
-// LeastRate bounds how slowly the client may send a body that is being read: it may
-// be waited for 10 s, and longer by as much as what has come takes at that many bytes
-// a second. It belongs behind Stall, whose bound is that of a single wait. Slow is
-// called, by the goroutine that reads, when a body is cut off for that.
+// LeastRate bounds how slowly the client may send a body that is being read. The body may be
+// waited for 10 s, and longer by the time that the bytes received take at that many bytes a
+// second. It must be called after Stall, whose bound is for a single wait. The goroutine that
+// reads calls slow when a body is cut off for its rate.
 func (x *Exchange) LeastRate(bytes int64, slow func()) {
 	x.stall.rate = rate{least: bytes, left: bodyGrace, slow: slow}
 }
 
-// Header returns the fields of the response.
+// Header returns the header of the response.
 func (x *Exchange) Header() http.Header { return x.below.Header() }
 
-// Unwrap lets [http.ResponseController] through.
+// Unwrap returns the writer below, for [http.ResponseController].
 func (x *Exchange) Unwrap() http.ResponseWriter { return x.below }
 
 // WriteHeader sends the status.
@@ -255,7 +251,7 @@ func (x *Exchange) WriteHeader(status int) {
 	if x.meter.over || (status >= http.StatusOK || status == http.StatusSwitchingProtocols) && x.Refused() {
 		return
 	}
-	// Informational answers come before the real one, but 101 ends the exchange.
+	// Informational responses precede the final one, but 101 ends the exchange.
 	if x.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		x.status = status
 	}
@@ -265,15 +261,15 @@ func (x *Exchange) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		x.keep()
 	}
-	if x.stall.d > 0 && status < http.StatusOK { // others are sent with what follows
-		// An error means that the connection is gone, which Write will report.
+	if x.stall.d > 0 && status < http.StatusOK { // others are sent with the body
+		// An error means that the connection is gone; Write will return it.
 		_ = x.stall.write()
 		defer x.stall.clearWriteDeadline()
 	}
 	x.below.WriteHeader(status)
 }
 
-// defaultStatus makes the status 200 that no handler has set.
+// defaultStatus sets the status 200 if no handler has set one.
 func (x *Exchange) defaultStatus() {
 	if x.status == 0 {
 		x.status = http.StatusOK
@@ -284,13 +280,13 @@ func (x *Exchange) defaultStatus() {
 	}
 }
 
-// hijack takes over the connection. What passes on it counts, and is slowed down.
+// hijack takes over the connection. Bytes on it are counted and slowed down.
 func (x *Exchange) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := wire.Hijack(x.below)
 	if err != nil {
 		return conn, rw, err
 	}
-	x.stall.switched = true // it is left alone from now on
+	x.stall.switched = true // it has no bounds of time from now on
 	if x.status == 0 {
 		x.status = http.StatusSwitchingProtocols
 		if x.OnHeader != nil {
@@ -301,8 +297,8 @@ func (x *Exchange) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, bufio.NewReadWriter(bufio.NewReader(c), rw.Writer), nil
 }
 
-// switched is a connection that has switched protocol: what is read from it
-// counts as the request's body, and what is written as the response's.
+// switched is a connection that has switched protocol: its reads count as the request's body,
+// and its writes as the response's.
 type switched struct {
 	net.Conn
 	x *Exchange
@@ -320,6 +316,6 @@ func (c *switched) Write(p []byte) (int, error) {
 	})
 }
 
-// CloseWrite ends what the client is sent and leaves what it sends open. It is
-// an error where the connection below cannot do that.
+// CloseWrite closes the side to the client and leaves the other open. It fails if the
+// connection below cannot do that.
 func (c *switched) CloseWrite() error { return wire.CloseWrite(c.Conn) }

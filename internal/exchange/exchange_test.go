@@ -21,8 +21,8 @@ func post(t *testing.T, body string) *http.Request {
 	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 }
 
-// TestShared: handlers around one another get one Exchange, one writer, one body
-// and one copy of the request.
+// TestShared: nested handlers share one Exchange, one writer, one body and one copy of the
+// request.
 func TestShared(t *testing.T) {
 	came := post(t, "0123456789")
 	body := came.Body
@@ -43,7 +43,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestStatus: what is sent is known, and that nothing was.
+// TestStatus: the Exchange knows the status sent, or that none was.
 func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -77,14 +77,13 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestLimit: a body of that size passes, and one byte more is an error that says
-// the size.
+// TestLimit: a body of the largest size passes, and one more byte is an error with the size.
 func TestLimit(t *testing.T) {
 	for _, size := range []int{0, 1, 9, 10, 11, 5000} {
 		x, _ := exchange.Begin(httptest.NewRecorder(), post(t, ""))
 		r := x.Watch(post(t, strings.Repeat("x", size)))
 		if size == 0 {
-			continue // which is no body
+			continue // not a body
 		}
 		x.Body().Limit(10)
 		got, err := io.ReadAll(r.Body)
@@ -98,7 +97,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestEnd: what is read behind the end goes nowhere.
+// TestEnd: bytes read after End are not passed on.
 func TestEnd(t *testing.T) {
 	x, _ := exchange.Begin(httptest.NewRecorder(), post(t, ""))
 	r := x.Watch(post(t, "0123456789"))
@@ -114,8 +113,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestSlow: bytes wait for every pace, in parts of the smallest chunk, and what a
-// pace refuses is not sent.
+// TestSlow: bytes wait for every Pace, in parts of the smallest chunk, and bytes that a Pace
+// refuses are not sent.
 func TestSlow(t *testing.T) {
 	var parts []int
 	full := errors.New("its turn would not come")
@@ -134,7 +133,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// An Exchange that nobody has any more serves again, with nothing of what it has been.
+// TestFinishedServesAgain: an Exchange without users is reused, without its old state.
 func TestFinishedServesAgain(t *testing.T) {
 	get := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	for range 100 {
@@ -158,7 +157,7 @@ func TestFinishedServesAgain(t *testing.T) {
 	}
 }
 
-// One that somebody may still have, behind the handlers, does not.
+// TestFinishedStays: an Exchange that may be used after the handlers is not reused.
 func TestFinishedStays(t *testing.T) {
 	get := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	for name, hold := range map[string]func(*exchange.Exchange, http.ResponseWriter){

@@ -11,15 +11,14 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// field is a header field that the response has, whatever sets another.
+// field is a header field that the response keeps against changes by inner handlers.
 type field struct {
 	name   string
 	values []string
 }
 
-// Keep has the response go with fields as they are in its header now, in the place of
-// those that a handler further in sets under their names, in any case. A handler
-// further in that keeps one of these names, too, has its own.
+// Keep preserves the current values of header fields, whatever inner handlers set under these
+// names in any case. An inner handler that keeps a name, too, sets its own value.
 func (x *Exchange) Keep(names []string) {
 	h := x.Header()
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return h[name] == nil })
@@ -29,7 +28,7 @@ func (x *Exchange) Keep(names []string) {
 	}
 }
 
-// Release has handlers around w keep no fields of these names.
+// Release ends the keeping of these names by the handlers around w.
 func Release(w http.ResponseWriter, names []string) {
 	for x := range around(w) {
 		x.kept = slices.DeleteFunc(x.kept, func(f field) bool {
@@ -38,7 +37,7 @@ func Release(w http.ResponseWriter, names []string) {
 	}
 }
 
-// keep sets what is kept, before the header is sent.
+// keep sets the kept fields before the header is sent.
 func (x *Exchange) keep() {
 	for _, f := range x.kept {
 		wire.SetField(x.below.Header(), f.name, f.values)

@@ -5,10 +5,10 @@ package exchange
 
 import "sync/atomic"
 
-// Pace slows bytes down. It may be used by several goroutines at a time.
+// Pace slows bytes down. It is safe for concurrent use.
 type Pace struct {
 	Chunk int               // most bytes at once
-	Take  func(n int) error // blocks until n bytes, a chunk at most, may go on
+	Take  func(n int) error // blocks until n bytes, at most Chunk, may pass
 }
 
 // beside returns a Pace that waits for both.
@@ -27,8 +27,7 @@ func (p *Pace) beside(other *Pace) *Pace {
 	}}
 }
 
-// write writes all of b by write, each chunk when its turn has come. A nil Pace
-// is as fast as it goes.
+// write writes all of b in chunks, each when p admits it. A nil Pace does not slow down.
 func (p *Pace) write(b []byte, write func([]byte) (int, error)) (n int, err error) {
 	if p == nil {
 		return write(b)
@@ -48,8 +47,7 @@ func (p *Pace) write(b []byte, write func([]byte) (int, error)) (n int, err erro
 	return n, nil
 }
 
-// read reads by read and counts what comes. It returns when its turn has come; a
-// nil Pace is as fast as it goes.
+// read reads and counts bytes, and returns when p admits them. A nil Pace does not slow down.
 func (p *Pace) read(b []byte, count *atomic.Int64, read func([]byte) (int, error)) (int, error) {
 	if p != nil {
 		b = b[:min(len(b), p.Chunk)]

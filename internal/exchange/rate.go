@@ -5,21 +5,20 @@ package exchange
 
 import "time"
 
-// bodyGrace is how long a body may be waited for, whatever its rate.
+// bodyGrace is how long a body may be waited for at any rate.
 const bodyGrace = 10 * time.Second
 
-// rate is how long a client may still let a body be waited for. Every byte makes it
-// longer, up to a bound. Time in which nobody reads does not count: then it is not
-// the client that is slow.
+// rate is how long a body may still be waited for. Every byte extends it, up to a bound. Time
+// without a Read does not count, as the client is not the slow side then.
 type rate struct {
-	least int64         // bytes a second; 0: any
+	least int64         // bytes a second; 0: no bound
 	left  time.Duration // of waiting
-	began time.Time     // of the Read that goes on
-	short bool          // that Read may wait for less long than any other body's
-	slow  func()        // is informed when the body is cut off
+	began time.Time     // start of the current Read
+	short bool          // this Read may wait for less than the stall's bound
+	slow  func()        // called when the body is cut off
 }
 
-// bound returns how long a Read that begins now may wait, d at most.
+// bound returns how long a Read that begins now may wait, at most d.
 func (r *rate) bound(now time.Time, d time.Duration) time.Duration {
 	if r.least == 0 {
 		return d
@@ -28,8 +27,8 @@ func (r *rate) bound(now time.Time, d time.Duration) time.Duration {
 	return min(r.left, d)
 }
 
-// came counts n bytes that a Read has returned. What is left is d at most, and the
-// grace if that is longer.
+// came counts the n bytes of a Read. The remaining time is bounded by d, or by bodyGrace if
+// that is longer.
 func (r *rate) came(now time.Time, n int, d time.Duration) {
 	if r.least == 0 {
 		return

@@ -8,18 +8,15 @@ import (
 	"net/http"
 )
 
-// Settlement is what a handler has to do once a request's response is known. A
-// handler within it that passes the request on to an upstream may take that over,
-// and return before the response is there.
+// Settlement is a handler's work once a request's response is known. An inner handler that
+// passes the request on to an upstream may take it over, and return before the response.
 type Settlement struct {
-	// Settle puts right what the request was charged. It blocks for a second at
-	// most.
+	// Settle corrects the request's charge. It blocks for at most a second.
 	Settle func(Outcome)
-	// Presume charges the request as if its response will count. It blocks for a
-	// second at most.
+	// Presume charges the request as if its response counted. It blocks for at most a second.
 	Presume func()
-	// Keys are the keys that wait for it, at least one. They are valid until Settle
-	// is called.
+	// Keys are the keys that await the response, at least one. They are valid until Settle is
+	// called.
 	Keys iter.Seq[string]
 
 	taken bool
@@ -28,18 +25,18 @@ type Settlement struct {
 // Outcome is the outcome of a request whose client has left.
 type Outcome struct {
 	Status  int
-	Header  func(name string) []string // of the response, by canonical name; nil: none
-	Unseen  bool                       // the upstream may have acted on it, and its response was not seen
+	Header  func(name string) []string // of the response, by canonical name; nil without one
+	Unseen  bool                       // the upstream may have acted on the request, and its response was not seen
 	Running bool                       // the upstream may still work on it
-	// Upstream is its outcome there, nil if nobody wants to know.
+	// Upstream is the outcome at the upstream, or nil if nobody observes it.
 	Upstream *Upstream
 }
 
-// Taken reports whether somebody else settles. It is for the goroutine of the
-// request's handler.
+// Taken reports whether the settlement was taken over. Only the goroutine of the request's
+// handler may call it.
 func (s *Settlement) Taken() bool { return s.taken }
 
-// Settles reports whether a handler around w waits for the response.
+// Settles reports whether a handler around w awaits the response.
 func Settles(w http.ResponseWriter) bool {
 	for s := range settlements(w) {
 		if !s.taken {
@@ -49,7 +46,7 @@ func Settles(w http.ResponseWriter) bool {
 	return false
 }
 
-// Keys are the keys that wait for the response.
+// Keys returns the keys that await the response.
 func Keys(w http.ResponseWriter) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for s := range settlements(w) {
@@ -62,10 +59,9 @@ func Keys(w http.ResponseWriter) iter.Seq[string] {
 	}
 }
 
-// TakeOver takes over what all handlers around w have to do, and returns what does
-// it once the response is known. Until then the request is charged as if that will
-// count. From then on nothing that belongs to the handlers' request may be read or
-// written but by this.
+// TakeOver takes over the settlements of all handlers around w and returns the function that
+// settles once the response is known. Until then the request is charged as if its response
+// counted. From then on only this function may use the memory of the handlers' request.
 func TakeOver(w http.ResponseWriter) func(Outcome) {
 	var all []*Settlement
 	for s := range settlements(w) {
@@ -82,7 +78,7 @@ func TakeOver(w http.ResponseWriter) func(Outcome) {
 	}
 }
 
-// settlements are those of the handlers around w, the inner ones first.
+// settlements returns those of the handlers around w, inner ones first.
 func settlements(w http.ResponseWriter) iter.Seq[*Settlement] {
 	return func(yield func(*Settlement) bool) {
 		for x := range around(w) {
@@ -93,7 +89,7 @@ func settlements(w http.ResponseWriter) iter.Seq[*Settlement] {
 	}
 }
 
-// around are the Exchanges of w, the inner ones first.
+// around returns the Exchanges of w, inner ones first.
 func around(w http.ResponseWriter) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		for x := nearest(w); x != nil && yield(x); x = x.outer {
@@ -101,8 +97,8 @@ func around(w http.ResponseWriter) iter.Seq[*Exchange] {
 	}
 }
 
-// nearest returns the innermost Exchange of w, nil if there is none, found as
-// [http.ResponseController] finds what it needs.
+// nearest returns the innermost Exchange of w, or nil. It unwraps writers as
+// [http.ResponseController] does.
 func nearest(w http.ResponseWriter) *Exchange {
 	for {
 		if x := Of(w); x != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 )
 
-// TestSettlements: who passes a request on takes over what every handler around it
-// has to do, once.
+// TestSettlements: a handler that passes a request on takes over the settlements of all
+// handlers around it, once.
 func TestSettlements(t *testing.T) {
 	var did []string
 	settlement := func(name string) *exchange.Settlement {
@@ -27,7 +27,7 @@ func TestSettlements(t *testing.T) {
 	r := post(t, "")
 	outer, w := exchange.Count(httptest.NewRecorder(), r)
 	inner, w := exchange.Count(w, r)
-	_, w = exchange.Begin(struct{ unwrapper }{unwrapper{w}}, r) // somebody else's writer lies between
+	_, w = exchange.Begin(struct{ unwrapper }{unwrapper{w}}, r) // a foreign writer lies between
 	if exchange.Settles(w) {
 		t.Error("settles, and nobody has to")
 	}
@@ -52,7 +52,7 @@ func TestSettlements(t *testing.T) {
 	}
 }
 
-// unwrapper is a writer of another package's.
+// unwrapper is a writer of another package.
 type unwrapper struct{ http.ResponseWriter }
 
 func (u unwrapper) Unwrap() http.ResponseWriter { return u.ResponseWriter }

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// Upstream is the outcome of a request that was passed on to an upstream. One
-// without a URL was not.
+// Upstream is the outcome of a request at an upstream. Without a URL the request was not
+// passed on.
 type Upstream struct {
-	Route string // the host and path of the route that the request took; empty: that of all requests, or none
+	Route string // the host and path of the request's route; empty: the route of all requests, or none
 	URL   string // of the upstream
-	// Status is that of the upstream's response, 0 if none came. What is sent in its
-	// place is the handler's own.
+	// Status is the status of the upstream's response, or 0 without one. It differs from the
+	// status of an error response that the handler sends.
 	Status int
-	// Err is why no response came, or not all of it; nil if it came whole. That of a
-	// client that left is context.Canceled.
+	// Err is why no response came, or only a part; nil if it came whole. For a client that
+	// left it is context.Canceled.
 	Err    error
-	Header time.Duration // from when the request was passed on to the response's header; 0: none came
-	Took   time.Duration // to the response's end, or that of the attempt
-	Bytes  int64         // of the response's body that were passed on, and of a connection that has switched protocol
+	Header time.Duration // from passing on the request to the response's header; 0 without one
+	Took   time.Duration // until the end of the response or the attempt
+	Bytes  int64         // passed on of the response's body and of a connection that has switched protocol
 }
 
-// Observe returns where the outcome of the request at an upstream is noted.
-// Handlers around one another share it.
+// Observe returns the record of the outcome at an upstream. Nested handlers share it.
 func (x *Exchange) Observe() *Upstream {
 	if x.upstream == nil {
 		if x.upstream = x.outer.observed(); x.upstream == nil {
@@ -35,8 +34,8 @@ func (x *Exchange) Observe() *Upstream {
 	return x.upstream
 }
 
-// Observed returns where to note the outcome of a request at an upstream,
-// nil if no handler around w wants to know.
+// Observed returns the record for the outcome at an upstream, or nil if no handler around w
+// observes it.
 func Observed(w http.ResponseWriter) *Upstream { return nearest(w).observed() }
 
 func (x *Exchange) observed() *Upstream {

@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// Write sends p, when its turn has come.
+// Write sends p when the Pace admits it.
 func (x *Exchange) Write(p []byte) (int, error) {
 	if x.Refused() {
 		return len(p), nil
@@ -22,14 +22,14 @@ func (x *Exchange) Write(p []byte) (int, error) {
 	return x.response.write(p, func(p []byte) (int, error) {
 		n, err := x.send(p)
 		if err == nil {
-			// What has waited for its turn does not wait in a buffer, too.
+			// Bytes that were slowed down are not buffered as well.
 			err = x.flush()
 		}
 		return n, err
 	})
 }
 
-// WriteString is Write of a string.
+// WriteString is Write for a string.
 func (x *Exchange) WriteString(s string) (int, error) {
 	if !x.plain() || x.Refused() {
 		return x.Write([]byte(s))
@@ -40,7 +40,7 @@ func (x *Exchange) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// ReadFrom keeps net/http's way of sending files without copying them.
+// ReadFrom lets net/http send files without copying them.
 func (x *Exchange) ReadFrom(source io.Reader) (int64, error) {
 	if !x.plain() || x.Refused() {
 		return io.Copy(struct{ io.Writer }{x}, source)
@@ -51,7 +51,7 @@ func (x *Exchange) ReadFrom(source io.Reader) (int64, error) {
 	return n, err
 }
 
-// plain reports whether what is written is no more than counted.
+// plain reports whether writes are only counted.
 func (x *Exchange) plain() bool { return x.response == nil && x.stall.d == 0 }
 
 func (x *Exchange) send(p []byte) (int, error) {
@@ -70,12 +70,12 @@ func (x *Exchange) count(n int) {
 	}
 }
 
-// flush returns the error that Flush does not, as ResponseController asks for.
+// flush flushes and returns the error, as ResponseController expects.
 func (x *Exchange) flush() error {
 	if x.bare {
 		return nil
 	}
-	x.Refused() // what is flushed then is the answer
+	x.Refused() // the flushed response may be the answer to a denial
 	x.defaultStatus()
 	if err := x.stall.write(); err != nil {
 		return err
@@ -85,9 +85,8 @@ func (x *Exchange) flush() error {
 	return err
 }
 
-// view returns x with Flush and Hijack if the writer below has them, for those
-// that ask the writer itself. [http.ResponseController] finds what lies under x by
-// Unwrap.
+// view returns x with Flush and Hijack if the writer below has them, for callers that assert
+// them on the writer itself. [http.ResponseController] finds other methods by Unwrap.
 func (x *Exchange) view() http.ResponseWriter {
 	_, flushes := x.below.(http.Flusher)
 	_, hijacks := x.below.(http.Hijacker)
@@ -106,7 +105,7 @@ type flusher struct{ *Exchange }
 
 func (f flusher) FlushError() error { return f.flush() }
 
-// Flush has no way to say that the client is gone; the next Write does.
+// Flush cannot report that the client is gone; the next Write does.
 func (f flusher) Flush() { _ = f.flush() }
 
 type hijacker struct{ *Exchange }
@@ -117,7 +116,7 @@ type flusherHijacker struct{ *Exchange }
 
 func (f flusherHijacker) FlushError() error { return f.flush() }
 
-// Flush has no way to say that the client is gone; the next Write does.
+// Flush cannot report that the client is gone; the next Write does.
 func (f flusherHijacker) Flush() { _ = f.flush() }
 
 func (f flusherHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return f.hijack() }
