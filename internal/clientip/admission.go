@@ -8,26 +8,25 @@ import (
 	"slices"
 )
 
-// Admission says which clients are let in. It does not change and is safe for concurrent use.
+// Admission decides which clients are admitted. It is immutable and safe for concurrent use.
 type Admission struct {
 	allow, deny networks
-	all         bool // but for deny
+	all         bool // except deny
 }
 
-// NewAdmission returns one that lets in the clients of allow, all of them if that
-// is empty, but for those of deny.
+// NewAdmission returns an Admission of the clients in allow, or of all if that is empty,
+// except those in deny.
 func NewAdmission(allow, deny []netip.Prefix) Admission {
 	return Admission{allow: newNetworks(allow), deny: newNetworks(deny), all: len(allow) == 0}
 }
 
-// Admits reports whether a client is let in. The zero Addr is one whose address
-// is not known.
+// Admits reports whether a client is admitted. The zero Addr is a client of unknown address.
 func (a *Admission) Admits(client netip.Addr) bool {
 	return !a.deny.contains(client) && (a.all || a.allow.contains(client))
 }
 
-// networks is a set of networks in which finding an address takes a look-up for
-// each length of prefix, however many there are.
+// networks is a set of networks. A search takes one look-up for each length of prefix,
+// whatever their number.
 type networks struct {
 	bits4, bits6 []int // distinct lengths
 	of           map[netip.Prefix]struct{}
@@ -51,7 +50,7 @@ func newNetworks(prefixes []netip.Prefix) networks {
 	return n
 }
 
-// contains reports whether a network holds addr; the zero Addr is in none.
+// contains reports whether a network contains addr. None contains the zero Addr.
 func (n *networks) contains(addr netip.Addr) bool {
 	if len(n.of) == 0 {
 		return false

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clientip finds the address of an HTTP client behind proxies, without
-// trusting what the client itself may have written.
+// Package clientip finds the address of an HTTP client behind proxies, without trusting text
+// that the client may have written.
 package clientip
 
 import (
@@ -15,26 +15,25 @@ import (
 	"strings"
 )
 
-// Options say which proxies are trusted and how addresses are grouped.
+// Options are the trusted proxies and the grouping of addresses.
 type Options struct {
-	// Trusted are the networks of proxies whose Header is trusted.
+	// Trusted are the networks of proxies trusted to write Header.
 	Trusted []netip.Prefix
-	// Header is the one field that is read: X-Forwarded-For (the default),
-	// Forwarded, or any other, which then holds a single address.
+	// Header is the only field read: X-Forwarded-For (the default), Forwarded, or any other
+	// field, which then holds a single address.
 	Header string
-	// Hops, if not zero, says which address of Header is the client's, from the right:
-	// 1 is that which the nearest proxy wrote. Every peer is then taken for a proxy. A
-	// header of any name is a list then. Hops excludes Trusted.
+	// Hops, if not zero, is the position of the client's address in Header from the right; 1
+	// is the address that the nearest proxy wrote. Every peer then counts as a proxy, and any
+	// header as a list. Hops excludes Trusted.
 	Hops int
-	// IPv4Bits and IPv6Bits are the length of the prefix that makes a group.
-	// Zero means 32 and 64.
+	// IPv4Bits and IPv6Bits are the prefix lengths of groups. Zero means 32 and 64.
 	IPv4Bits, IPv6Bits int
 }
 
 // Finder finds clients' addresses. It is safe for concurrent use.
 type Finder struct {
 	trusted []netip.Prefix
-	hops    int    // 0: the trusted say it
+	hops    int    // 0: trusted decides
 	header  string // canonical
 	kind    kind
 	bits4   int
@@ -49,9 +48,8 @@ const (
 	single                // one address
 )
 
-// MaxHops is how many addresses of a header are read, from the right. A chain
-// of more trusted proxies than that does not exist; what lies further left is
-// the client's own writing.
+// MaxHops is the most addresses of a header that are read, from the right. No longer chain of
+// trusted proxies exists; addresses further left are the client's own text.
 const MaxHops = 32
 
 // MostHops is the largest Hops.
@@ -107,7 +105,7 @@ func New(o Options) (*Finder, error) {
 	return f, errors.Join(faults...)
 }
 
-// unmapPrefix makes an IPv4 prefix of one that is mapped into IPv6.
+// unmapPrefix returns the IPv4 prefix of one mapped into IPv6.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Masked()
@@ -115,8 +113,8 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// Peer returns the address in the RemoteAddr of an [http.Request], the zero Addr if
-// that holds none, as on a Unix socket.
+// Peer returns the address in the RemoteAddr of an [http.Request], or the zero Addr without
+// one, as on a Unix socket.
 func Peer(remote string) netip.Addr {
 	addr, ok := parseHop(remote)
 	if !ok {
@@ -125,19 +123,18 @@ func Peer(remote string) netip.Addr {
 	return addr
 }
 
-// Client returns the client's address, as Behind does. It is false only if remote,
-// which is as for Peer, holds no address.
+// Client returns the client's address, as Behind does. It reports false only if remote, in the
+// form of Peer's, holds no address.
 func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 	client := f.Behind(Peer(remote), func(name string) []string { return h[name] })
 	return client, client.IsValid()
 }
 
-// Behind returns the client's address: that of the connection's other end unless
-// it is trusted, or Hops says which one of the header's it is. The lines of the header field are asked for by its canonical name.
-// It does not allocate for well-formed headers, and reads a bounded part of any
-// other.
+// Behind returns the client's address: peer unless that is trusted, or the address in the
+// header at position Hops. It calls field with the canonical name for the lines of the header.
+// It does not allocate for well-formed headers, and reads a bounded part of others.
 func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip.Addr {
-	client := peer // in no network if it is the zero Addr
+	client := peer // the zero Addr is in no network
 	if !client.Is4() {
 		client = client.Unmap().WithZone("")
 	}
@@ -146,7 +143,7 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 	}
 	lines := field(f.header)
 	if f.kind == single {
-		// Two lines may be one of a client and one of a proxy: neither is trusted.
+		// Of two lines a client may have written one: neither is trusted.
 		if len(lines) == 1 && len(lines[0]) <= maxElement {
 			if addr, ok := parseHop(trim(lines[0])); ok {
 				client = addr
@@ -154,10 +151,10 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 		}
 		return client
 	}
-	// From the right, which is where trusted proxies write, to the first hop
-	// that is not trusted or cannot be read. All of them trusted: the leftmost. With Hops
-	// it is the one at this place, or the peer if it is missing or cannot be read: what a
-	// client wrote lies further left, as long as it comes through so many proxies.
+	// Trusted proxies write on the right: the client is the first hop from there that is not
+	// trusted or cannot be read, or the leftmost if all are trusted. With Hops it is the hop
+	// at this position, or the peer if that is missing or cannot be read: the client's own
+	// text is further left if the request passed that many proxies.
 	hops := 0
 	for _, line := range slices.Backward(lines) {
 		for rest, more := line, true; more; hops++ {
@@ -185,7 +182,7 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 	return client
 }
 
-// last cuts the last element off a line of the header.
+// last returns the last element of a line of the header and the rest.
 func (f *Finder) last(line string) (element, rest string, more, ok bool) {
 	if f.kind == forwarded {
 		return lastForwarded(line)
@@ -201,8 +198,8 @@ func (f *Finder) address(element string) (netip.Addr, bool) {
 	return parseHop(trim(element))
 }
 
-// Trusts reports whether an address, without a zone and not mapped into IPv6, is that of
-// a trusted proxy: with Hops any is.
+// Trusts reports whether an address, without a zone and not mapped into IPv6, is a trusted
+// proxy's. With Hops every address is.
 func (f *Finder) Trusts(addr netip.Addr) bool {
 	if f.hops > 0 {
 		return true
@@ -215,9 +212,8 @@ func (f *Finder) Trusts(addr netip.Addr) bool {
 	return false
 }
 
-// Group returns the text of the network that shares a budget with addr: an
-// address, or a prefix in CIDR form. An IPv4 address within a NAT64 or 6to4
-// one counts as IPv4, unless it is not a public one.
+// Group returns the text of the network that shares a budget with addr: an address, or a
+// prefix in CIDR form. A public IPv4 address within a NAT64 or 6to4 address counts as IPv4.
 func (f *Finder) Group(addr netip.Addr) string {
 	if !addr.Is4() {
 		addr = embedded(addr.Unmap().WithZone(""))
@@ -231,7 +227,7 @@ func (f *Finder) Group(addr netip.Addr) string {
 		return string(addr.AppendTo(buf[:0]))
 	}
 	p, err := addr.Prefix(bits)
-	if err != nil { // only of the zero Addr: New has checked the bits
+	if err != nil { // only for the zero Addr: New has checked the bits
 		return ""
 	}
 	return string(p.AppendTo(buf[:0]))

@@ -34,7 +34,7 @@ func finder(t testing.TB, header string, trusted ...string) *clientip.Finder {
 	return f
 }
 
-// A case's header lines are parted by |.
+// walk is a test case. Its header lines are separated by |.
 type walk struct {
 	name, remote, lines, want string
 }
@@ -154,7 +154,7 @@ func TestSingleAddressHeader(t *testing.T) {
 	})
 }
 
-// Only the header that was chosen is read, never the others.
+// TestOtherHeadersAreNotRead: only the configured header is read.
 func TestOtherHeadersAreNotRead(t *testing.T) {
 	all := http.Header{
 		"X-Forwarded-For": {"1.1.1.1"}, "Forwarded": {"for=2.2.2.2"},
@@ -224,8 +224,8 @@ func TestNewNamesEveryFault(t *testing.T) {
 	}
 }
 
-// What is read of a header is bounded, however long it is: past the bound
-// nothing changes the answer, and nothing is allocated for it.
+// TestLongHeadersCostNothing: the part read of a header is bounded: bytes beyond it neither
+// change the result nor cause allocations.
 func TestLongHeadersCostNothing(t *testing.T) {
 	const size = 1 << 20
 	for name, long := range map[string]string{
@@ -245,8 +245,8 @@ func TestLongHeadersCostNothing(t *testing.T) {
 			if !netip.MustParsePrefix("10.0.0.0/30").Contains(addr) {
 				t.Errorf("%s in %s: got %v, want a trusted hop", name, header, addr)
 			}
-			// A text that starts as an address makes netip.ParseAddr allocate
-			// one error, once per walk, since it ends it.
+			// A text that begins like an address makes netip.ParseAddr allocate one error,
+			// once per walk, as it ends the walk.
 			if allocs > 1 {
 				t.Errorf("%s in %s: %v allocations", name, header, allocs)
 			}

@@ -10,12 +10,12 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// embedded returns the IPv4 address that a translator wrote into addr, or addr.
-// Behind NAT64 all of IPv4 has one /64, and a 6to4 site has 65,536 of them: by
-// their IPv6 prefix the ones would share a budget and the others have many.
+// embedded returns the IPv4 address that a translator wrote into addr, or addr. NAT64 maps all
+// of IPv4 into one /64, and a 6to4 site has 65,536 of them: by their IPv6 prefix the former
+// would share a budget and the latter have many.
 //
-// It is for grouping only. Trust is never decided by an embedded address:
-// the owner of 64:ff9b::10.0.0.1 is not 10.0.0.1.
+// It is for grouping only. Trust is never decided by an embedded address: the owner of
+// 64:ff9b::10.0.0.1 is not 10.0.0.1.
 func embedded(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr
@@ -30,7 +30,7 @@ func embedded(addr netip.Addr) netip.Addr {
 	default:
 		return addr
 	}
-	// Both RFCs allow public addresses only; others are someone's invention.
+	// Both RFCs allow public addresses only.
 	if v4.IsPrivate() || !v4.IsGlobalUnicast() {
 		return addr
 	}

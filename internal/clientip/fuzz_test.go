@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Whatever a client sends in the header, its address is the one that the
-// outermost trusted proxy saw: here client, behind a chain of two proxies of
-// which one appends to the last line and the other adds a line.
+// Whatever a client sends in the header, its address is the one that the outermost trusted
+// proxy saw: here client, behind two proxies, one of which appends to the last line while the
+// other adds a line.
 const (
 	client = "198.51.100.7"
 	outer  = "10.1.1.1"
@@ -27,8 +27,8 @@ func checkWalk(t *testing.T, header, forged string, element func(string) string)
 	if addr, ok := f.Client(client+":5000", http.Header{header: lines}); !ok || addr.String() != client {
 		t.Fatalf("untrusted peer %s with header %q: got %v", client, lines, addr)
 	}
-	// A trusted peer that forwards the header as it is breaks its promise; then
-	// any answer is right but an address that is none.
+	// A trusted peer that forwards the header unchanged is misconfigured; then any valid
+	// address is accepted.
 	if addr, ok := f.Client(inner, http.Header{header: lines}); !ok || !addr.IsValid() || addr.Zone() != "" || addr.Is4In6() {
 		t.Fatalf("header %q: got %v, %v", lines, addr, ok)
 	}
@@ -76,8 +76,8 @@ func FuzzForwarded(f *testing.F) {
 	})
 }
 
-// The walk equals a plain one over the split header, where its bounds on
-// length and hops do not cut in.
+// FuzzXForwardedForEqualsPlainWalk: the walk equals a plain one over the split header, within
+// its bounds on length and hops.
 func FuzzXForwardedForEqualsPlainWalk(f *testing.F) {
 	for _, s := range []string{"1.1.1.1, 10.3.3.3", "10.3.3.3", "x,10.3.3.3", "10.1.1.1\n10.2.2.2,10.3.3.3"} {
 		f.Add(s)

@@ -67,8 +67,8 @@ func TestHops(t *testing.T) {
 	}
 }
 
-// TestHopsOutOfReach: through as many proxies as there are hops, nothing that a client
-// sends changes its address, whether proxies append to a line or add one.
+// TestHopsOutOfReach: behind as many proxies as hops, a client cannot change its address,
+// whether proxies append to a line or add one.
 func TestHopsOutOfReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hops := rapid.IntRange(1, 16).Draw(t, "hops")

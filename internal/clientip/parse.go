@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxElement is how many bytes one element of a header may have, white space
-// included. It bounds the work on a header of any length: with MaxHops, 16 KiB.
+// maxElement is the longest element of a header in bytes, white space included. It bounds the
+// work on any header: with MaxHops, to 16 KiB.
 const maxElement = 512
 
-// lastListed cuts the text behind the last comma off line.
+// lastListed returns the text after the last comma of line, and the rest.
 func lastListed(line string) (element, rest string, more, ok bool) {
 	for i := len(line) - 1; i >= 0; i-- {
 		if line[i] == ',' {
@@ -25,9 +25,8 @@ func lastListed(line string) (element, rest string, more, ok bool) {
 	return line, "", false, true
 }
 
-// lastForwarded cuts the last element off a line of RFC 7239. It reads from
-// the right, so that a quote which a client leaves open on the left cannot
-// swallow what a proxy appended.
+// lastForwarded returns the last element of a line of RFC 7239, and the rest. It reads from
+// the right, so that an open quote of a client on the left cannot swallow a proxy's element.
 func lastForwarded(line string) (element, rest string, more, ok bool) {
 	quoted := false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -43,8 +42,8 @@ func lastForwarded(line string) (element, rest string, more, ok bool) {
 	return line, "", false, !quoted
 }
 
-// escaped reports whether an odd number of backslashes ends s. More than an
-// element may have are not counted.
+// escaped reports whether an odd number of backslashes ends s. It counts at most maxElement of
+// them.
 func escaped(s string) bool {
 	n := 0
 	for n < len(s) && n < maxElement && s[len(s)-1-n] == '\\' {
@@ -68,7 +67,7 @@ func parseForwarded(element string) (addr netip.Addr, found bool) {
 		if !strings.EqualFold(name, "for") {
 			continue
 		}
-		if found { // two of them: not RFC 7239, and no reporting which is meant
+		if found { // two of them violate RFC 7239: the client is unknown
 			return netip.Addr{}, false
 		}
 		if value, ok = unquote(value); !ok {
@@ -97,8 +96,8 @@ func cutPair(s string) (pair, rest string, more bool) {
 	return s, "", false
 }
 
-// unquote returns the content of a token or quoted string. An address needs no
-// escapes, so that a value with any is not one.
+// unquote returns the content of a token or quoted string. Addresses need no escapes, so a
+// value with one is refused.
 func unquote(s string) (string, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return s, true
@@ -109,9 +108,9 @@ func unquote(s string) (string, bool) {
 	return s[1 : len(s)-1], true
 }
 
-// parseHop reads an address with or without a port: 192.0.2.1, 192.0.2.1:80,
-// 2001:db8::1, [2001:db8::1], [2001:db8::1%eth0]:80. The port of RFC 7239 may
-// be an obfuscated one, :_x. The zone goes, and a mapped address becomes IPv4.
+// parseHop reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1,
+// [2001:db8::1], [2001:db8::1%eth0]:80. The port may be an obfuscated one of RFC 7239, :_x.
+// The zone is dropped, and a mapped address becomes IPv4.
 func parseHop(s string) (netip.Addr, bool) {
 	host, port := s, ""
 	if strings.HasPrefix(s, "[") {
@@ -126,7 +125,7 @@ func parseHop(s string) (netip.Addr, bool) {
 	if port != "" && !validPort(port) {
 		return netip.Addr{}, false
 	}
-	if !mayBeAddr(host) { // spares the error that ParseAddr would allocate
+	if !mayBeAddr(host) { // avoids the error that ParseAddr would allocate
 		return netip.Addr{}, false
 	}
 	addr, err := netip.ParseAddr(host)
@@ -143,7 +142,7 @@ func mayBeAddr(s string) bool {
 	return s != "" && (s[0] >= '0' && s[0] <= '9' || s[0] >= 'a' && s[0] <= 'f' || s[0] >= 'A' && s[0] <= 'F' || s[0] == ':')
 }
 
-// validPort reports whether s is a colon and a port, or an obfuscated one.
+// validPort reports whether s is a colon with a port or an obfuscated one.
 func validPort(s string) bool {
 	if len(s) < 2 || s[0] != ':' {
 		return false
@@ -161,7 +160,7 @@ func validPort(s string) bool {
 	return n <= 65535
 }
 
-// trim takes the white space of RFC 9110 off both ends.
+// trim removes the white space of RFC 9110 from both ends.
 func trim(s string) string {
 	for s != "" && blank(s[0]) {
 		s = s[1:]
