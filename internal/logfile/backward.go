@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// chunk is how much of a file is read at once.
+	// chunk is the size of a read, in bytes.
 	chunk = 64 << 10
-	// longest is how long a line may be that is read back.
+	// longest is the longest line that is read back, in bytes.
 	longest = 64 << 10
 )
 
-// Backward calls f with each line of the last most bytes of a file that has so many,
-// the last line first and without its end, until f returns false. A line that is
-// longer than 64 KiB is nil, and an empty one is left out. So is what has no end yet,
-// and what begins before those bytes. It reports whether there may be more lines, which
-// f was not reported. A file that becomes shorter meanwhile ends it early.
+// Backward calls f with each line of the last most bytes of a file of the given size, the last
+// line first and without its end, until f returns false. A line longer than 64 KiB is nil.
+// Empty lines are left out, as are an unfinished last line and a line that begins before those
+// bytes. It reports whether there may be more lines that f was not called with. A file that
+// becomes shorter meanwhile ends the iteration early.
 func Backward(r io.ReaderAt, size, most int64, f func(line []byte) bool) (more bool, err error) {
 	buffer := make([]byte, chunk+longest)
-	rest := 0     // bytes of a line whose beginning is not read yet, in front
-	skip := true  // it has no end
-	long := false // it is too long, and rest is none of it
+	rest := 0     // bytes in front, of a line whose beginning has not been read
+	skip := true  // the line is unfinished
+	long := false // the line is too long, and rest is empty
 	limit := max(0, size-most)
 	for at := size; at > limit; {
 		n := int(min(chunk, at-limit))

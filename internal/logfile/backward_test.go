@@ -20,7 +20,7 @@ import (
 
 const longest = 64 << 10
 
-// backward returns what Backward reports, "LONG" for a line that is too long.
+// backward returns the lines of Backward, with "LONG" for a line that is too long.
 func backward(t *testing.T, text string, most int64) (lines []string, more bool) {
 	t.Helper()
 	more, err := logfile.Backward(strings.NewReader(text), int64(len(text)), most, func(line []byte) bool {
@@ -36,8 +36,7 @@ func backward(t *testing.T, text string, most int64) (lines []string, more bool)
 	return lines, more
 }
 
-// TestBackward: lines come last first, whole ones only, whatever their lengths are
-// beside those of the pieces that are read.
+// TestBackward: complete lines come last first, for all lengths around the size of a read.
 func TestBackward(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	lengths := []int{0, 1, 10, 300, longest - 1, longest, longest + 1, 2*longest - 1, 2 * longest, 200_000}
@@ -46,7 +45,7 @@ func TestBackward(t *testing.T) {
 		for range random.IntN(12) {
 			text.WriteString(strings.Repeat(string(rune('a'+random.IntN(26))), lengths[random.IntN(len(lengths))]) + "\n")
 		}
-		text.WriteString(strings.Repeat("z", lengths[random.IntN(len(lengths))])) // without an end
+		text.WriteString(strings.Repeat("z", lengths[random.IntN(len(lengths))])) // an unfinished line
 		all := text.String()
 		most := random.Int64N(int64(len(all)) + 100)
 		part := all[max(0, int64(len(all))-most):]
@@ -71,8 +70,8 @@ func TestBackward(t *testing.T) {
 	}
 }
 
-// TestBackwardStops: nothing is read behind the line at which f has enough, nor where
-// the file has become shorter, and a disk's fault is reported.
+// TestBackwardStops: Backward reads nothing after f returns false, stops where the file has
+// become shorter, and returns errors of the disk.
 func TestBackwardStops(t *testing.T) {
 	text := strings.Repeat("a line\n", 100_000)
 	path := filepath.Join(t.TempDir(), "log")

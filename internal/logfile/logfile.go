@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logfile writes lines to a file, a named pipe or a stream of the process,
-// from a goroutine of its own: a writer of a line never waits for a disk or a reader.
+// Package logfile writes lines to a file, a named pipe or a stream of the process, from its
+// own goroutine: a caller never waits for a disk or a reader.
 package logfile
 
 import (
@@ -18,68 +18,64 @@ import (
 )
 
 const (
-	// DefaultBuffer is how many bytes of lines may wait to be written.
+	// DefaultBuffer is the default of Options.Buffer.
 	DefaultBuffer = 4 << 20
-	// gather is how long lines are gathered before they are written together, unless
-	// half of the buffer is full before.
+	// gather is how long lines are gathered for one write, unless half of the buffer is full
+	// earlier.
 	gather = 50 * time.Millisecond
-	// retry is how long is waited after a failure, and for a reader that does not read,
-	// before the next try.
+	// retry is the pause after a failure, and the longest wait for a reader.
 	retry = time.Second
-	// lastTry is how long a reader may keep the last lines waiting.
+	// lastTry bounds the wait for a reader of the last lines.
 	lastTry = retry / 4
-	// closeTimeout is how long Close waits in all.
+	// closeTimeout bounds Close.
 	closeTimeout = 2 * retry
-	// warnEvery is how often the log says that nothing can be written.
+	// warnEvery is the least time between two warnings about failed writes.
 	warnEvery = time.Minute
-	// kept is how large a buffer is kept for the lines to come.
+	// kept is the largest buffer kept for later lines.
 	kept = 1 << 20
 )
 
-// Counts are the lines of a log, over all files that it has had. They may be read
-// at any time.
+// Counts are the numbers of lines of a log, over all its files. They may be read at any time.
 type Counts struct{ Written, Dropped atomic.Uint64 }
 
-// Options say how a [File] writes. Counts and Log are required.
+// Options are the options of a [File]. Counts and Log are required.
 type Options struct {
 	Counts *Counts
-	// Log gets why nothing can be written, at most once a minute, and when it can
-	// be again.
+	// Log receives failures to write, at most one a minute, and their end.
 	Log *slog.Logger
-	// Name is what the log calls the file: "decision log".
+	// Name names the file in the log: "decision log".
 	Name string
-	// Buffer is how many bytes may wait to be written. Lines for which there is no
-	// room are dropped. Zero means DefaultBuffer.
+	// Buffer is the most bytes that may wait to be written. Lines without room are dropped.
+	// Zero means DefaultBuffer.
 	Buffer int
 
-	retry time.Duration // of tests; 0: retry
+	retry time.Duration // for tests; 0: retry
 }
 
-// File is where the lines of a log go. It is safe for concurrent use. Close ends its
-// goroutine.
+// File receives the lines of a log. It is safe for concurrent use. Close ends its goroutine.
 type File struct {
 	path string
 	o    Options
 
 	hurry   chan struct{} // there are lines, or half of the buffer is full
-	again   chan struct{} // it is to be opened again
+	again   chan struct{} // the path is to be reopened
 	closing chan struct{}
 	ended   chan struct{}
 
 	mu     sync.Mutex
-	lines  []byte // that wait
-	spare  []byte // the buffer before
-	wait   int    // bytes that are being written
+	lines  []byte // waiting
+	spare  []byte // the previous buffer
+	wait   int    // bytes being written
 	closed bool
 
-	file *os.File // of the goroutine; nil while it cannot be opened
-	torn bool     // the last line of file was written in part
+	file *os.File // used by the goroutine; nil while it cannot be opened
+	torn bool     // the last line of file is incomplete
 
-	fault  atomic.Pointer[error] // why nothing could be written, last; nil: it was
+	fault  atomic.Pointer[error] // the last failure to write; nil after a success
 	warned time.Time
 }
 
-// Stream returns what "stdout" and "stderr" stand for, and other paths as they are.
+// Stream returns the path of "stdout" or "stderr", and other paths unchanged.
 func Stream(path string) string {
 	if path == "stdout" || path == "stderr" {
 		return "/dev/" + path
@@ -87,9 +83,9 @@ func Stream(path string) string {
 	return path
 }
 
-// Open returns a File that appends to path: a file, made for its owner alone if there
-// is none, a named pipe, a device such as /dev/null, or "stdout" or "stderr". It waits
-// for nobody: a pipe without a reader is tried again while lines are dropped.
+// Open returns a File that appends to path: a file, made for its owner alone if there is none,
+// a named pipe, a device such as /dev/null, or "stdout" or "stderr". It does not block: a pipe
+// without a reader is retried while lines are dropped.
 func Open(path string, o Options) (*File, error) {
 	if o.Buffer == 0 {
 		o.Buffer = DefaultBuffer
@@ -108,7 +104,7 @@ func Open(path string, o Options) (*File, error) {
 	return f, nil
 }
 
-// Fault returns why lines cannot be written now, nil if they can.
+// Fault returns why lines cannot be written now, or nil.
 func (f *File) Fault() error {
 	if err := f.fault.Load(); err != nil {
 		return *err
@@ -116,11 +112,10 @@ func (f *File) Fault() error {
 	return nil
 }
 
-// Path returns the path that was opened.
+// Path returns the path passed to Open.
 func (f *File) Path() string { return f.path }
 
-// Write takes a line with its end, or drops it. It does not wait, and does not keep
-// line.
+// Write queues a line with its end, or drops it. It does not block, and does not keep line.
 func (f *File) Write(line []byte) {
 	f.mu.Lock()
 	held := len(f.lines) + f.wait
@@ -137,11 +132,11 @@ func (f *File) Write(line []byte) {
 	}
 }
 
-// Reopen has the path opened again when what was taken before is written: for a file
-// that was moved away or removed. If that fails the file before is kept.
+// Reopen reopens the path once the queued lines are written, for a file that was moved or
+// removed. If that fails the previous file stays.
 func (f *File) Reopen() { signal(f.again) }
 
-// Close writes what there is, within a second, and ends. Lines that come later, and
+// Close writes the queued lines and ends the goroutine, within two seconds. Later lines, and
 // those that cannot be written, are dropped.
 func (f *File) Close() error {
 	f.mu.Lock()
@@ -154,15 +149,15 @@ func (f *File) Close() error {
 	select {
 	case <-f.ended:
 		return nil
-	case <-time.After(closeTimeout): // a pipe that others made block, or a disk that hangs
-		return fmt.Errorf("%s %s: what is left cannot be written", f.o.Name, f.path)
+	case <-time.After(closeTimeout): // a pipe made blocking by other processes, or a disk that hangs
+		return fmt.Errorf("%s %s: the remaining lines cannot be written", f.o.Name, f.path)
 	}
 }
 
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // one is waiting already
+	default: // one is pending already
 	}
 }
 
@@ -184,8 +179,8 @@ func (f *File) run() {
 	}
 }
 
-// pause waits for d, or less if there is a reason to go on. It reports whether the
-// File is not to be closed.
+// pause waits for d, or less if reason is signalled. It reports false if the File is being
+// closed.
 func (f *File) pause(d time.Duration, reason <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -198,7 +193,7 @@ func (f *File) pause(d time.Duration, reason <-chan struct{}) bool {
 	return true
 }
 
-// take returns the lines that wait.
+// take returns the queued lines.
 func (f *File) take() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,8 +202,7 @@ func (f *File) take() []byte {
 	return lines
 }
 
-// wrote says that so many bytes of what was taken do not wait any more, and gives the
-// buffer back when none does.
+// wrote subtracts n written bytes of those taken, and keeps the buffer when all are written.
 func (f *File) wrote(n int, buffer []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,8 +211,8 @@ func (f *File) wrote(n int, buffer []byte) {
 	}
 }
 
-// flush writes what waits, and goes on trying until that is done, the path is to be
-// opened again, or the File closed.
+// flush writes the queued lines. It retries until that is done, the path is to be reopened, or
+// the File is closed.
 func (f *File) flush() {
 	buffer := f.take()
 	for rest := buffer; len(rest) > 0; {
@@ -241,7 +235,7 @@ func (f *File) flush() {
 	}
 }
 
-// last writes what it can before the File is closed.
+// last makes a last attempt to write rest.
 func (f *File) last(rest []byte) (written int) {
 	n, err := f.write(rest, lastTry)
 	if err != nil {
@@ -250,7 +244,7 @@ func (f *File) last(rest []byte) (written int) {
 	return n
 }
 
-// finish is flush for the last time.
+// finish is the last flush.
 func (f *File) finish() {
 	for {
 		rest := f.take()
@@ -266,7 +260,7 @@ func (f *File) finish() {
 	}
 }
 
-// drop counts the lines that are not written: those behind the first n bytes.
+// drop counts the lines after the first n bytes as dropped.
 func (f *File) drop(rest []byte, n int) {
 	f.o.Counts.Dropped.Add(uint64(bytes.Count(rest[n:], newline)))
 	f.mu.Lock()
@@ -276,8 +270,8 @@ func (f *File) drop(rest []byte, n int) {
 
 var newline = []byte("\n")
 
-// write writes what it can, and returns how much is done with. A reader may keep it
-// waiting for so long.
+// write writes as much of rest as it can, and returns the bytes that are done with. It waits
+// for a reader for at most wait.
 func (f *File) write(rest []byte, wait time.Duration) (n int, err error) {
 	if f.file == nil {
 		if err := f.open(); err != nil {
@@ -287,21 +281,21 @@ func (f *File) write(rest []byte, wait time.Duration) (n int, err error) {
 			return n, nil
 		}
 	}
-	_ = f.file.SetWriteDeadline(time.Now().Add(wait)) // an error means that it never waits for a reader
+	_ = f.file.SetWriteDeadline(time.Now().Add(wait)) // an error means that the file never blocks
 	n, err = f.file.Write(rest)
 	f.o.Counts.Written.Add(uint64(bytes.Count(rest[:n], newline)))
 	if n > 0 {
 		f.torn = rest[n-1] != '\n'
 	}
 	if errors.Is(err, syscall.EPIPE) && !f.stays() {
-		_ = f.file.Close() // its reader has left, and the next will not come to this pipe
+		_ = f.file.Close() // its reader has left, and the next one opens another pipe
 		f.file = nil
 	}
 	return n, err
 }
 
-// stays reports whether the file that is open is at its path. While a pipe is open it keeps
-// what was written for the next reader, which then gets whole lines.
+// stays reports whether the open file is still at its path. An open pipe keeps its bytes for
+// the next reader, which then gets whole lines.
 func (f *File) stays() bool {
 	info, err := f.file.Stat()
 	now, err2 := os.Stat(f.path)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestStandardStreams: they are written to where they are sockets, which have no path.
+// TestStandardStreams: standard streams are written to also if they are sockets, which have no
+// path.
 func TestStandardStreams(t *testing.T) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// opened is a File that a test writes to.
+// opened is a File under test.
 type opened struct {
 	*File
 	counts Counts
-	logs   bytes.Buffer // read when it is closed
+	logs   bytes.Buffer // read after Close
 }
 
 func open(t *testing.T, path string, buffer int) *opened {
@@ -50,7 +50,7 @@ func (o *opened) close(t *testing.T) {
 	}
 }
 
-// lines writes so many lines.
+// lines writes the lines from to to.
 func (o *opened) lines(from, to int) {
 	for i := from; i < to; i++ {
 		o.Write(fmt.Appendf(nil, "line %d\n", i))
@@ -66,7 +66,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// whole fails t unless a text is of whole lines of a test.
+// whole fails t unless text consists of complete lines of a test.
 func whole(t *testing.T, text string) (n uint64) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -86,9 +86,8 @@ func (o *opened) want(t *testing.T, written, dropped uint64) {
 	}
 }
 
-// TestAllWritten: lines of many goroutines are written whole, once each, while the
-// file is moved away again and again; and one that was written in part before gets
-// its end.
+// TestAllWritten: lines of many goroutines are written whole, once each, while the file is
+// moved away repeatedly; an incomplete line from before gets its end.
 func TestAllWritten(t *testing.T) {
 	const writers, each = 4, 5000
 	path := filepath.Join(t.TempDir(), "log")
@@ -126,8 +125,8 @@ func TestAllWritten(t *testing.T) {
 	}
 }
 
-// TestRemoved: a file that was removed is made anew where the log is opened again;
-// one that cannot be made leaves the one before.
+// TestRemoved: a removed file is made again when the log is reopened; if it cannot be made,
+// the previous file stays.
 func TestRemoved(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "logs")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -157,13 +156,13 @@ func TestRemoved(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	o.want(t, 3, 0)
-	if !strings.Contains(o.logs.String(), "cannot be opened again; the file before is kept") {
+	if !strings.Contains(o.logs.String(), "cannot be opened again; the previous file stays open") {
 		t.Errorf("logged %q", o.logs.String())
 	}
 }
 
-// TestFullDisk: what cannot be written waits as long as there is room, is dropped and
-// counted then, and reported once.
+// TestFullDisk: lines that cannot be written wait while there is room, are then dropped and
+// counted, and the failure is logged once.
 func TestFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")
@@ -189,8 +188,8 @@ func pipe(t *testing.T) string {
 	return path
 }
 
-// TestPipeWithoutReader: a pipe that nobody reads yet holds nothing up, and has what
-// waited when somebody does.
+// TestPipeWithoutReader: a pipe without a reader delays nothing, and its first reader gets the
+// waiting lines.
 func TestPipeWithoutReader(t *testing.T) {
 	path := pipe(t)
 	o := open(t, path, 70)
@@ -208,8 +207,8 @@ func TestPipeWithoutReader(t *testing.T) {
 	}
 }
 
-// TestPipeWhoseReaderStops: a reader that no longer reads, and one that leaves, hold
-// nothing up; the next one gets whole lines.
+// TestPipeWhoseReaderStops: a reader that stops reading, or leaves, delays nothing; the next
+// reader gets complete lines.
 func TestPipeWhoseReaderStops(t *testing.T) {
 	path := pipe(t)
 	r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -224,7 +223,7 @@ func TestPipeWhoseReaderStops(t *testing.T) {
 	if line, err := first.ReadString('\n'); line != "line 0\n" || err != nil {
 		t.Errorf("read %q, %v", line, err)
 	}
-	if err := r.Close(); err != nil { // what is in the pipe stays there
+	if err := r.Close(); err != nil { // the pipe keeps its bytes
 		t.Fatal(err)
 	}
 	if r, err = os.Open(path); err != nil {
@@ -242,14 +241,14 @@ func TestPipeWhoseReaderStops(t *testing.T) {
 		return o.wait+len(o.File.lines) == 0
 	})
 	o.close(t)
-	_, behind, _ := strings.Cut(string(<-read), "\n") // the reader before took the beginning of that line
+	_, behind, _ := strings.Cut(string(<-read), "\n") // the previous reader took the beginning of that line
 	whole(t, behind)
 	if o.counts.Written.Load() == 0 {
 		t.Error("nothing was written")
 	}
 }
 
-// TestClosedPipe: the end of a program does not wait for a reader that does not read.
+// TestClosedPipe: the end of a program does not wait for a reader that has stopped.
 func TestClosedPipe(t *testing.T) {
 	path := pipe(t)
 	r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -265,7 +264,7 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// TestNotALog: what cannot be appended to is an error at once.
+// TestNotALog: a path that cannot be appended to is an error at once.
 func TestNotALog(t *testing.T) {
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none", "log")} {
 		if f, err := Open(path, Options{Counts: new(Counts), Log: slog.New(slog.DiscardHandler), Name: "test log"}); err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 )
 
-// renew opens the path once more after a failure, where that can help, and returns how
-// much of what waits cannot be written there.
+// renew reopens the path after a failure if that can help, and returns how many bytes of rest
+// cannot be written there.
 func (f *File) renew(rest []byte) (skipped int) {
 	if f.file == nil {
 		return 0 // write opens it
@@ -30,7 +30,7 @@ func (f *File) renew(rest []byte) (skipped int) {
 	return f.skip(rest)
 }
 
-// skip returns how long the rest of a line is whose beginning is in another file.
+// skip returns the length of the rest of a line whose beginning is in another file.
 func (f *File) skip(rest []byte) int {
 	if !f.torn {
 		return 0
@@ -40,7 +40,7 @@ func (f *File) skip(rest []byte) int {
 	return bytes.IndexByte(rest, '\n') + 1
 }
 
-// failed reports why nothing can be written.
+// failed records and logs a failure to write.
 func (f *File) failed(err error) {
 	f.fault.Store(&err)
 	if time.Since(f.warned) < warnEvery {
@@ -50,7 +50,7 @@ func (f *File) failed(err error) {
 	f.o.Log.Warn("a log cannot be written; its lines are dropped when its buffer is full", f.attrs(slog.Any("error", err))...)
 }
 
-// recovered reports that something was written again.
+// recovered logs that writing works again.
 func (f *File) recovered() {
 	if f.fault.Swap(nil) != nil {
 		f.warned = time.Time{}
@@ -62,13 +62,12 @@ func (f *File) attrs(last slog.Attr) []any {
 	return []any{slog.String("log", f.o.Name), slog.String("file", f.path), last}
 }
 
-// reopen opens the path in the place of the file that is open. It reports whether it
-// has.
+// reopen replaces the open file by a new one at the path, and reports whether it has.
 func (f *File) reopen() bool {
 	old := f.file
 	if err := f.open(); err != nil {
 		f.file = old
-		f.o.Log.Warn("a log cannot be opened again; the file before is kept", f.attrs(slog.Any("error", err))...)
+		f.o.Log.Warn("a log cannot be opened again; the previous file stays open", f.attrs(slog.Any("error", err))...)
 		return false
 	}
 	if old != nil {
@@ -79,8 +78,7 @@ func (f *File) reopen() bool {
 	return true
 }
 
-// open opens the path. The last line of a file that was written in part, by a process
-// that has died or onto a full disk, gets its end.
+// open opens the path. An incomplete last line, of a crashed process or a full disk, is ended.
 func (f *File) open() error {
 	file, err := regular.AppendStream(Stream(f.path))
 	if err != nil {
@@ -100,12 +98,12 @@ func endTorn(file *os.File, path string) error {
 	}
 	r, err := os.Open(path) //nolint:gosec // the operator chooses the file
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // it may only be appended to
+		return nil // the file may only be appended to
 	}
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // it was read only
+	defer r.Close() //nolint:errcheck // the file was only read
 	last := make([]byte, 1)
 	if _, err := r.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
 		return err
