@@ -19,20 +19,20 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// LongLoading is for how long a server may answer that it loads its data before its
-// address is asked for another one.
+// LongLoading is how long a server may answer that it loads its data before its address is
+// resolved again.
 const LongLoading = time.Second
 
-// Answered reports whether an error is a server's answer, such as NOPERM, and so
-// says what is wrong there; others are the network's.
+// Answered reports whether an error is a server's reply, such as NOPERM, and not the
+// network's.
 func Answered(err error) bool {
 	_, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok
 }
 
-// Temporary reports whether an error of connecting may pass by itself: the
-// servers cannot be reached, or are not ready. A refused password, a missing
-// file and a server that is too old stay until somebody acts.
+// Temporary reports whether an error of connecting may end by itself: the servers are
+// unreachable or not ready. A refused password, a missing file and a server that is too old
+// are not temporary.
 func Temporary(err error) bool {
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return TakesNoWrites(err) || reply.IsClusterDown() || reply.IsTryAgain() || strings.Contains(reply.Error(), "max number of clients")
@@ -46,9 +46,9 @@ func Temporary(err error) bool {
 	return false
 }
 
-// hint returns err with what to change in the URL, where it may be about TLS. A server
-// without TLS waits for the end of a line that never comes, or answers in another protocol;
-// one with TLS closes a connection that begins without.
+// hint returns err with a change of the URL if the fault may be TLS. A server without TLS
+// waits for the end of a line that never comes, or answers in another protocol; one with TLS
+// closes a connection that begins without it.
 func (t *Target) hint(err error) error {
 	scheme, _, _ := strings.Cut(t.String(), "://")
 	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))
@@ -63,19 +63,19 @@ func (t *Target) hint(err error) error {
 	return err
 }
 
-// noWrites begin the answers of servers that take no writes.
+// noWrites are the prefixes of replies of servers that take no writes.
 var noWrites = []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF"}
 
-// TakesNoWrites reports whether an error is the answer of a server that takes no writes: a
-// replica, with or without its primary, a primary without replicas that needs them or
-// without a disk to save to, or a server that loads its data. After a failover
-// its address may lead to another server, while its connections stay.
+// TakesNoWrites reports whether an error is the reply of a server that takes no writes: a
+// replica, a primary without the replicas or the disk that it needs, or a server that loads
+// its data. After a failover its address may lead to another server, while its connections
+// stay.
 func TakesNoWrites(err error) bool {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && (reply.IsLoading() || slices.ContainsFunc(noWrites, func(word string) bool { return strings.HasPrefix(reply.Error(), word) }))
 }
 
-// Loading reports whether an error is the answer of a server that loads its data.
+// Loading reports whether an error is the reply of a server that loads its data.
 func Loading(err error) bool {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && reply.IsLoading()

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestTLSAtTheWrongPort: an error says what to change in the URL.
+// TestTLSAtTheWrongPort: the error names the change of the URL.
 func TestTLSAtTheWrongPort(t *testing.T) {
 	b := redistest.Redis(t)
 	plain, secure := redistest.Start(t, b).Addr, redistest.StartTLS(t, b).Addr

@@ -21,31 +21,30 @@ import (
 )
 
 const (
-	// patience is how long a connection may be made or say nothing. A server
-	// that hangs for longer is dialled again, so that one which returns is
-	// found without waiting for the network to repeat what it lost.
+	// patience bounds the making of a connection and its silence. A server that hangs for
+	// longer is dialled again, so that its return is noticed without waiting for
+	// retransmissions of the network.
 	patience = storeurl.MostTimeout
-	// refresh is how often sentinels or a Cluster are asked for their nodes, beside
-	// when something points to a change. Of a Cluster they are asked after a wait
-	// of the client's, of up to a second.
+	// refresh is the interval at which sentinels or a Cluster are asked for their nodes, in
+	// addition to when an error suggests a change. The client adds a wait of up to a second
+	// for a Cluster.
 	refresh = 250 * time.Millisecond
 
 	largestFile = 1 << 20 // bytes
 )
 
-// Where user and password are looked for if the line names none.
+// Names of the variables of user and password, for a line without them.
 const (
 	UserVariable     = storeurl.UserVariable
 	PasswordVariable = storeurl.PasswordVariable
 )
 
-// Target is where a store's servers are. Make one with [Parse] or [ParseSecret].
+// Target holds the addresses of a store's servers. Make one with [Parse] or [ParseSecret].
 type Target struct{ url *storeurl.URL }
 
-// Parse reads a line that others can see, such as a flag: a password in it is
-// refused. User and password may come from getenv, which is asked for
-// [UserVariable] and [PasswordVariable], and for the variable that a line such as
-// env:REDIS_URL names; it may be nil. The error joins all faults and quotes
+// Parse reads a line that others can see, such as a flag: a password in it is refused. It
+// calls getenv, which may be nil, for [UserVariable] and [PasswordVariable], and for the
+// variable named by a line such as env:REDIS_URL. The error joins all faults and quotes
 // nothing of the line.
 func Parse(line string, getenv func(string) string) (*Target, error) {
 	u, err := storeurl.Parse(line, getenv)
@@ -64,14 +63,14 @@ func ParseSecret(line string) (*Target, error) {
 	return &Target{u}, nil
 }
 
-// Timeout returns how long a decision may wait for the servers, zero if the line
-// does not say.
+// Timeout returns how long a decision may wait for the servers, or zero if the line has no
+// timeout.
 func (t *Target) Timeout() time.Duration { return t.url.Timeout }
 
-// String returns the URL without user and parameters: what may be shown.
+// String returns the URL without user and parameters, which may be shown.
 func (t *Target) String() string { return t.url.String() }
 
-// Full returns all of the URL, with user and password, for [ParseSecret].
+// Full returns the whole URL, with user and password, for [ParseSecret].
 func (t *Target) Full() string { return t.url.Full() }
 
 // Cluster reports whether the servers are a Cluster.
@@ -80,10 +79,10 @@ func (t *Target) Cluster() bool { return t.url.Kind == storeurl.Cluster }
 // Single reports whether there is one server, at one address.
 func (t *Target) Single() bool { return t.url.Kind == storeurl.Single }
 
-// Prefix returns what the URL says that the names of keys begin with, if it does.
+// Prefix returns the prefix of keys in the URL, or "".
 func (t *Target) Prefix() string { return t.url.Parameters["prefix"] }
 
-// Secret returns what is in the file of the secret, nil if the URL names none.
+// Secret returns the content of the secret's file, or nil if the URL names none.
 func (t *Target) Secret() ([]byte, error) {
 	secret, err := t.file("secret_file")
 	if err != nil {
@@ -95,10 +94,9 @@ func (t *Target) Secret() ([]byte, error) {
 	return secret, nil
 }
 
-// Option returns how to connect. It reads the files that the line names. The
-// user's password is read again for every connection that is made, so that one
-// which changes needs no restart: but for sentinels, as the client asks for
-// their passwords in the same way.
+// Option returns the options of the client. It reads the files that the line names. The
+// password's file is read again for every new connection, so that a changed password needs no
+// restart, except with sentinels, as the client takes their passwords from the same function.
 func (t *Target) Option() (rueidis.ClientOption, error) {
 	u := t.url
 	o := rueidis.ClientOption{
@@ -119,7 +117,7 @@ func (t *Target) Option() (rueidis.ClientOption, error) {
 			*f.into = strings.TrimRight(string(text), "\r\n")
 		}
 	}
-	if u.Parameters["password_file"] != "" && u.Kind != storeurl.Sentinel { // whose sentinels would be sent it, too
+	if u.Parameters["password_file"] != "" && u.Kind != storeurl.Sentinel { // whose sentinels would get it, too
 		o.AuthCredentialsFn = t.passwords(o.Password)
 	}
 	if u.TLS {
@@ -139,8 +137,8 @@ func (t *Target) Option() (rueidis.ClientOption, error) {
 	return o, nil
 }
 
-// passwords returns what reads the password again for each connection that is
-// made. Where its file is no good the last one that was is used.
+// passwords returns a function that reads the password again for each new connection. If the
+// file cannot be read, it returns the last password.
 func (t *Target) passwords(last string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	var mu sync.Mutex
 	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
@@ -184,7 +182,7 @@ func (t *Target) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// file returns what is in the file that a parameter names, nil if none does.
+// file returns the content of the file that a parameter names, or nil without the parameter.
 func (t *Target) file(name string) (text []byte, err error) {
 	path := t.url.Parameters[name]
 	if path == "" {
@@ -202,16 +200,15 @@ func (t *Target) file(name string) (text []byte, err error) {
 	return text, nil
 }
 
-// CheckFiles reads the files that the line names and says what is wrong with
-// them. It does not connect.
+// CheckFiles reads the files that the line names and returns their faults. It does not
+// connect.
 func (t *Target) CheckFiles() error {
 	_, err := t.Option()
 	_, err2 := t.Secret()
 	return errors.Join(err, err2)
 }
 
-// DialWithin returns what makes connections as the client does by itself, but ends
-// with life.
+// DialWithin returns a dial function like the client's own, which is cancelled when life ends.
 func DialWithin(life context.Context) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -224,10 +221,10 @@ func DialWithin(life context.Context) func(context.Context, string, *net.Dialer,
 	}
 }
 
-// Refusal returns err, of a connection made as option says, with what to do about TLS, and
-// the server that has refused: a sentinel, whose address it names, or the master. The client
-// reports neither, and each has a user of its own. It blocks while it asks the sentinels, no longer
-// than ctx.
+// Refusal returns err, of a connection made with option, with a hint about TLS and the server
+// that has refused: a sentinel, with its address, or the master. The client reports neither,
+// and each has users of its own. It blocks while it asks the sentinels, at most until ctx
+// ends.
 func (t *Target) Refusal(ctx context.Context, option rueidis.ClientOption, err error) error {
 	if t.url.Kind != storeurl.Sentinel || !Answered(err) || Temporary(err) {
 		return t.hint(err)
@@ -254,5 +251,5 @@ func refusal(ctx context.Context, o rueidis.ClientOption, err error) error {
 			return fmt.Errorf("sentinel %s refuses: %w; the user and password there are sentinel_user and sentinel_password_file", addr, err)
 		}
 	}
-	return err // they no longer answer
+	return err // the sentinels no longer answer
 }

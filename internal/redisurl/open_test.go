@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		name, line string
 		env        map[string]string
-		want       string // addresses, database, user, password, TLS, master, user and password at sentinels
+		want       string // addresses, database, user, password, TLS, master, sentinels' user and password
 		shown      string
 	}{
 		{"plain", "redis://127.0.0.1:6379", nil, "[127.0.0.1:6379] 0 \"\" \"\" false \"\" \"\" \"\"", "redis://127.0.0.1:6379"},

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestPasswordIsReadAgain: a connection that is made after the password has
-// changed uses the new one, and the last good one where the file is none.
+// TestPasswordIsReadAgain: a connection made after a change of the password uses the new one,
+// or the last one if the file is invalid.
 func TestPasswordIsReadAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	admin := server.Client(t) // stays connected, and so authenticated
@@ -26,7 +26,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	}
 	testkit.Closed(t, store)
 	lim := testkit.Limiter(t, store, "scope", "1000/min")
-	// works takes until one is decided: connections that were cut fail first.
+	// works takes until a take is decided: cut connections fail first.
 	works := func(when string) {
 		t.Helper()
 		testkit.Until(t, "a decision "+when, func() bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestWhoRefuses: where a password is wrong the error says whether a sentinel or
-// the master refused it, and where to write the right one.
+// TestWhoRefuses: the error of a wrong password names the sentinel or the master that refused
+// it, and the place of the right one.
 func TestWhoRefuses(t *testing.T) {
 	master, sentinel := redistest.StartTLSSentinel(t, redistest.Redis(t))
 	right, wrong := write(t, redistest.Password), write(t, "another")

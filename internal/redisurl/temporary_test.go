@@ -12,8 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
-// TestTemporary: what a server answers while it is not ready passes by itself,
-// also in the words of those who notify it on.
+// TestTemporary: replies of a server that is not ready are temporary, also when wrapped.
 func TestTemporary(t *testing.T) {
 	client := redistest.Start(t, redistest.Redis(t)).Client(t)
 	for _, c := range []struct {

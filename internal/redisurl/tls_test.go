@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// Sentinels and a Cluster over TLS, with a user who may do what
-// docs/operating.md says and nothing else.
+// TestTLSAndUser: sentinels and a Cluster over TLS, with a user that has exactly the rights in
+// docs/operating.md.
 func TestTLSAndUser(t *testing.T) {
 	b := redistest.Redis(t)
 	password := filepath.Join(t.TempDir(), "password")
