@@ -7,5 +7,5 @@ package regular
 
 import "os"
 
-// appendGiven opens what the process was given open.
+// appendGiven opens a file descriptor passed to the process.
 func appendGiven(path string) (*os.File, error) { return openGiven(path) }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// appendGiven opens what the process was given open. Its standard streams may be
-// sockets, or pipes of another user, which cannot be opened by their path.
+// appendGiven opens a file descriptor passed to the process. Its standard streams may be
+// sockets, or pipes of another user, which cannot be opened by path.
 func appendGiven(path string) (*os.File, error) {
 	var stream int
 	switch path {

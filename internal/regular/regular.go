@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package regular opens files whose path may come to name something else while
-// a program runs: a pipe, whose opening waits for somebody to write, must not
-// hold it up.
+// Package regular opens files whose path may come to name something else while a program runs.
+// In particular, the opening of a pipe must not block until somebody writes.
 package regular
 
 import (
@@ -16,8 +15,8 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file for reading, behind symbolic links too. It waits for
-// nobody. Whatever else is at the path is an error, and is not touched.
+// Open opens a regular file for reading and follows symbolic links. It does not block.
+// Anything else at the path is an error, and is left alone.
 func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 	if info, err = os.Stat(path); err != nil {
 		return nil, nil, err
@@ -25,7 +24,7 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 	if err := check(path, info); err != nil {
 		return nil, nil, err
 	}
-	// It may be something else by now.
+	// The path may name something else by now.
 	if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil { //nolint:gosec // the caller chooses the file
 		return nil, nil, err
 	}
@@ -39,7 +38,7 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 	return f, info, nil
 }
 
-// Read returns what a regular file holds, up to so many bytes of it.
+// Read returns the content of a regular file, up to most bytes of it.
 func Read(path string, most int64) (data []byte, info fs.FileInfo, err error) {
 	f, info, err := Open(path)
 	if err != nil {
@@ -49,10 +48,9 @@ func Read(path string, most int64) (data []byte, info fs.FileInfo, err error) {
 	return data, info, errors.Join(err, f.Close())
 }
 
-// OpenGiven is [Open] for a file that is named on the command line and read
-// once. It also opens what the process was given open, such as /dev/stdin, or
-// /dev/fd/63 of a shell's <(command): to read that may wait, as the writer
-// it knows.
+// OpenGiven is [Open] for a file named on the command line and read once. It also opens a file
+// descriptor passed to the process, such as /dev/stdin, or /dev/fd/63 of a shell's <(command).
+// Reading one may block.
 func OpenGiven(path string) (f *os.File, err error) {
 	if Given(path) {
 		return os.Open(path) //nolint:gosec // as above
@@ -61,7 +59,7 @@ func OpenGiven(path string) (f *os.File, err error) {
 	return f, err
 }
 
-// Given reports whether a path names what the process was given open.
+// Given reports whether a path names a file descriptor passed to the process.
 func Given(path string) bool {
 	switch path {
 	case "/dev/stdin", "/dev/stdout", "/dev/stderr":
@@ -71,13 +69,12 @@ func Given(path string) bool {
 	}
 }
 
-// Append opens a regular file to append to, or what the process was given open,
-// such as /dev/stdout. If there is no file it is made, for its owner alone. As
-// Open it waits for nobody.
+// Append opens a regular file for appending, or a file descriptor passed to the process, such
+// as /dev/stdout. A missing file is made, for its owner alone. Like Open it does not block.
 func Append(path string) (f *os.File, err error) { return appendTo(path, check) }
 
-// AppendStream is Append for what is read as it comes: it also opens a named pipe,
-// which is an error as long as nobody reads it, and a device such as /dev/null.
+// AppendStream is Append for streams: it also opens a named pipe, which is an error while it
+// has no reader, and a device such as /dev/null.
 func AppendStream(path string) (f *os.File, err error) { return appendTo(path, CheckStream) }
 
 func appendTo(path string, check func(string, fs.FileInfo) error) (f *os.File, err error) {
@@ -105,8 +102,7 @@ func appendTo(path string, check func(string, fs.FileInfo) error) (f *os.File, e
 	return f, nil
 }
 
-// CheckStream returns why nothing can be appended to what is at a path; nil for what
-// AppendStream opens.
+// CheckStream returns why AppendStream refuses the file at a path, or nil.
 func CheckStream(path string, info fs.FileInfo) error {
 	const device = fs.ModeDevice | fs.ModeCharDevice
 	if m := info.Mode(); m&fs.ModeNamedPipe != 0 || m&device == device {
@@ -115,7 +111,7 @@ func CheckStream(path string, info fs.FileInfo) error {
 	return check(path, info)
 }
 
-// openGiven opens what the process was given open by its path.
+// openGiven opens a file descriptor passed to the process by its path.
 func openGiven(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0) //nolint:gosec // as above
 }
@@ -127,7 +123,7 @@ func check(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is %s; use the path of a regular file", path, kind(info.Mode()))
 }
 
-// kind says what is at a path where a file should be.
+// kind names the kind of a file that is not regular.
 func kind(m fs.FileMode) string {
 	switch {
 	case m.IsDir():

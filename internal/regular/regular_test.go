@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 )
 
-// TestOpen: a file is opened, through a link too; what is none is named, and
-// nothing waits for it.
+// TestOpen: a regular file is opened, through a link, too; anything else is named in the
+// error, and nothing blocks.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -61,8 +61,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestAppend: a file is made or appended to; what is none is named, and nothing
-// waits for it.
+// TestAppend: a file is made or appended to; anything else is named in the error, and nothing
+// blocks.
 func TestAppend(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
@@ -94,7 +94,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAppendGiven: what is open already is written to, whatever it is.
+// TestAppendGiven: a file descriptor passed to the process is written to, of any kind.
 func TestAppendGiven(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -114,8 +114,8 @@ func TestAppendGiven(t *testing.T) {
 	}
 }
 
-// TestOpenGiven: what is open already is read, whatever it is; a pipe at a path
-// is an error as ever.
+// TestOpenGiven: a file descriptor passed to the process is read, of any kind; a pipe at a
+// path is still an error.
 func TestOpenGiven(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {
