@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sampledlog logs what fails under attack or in an outage, which then
-// fails for as many requests as come.
+// Package sampledlog samples log lines about failures that an attack or an outage causes for
+// every request.
 package sampledlog
 
 import (
@@ -14,52 +14,48 @@ import (
 )
 
 const (
-	// every is how often a problem is reported.
+	// every is the least time between two lines about a problem.
 	every = time.Second
-	// maxProblems bounds the memory of a Log: problems beyond it are sampled as
-	// if they were one.
+	// maxProblems bounds the memory of a Log: problems beyond it are sampled as one.
 	maxProblems = 64
-	// longest is how much of an error is written, in bytes: clients may choose a
-	// part of it.
+	// longest bounds the text of an error in bytes: clients may choose a part of it.
 	longest = 500
 )
 
-// Log lets one line a second of each problem through and says how many it has
-// not written: with the next line or, if there is none within another second, by
-// a line of its own. A problem is the message, a text of the program's and never of a
-// client's: of more than 64 of them the others share a line. Logger and Part must be set
-// before use. It is safe for concurrent use.
+// Log writes one line a second of each problem, with the number of lines left out: in the next
+// line or, if there is none within another second, in a line of its own. A problem is named by
+// its message, a text of the program and never of a client: beyond 64 of them the others share
+// a line. Logger and Part must be set before use. It is safe for concurrent use.
 type Log struct {
 	Logger *slog.Logger
-	Part   string // which part of the program speaks
+	Part   string // the part of the program that logs
 
 	mu       sync.Mutex
 	problems map[string]*problem
 	others   problem
 }
 
-// problem is what has been reported of one.
+// problem is the state of one problem.
 type problem struct {
-	next    time.Time // not before this is it reported again
+	next    time.Time // the earliest time of the next line
 	skipped int
-	last    line        // of those that were skipped
-	timer   *time.Timer // reports them
+	last    line        // the last one left out
+	timer   *time.Timer // writes last
 }
 
-// line is what is logged.
+// line is a line of the log.
 type line struct {
 	level   slog.Level
 	problem string
 	err     error
 }
 
-// Warn logs err as the reason of problem, unless another was logged within the
-// last second.
+// Warn logs err as the reason of problem, unless one was logged within the last second.
 func (l *Log) Warn(ctx context.Context, problem string, err error) {
 	l.log(ctx, line{slog.LevelWarn, problem, err})
 }
 
-// Error is Warn for what is a fault of the program.
+// Error is Warn for a fault of the program.
 func (l *Log) Error(ctx context.Context, problem string, err error) {
 	l.log(ctx, line{slog.LevelError, problem, err})
 }
@@ -69,7 +65,7 @@ func (l *Log) log(ctx context.Context, what line) {
 	l.mu.Lock()
 	p := l.of(what.problem)
 	if now.Before(p.next) {
-		p.skip(l, what) //nolint:contextcheck // what was left out is reported when its request has ended
+		p.skip(l, what) //nolint:contextcheck // a line left out is written after its request has ended
 		l.mu.Unlock()
 		return
 	}
@@ -93,7 +89,7 @@ func (l *Log) of(name string) *problem {
 	return p
 }
 
-// skip leaves a line out, to be reported later.
+// skip leaves a line out, to be counted later.
 func (p *problem) skip(l *Log, what line) {
 	p.skipped++
 	p.last = what
@@ -108,7 +104,7 @@ func (p *problem) skip(l *Log, what line) {
 	}
 }
 
-// reported returns how many lines were left out before one that is written now.
+// reported returns the number of lines left out before a line written now.
 func (p *problem) reported(now time.Time) (skipped int) {
 	skipped = p.skipped
 	p.skipped, p.last, p.next = 0, line{}, now.Add(every)
@@ -118,10 +114,10 @@ func (p *problem) reported(now time.Time) (skipped int) {
 	return skipped
 }
 
-// report writes the last line that was left out, after which none came.
+// report writes the last line left out if no other has followed.
 func (l *Log) report(p *problem) {
 	l.mu.Lock()
-	if p.skipped == 0 { // it was reported when the timer had ended already
+	if p.skipped == 0 { // another line was written when the timer had already fired
 		l.mu.Unlock()
 		return
 	}
@@ -132,7 +128,7 @@ func (l *Log) report(p *problem) {
 }
 
 func (l *Log) write(ctx context.Context, what line, skipped int) {
-	l.Logger.LogAttrs(ctx, what.level, what.problem, //nolint:sloglint // it is a text of the program's
+	l.Logger.LogAttrs(ctx, what.level, what.problem, //nolint:sloglint // a text of the program
 		slog.String("part", l.Part), slog.String("error", short(what.err)), slog.Int("unreported", skipped))
 }
 

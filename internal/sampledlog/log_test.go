@@ -36,7 +36,7 @@ func TestOneLineASecond(t *testing.T) {
 	})
 }
 
-// logged returns what is logged by f and in the time after it.
+// logged returns the lines logged by f and for a while after it.
 func logged(t *testing.T, f func(*sampledlog.Log)) (lines []string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -48,7 +48,7 @@ func logged(t *testing.T, f func(*sampledlog.Log)) (lines []string) {
 	return strings.Split(strings.TrimSpace(out.String()), "\n")
 }
 
-// TestEndOfFlood: how many lines were left out is reported when no more come, too.
+// TestEndOfFlood: the number of lines left out is logged also if no more come.
 func TestEndOfFlood(t *testing.T) {
 	lines := logged(t, func(log *sampledlog.Log) {
 		for i := range 100 {
@@ -60,7 +60,7 @@ func TestEndOfFlood(t *testing.T) {
 	}
 }
 
-// TestLongLines: of what a client has written only a part is.
+// TestLongLines: long texts from clients are cut.
 func TestLongLines(t *testing.T) {
 	lines := logged(t, func(log *sampledlog.Log) {
 		log.Warn(t.Context(), "TLS handshake", errors.New(strings.Repeat("ü", 30_000)))
@@ -70,8 +70,8 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// TestProblemsApart: the flood of one problem does not hide another, and an
-// error stays one.
+// TestProblemsApart: the flood of one problem does not hide another, and an error keeps its
+// level.
 func TestProblemsApart(t *testing.T) {
 	lines := logged(t, func(log *sampledlog.Log) {
 		for range 100 {
@@ -84,8 +84,7 @@ func TestProblemsApart(t *testing.T) {
 	}
 }
 
-// TestManyProblems: what is kept, and reported, is bounded whatever is called a
-// problem.
+// TestManyProblems: the memory and the lines are bounded for any number of problems.
 func TestManyProblems(t *testing.T) {
 	const problems = 10_000
 	lines := logged(t, func(log *sampledlog.Log) {
