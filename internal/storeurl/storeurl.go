@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storeurl reads the line that says where a shared store is, as package
-// redisurl describes it. It opens no file and connects to nothing.
+// Package storeurl reads the URL of a shared store, in the forms of package redisurl. It opens
+// no file and makes no connection.
 package storeurl
 
 import (
@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// Where user and password are looked for if the line names none.
+// Names of the variables of user and password, for a line without them.
 const (
 	UserVariable     = "SLUICE_STORE_USER"
 	PasswordVariable = "SLUICE_STORE_PASSWORD" //nolint:gosec // the name of a variable
 )
 
-// URL is where a store's servers are. Make one with [Parse].
+// URL holds the addresses of a store's servers. Make one with [Parse].
 type URL struct {
 	Kind       Kind
 	TLS        bool
@@ -33,14 +33,14 @@ type URL struct {
 	Database   int
 	User       string
 	Password   string            // of the URL, if it may hold one, or from the environment
-	Parameters map[string]string // behind the question mark
-	Timeout    time.Duration     // how long a decision may wait; zero if the line does not say
+	Parameters map[string]string // of the query
+	Timeout    time.Duration     // how long a decision may wait; zero without the parameter
 
 	scheme   string
-	variable string // that holds the URL, if nobody has asked for it yet
+	variable string // holds the URL, if it has not been read yet
 }
 
-// Kind is how the servers work together.
+// Kind is the topology of the servers.
 type Kind uint8
 
 // The kinds.
@@ -50,7 +50,7 @@ const (
 	Cluster
 )
 
-// schemes are what a line may begin with.
+// schemes are the schemes of a line.
 var schemes = map[string]struct {
 	kind Kind
 	tls  bool
@@ -66,10 +66,10 @@ var parameters = []string{
 	"sentinel_password_file", "sentinel_user", "timeout",
 }
 
-// How long a decision may wait, if a line says so.
+// Bounds of the parameter timeout.
 const (
 	leastTimeout = time.Millisecond
-	// MostTimeout is also how long a connection may say nothing.
+	// MostTimeout is also how long a connection may be silent.
 	MostTimeout = time.Second
 )
 
@@ -83,16 +83,14 @@ const (
 	mostDatabases   = 1 << 20
 )
 
-// ByVariable begins a line that names the variable in which the URL is.
+// ByVariable begins a line that names the variable of the URL.
 const ByVariable = "env:"
 
-// Parse reads a line that others can see, such as a flag: a password in it is
-// refused. User and password may come from getenv, which is asked for
-// [UserVariable] and [PasswordVariable]. A line such as env:REDIS_URL says that
-// the URL is in that variable, where a password may be in it. Without getenv such
-// a line is only checked, and names no servers. The error joins all faults. It
-// says where they are and quotes nothing: a password that is not escaped can turn
-// up in any part of a line.
+// Parse reads a line that others can see, such as a flag: a password in it is refused. It
+// calls getenv for [UserVariable] and [PasswordVariable]. A line such as env:REDIS_URL names a
+// variable with the URL, which may hold a password. If getenv is nil such a line is only
+// checked, and the result has no servers. The error joins all faults. It names their places
+// and quotes nothing: a password that is not escaped may be in any part of a line.
 func Parse(line string, getenv func(string) string) (*URL, error) {
 	if name, ok := strings.CutPrefix(line, ByVariable); ok {
 		return parseVariable(name, getenv)
@@ -127,7 +125,7 @@ func isVariable(name string) bool {
 	})
 }
 
-// parse reads a URL. Secret says that it may hold a password.
+// parse reads a URL. secret allows a password.
 func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	scheme, rest, found := strings.Cut(line, "://")
 	s, known := schemes[scheme]
@@ -161,7 +159,7 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	return &p.URL, nil
 }
 
-// parsing keeps every fault.
+// parsing is a URL being read, with all faults.
 type parsing struct {
 	URL
 	secret bool // the URL may hold a password
@@ -185,7 +183,7 @@ func (p *parsing) setUser(info string) {
 	}
 }
 
-// setEnvironment takes from the environment what the URL does not say.
+// setEnvironment sets user and password from the environment if the URL has none.
 func (p *parsing) setEnvironment(getenv func(string) string) {
 	from := "the URL"
 	if getenv != nil {
@@ -293,8 +291,8 @@ func (p *parsing) setQuery(query string) {
 	}
 }
 
-// CheckNames returns what is wrong with how the names of keys begin, and with the secret
-// under which they are hashed, if there is one.
+// CheckNames returns the faults of the prefix of keys, and of the secret that hashes them, if
+// any.
 func CheckNames(prefix string, secret []byte) error {
 	var faults []error
 	if strings.ContainsAny(prefix, "{}") || len(prefix) > longestPrefix {
@@ -306,7 +304,7 @@ func CheckNames(prefix string, secret []byte) error {
 	return errors.Join(faults...)
 }
 
-// String returns the URL without user and parameters: what may be shown.
+// String returns the URL without user and parameters, which may be shown.
 func (u *URL) String() string {
 	if u.variable != "" {
 		return ByVariable + u.variable
@@ -321,7 +319,7 @@ func (u *URL) String() string {
 	return s
 }
 
-// Full returns all of the URL, with user and password, for [ParseSecret].
+// Full returns the whole URL, with user and password, for [ParseSecret].
 func (u *URL) Full() string {
 	s := u.String()
 	if u.User != "" || u.Password != "" {

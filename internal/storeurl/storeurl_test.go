@@ -69,7 +69,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// All faults are reported at once.
+// TestAllFaults: all faults are returned at once.
 func TestAllFaults(t *testing.T) {
 	_, err := storeurl.Parse("redis://h:x/y?z=1", nil)
 	for _, want := range []string{"address 1", "number of a database", "parameter 1"} {
@@ -79,7 +79,7 @@ func TestAllFaults(t *testing.T) {
 	}
 }
 
-// What is in a variable may hold a password: as every platform hands it out.
+// TestVariable: a URL in a variable may hold a password, as platforms provide it.
 func TestVariable(t *testing.T) {
 	const name = "REDIS_URL"
 	for _, c := range []struct{ name, content, user, password, shown string }{
@@ -105,7 +105,7 @@ func TestVariable(t *testing.T) {
 			}
 		})
 	}
-	// Where nobody can be asked, as when a file is checked elsewhere:
+	// Without getenv, as when a file is checked elsewhere:
 	if u, err := storeurl.Parse("env:REDIS_URL", nil); err != nil || u.String() != "env:REDIS_URL" {
 		t.Errorf("unasked: got %v, %v", u, err)
 	}
@@ -139,8 +139,8 @@ func TestBadVariables(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the line is, a password behind a user's name is neither
-// taken nor reported, and what is shown reads back as the same servers.
+// FuzzParse: for any line, a password after a user's name is neither accepted nor quoted, and
+// the shown text reads back as the same servers.
 func FuzzParse(f *testing.F) {
 	for _, c := range badLines {
 		f.Add(c.line)
@@ -167,7 +167,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(target.String()) > 4096 {
-			return // ports and escapes have made it longer than a line may be
+			return // ports and escapes have made it longer than the bound
 		}
 		again, err := storeurl.Parse(target.String(), nil)
 		if err != nil || again.String() != target.String() {
