@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream reads where requests go: the one parser of files, flags and
-// the gateway, so that what one takes the others do.
+// Package upstream reads the URLs of upstreams. Files, flags and the gateway use this one
+// parser, so that they accept the same URLs.
 package upstream
 
 import (
@@ -14,14 +14,13 @@ import (
 	"strings"
 )
 
-// mostBytes is the longest URL or path that is taken.
+// mostBytes is the longest accepted URL or path.
 const mostBytes = 4 << 10
 
-// HTTP2 is the scheme of an upstream that speaks HTTP/2 without TLS, as servers of
-// gRPC do.
+// HTTP2 is the scheme of an upstream that speaks HTTP/2 without TLS, such as a gRPC server.
 const HTTP2 = "h2c"
 
-// Parse reads an upstream's URL. The error says what to write instead.
+// Parse reads an upstream's URL. The error names the remedy.
 func Parse(s string) (*url.URL, error) {
 	const example = "use for example http://127.0.0.1:3000"
 	if len(s) > mostBytes {
@@ -50,8 +49,8 @@ func Parse(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown returns what of a URL may be reported: faults are read by more people than files, and
-// it may hold a password, or a token in its query.
+// shown returns the part of a URL that may be shown: more people read faults than files, and
+// the rest may hold a password, or a token in the query.
 func shown(s string) string {
 	if strings.Contains(s, "@") {
 		return "…"
@@ -62,9 +61,9 @@ func shown(s string) string {
 	return s
 }
 
-// ParsePath reads the path that the requests to an upstream begin with, as it
-// is compared: without escapes, which it may have. The error says what to write
-// instead of a path that no request has, as those are cleaned.
+// ParsePath reads the path prefix of an upstream's requests, and returns it without escapes,
+// in the form in which it is compared. A path that no cleaned request has is an error, which
+// names the remedy.
 func ParsePath(s string) (string, error) {
 	if len(s) > mostBytes {
 		return "", fmt.Errorf("has %d bytes; use one of %d at most", len(s), mostBytes)

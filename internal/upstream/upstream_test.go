@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-var paths = []struct{ text, want string }{ // want begins with a colon: the error holds what follows
+var paths = []struct{ text, want string }{ // want begins with a colon: the error contains the rest
 	{"/", "/"},
 	{"/api", "/api"},
 	{"/api/", "/api/"},
@@ -85,7 +85,7 @@ func TestParsePath(t *testing.T) {
 	}
 }
 
-// What is taken is the clean path of a request.
+// FuzzParsePath: an accepted path is the clean path of a request.
 func FuzzParsePath(f *testing.F) {
 	for _, c := range paths {
 		f.Add(c.text)
