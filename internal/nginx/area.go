@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// group makes areas of a server's spots.
+// group makes areas from a server's spots.
 func (c *converter) group(s *server) {
 	if len(s.hosts) == 0 && !s.open {
-		return // it gets no request that a rule could ask for
+		return // it gets no request that a rule could match
 	}
 	nest(s.spots)
 	groups := map[settings]*group{}
@@ -23,7 +23,7 @@ func (c *converter) group(s *server) {
 		}
 		return groups[s]
 	}
-	var order []settings // those with limits, as they come
+	var order []settings // those with limits, in order
 	for i := range s.spots {
 		l := &s.spots[i]
 		g := of(l.settings)
@@ -48,14 +48,14 @@ func (c *converter) group(s *server) {
 	}
 }
 
-// group is what has to do with some settings.
+// group holds the spots of one group of settings.
 type group struct {
-	own    []*spot // those that have them
+	own    []*spot // those with these settings
 	except []*spot // others, directly within one of own
 }
 
-// nest finds for every location which is around it. In the order of their paths
-// those around one stand before it, so a stack of them is enough.
+// nest sets the enclosing location of every location. In the order of paths an enclosing
+// location comes first, so a stack is enough.
 func nest(all []spot) {
 	sorted := make([]*spot, len(all))
 	for i := range all {
@@ -66,14 +66,14 @@ func nest(all []spot) {
 		return a.path < b.path || a.path == b.path && !a.exact && b.exact
 	})
 	var stack []*spot
-	open := map[settings]int{} // how many of the stack have them
+	open := map[settings]int{} // how often they are on the stack
 	for _, l := range sorted {
 		for len(stack) > 0 && !strings.HasPrefix(l.path, stack[len(stack)-1].path) {
 			open[stack[len(stack)-1].settings]--
 			stack = stack[:len(stack)-1]
 		}
 		top := len(stack) - 1
-		twice := !l.exact && top >= 0 && stack[top].path == l.path // which nginx refuses
+		twice := !l.exact && top >= 0 && stack[top].path == l.path // nginx refuses this
 		if twice {
 			top--
 		}
@@ -88,20 +88,20 @@ func nest(all []spot) {
 	}
 }
 
-// area is a part of the requests that some limits are about.
+// area is a part of the requests, with the limits that apply to it.
 type area struct {
 	hosts, paths, except []string
 	use                  *directive
 	settings
 }
 
-// area makes areas of the locations that have the same settings: their paths,
-// but for other locations within them.
+// area makes an area from the locations with the same settings: their paths, without other
+// locations within them.
 func (c *converter) area(g *group, s settings, hosts []string) {
 	a := area{hosts: hosts, settings: s}
 	for _, l := range g.own {
 		if l.around != nil && l.around.settings == s {
-			continue // a part of the one around it
+			continue // a part of the enclosing area
 		}
 		a.paths = append(a.paths, c.patterns(*l)...)
 		if l.again {
@@ -133,7 +133,7 @@ func (c *converter) patterns(l spot) []string {
 	return []string{path, path + "/"}
 }
 
-// exactly returns the pattern of a path without what lies below it.
+// exactly returns the pattern of a path without the paths below it.
 func exactly(path string) string {
 	if strings.HasSuffix(path, "/") {
 		return path + "{$}"
@@ -141,7 +141,7 @@ func exactly(path string) string {
 	return path
 }
 
-// escape writes a path so that nothing in it is a wildcard.
+// escape writes a path without wildcards.
 func escape(path string) string {
 	parts := strings.Split(path, "/")
 	kept := parts[:0]

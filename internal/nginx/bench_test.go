@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/nginx"
 )
 
-// many returns a configuration of n zones, each used once: in a location of one
-// server, in a server of its own, or all of one zone.
+// many returns a configuration of n zones, each used once: in locations of one server, in a
+// server each, or all for one zone.
 func many(shape string, n int) string {
 	var b strings.Builder
 	b.WriteString("http {\n")
@@ -43,8 +43,8 @@ func many(shape string, n int) string {
 
 var shapes = []string{"locations", "nested", "servers", "one zone"}
 
-// TestManyZones: a configuration of hundreds of zones is converted as one of ten
-// is. How the work grows with them the benchmark shows.
+// TestManyZones: a configuration of hundreds of zones is converted like one of ten. The
+// benchmark shows how the work grows.
 func TestManyZones(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape, func(t *testing.T) {

@@ -37,7 +37,8 @@ http {
 }
 `
 
-// What Convert made of limit_conn lets as many requests run at once as nginx.
+// TestRealNginxInFlight: the conversion of limit_conn admits as many requests at once as nginx
+// does.
 func TestRealNginxInFlight(t *testing.T) {
 	t.Parallel()
 	arrived, finish := make(chan struct{}), make(chan struct{})
@@ -100,7 +101,7 @@ func TestRealNginxInFlight(t *testing.T) {
 			answer <- resp.StatusCode
 		})
 		select {
-		case <-arrived: // and stays with the upstream
+		case <-arrived: // it stays with the upstream
 			return got, http.StatusOK
 		case want = <-answer:
 			return got, want

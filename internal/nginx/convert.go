@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nginx turns the request limits of an nginx configuration, or of an
-// Ingress for ingress-nginx, into sluice's file. Quotas, bursts and delays are
-// kept exactly as nginx counts them; what cannot be kept is noted line by line.
+// Package nginx converts the request limits of an nginx configuration, or of an Ingress for
+// ingress-nginx, into sluice's file. Quotas, bursts and delays are exactly nginx's; anything
+// that cannot be kept is noted by line.
 //
-// For each location it finds what nginx's phases do with a request there, in their
-// order: rewrite of the server, find location, rewrite of the location, limits,
-// try_files, error_page. Locations whose requests have the same limits in the end
-// become a rule.
+// For each location it follows a request through nginx's phases in order: rewrite of the
+// server, find location, rewrite of the location, limits, try_files, error_page. Locations
+// whose requests end up with the same limits become one rule.
 package nginx
 
 import (
@@ -20,21 +19,21 @@ import (
 	"strings"
 )
 
-// MaxBytes is how long all files together may be that Convert reads.
+// MaxBytes bounds the size of all files together.
 const MaxBytes = 16 << 20
 
 // File is one file of a configuration.
 type File struct {
 	Name, Text string
-	// Part has the file read only where another one includes it.
+	// Part means that the file is read only if another one includes it.
 	Part bool
 }
 
-// Note is something of the configuration that sluice's file does not keep, or
-// that a reader should know.
+// Note is about a part of the configuration that sluice's file does not keep, or that a reader
+// should know.
 type Note struct {
 	File string
-	Line int // from 1; 0 if it is about the file as a whole
+	Line int // from 1; 0 if it is about the whole file
 	Text string
 }
 
@@ -46,7 +45,7 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
 }
 
-// SyntaxError is a configuration that cannot be read.
+// SyntaxError is the error of a configuration that cannot be read.
 type SyntaxError struct {
 	File    string
 	Line    int
@@ -56,16 +55,15 @@ type SyntaxError struct {
 // Error returns FILE:LINE: and the problem.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Problem) }
 
-// ErrNoLimits is what Convert returns, with its notes, for a configuration from
-// which no limit could be taken.
+// ErrNoLimits is returned by Convert, with its notes, for a configuration without a limit that
+// can be converted.
 var ErrNoLimits = errors.New("no limit that can be converted")
 
-// Convert reads the files of an nginx configuration, or what nginx -T prints, or a
-// file of Ingress objects in YAML, and returns the rules as sluice's file has them,
-// and notes in the order of their lines. An include of a file that is not among
-// files is noted. A configuration that cannot be read at all is a [*SyntaxError].
-// Check says what is wrong with a file of ours: a rule that it finds fault with is
-// left out.
+// Convert reads the files of an nginx configuration, the output of nginx -T, or a file of
+// Ingress objects in YAML. It returns the rules in sluice's format, and notes in the order of
+// their lines. An include of a file that is not among files is noted. A configuration that
+// cannot be read is a [*SyntaxError]. Check returns the faults of a file in sluice's format: a
+// rule with a fault is left out.
 func Convert(files []File, check func(yaml []byte) (problems []string)) (yaml []byte, notes []Note, err error) {
 	c := &converter{
 		check: check, noted: map[Note]bool{}, names: map[string]bool{}, again: map[string]int{},
@@ -96,12 +94,12 @@ func Convert(files []File, check func(yaml []byte) (problems []string)) (yaml []
 	return yaml, c.notes, err
 }
 
-// order returns the place of a file among the files.
+// order returns the index of a file.
 func (c *converter) order(name string) int {
 	return slices.IndexFunc(c.files, func(f File) bool { return f.Name == name })
 }
 
-// checked returns the rules as a file, without those that are not valid there.
+// checked returns the rules as a file, without invalid ones.
 func (c *converter) checked() ([]byte, error) {
 	c.rules = slices.DeleteFunc(c.rules, func(r rule) bool {
 		return !c.valid(r.origin[0], []rule{r}, "not kept: ")
@@ -116,7 +114,7 @@ func (c *converter) checked() ([]byte, error) {
 	return yaml, nil
 }
 
-// valid notes what is wrong with rules alone.
+// valid notes the faults of rules that are checked alone, and reports whether there are none.
 func (c *converter) valid(d *directive, rules []rule, prefix string) bool {
 	alone := converter{files: c.files}
 	problems := c.check(alone.write(rules))
@@ -126,7 +124,7 @@ func (c *converter) valid(d *directive, rules []rule, prefix string) bool {
 	return len(problems) == 0
 }
 
-// converter gathers rules and notes.
+// converter collects rules and notes.
 type converter struct {
 	files   []File
 	check   func(yaml []byte) (problems []string)
@@ -135,18 +133,18 @@ type converter struct {
 	zones   map[string]*zone
 	rules   []rule
 	names   map[string]bool       // of rules
-	again   map[string]int        // how often a name was taken already
-	tables  map[string]*directive // geo and map blocks, by what they are and the variable that they set
-	count   int                   // of directives that were read
-	size    int                   // of files that were read, in bytes
-	kind    string                // the directive that areas are being made of: limit_req or limit_conn
+	again   map[string]int        // how often a name was taken
+	tables  map[string]*directive // geo and map blocks, by kind and variable
+	count   int                   // of directives read
+	size    int                   // of files read, in bytes
+	kind    string                // the directive of the current areas: limit_req or limit_conn
 	areas   []area
 	listens []listen
 	routes  []route
-	client  *client // nil until the first location that is limited
+	client  *client // nil until the first location with limits
 }
 
-// note notes something about a directive; nil: about all.
+// note adds a note about a directive, or about the whole file if d is nil.
 func (c *converter) note(d *directive, format string, args ...any) {
 	n := Note{File: c.files[0].Name, Text: fmt.Sprintf(format, args...)}
 	if d != nil {

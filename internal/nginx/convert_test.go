@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite expected results under testdata")
 
-// check reads what was made as a file of ours.
+// check parses the result as sluice's file.
 func check(yaml []byte) (problems []string) {
 	_, err := config.Parse("f", yaml)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
@@ -33,8 +33,8 @@ func check(yaml []byte) (problems []string) {
 	return problems
 }
 
-// convertText converts a file. Of the notes it leaves out those about upstreams, and about
-// keys that servers read differently.
+// convertText converts a file. It drops the notes about upstreams, and about keys that servers
+// read differently.
 func convertText(name, text string) (yaml []byte, notes []nginx.Note, err error) {
 	yaml, notes, err = nginx.Convert([]nginx.File{{Name: name, Text: text}}, check)
 	return yaml, slices.DeleteFunc(notes, func(n nginx.Note) bool {
@@ -42,8 +42,8 @@ func convertText(name, text string) (yaml []byte, notes []nginx.Note, err error)
 	}), err
 }
 
-// Each configuration of testdata has beside it what is made of it: a file of
-// ours, which must be without faults, and notes.
+// TestConvert: each configuration of testdata has its conversion beside it: a file without
+// faults, and notes.
 func TestConvert(t *testing.T) {
 	var files []string
 	for _, glob := range []string{"testdata/*.conf", "testdata/ingress*.yml"} {
@@ -111,8 +111,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A rate that nginx rounds is not what its file says, and the file of ours must
-// say why.
+// TestRoundedRateIsExplained: a rate that nginx rounds differs from its file, and the
+// converted file must say why.
 func TestRoundedRateIsExplained(t *testing.T) {
 	for _, test := range []struct{ rate, limit, why string }{
 		{"100r/m", "833/500s", "   # 100r/m: nginx counts in thousandths of a request a second, rounded down, which makes it 1.666r/s"},
@@ -135,7 +135,7 @@ func TestRoundedRateIsExplained(t *testing.T) {
 	}
 }
 
-// TestEmptyMark: a map says with "" what a network without a mark gets.
+// TestEmptyMark: a map's value for "" applies to networks without a mark.
 func TestEmptyMark(t *testing.T) {
 	const text = `http {
 		geo $mark { 10.0.0.0/8 free; }
@@ -154,8 +154,8 @@ func TestEmptyMark(t *testing.T) {
 	}
 }
 
-// TestNameWithinAName: a variable is a part of a key of its own, even if its name
-// begins with another one's.
+// TestNameWithinAName: a variable is a key part of its own, even if its name begins with
+// another's.
 func TestNameWithinAName(t *testing.T) {
 	const text = `http { limit_req_zone ${arg_k}$arg_key zone=z:1m rate=1r/s; limit_req zone=z; }`
 	yaml, notes, err := convertText("f", text)
@@ -167,7 +167,7 @@ func TestNameWithinAName(t *testing.T) {
 	}
 }
 
-// nginx decides by this arithmetic (ngx_http_limit_req_module.c), on a clock of
+// nginxZone decides by nginx's arithmetic (ngx_http_limit_req_module.c), on a clock of
 // milliseconds: excess in thousandths of a request.
 type nginxZone struct {
 	rate, burst, delay int64
@@ -190,8 +190,8 @@ func (z *nginxZone) request(ms int64) (allowed bool, delay time.Duration) {
 	return true, time.Duration((excess-z.delay*1000)*1000/z.rate) * time.Millisecond
 }
 
-// What Convert makes of a limit decides as nginx does, on rates at which its
-// arithmetic loses nothing, and to a unit of nginx's clock on others.
+// TestDecidesAsNginx: a converted limit decides as nginx does: exactly for rates without
+// rounding, and within a unit of nginx's clock for others.
 func TestDecidesAsNginx(t *testing.T) {
 	tests := []struct {
 		rate, args          string

@@ -34,7 +34,7 @@ type stanza struct {
 	head  string
 	list  []*stanza // of a block
 	block bool
-	file  string // where the list stands, if the stanza includes it
+	file  string // file of the list, if the stanza includes it
 
 	id     string // of a server or location
 	inFile string
@@ -58,14 +58,14 @@ type asked struct {
 	odd                bool     // has a key that servers read differently
 }
 
-// site is a configuration, and what is asked of it.
+// site is a configuration with its requests.
 type site struct {
 	http     *stanza
 	requests []asked
 }
 
-// render returns the files of a site. With traces nginx logs through which servers and
-// locations a request went.
+// render returns the files of a site. With traces nginx logs the servers and locations that a
+// request passed.
 func (s *site) render(traces bool) map[string]string {
 	files := map[string]*strings.Builder{}
 	lines := map[string]int{}
@@ -116,7 +116,7 @@ func (s *site) render(traces bool) map[string]string {
 	return texts
 }
 
-// base begins each http block.
+// base returns the beginning of each http block.
 func base() []*stanza {
 	return []*stanza{
 		line(`log_format verdicts "$http_x_id|$limit_req_status|$limit_conn_status|$trail|"`), line("access_log DIR/log verdicts"),
@@ -125,15 +125,15 @@ func base() []*stanza {
 	}
 }
 
-// answer is what a server did with a request.
+// answer is a server's answer to a request.
 type answer struct {
 	status   int // 0: the connection was closed without an answer
 	denied   bool
-	upstream string // that got it
+	upstream string // the one that got the request
 	trail    string
 }
 
-// stage is where both servers run: two ports, upstreams and a folder.
+// stage is the environment of both servers: two ports, upstreams and a folder.
 type stage struct {
 	dir       string
 	program   string
@@ -203,8 +203,8 @@ func (g *stage) ask(requests []asked) ([]answer, error) {
 	return answers, errors.Join(faults...)
 }
 
-// send sends a request over a connection of its own and waits for its end: then the
-// server has done all that it does for it.
+// send sends a request over a new connection and waits for its end: then the server is done
+// with it.
 func (g *stage) send(i int, r asked) (answer, error) {
 	from := &net.TCPAddr{IP: net.ParseIP(r.from)}
 	conn, err := (&net.Dialer{LocalAddr: from, Timeout: testkit.Ceiling}).Dial("tcp", "127.0.0.1:"+strconv.Itoa(g.ports[r.port]))
@@ -240,7 +240,7 @@ func (g *stage) send(i int, r asked) (answer, error) {
 
 // nginx runs a site in nginx.
 func (g *stage) nginx(s *site, requests []asked) ([]answer, error) {
-	if err := os.RemoveAll(filepath.Join(g.dir, "conf.d")); err != nil { // what another site includes
+	if err := os.RemoveAll(filepath.Join(g.dir, "conf.d")); err != nil { // files of the previous site
 		return nil, err
 	}
 	for name, text := range s.render(true) {
@@ -284,7 +284,7 @@ func (g *stage) nginx(s *site, requests []asked) ([]answer, error) {
 		}
 	}
 	answers, err := g.ask(requests)
-	// What it logs of a request is written before the connection ends.
+	// nginx logs a request before its connection ends.
 	killed := cmd.Process.Kill()
 	if fault := <-ended; fault == nil || fault.Error() != "signal: killed" {
 		return nil, fmt.Errorf("nginx ended by itself: %w: %s", errors.Join(fault, killed, err), stderr.String())
@@ -306,7 +306,7 @@ func (g *stage) nginx(s *site, requests []asked) ([]answer, error) {
 	return answers, nil
 }
 
-// convert converts a site, as nginx has it without traces.
+// convert converts a site without traces.
 func (g *stage) convert(s *site) (yaml string, notes []nginx.Note, err error) {
 	texts := s.render(false)
 	files := []nginx.File{{Name: "nginx.conf", Text: g.fill(texts["nginx.conf"])}}
@@ -327,7 +327,7 @@ func (g *stage) convert(s *site) (yaml string, notes []nginx.Note, err error) {
 	return yaml + "admin: off\n", notes, err
 }
 
-// sluice runs in sluice what was made of a site.
+// sluice runs the conversion of a site in sluice.
 func (g *stage) sluice(t *testing.T, yaml string, requests []asked) ([]answer, error) {
 	c, err := config.Parse("converted.yaml", []byte(yaml))
 	if err != nil {
@@ -342,7 +342,7 @@ func (g *stage) sluice(t *testing.T, yaml string, requests []asked) ([]answer, e
 	return answers, err
 }
 
-// excused returns the servers and locations that notes name; odd are those of which a note
+// excused returns the servers and locations that notes name; odd are those where a note
 // excuses only odd requests.
 func (s *site) excused(notes []nginx.Note) (ids, bare, odd map[string]string, hosts map[string][]string) {
 	ids, bare, odd, hosts = map[string]string{}, map[string]string{}, map[string]string{}, map[string][]string{}
@@ -357,7 +357,7 @@ func (s *site) excused(notes []nginx.Note) (ids, bare, odd map[string]string, ho
 		}
 	}
 	visit(s.http.list)
-	effective := func(st *stanza, name string) (found []*stanza) { // directives of the block, with its includes
+	effective := func(st *stanza, name string) (found []*stanza) { // directives of the block and its includes
 		for ; st != nil; st = st.outer {
 			var own func(list []*stanza)
 			own = func(list []*stanza) {
@@ -377,7 +377,7 @@ func (s *site) excused(notes []nginx.Note) (ids, bare, odd map[string]string, ho
 	}
 	for _, n := range notes {
 		if strings.Contains(n.Text, "upstream") || strings.Contains(n.Text, "is used nowhere") {
-			continue // about who answers, not about who is limited
+			continue // about the upstream, not about limits
 		}
 		at := func(d *stanza) bool { return d.inFile == n.File && d.line == n.Line }
 		for _, st := range all {
@@ -389,14 +389,14 @@ func (s *site) excused(notes []nginx.Note) (ids, bare, odd map[string]string, ho
 			}
 			limits := append(effective(st, "limit_req"), effective(st, "limit_conn")...)
 			for o := st.outer; o != nil && o.id != "" && !strings.HasPrefix(n.Text, "limit_"); o = o.outer {
-				// a note at a server's own line is about all of it
+				// a note at a server's own line covers all of it
 				inside = inside || o.head == "server" && at(o)
 			}
 			inherited := slices.ContainsFunc(limits, at)
 			for _, name := range []string{"error_page", "add_header", "set_real_ip_from", "try_files", "rewrite", "return", "if"} {
 				inherited = inherited || slices.ContainsFunc(effective(st, name), at)
 			}
-			// A server's rewrites come before its locations.
+			// A server's rewrites precede its locations.
 			for o := st.outer; o != nil; o = o.outer {
 				if o.head == "server" {
 					for _, name := range []string{"rewrite", "if"} {
@@ -427,7 +427,7 @@ func (s *site) excused(notes []nginx.Note) (ids, bare, odd map[string]string, ho
 			default:
 				ids[st.id] = n.String()
 				if slices.ContainsFunc(st.list, func(d *stanza) bool { return d.head == "internal" }) && st.outer.id != "" {
-					ids[st.outer.id] = n.String() // nginx answers before the location leaves a trace
+					ids[st.outer.id] = n.String() // nginx answers before the location writes a trace
 				}
 			}
 		}
@@ -452,7 +452,7 @@ func (s *site) names() (names []string) {
 	return names
 }
 
-// result is what came out of a site.
+// result is the comparison of a site.
 type result struct {
 	asked, compared int
 	excused         bool
@@ -462,8 +462,8 @@ type result struct {
 	denied          int
 }
 
-// try runs a site in both servers. An error is that nginx does not start with it, or that
-// the machine fails.
+// try runs a site in both servers. It returns an error if nginx refuses the site or the
+// machine fails.
 func (g *stage) try(t *testing.T, s *site) (result, error) {
 	r := result{asked: len(s.requests)}
 	there, err := g.nginx(s, s.requests)
@@ -507,7 +507,7 @@ func (g *stage) try(t *testing.T, s *site) (result, error) {
 		return false
 	}
 	kept := slices.Clone(s.requests)
-	for i := range kept { // what nginx answers by itself does not stay with the upstream
+	for i := range kept { // requests that nginx answers itself do not stay with the upstream
 		kept[i].held = kept[i].held && (there[i].denied || there[i].upstream != "")
 	}
 	if r.excused || len(odd) > 0 {
@@ -540,7 +540,7 @@ func (g *stage) try(t *testing.T, s *site) (result, error) {
 		upstreamNoted := func() bool {
 			return strings.Contains(r.yaml, "1000000/s") || slices.ContainsFunc(r.notes, func(n nginx.Note) bool { return strings.Contains(n.Text, "upstream") })
 		}
-		// nginx redirects from a path that lacks only the slash, by a note in ADR 66.
+		// nginx redirects a path that lacks only the final slash: see the note in ADR 66.
 		asked, _, _ := strings.Cut(q.path, "?")
 		slash := a.status == http.StatusMovedPermanently && slices.ContainsFunc(slices.Collect(maps.Values(s.render(false))), func(text string) bool {
 			return strings.Contains(text, asked+"/ {")
@@ -558,7 +558,7 @@ func (g *stage) try(t *testing.T, s *site) (result, error) {
 	return r, nil
 }
 
-// shrink takes out of a failing site what it fails without.
+// shrink removes parts of a failing site while it still fails.
 func (g *stage) shrink(t *testing.T, s *site) {
 	fails := func() bool {
 		r, err := g.try(t, s)
@@ -597,7 +597,7 @@ func (g *stage) shrink(t *testing.T, s *site) {
 	}
 }
 
-// report fails with a site, shrunk.
+// report fails the test with a shrunk site.
 func (g *stage) report(t *testing.T, name string, s *site) {
 	t.Helper()
 	g.shrink(t, s)

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// maker makes sites.
+// maker generates sites.
 type maker struct {
 	*rand.Rand
 	zones, conns []string
@@ -25,7 +25,7 @@ type maker struct {
 func (m *maker) chance(percent int) bool { return m.IntN(100) < percent }
 func pick[T any](m *maker, list ...T) T  { return list[m.IntN(len(list))] }
 
-// site makes a configuration and its requests.
+// site generates a configuration and its requests.
 func (m *maker) site(requests int) *site {
 	http := block("http", base()...)
 	add := func(list ...*stanza) { http.list = append(http.list, list...) }
@@ -43,7 +43,7 @@ func (m *maker) site(requests int) *site {
 		add(m.realIP()...)
 		keys = append(keys, "$binary_remote_addr", "$binary_remote_addr", "$binary_remote_addr")
 	}
-	reused := m.chance(35) // zones by several limits, which is a note mostly
+	reused := m.chance(35) // several limits with one zone, mostly a note
 	for i := range 8 {
 		if reused && i == 2 {
 			break
@@ -141,7 +141,7 @@ func (m *maker) realIP() (list []*stanza) {
 	return list
 }
 
-// limits makes limits of a block.
+// limits generates limits for a block.
 func (m *maker) limits() (list []*stanza) {
 	if m.chance(85) {
 		for _, z := range m.take(&m.zones, 1+m.IntN(2)) {
@@ -161,7 +161,7 @@ func (m *maker) limits() (list []*stanza) {
 	return list
 }
 
-// take takes n zones, which come to the end of the list.
+// take takes n zones and moves them to the end of the list.
 func (m *maker) take(zones *[]string, n int) []string {
 	n = min(n, len(*zones))
 	taken := slices.Clone((*zones)[:n])
@@ -237,7 +237,7 @@ func (m *maker) server(s *stanza) {
 	}
 }
 
-// rewrite makes one step of it.
+// rewrite generates a directive of the rewrite phase.
 func (m *maker) rewrite(path string, server bool) *stanza {
 	flag := pick(m, " last", " last", " break", " redirect", " permanent", "")
 	if server && flag == " break" {
@@ -262,7 +262,7 @@ func (m *maker) location(l *stanza, path string, depth int) {
 		add(line("error_page %s", pick(m, "404 /e/404", "503 429 /b/", "500 /e/500")))
 	}
 	if m.chance(3) {
-		first := "internal" // which is before the directives that trace requests: elsewhere it cannot be told where one went
+		first := "internal" // it precedes the tracing directives, which could not trace the request otherwise
 		if strings.HasPrefix(l.head, "location ~") {
 			first = "log_not_found off"
 		}
@@ -326,10 +326,10 @@ func (m *maker) request(ports int, hosts []string) asked {
 	return r
 }
 
-// TestConvertedAsNginx: what Convert makes of a configuration denies the requests that
-// nginx denies, with the same status, and passes the others on to the same upstream. Only
-// requests to servers and locations that a note names are left out, and a converter that
-// notes everything fails, too.
+// TestConvertedAsNginx: the conversion of a configuration denies the requests that nginx
+// denies, with the same status, and passes the others on to the same upstream. Only requests
+// to servers and locations named in a note are left out, and a converter that notes everything
+// fails, too.
 func TestConvertedAsNginx(t *testing.T) {
 	t.Parallel()
 	sites := testkit.Steps(50, 2000)

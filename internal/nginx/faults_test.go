@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/nginx"
 )
 
-// like makes n requests of a client.
+// like returns n equal requests of a client.
 func like(n int, path string, fields ...string) (list []asked) {
 	for range n {
 		list = append(list, asked{method: "GET", path: path, host: "a.test", from: "127.0.0.1", fields: fields})
@@ -21,8 +21,8 @@ func like(n int, path string, fields ...string) (list []asked) {
 	return list
 }
 
-// with returns a configuration of lines behind those that every one has: a line that
-// ends in { begins a block.
+// with returns a configuration with the common lines and those of text: a line that ends in {
+// begins a block.
 func with(text string) *stanza {
 	http := block("http", append(base(), line("limit_req_zone $binary_remote_addr zone=z:32k rate=1r/m"), line("limit_conn_zone $binary_remote_addr zone=c:32k"))...)
 	open := []*stanza{http}
@@ -44,8 +44,8 @@ func with(text string) *stanza {
 	return http
 }
 
-// TestKnownConfigurations: configurations that many have decide in sluice as in nginx. A
-// note that has to be there names what cannot.
+// TestKnownConfigurations: common configurations decide in sluice as in nginx. A required note
+// names the exceptions.
 func TestKnownConfigurations(t *testing.T) {
 	t.Parallel()
 	const limit = "limit_req zone=z burst=1 nodelay;"
@@ -216,7 +216,7 @@ func TestKnownConfigurations(t *testing.T) {
 	}
 }
 
-// held returns requests that stay with the upstream.
+// held returns the requests as ones that stay with the upstream.
 func held(list []asked) []asked {
 	for i := range list {
 		list[i].held = true
@@ -224,7 +224,7 @@ func held(list []asked) []asked {
 	return list
 }
 
-// odd returns requests whose keys servers read differently.
+// odd returns the requests as ones whose keys servers read differently.
 func odd(list []asked) []asked {
 	for i := range list {
 		list[i].odd = true
@@ -232,7 +232,7 @@ func odd(list []asked) []asked {
 	return list
 }
 
-// at1 returns requests to the second port.
+// at1 returns the requests for the second port.
 func at1(list []asked) []asked {
 	for i := range list {
 		list[i].port = 1
@@ -240,7 +240,7 @@ func at1(list []asked) []asked {
 	return list
 }
 
-// TestLargestBody: what a configuration says of bodies becomes max_body of the routes.
+// TestLargestBody: a configuration's bounds on bodies become max_body of the routes.
 func TestLargestBody(t *testing.T) {
 	t.Parallel()
 	yaml, _, err := convertText("f", `limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
@@ -265,8 +265,8 @@ func TestLargestBody(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreLeft: beside the site itself, a server that redirects to it has neither a
-// listener nor rules, and one note.
+// TestRedirectsAreLeft: a server that only redirects to the site gets neither a listener nor
+// rules, and one note.
 func TestRedirectsAreLeft(t *testing.T) {
 	t.Parallel()
 	yaml, notes, err := nginx.Convert([]nginx.File{{Name: "f", Text: `limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// route is an upstream of sluice's file.
+// route is an upstream in sluice's file.
 type route struct {
 	host, path, url string
 	ownHost         bool // the upstream's name is sent in Host
 	maxBody         int64
 }
 
-// String returns the route as a note has it.
+// String returns the route in the form of a note.
 func (r route) String() string {
 	if r.maxBody > 0 {
 		return fmt.Sprintf("%s with bodies to %d bytes", r.url, r.maxBody)
@@ -27,8 +27,8 @@ func (r route) String() string {
 	return cmp.Or(r.url, "none")
 }
 
-// gateway finds the upstreams of all servers, and returns those that are heard. Its other
-// notes are about upstreams.
+// gateway finds the upstreams of all servers, and returns the servers that keep a listener.
+// Its other notes are about upstreams.
 func (c *converter) gateway(http *block, servers []*server) []*server {
 	c.kind = "limit_req"
 	c.fates(servers)
@@ -63,8 +63,8 @@ func (c *converter) gateway(http *block, servers []*server) []*server {
 	return servers
 }
 
-// silence leaves out the listeners whose servers pass nothing on because nginx answers,
-// and the servers without another listener.
+// silence leaves out the listeners whose servers pass nothing on, as nginx answers, and the
+// servers without another listener.
 func (c *converter) silence(servers []*server) []*server {
 	heard := map[string]bool{}
 	wide := func(address string) string { return address[strings.LastIndex(address, ":"):] }
@@ -92,7 +92,7 @@ func (c *converter) silence(servers []*server) []*server {
 	})
 }
 
-// elsewhere notes where requests that nginx answers go to the upstream of another server.
+// elsewhere notes requests that nginx answers but sluice passes to another server's upstream.
 func (c *converter) elsewhere(s *server, hosts []string) {
 	if s.rest == nil {
 		return
@@ -168,8 +168,8 @@ func (l *location) answered() bool {
 	return l.server.answer != "" || l.fate != nil && l.fate.code != "" || len(all(l.list, "internal")) > 0
 }
 
-// passing returns the directive that passes requests of a location on: its own, or
-// that of where it sends what is no file.
+// passing returns the directive that passes requests of a location on: its own, or that of the
+// location for requests without a file.
 func (l *location) passing() *directive {
 	if d := l.passes(); d != nil || len(all(l.list, "return")) > 0 {
 		return d
@@ -187,8 +187,8 @@ func (l *location) passing() *directive {
 	return nil
 }
 
-// enclosing returns the location whose upstream gets the requests of another one that
-// has no route.
+// enclosing returns the location whose upstream gets the requests of a location without a
+// route.
 func (s *server) enclosing(l *location) (found *location) {
 	for _, o := range append([]*location{s.root}, s.locations...) {
 		walkLocations([]*location{o}, func(o *location) {
@@ -210,7 +210,7 @@ func (c *converter) route(l *location, r route) {
 	}
 }
 
-// url returns the upstream of a location's directive.
+// url returns the route for a location's directive.
 func (c *converter) url(l *location, d *directive, pools map[string]*directive) route {
 	scheme, rest, ok := strings.Cut(d.arg(0), "://")
 	if !ok {
@@ -243,7 +243,7 @@ func (c *converter) url(l *location, d *directive, pools map[string]*directive) 
 	return route{url: fmt.Sprintf("%s://%s", to, name), ownHost: d.name == "proxy_pass" && !host, maxBody: sizeOf(l.value("client_max_body_size", "0"))}
 }
 
-// sizeOf returns a size of nginx, 0 for none.
+// sizeOf parses a size of nginx. It returns 0 if there is none.
 func sizeOf(text string) int64 {
 	text = strings.ToLower(text)
 	shift := 10 * (1 + strings.Index("kmg", text[max(0, len(text)-1):]))

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// listen is an address at which nginx listens, as sluice's file has it.
+// listen is an nginx listener in the form of sluice's file.
 type listen struct {
 	address   string
 	cert, key string
@@ -72,7 +72,7 @@ func (c *converter) bind(servers []*server) {
 	}
 }
 
-// address returns a listener's address, "" if sluice has none like it.
+// address returns a listener's address, or "" if sluice has none like it.
 func address(text string) string {
 	if strings.HasPrefix(text, "unix:") || text == "" || strings.Contains(text, "$") {
 		return ""
@@ -90,12 +90,12 @@ func address(text string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// hosts finds which hosts the rules of each server are about, and notes where nginx
-// takes another server than rules can say.
+// hosts sets the hosts for the rules of each server, and notes where nginx selects another
+// server than rules can express.
 func (c *converter) hosts(servers []*server) {
 	first := c.signature(servers[0])
 	alike := !slices.ContainsFunc(servers, func(s *server) bool { return c.signature(s) != first })
-	classes := []string{""} // hosts that no server names
+	classes := []string{""} // hosts without a server of that name
 	for _, s := range servers {
 		s.hosts = nil
 		if !alike {
@@ -120,8 +120,8 @@ func (c *converter) hosts(servers []*server) {
 	}
 }
 
-// selected notes where the server that nginx takes for a host at an address is not the
-// one whose rules apply.
+// selected notes if nginx selects a server for a host at an address whose rules are not those
+// that apply here.
 func (c *converter) selected(servers []*server, at, host string) {
 	taken := choose(servers, at, host)
 	text := cmp.Or(host, "that no server names")
@@ -147,7 +147,7 @@ func (s *server) applies(host string) bool {
 	return len(s.hosts) == 0 && s.open || slices.ContainsFunc(s.hosts, func(h string) bool { return names(h, host) > 0 })
 }
 
-// choose returns the server that nginx takes for a host; "": one that no server names.
+// choose returns the server that nginx selects for a host; "" is a host that no server names.
 func choose(servers []*server, at, host string) (taken *server) {
 	best := 0
 	for _, s := range servers {
@@ -168,7 +168,7 @@ func choose(servers []*server, at, host string) (taken *server) {
 	return taken
 }
 
-// names returns how well a name is that of a host; 0: it is not.
+// names returns how closely a name matches a host; 0 is no match.
 func names(name, host string) int {
 	below, wild := strings.CutPrefix(name, "*")
 	if strings.HasPrefix(name, ".") {
@@ -185,7 +185,7 @@ func names(name, host string) int {
 	return 0
 }
 
-// signature says what is limited of a server's requests, and how.
+// signature identifies the limits of a server's requests.
 func (c *converter) signature(s *server) string {
 	var b strings.Builder
 	for _, o := range s.spots {

@@ -17,11 +17,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// ingressKind is in a text that holds Kubernetes objects and no nginx
-// configuration.
+// ingressKind matches a text of Kubernetes objects, and no nginx configuration.
 var ingressKind = regexp.MustCompile(`(?m)^\s*(- )?["']?kind["']?\s*:\s*["']?(Ingress|List|IngressList)\b`)
 
-// object is as much of a Kubernetes object as limits are in.
+// object holds the fields of a Kubernetes object that limits need.
 type object struct {
 	Kind     string
 	Metadata struct {
@@ -63,7 +62,7 @@ func (c *converter) ingresses(f File) error {
 			line, what := 1, err.Error()
 			if at, ok := errors.AsType[*yaml.LoadError](err); ok {
 				line, what = at.Mark.Line, at.Message
-				if at.Stage == yaml.ReaderStage { // which counts bytes only
+				if at.Stage == yaml.ReaderStage { // the reader counts bytes only
 					line = 1 + strings.Count(text[:min(at.Mark.Index, len(text))], "\n")
 				}
 			}
@@ -85,10 +84,10 @@ func (c *converter) object(o *object) {
 	}
 }
 
-// annotations are those of an Ingress that limit, with the lines they are on.
+// annotations are an Ingress's annotations of limits, with their lines.
 type annotations struct {
 	values map[string]string
-	lines  map[string]*directive // of no nginx configuration: where it stands
+	lines  map[string]*directive // places, not nginx directives
 }
 
 func (c *converter) annotations(n *yaml.Node) annotations {
@@ -102,7 +101,7 @@ func (c *converter) annotations(n *yaml.Node) annotations {
 	return a
 }
 
-// last returns the later of a line and that of an annotation.
+// last returns the later of a line and an annotation's line.
 func (a annotations) last(line *directive, name string) *directive {
 	if line != nil && line.line > a.lines[name].line {
 		return line
@@ -110,7 +109,7 @@ func (a annotations) last(line *directive, name string) *directive {
 	return a.lines[name]
 }
 
-// number returns the value of an annotation, 0 if there is none.
+// number returns the value of an annotation, or 0 if there is none.
 func (c *converter) number(a annotations, name string) int64 {
 	s, there := a.values[name]
 	if !there {
@@ -144,7 +143,7 @@ func (c *converter) ingress(o *object) {
 	}
 	z := &zone{name: name, by: []string{"ip/32/128"}, share: true, exempt: c.allowlist(a)}
 	var limits []limit
-	var line *directive // the last of them
+	var line *directive // of the last of them
 	multiplier := cmp.Or(c.number(a, "limit-burst-multiplier"), 5)
 	for _, each := range []struct {
 		name string
@@ -156,7 +155,7 @@ func (c *converter) ingress(o *object) {
 		}
 	}
 	if len(limits) == 2 {
-		// Under their own names, as their windows may be one and the same.
+		// Each has a name of its own, as their windows may be equal.
 		limits[0].text, limits[1].text = `"rps: `+limits[0].text+`"`, `"rpm: `+limits[1].text+`"`
 	}
 	inFlight := min(c.number(a, "limit-connections"), 65535)
@@ -196,7 +195,7 @@ func (c *converter) allowlist(a annotations) (networks []string) {
 	return networks
 }
 
-// paths groups the hosts of an Ingress that have the same paths.
+// paths groups the hosts of an Ingress with the same paths.
 func (c *converter) paths(o *object, line *directive) (groups []area) {
 	n := 0
 	var listed []map[string]bool // the hosts of each group
@@ -222,7 +221,7 @@ func (c *converter) paths(o *object, line *directive) (groups []area) {
 				continue
 			case path == "/":
 				g.paths = append(g.paths, path)
-			default: // of type Prefix, "/a/" is about "/a", too
+			default: // a Prefix "/a/" also matches "/a"
 				path = strings.TrimSuffix(path, "/")
 				g.paths = append(g.paths, path, path+"/")
 			}

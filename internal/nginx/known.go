@@ -14,9 +14,9 @@ var understood = strings.Fields(`server location limit_req limit_req_zone limit_
 	return rewrite break if internal try_files error_page listen server_name upstream map geo limit_rate limit_rate_after
 	limit_req_log_level limit_conn_log_level`)
 
-// without are those that change neither which requests are limited nor by which key, by
-// their names or, with an underscore at the end, by how these begin. A set needs none of
-// the others: a zone whose key it sets is not kept.
+// without are the directives that change neither which requests are limited nor their keys, by
+// name, or by prefix if they end in an underscore. For set this holds because a zone whose key
+// it sets is not kept.
 var without = strings.Fields(`access_log add_header add_trailer aio alias autoindex_ charset charset_types chunked_transfer_encoding
 	client_body_ client_header_ client_max_body_size connection_pool_size default_type directio error_log etag expires
 	gzip gzip_ http2_ if_modified_since ignore_invalid_headers index keepalive_ large_client_header_buffers lingering_ log_format
@@ -26,15 +26,14 @@ var without = strings.Fields(`access_log add_header add_trailer aio alias autoin
 	sub_filter_ tcp_nodelay tcp_nopush types types_hash_ absolute_redirect uninitialized_variable_warn variables_hash_
 	map_hash_ proxy_ fastcgi_ uwsgi_ scgi_ grpc_ autoindex brotli brotli_ http2 variables_hash_bucket_size`)
 
-// harmless reports whether a directive changes nothing that rules are about.
+// harmless reports whether a directive changes nothing that rules depend on.
 func harmless(name string) bool {
 	return slices.ContainsFunc(without, func(w string) bool {
 		return name == w || strings.HasSuffix(w, "_") && strings.HasPrefix(name, w)
 	})
 }
 
-// unknown notes the directives of a block, and of the locations in it, that are not
-// known.
+// unknown notes the unknown directives of a block and of the locations in it.
 func (c *converter) unknown(list []*directive) {
 	for _, d := range list {
 		switch {

@@ -5,7 +5,7 @@ package nginx
 
 import "strings"
 
-// directive is a line of the configuration, with its block if it has one.
+// directive is a directive of the configuration, with its block if it has one.
 type directive struct {
 	name  string
 	args  []string
@@ -21,11 +21,11 @@ const (
 
 const notClosed = "a block is not closed; a } is missing"
 
-// parser reads the configuration as nginx's own does: words end at space, ";"
-// or "{"; quotes keep these, a backslash keeps what follows.
+// parser reads the configuration as nginx does: words end at space, ";" or "{", unless they
+// are quoted or follow a backslash.
 type parser struct {
 	file  string
-	text  string // what is still to be read
+	text  string // the unread rest
 	line  int
 	count int
 }
@@ -78,7 +78,7 @@ func (p *parser) block(depth int) (list []*directive, err error) {
 			p.take(1)
 			return list, nil
 		case p.text[0] == ';':
-			p.take(1) // nginx would complain; nothing is lost by reading on
+			p.take(1) // nginx would refuse it; nothing is lost by reading on
 			continue
 		}
 		if p.count++; p.count > maxDirectives {
@@ -164,7 +164,7 @@ func (p *parser) quoted(quote byte) (string, error) {
 	return "", p.fail(p.line, "a quote is not closed")
 }
 
-// skip passes over a block of another language.
+// skip skips a block in another language.
 func (p *parser) skip(opened int) error {
 	depth := 1
 	for i := range len(p.text) {
@@ -192,7 +192,7 @@ func all(list []*directive, name string) (found []*directive) {
 	return found
 }
 
-// arg returns the i-th argument, "" if there is none.
+// arg returns the i-th argument, or "" if there is none.
 func (d *directive) arg(i int) string {
 	if i < len(d.args) {
 		return d.args[i]
@@ -200,7 +200,7 @@ func (d *directive) arg(i int) string {
 	return ""
 }
 
-// option returns what stands behind name= among the arguments.
+// option returns the value of the argument name=VALUE.
 func (d *directive) option(name string) (string, bool) {
 	for _, a := range d.args {
 		if v, ok := strings.CutPrefix(a, name+"="); ok {

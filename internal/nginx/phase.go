@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// settings are the limits of a request, as nginx has them where it checks limits. The
-// zero value is that of a request that ends before.
+// settings are the limits of a request when nginx checks limits. The zero value is for a
+// request that ends before.
 type settings struct {
-	limits *directive // the first of a block; the others follow by uses; nil: none
-	block  *block     // in which they stand
+	limits *directive // the first of a block; uses returns the others too; nil: none
+	block  *block     // the block of limits
 	status string
 	dryRun bool
 }
@@ -26,7 +26,7 @@ func (s settings) uses(kind string) []*directive {
 	return all(s.block.list, kind)
 }
 
-// settings returns what is in effect in a location.
+// settings returns the settings in effect in a location.
 func (c *converter) settings(l *location) settings {
 	for b := &l.block; b != nil; b = b.around {
 		if own := all(b.list, c.kind); len(own) > 0 {
@@ -36,16 +36,16 @@ func (c *converter) settings(l *location) settings {
 	return settings{}
 }
 
-// spot is a part of the paths of a server, and what limits its requests.
+// spot is a part of the paths of a server, and the limits of its requests.
 type spot struct {
-	path  string // a prefix or, if exact, all of it
+	path  string // a prefix or, if exact, the whole path
 	exact bool
 	at    *location
-	d     *directive // that says so
+	d     *directive // the directive that causes it
 	settings
 
-	around *spot // the smallest that gets its requests if it is not there; nil: none
-	again  bool  // one further out has its settings, and around has not
+	around *spot // the smallest spot that contains it; nil: none
+	again  bool  // a spot further out has the same settings, and around has others
 }
 
 // holds reports whether o is a part of s.
@@ -56,17 +56,17 @@ func (s *spot) holds(o *spot) bool {
 	return strings.HasPrefix(o.path, s.path)
 }
 
-// fate is what becomes of the requests of a location, and of some parts of it. It is
-// not sure where that depends on what a rule cannot ask.
+// fate is the treatment of the requests of a location, and of parts of it. It is not sure if
+// it depends on properties that a rule cannot match.
 type fate struct {
 	settings
 	parts   []spot
-	settled bool   // before limits
-	code    string // of the answer that nginx gives there
+	settled bool   // requests end before limits
+	code    string // of nginx's own answer
 	sure    bool
 }
 
-// fates finds what becomes of the requests of all locations.
+// fates finds the fates of all locations.
 func (c *converter) fates(servers []*server) {
 	for _, s := range servers {
 		s.spots = nil
@@ -89,7 +89,7 @@ func (c *converter) add(s *server, o spot) {
 	}
 }
 
-// spots adds those of a location to its server.
+// spots adds the spots of a location to its server.
 func (c *converter) spots(l *location) {
 	s := l.server
 	f, to := c.fate(l), c.outside(l)
@@ -117,14 +117,14 @@ func (c *converter) spots(l *location) {
 	for _, p := range f.parts {
 		c.add(s, p)
 	}
-	// nginx redirects from a path that lacks only the slash.
+	// nginx redirects a path that lacks only the final slash.
 	if bare := strings.TrimSuffix(l.path, "/"); bare != l.path && bare != "" && l.passes() != nil && !s.has(bare, true) && !s.has(bare, false) {
 		c.add(s, spot{path: bare, exact: true, at: l, d: l.d})
 	}
 }
 
-// reach returns the locations whose requests may match a regular expression and are
-// its own then.
+// reach returns the locations whose requests may match a regular expression, and then belong
+// to it.
 func (l *location) reach() (list []*location) {
 	switch {
 	case l.outer != nil:
@@ -145,7 +145,7 @@ func (l *location) reach() (list []*location) {
 	return list
 }
 
-// fate returns what becomes of the requests of a location.
+// fate returns the fate of the requests of a location.
 func (c *converter) fate(l *location) *fate {
 	own := c.settings(l)
 	switch {
@@ -160,7 +160,7 @@ func (c *converter) fate(l *location) *fate {
 	return l.fate
 }
 
-// outside returns how the requests of clients to a location are limited.
+// outside returns the limits of clients' requests to a location.
 func (c *converter) outside(l *location) settings {
 	if len(all(l.list, "internal")) > 0 {
 		return settings{} // they get 404
@@ -168,8 +168,8 @@ func (c *converter) outside(l *location) settings {
 	return c.fate(l).settings
 }
 
-// rewrite returns what the directives of the rewrite phase do with requests of a
-// location, or, where own is nil, with all of a server.
+// rewrite follows the directives of the rewrite phase for requests of a location, or, if own
+// is nil, for all of a server.
 func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate {
 	s := l.server
 	stay := func() settings {
@@ -183,7 +183,7 @@ func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate
 	if l.pattern() == nil && l.modifier != "@" {
 		within = spot{path: l.path, exact: l.exact()}
 	}
-	// matters reports whether a request that is treated as to is limited otherwise than
+	// matters reports whether requests with the settings to are limited differently from
 	// others here.
 	matters := func(to settings) bool {
 		return own != nil && to != *own || own == nil && (to.limits != nil || c.limited(s))
@@ -242,7 +242,7 @@ func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate
 	return f
 }
 
-// rewrites reports whether a directive is one of the rewrite phase that may end it.
+// rewrites reports whether a directive of the rewrite phase may end it.
 func rewrites(d *directive) bool {
 	return d.name == "rewrite" || d.name == "return" || d.name == "break" || d.name == "if"
 }
@@ -252,8 +252,8 @@ func redirects(d *directive) bool {
 	return d.arg(2) == "redirect" || d.arg(2) == "permanent" || strings.HasPrefix(d.arg(1), "http://") || strings.HasPrefix(d.arg(1), "https://") || strings.HasPrefix(d.arg(1), "$scheme")
 }
 
-// target returns how requests are limited that a rewrite matches, before rest. Stays
-// reports whether they stay in their location.
+// target returns the limits of requests that a rewrite matches, before rest. Stays reports
+// whether they stay in their location.
 func (c *converter) target(s *server, d *directive, rest []*directive, own *settings) (to settings, stays, sure bool) {
 	flag := d.arg(2)
 	switch {
@@ -268,8 +268,8 @@ func (c *converter) target(s *server, d *directive, rest []*directive, own *sett
 	return to, false, sure
 }
 
-// inside returns how requests are limited that nginx sends to another location: one
-// that has a name, or that of a path.
+// inside returns the limits of requests that nginx sends to another location, by its name or
+// by a path.
 func (c *converter) inside(s *server, to string) (settings, bool) {
 	l := s.namedLocation(to)
 	if !strings.HasPrefix(to, "@") {
@@ -287,14 +287,14 @@ func (c *converter) inside(s *server, to string) (settings, bool) {
 	return f.settings, f.sure && len(f.parts) == 0
 }
 
-// limited reports whether any location of a server is.
+// limited reports whether any location of a server is limited.
 func (c *converter) limited(s *server) (is bool) {
 	walkLocations(append([]*location{s.root}, s.locations...), func(l *location) { is = is || c.settings(l).limits != nil })
 	return is
 }
 
-// later notes what may become of requests of a location after limits were checked: if
-// none were there, nginx checks those of the location that a request is sent to.
+// later notes the possible fates of a location's requests after limits were checked: if there
+// were none, nginx checks those of the location that a request is sent to.
 func (c *converter) later(l *location, f *fate) {
 	if l == l.server.root && l.server.has("/", false) {
 		return // it gets no request
@@ -348,7 +348,8 @@ func (c *converter) later(l *location, f *fate) {
 	}
 }
 
-// errorPages notes error pages that change who is limited, or what a denial says.
+// errorPages notes error pages that change which requests are limited, or the answer to a
+// denial.
 func (c *converter) errorPages(l *location, f *fate, checked bool) {
 	for _, d := range l.effective("error_page") {
 		last := len(d.args) - 1
@@ -369,7 +370,7 @@ func (c *converter) errorPages(l *location, f *fate, checked bool) {
 
 var simple = regexp.MustCompile(`^\^((?:[A-Za-z0-9_/-]|\\[./-])*)(\(?\.\*\)?\$?|\$)?$`)
 
-// shape returns the paths that a regular expression matches, if it is a plain one.
+// shape returns the paths that a simple regular expression matches.
 func shape(expr string) (spot, bool) {
 	switch expr {
 	case "", "/", "^", ".", ".*", "(.*)", ".*$", "(.*)$", "^(.+)$", "^.+$":

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// profilesConfig has what the profiles of nginx say, for each key of a query.
+// profilesConfig has the limits of the nginx profiles, for each key of a query.
 const profilesConfig = `
 daemon off;
 master_process off;
@@ -39,10 +39,10 @@ http {
 }
 `
 
-// TestRealNginxProfiles sends nginx thousands of requests at random instants, of
-// many keys: the profiles decide each as nginx did, when nginx did.
+// TestRealNginxProfiles sends nginx thousands of requests of many keys at random instants: the
+// profiles decide each as nginx did, at the same instant.
 func TestRealNginxProfiles(t *testing.T) {
-	base, text := startNginx(t, profilesConfig) // alone: other tests would have to share the machine
+	base, text := startNginx(t, profilesConfig) // alone: other tests would take the machine's time
 	yaml, notes, err := convertText("nginx.conf", text)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)

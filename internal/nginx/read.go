@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// printedFile begins each file in what nginx -T prints.
+// printedFile matches the line before each file in the output of nginx -T.
 var printedFile = regexp.MustCompile(`(?m)^# configuration file (.+):\r?$`)
 
-// printed returns the files of which nginx -T has printed one, the first of which
-// includes the others; or the file itself.
+// printed returns the files in the output of nginx -T, the first of which includes the others,
+// or the file itself.
 func printed(f File) []File {
 	heads := printedFile.FindAllStringSubmatchIndex(f.Text, -1)
 	if len(heads) == 0 {
@@ -31,7 +31,7 @@ func printed(f File) []File {
 	return files
 }
 
-// read returns what stands in http, of all files that no other one includes.
+// read returns the content of http in all files that no other one includes.
 func (c *converter) read() (*block, error) {
 	included := map[int]bool{}
 	trees := make([][]*directive, len(c.files))
@@ -67,7 +67,7 @@ func (c *converter) read() (*block, error) {
 	return http, nil
 }
 
-// parse reads a file and those that it includes.
+// parse reads a file and the files that it includes.
 func (c *converter) parse(i int, included map[int]bool, depth int) ([]*directive, error) {
 	f := c.files[i]
 	if c.size += len(f.Text); c.size > 4*MaxBytes {
@@ -80,7 +80,7 @@ func (c *converter) parse(i int, included map[int]bool, depth int) ([]*directive
 	return c.include(tree, i, included, depth)
 }
 
-// include puts what is included in the place of the directives that include it.
+// include replaces include directives by the content of the files.
 func (c *converter) include(list []*directive, file int, included map[int]bool, depth int) (full []*directive, err error) {
 	for _, d := range list {
 		if c.count++; c.count > maxDirectives || depth > maxDepth {
@@ -112,9 +112,8 @@ func (c *converter) include(list []*directive, file int, included map[int]bool, 
 	return full, nil
 }
 
-// match returns the files that an include means. The files may lie elsewhere than
-// nginx has them: as much of the end of their names as possible counts, and a
-// wildcard needs the folder.
+// match returns the files that an include names. Their folders may differ from nginx's: the
+// longest matching end of a name counts, and a wildcard needs the folder.
 func (c *converter) match(pattern string, from int) (found []int) {
 	parts := strings.Split(strings.TrimPrefix(pattern, "./"), "/")
 	nearest := 0
@@ -145,14 +144,14 @@ func (c *converter) match(pattern string, from int) (found []int) {
 	return found
 }
 
-// block is where directives stand: http, a server or a location.
+// block is http, a server or a location with its directives.
 type block struct {
 	list   []*directive
 	around *block // nil: http
 }
 
-// effective returns the directives of a name that are in effect in a block: those of
-// the innermost one around it that has some.
+// effective returns the directives of a name in effect in a block: those of the innermost
+// enclosing block with any.
 func (b *block) effective(name string) []*directive {
 	for ; b != nil; b = b.around {
 		if own := all(b.list, name); len(own) > 0 {
@@ -162,8 +161,7 @@ func (b *block) effective(name string) []*directive {
 	return nil
 }
 
-// value returns the first argument of the directive in effect, or what stands for it
-// where there is none.
+// value returns the first argument of the directive in effect, or none without one.
 func (b *block) value(name, none string) string {
 	if own := b.effective(name); len(own) > 0 {
 		return own[len(own)-1].arg(0)

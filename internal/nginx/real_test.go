@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// realConfig is a configuration for nginx itself. The rates are so low that
-// nothing is earned while the test runs, however slow the machine is.
+// realConfig is a configuration for nginx itself. The rates are so low that nothing refills
+// during the test, however slow the machine is.
 const realConfig = `
 daemon off;
 master_process off;
@@ -48,7 +48,7 @@ http {
 }
 `
 
-// The same requests go to nginx and to what Convert made of its configuration.
+// TestRealNginx: the same requests go to nginx and to the conversion of its configuration.
 func TestRealNginx(t *testing.T) {
 	base, text := startNginx(t, realConfig)
 	yaml, notes, err := convertText("nginx.conf", text)

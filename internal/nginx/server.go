@@ -13,34 +13,34 @@ import (
 // server is one server of nginx.
 type server struct {
 	block
-	d         *directive // nil: directives of a file that has no server
+	d         *directive // nil: a file's directives without a server
 	locations []*location
-	root      *location   // of requests for which there is no location
-	spots     []spot      // where its requests go, for the limits of the converter's kind
-	patterns  []*location // limited regular expressions, of which no spot is made
+	root      *location   // of requests without a location
+	spots     []spot      // of its requests, for the limits of the converter's kind
+	patterns  []*location // limited regular expressions without a spot
 
 	addresses []string // at which it listens
-	standard  []string // those of which it is the default server
-	named     []string // names as nginx has them
-	names     []string // those that a rule can have
-	hosts     []string // those that its rules have; none: every host, if it is open
-	limited   bool     // some of its requests are
-	open      bool     // it gets requests whose host is none of its names
+	standard  []string // addresses of which it is the default server
+	named     []string // names in nginx's form
+	names     []string // names that a rule can have
+	hosts     []string // hosts of its rules; none: every host, if it is open
+	limited   bool     // any of its requests are limited
+	open      bool     // it gets requests for hosts that it does not name
 
-	answer string    // the code with which nginx answers all its requests; "": none
-	rest   *location // of the requests that no location passes on; nil: none
+	answer string    // the code of nginx's answer to all its requests; "": none
+	rest   *location // of requests that no location passes on; nil: none
 	routed bool      // a location passes requests on
 }
 
-// location is one location of a server.
+// location is a location of a server.
 type location struct {
 	block
-	d              *directive // that of the server for its root
+	d              *directive // the server's for its root
 	server         *server
 	outer          *location // nil: none
 	modifier, path string    // "", "=", "^~", "~", "~*", "@"
 	nested         []*location
-	fate           *fate // nil: not known yet
+	fate           *fate // nil: not found yet
 	busy           bool  // its fate is being found
 }
 
@@ -53,7 +53,7 @@ func (c *converter) servers(http *block) (servers []*server) {
 		s := &server{block: block{d.block, http}, d: d}
 		s.locations = c.locate(s, nil, &s.block)
 		s.root = &location{block: block{nil, &s.block}, d: d, server: s, path: "/"}
-		s.root.list = all(d.block, "try_files") // which locations do not inherit
+		s.root.list = all(d.block, "try_files") // locations do not inherit it
 		for _, n := range all(d.block, "server_name") {
 			for _, name := range n.args {
 				s.named = append(s.named, strings.ToLower(name))
@@ -64,7 +64,7 @@ func (c *converter) servers(http *block) (servers []*server) {
 	return servers
 }
 
-// locate returns the locations of a block, each with those in it.
+// locate returns the locations of a block, with those nested in them.
 func (c *converter) locate(s *server, outer *location, b *block) (list []*location) {
 	for _, d := range all(b.list, "location") {
 		l := &location{block: block{d.block, b}, d: d, server: s, outer: outer, path: d.arg(0)}
@@ -88,7 +88,7 @@ func (l *location) regex() bool  { return strings.HasPrefix(l.modifier, "~") }
 func (l *location) exact() bool  { return l.modifier == "=" }
 func (l *location) prefix() bool { return l.modifier == "" || l.modifier == "^~" }
 
-// siblings returns the locations of the block in which it stands.
+// siblings returns the locations of the same block.
 func (l *location) siblings() []*location {
 	if l.outer == nil {
 		return l.server.locations
@@ -96,8 +96,8 @@ func (l *location) siblings() []*location {
 	return l.outer.nested
 }
 
-// pattern returns the outermost regular expression that a request of the location
-// must match, nil if there is none.
+// pattern returns the outermost regular expression that a request of the location must match,
+// or nil.
 func (l *location) pattern() (outermost *location) {
 	for ; l != nil; l = l.outer {
 		if l.regex() {
@@ -107,7 +107,7 @@ func (l *location) pattern() (outermost *location) {
 	return outermost
 }
 
-// String returns the location as a note has it.
+// String returns the location in the form of a note.
 func (l *location) String() string {
 	if l == l.server.root {
 		return "server " + cmp.Or(strings.Join(l.server.named, " "), "without a name")
@@ -115,8 +115,8 @@ func (l *location) String() string {
 	return "location " + strings.Join(l.d.args, " ")
 }
 
-// passes returns the directive that passes the location's requests on, nil if
-// nginx answers them.
+// passes returns the directive that passes the location's requests on, or nil if nginx answers
+// them.
 func (l *location) passes() *directive {
 	for _, d := range l.list {
 		if strings.HasSuffix(d.name, "_pass") {
@@ -126,9 +126,8 @@ func (l *location) passes() *directive {
 	return nil
 }
 
-// find returns the location that nginx takes for a path, nil if there is none. Final
-// means that regular expressions further out are not asked. It is not sure where a
-// regular expression cannot be read.
+// find returns the location that nginx selects for a path, or nil. Final means that outer
+// regular expressions are not tried. Sure is false if a regular expression cannot be read.
 func find(list []*location, uri string) (found *location, final, sure bool) {
 	var outer *location
 	for _, l := range list {
@@ -171,8 +170,7 @@ func find(list []*location, uri string) (found *location, final, sure bool) {
 	return found, false, true
 }
 
-// at returns the location of a path, or of every path below it, nil if that cannot
-// be said.
+// at returns the location of a path, or of every path below it, or nil if that is not certain.
 func (s *server) at(path string, below bool) *location {
 	found, _, sure := find(s.locations, path)
 	if !sure {
@@ -184,14 +182,14 @@ func (s *server) at(path string, below bool) *location {
 	return cmp.Or(found, s.root)
 }
 
-// alone reports whether no location takes a part of what lies below a path.
+// alone reports whether no location takes a part of the paths below a path.
 func (s *server) alone(list []*location, path string) bool {
 	return !slices.ContainsFunc(list, func(l *location) bool {
 		return l.regex() || l.modifier != "@" && (strings.HasPrefix(l.path, path) && l.path != path || l.exact() && l.path == path) || !s.alone(l.nested, path)
 	})
 }
 
-// named returns the named location, nil if there is none.
+// namedLocation returns the named location, or nil.
 func (s *server) namedLocation(name string) *location {
 	i := slices.IndexFunc(s.locations, func(l *location) bool { return l.modifier == "@" && "@"+l.path == name })
 	if i < 0 {
@@ -200,7 +198,7 @@ func (s *server) namedLocation(name string) *location {
 	return s.locations[i]
 }
 
-// longest returns the location that a path has by prefixes alone.
+// longest returns the location of a path by prefixes alone.
 func (s *server) longest(path string) *location {
 	best := s.root
 	walkLocations(s.locations, func(l *location) {
@@ -211,7 +209,7 @@ func (s *server) longest(path string) *location {
 	return best
 }
 
-// has reports whether there is a location of just this path.
+// has reports whether there is a location of exactly this path.
 func (s *server) has(path string, exact bool) (found bool) {
 	walkLocations(s.locations, func(l *location) {
 		found = found || l.path == path && (l.exact() == exact) && (exact || l.prefix())

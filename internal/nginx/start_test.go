@@ -16,9 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// startNginx starts nginx on a free port, until the test ends, and returns its
-// address and its configuration: text, in which DIR stands for a directory that
-// it may write to and PORT for the port.
+// startNginx starts nginx on a free port until the test ends, and returns its address and its
+// configuration: text with DIR replaced by a writable directory and PORT by the port.
 func startNginx(t *testing.T, text string) (base, config string) {
 	t.Helper()
 	program, err := exec.LookPath("nginx")

@@ -26,9 +26,9 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// timelineConfig has limits that earn while the test runs. The log says when
-// nginx answered, in seconds to the millisecond, and how long that took; the log of
-// errors what was there already of a request that it delays.
+// timelineConfig has limits that refill during the test. The access log has the instant of
+// each answer, in seconds to the millisecond, and its duration; the error log has the excess
+// of each delayed request.
 const timelineConfig = `
 daemon off;
 master_process off;
@@ -57,24 +57,22 @@ http {
 // answered is a line of nginx's log.
 type answered struct {
 	id     int       // of the request
-	at     time.Time // when the request came, by the clock that nginx logs
+	at     time.Time // arrival of the request, by the clock that nginx logs
 	took   time.Duration
 	status int
 	path   string
-	held   time.Duration // how long nginx meant to delay it
+	held   time.Duration // delay that nginx intended
 }
 
-// span is when nginx decided: it does so by another clock than it logs, which it
-// reads a little later, and both are cut off to a millisecond. On a busy machine
-// that little may be long, but not longer than until the answer is there, less what
-// the request was delayed in between, nor than until nginx logs another instant: it
-// reads both clocks before it reads requests, then both again. How long nginx took
-// is no measure of that: it is of the clock that it logs.
+// span holds the time of nginx's decision. nginx decides by another clock than it logs, which
+// it reads a little later, and truncates both to a millisecond. On a busy machine the gap may
+// be long, but it ends before the answer, less the intended delay, and before nginx logs
+// another instant: nginx reads both clocks, then requests, then both again. The logged
+// duration bounds nothing, as it is of the logged clock.
 type span struct{ from, to time.Time }
 
-// zone is what Convert made of a limit, twice: low holds no more than nginx's
-// zone does, as it takes each request to have come as early as it can have, and
-// high no less.
+// zone holds two conversions of a limit: low never holds more than nginx's zone, as it assumes
+// the earliest arrival of each request, and high never less.
 type zone struct {
 	low, high       *sluice.Limiter
 	lowNow, highNow time.Time
@@ -85,7 +83,7 @@ type zone struct {
 func newZone(t *testing.T, l sluice.Limit) *zone {
 	t.Helper()
 	z := &zone{}
-	l.Debt = 1000 // so that Charge counts all of what nginx allowed
+	l.Debt = 1000 // so that Charge counts all that nginx allowed
 	for _, side := range []struct {
 		lim **sluice.Limiter
 		now *time.Time
@@ -124,7 +122,7 @@ func (z *zone) check(t *testing.T, l answered, s span) {
 	if !d.Allowed {
 		t.Fatalf("%+v: denied for %v at its latest instant, nginx allows", l, d.RetryAfter)
 	}
-	if d.Delay > l.held+time.Millisecond { // which is cut off, too
+	if d.Delay > l.held+time.Millisecond { // truncated, too
 		t.Fatalf("%+v: delayed by at least %v, by nginx for %v", l, d.Delay, l.held)
 	}
 	if l.held > 0 && d.Delay > 0 {
@@ -135,9 +133,8 @@ func (z *zone) check(t *testing.T, l answered, s span) {
 	decide(z.high, z.high.Charge)
 }
 
-// TestRealNginxInTime sends nginx requests at random instants. What Convert made
-// of its configuration decides each as nginx did, when nginx did, and holds it
-// back for no longer.
+// TestRealNginxInTime sends nginx requests at random instants. The conversion of its
+// configuration decides each as nginx did, at the same instant, and delays it no longer.
 func TestRealNginxInTime(t *testing.T) {
 	t.Parallel()
 	base, text := startNginx(t, timelineConfig)
@@ -165,8 +162,7 @@ func TestRealNginxInTime(t *testing.T) {
 	}
 }
 
-// checkLog holds what nginx, of that configuration, logged against the zones of the
-// paths.
+// checkLog compares nginx's log with the zones of the paths.
 func checkLog(t *testing.T, text string, there []time.Time, of func(path string) *zone) {
 	t.Helper()
 	log := regexp.MustCompile(`access_log (\S+) `).FindStringSubmatch(text)[1]
@@ -179,7 +175,7 @@ func checkLog(t *testing.T, text string, there []time.Time, of func(path string)
 		t.Fatalf("nginx logged %d of %d requests", len(lines), len(there))
 	}
 	held := readHeld(t, text)
-	next := 0 // line of another instant than this one
+	next := 0 // first line of another instant
 	for _, l := range lines {
 		l.held = held[l.id]
 		s := span{l.at.Add(-time.Millisecond), there[l.id].Add(time.Millisecond - l.held)}
@@ -202,14 +198,14 @@ func checkLog(t *testing.T, text string, there []time.Time, of func(path string)
 	}
 }
 
-// flood sends requests for a while, at random instants from all at once to
-// longer apart than any limit is, and returns when each had its answer. Those to
-// one path come many at once: more than a limit allows, however slow the machine is.
+// flood sends requests for a while, at random instants from simultaneous to further apart than
+// any limit, and returns when each was answered. Those to one path come many at once: more
+// than a limit allows, however slow the machine is.
 func flood(t *testing.T, base string, paths []string, bursts int) (there []time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	// Where few of its worker_connections are left, nginx closes those whose request
-	// it has not read yet.
+	// With few worker_connections left, nginx closes connections whose request it has not read
+	// yet.
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 900}}
 	defer client.CloseIdleConnections()
 	const few, most = 4, 20 // one in few paths gets up to most requests
@@ -243,7 +239,7 @@ func flood(t *testing.T, base string, paths []string, bursts int) (there []time.
 	return there[:n]
 }
 
-// readLog returns what nginx logged, in the order in which it decided.
+// readLog returns nginx's log in the order of its decisions.
 func readLog(t *testing.T, file string) (lines []answered) {
 	t.Helper()
 	f, err := os.Open(filepath.Clean(file))
@@ -265,19 +261,17 @@ func readLog(t *testing.T, file string) (lines []answered) {
 		l.at = time.UnixMilli(0).Add(millis(t, end) - l.took)
 		lines = append(lines, l)
 	}
-	// Of requests in one millisecond those that passed came first.
+	// Among requests in one millisecond those that passed come first.
 	slices.SortStableFunc(lines, func(a, b answered) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.status, b.status), cmp.Compare(a.took, b.took))
 	})
 	return lines
 }
 
-// delaying is what nginx logs of a request that it delays: in units, how much is
-// there already.
+// delaying matches nginx's log line about a delayed request, with the excess in units.
 var delaying = regexp.MustCompile(`delaying request, excess: (\S+), by zone "(.)".*[?&]id=(\d+)`)
 
-// readHeld returns for how long nginx, of that configuration, delays requests by
-// what it logs of them.
+// readHeld returns how long nginx delays requests, from its log and the configuration.
 func readHeld(t *testing.T, text string) map[int]time.Duration {
 	t.Helper()
 	errors, err := os.ReadFile(regexp.MustCompile(`error_log (\S+) `).FindStringSubmatch(text)[1])

@@ -18,26 +18,26 @@ var (
 	wordOfYAML = regexp.MustCompile(`(?i)^(null|true|false|yes|no|on|off|y|n)$`)
 )
 
-// rule is a rule of sluice's file.
+// rule is a rule in sluice's file.
 type rule struct {
 	name   string
-	origin []*directive // the limit_req
+	origin []*directive // the limit_req directives
 	budget
 	limits               []limit
 	hosts, paths, except []string
-	hosted, pathed       map[string]bool // what is in hosts and paths, once some were added
+	hosted, pathed       map[string]bool // the elements of hosts and paths, once any were added
 }
 
-// budget is what rules have in common that may become one.
+// budget holds the properties that rules must share to be merged.
 type budget struct {
 	zone     *zone
-	limit    limit // of a limit_req
+	limit    limit // for limit_req
 	inFlight int64
 	status   string
 	shadow   bool
 }
 
-// limit is a limit's text, and why it differs from what nginx's file says.
+// limit is the text of a limit, and why it differs from nginx's file.
 type limit struct{ text, why string }
 
 // zoneName returns the zone of a limit_req or limit_conn.
@@ -49,11 +49,11 @@ func (c *converter) zoneName(d *directive) string {
 	return name
 }
 
-// merge makes rules of areas. Areas of one zone and one limit share a budget in
-// nginx, so they become one rule as far as one rule can say them.
+// merge makes rules from areas. Areas of one zone and one limit share a budget in nginx, so
+// they are merged as far as one rule can express them.
 func (c *converter) merge() {
-	perZone := map[*zone][]int{} // its rules
-	alike := map[budget][]int{}  // which rules have it
+	perZone := map[*zone][]int{} // the zone's rules
+	alike := map[budget][]int{}  // the rules with that budget
 	for _, a := range c.areas {
 		name := c.zoneName(a.use)
 		z := c.zones[name]
@@ -90,8 +90,7 @@ func (c *converter) merge() {
 	c.areas = nil
 }
 
-// join adds what another rule of the same budget is about, if one rule can say
-// both.
+// join adds the requests of another rule with the same budget, if one rule can express both.
 func (r *rule) join(o *rule) bool {
 	switch {
 	case slices.Equal(r.paths, o.paths) && slices.Equal(r.except, o.except):
@@ -109,8 +108,8 @@ func (r *rule) join(o *rule) bool {
 	return true
 }
 
-// union adds to a what b has beside. What is in a is kept in listed, which is
-// nil at first: a may belong to others, too, then.
+// union appends the elements of b that a lacks. listed holds the elements of a; nil means that
+// a may be shared, and is copied.
 func union(a, b []string, listed *map[string]bool) []string {
 	if *listed == nil {
 		*listed = make(map[string]bool, len(a)+len(b))
@@ -128,9 +127,8 @@ func union(a, b []string, listed *map[string]bool) []string {
 	return a
 }
 
-// limit reads a limit_req or a limit_conn into a rule. nginx does not count a
-// key's first request as a part of the burst, so burst and delay are one higher
-// here.
+// limit reads a limit_req or a limit_conn into a rule. nginx does not count a key's first
+// request in the burst, so burst and delay are one higher here.
 func (c *converter) limit(d *directive, r *rule) bool {
 	if r.zone.conn {
 		n, err := strconv.ParseInt(d.arg(1), 10, 32)
@@ -194,19 +192,19 @@ func (c *converter) status(a area) string {
 	case n == 408 || n == 444 || n == 499:
 		c.note(a.use, "%s_status %d: nginx closes the connection without an answer; here the answer is 503", c.kind, n)
 		return "503"
-	case n >= 494 && n <= 497: // codes of nginx's own, which a client does not see
+	case n >= 494 && n <= 497: // nginx's internal codes, which a client does not see
 		return "400"
 	}
 	return a.settings.status
 }
 
-// name makes a rule's name of a zone's, that no other rule has.
+// name makes a unique name of a rule from a zone's name.
 func (c *converter) name(zone string) string {
 	base := strings.ToLower(notInName.ReplaceAllString(zone, "-"))
 	base = base[:min(len(base), 48)]
 	name := base
 	for c.names[name] {
-		c.again[base]++ // not from 2 each time: a zone may be used thousands of times
+		c.again[base]++ // does not start at 2 again: a zone may be used thousands of times
 		name = fmt.Sprintf("%s-%d", base, c.again[base]+1)
 	}
 	c.names[name] = true
@@ -265,7 +263,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// line is a limit in the file, with a comment where there is something to say.
+// line returns the limit's line in the file, with a comment if needed.
 func (l limit) line() string {
 	if l.why == "" {
 		return l.text + "\n"
@@ -333,7 +331,7 @@ func list(values []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// quote writes a text so that YAML reads it as it is.
+// quote writes a text so that YAML reads it unchanged.
 func quote(s string) string {
 	if plain.MatchString(s) && !wordOfYAML.MatchString(s) {
 		return s

@@ -18,13 +18,13 @@ type zone struct {
 	conn   bool // of requests in flight
 	name   string
 	at     *directive
-	by     []string // as in sluice's file; none: one budget for all
-	share  bool     // a request without a part of the key is limited nevertheless
+	by     []string // in sluice's form; none: one budget for all
+	share  bool     // a request without a part of the key is limited, too
 	exempt []string // networks
 	only   []string // networks, if only these are limited
 	rate   rate
 	used   bool
-	lost   bool // its key or its rate cannot be kept
+	lost   bool // its key or rate cannot be kept
 }
 
 var (
@@ -32,7 +32,7 @@ var (
 	variableForm = regexp.MustCompile(`\$(?:\{([^}]*)\}|(\w+))`)
 )
 
-// survey finds zones, maps and what is not known of http.
+// survey finds the zones, maps and unknown directives of http.
 func (c *converter) survey(http []*directive) {
 	for _, d := range http {
 		if n := len(d.args); n > 0 && (d.name == "geo" || d.name == "map") {
@@ -53,7 +53,7 @@ func walk(tree []*directive, visit func(*directive)) {
 	}
 }
 
-// client says how the address of a client is found.
+// client is how a client's address is found.
 type client struct {
 	trusted []string // proxies
 	header  string
@@ -63,8 +63,7 @@ func (a *client) equal(b *client) bool {
 	return slices.Equal(a.trusted, b.trusted) && a.header == b.header
 }
 
-// realIP reads how a location finds the address of a client: all that are limited must
-// do alike.
+// realIP reads how a location finds a client's address: all limited locations must agree.
 func (c *converter) realIP(l *location) {
 	own, d := &client{}, l.d
 	header, recursive := l.value("real_ip_header", "X-Real-IP"), l.value("real_ip_recursive", "off") == "on"
@@ -128,17 +127,17 @@ func (c *converter) define(d *directive) {
 	}
 }
 
-// rate is how fast nginx lets requests through: in thousandths of a request a
-// second, truncated. Of 1r/m it keeps 16, not 16⅔.
+// rate is nginx's rate of admission, in thousandths of a request a second, truncated. For 1r/m
+// it keeps 16, not 16⅔.
 type rate struct {
 	milli     int64
-	perMinute int64 // requests, as nginx's file says; 0 where it says them per second
+	perMinute int64 // requests, in nginx's file; 0 if the rate is per second
 }
 
 func perSecond(n int64) rate { return rate{milli: n * 1000} }
 func perMinute(n int64) rate { return rate{milli: n * 1000 / 60, perMinute: n} }
 
-// why says why a limit is not what nginx's file says, "" where it is.
+// why returns why a limit differs from nginx's file, or "".
 func (r rate) why() string {
 	if r.perMinute*1000%60 == 0 {
 		return ""
@@ -197,7 +196,7 @@ func (c *converter) key(d *directive, z *zone) bool {
 			z.by = append(z.by, part)
 		}
 	}
-	// nginx leaves a request out only if all of its key is empty.
+	// nginx does not limit a request only if all of its key is empty.
 	z.share = text != "" || len(z.by) > optional || optional > 1
 	if optional > 1 && len(z.by) == optional && text == "" {
 		c.note(d, "zone %s: requests without any part of the key are not limited in nginx; here they share a budget", z.name)
@@ -205,11 +204,10 @@ func (c *converter) key(d *directive, z *zone) bool {
 	return true
 }
 
-// bare returns the name of a variable that is written $name or ${name}.
+// bare returns the name of a variable written as $name or ${name}.
 func bare(variable string) string { return strings.Trim(variable, "${}") }
 
-// part returns the part of a key that a variable is, "" if it is always the
-// same within a server.
+// part returns the part of a key for a variable, or "" if that is constant within a server.
 func part(variable string) (string, bool) {
 	switch variable {
 	case "binary_remote_addr", "remote_addr":
@@ -234,8 +232,8 @@ func part(variable string) (string, bool) {
 	return "", false
 }
 
-// mapped resolves the usual way to exempt networks: a geo block gives networks
-// a mark, and a map makes an empty key of it, which nginx does not limit.
+// mapped resolves the usual way to exempt networks: a geo block marks networks, and a map
+// turns a mark into an empty key, which nginx does not limit.
 func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 	fail := func(format string, args ...any) (string, bool) {
 		c.note(z.at, "zone %s: %s; the zone is not kept", z.name, fmt.Sprintf(format, args...))
@@ -258,7 +256,7 @@ func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 		return keys["default"]
 	}
 	key = of(values(geo.block)["default"])
-	others := key != "" // networks without a mark of their own are limited
+	others := key != "" // networks without their own mark are limited
 	var limited, free []string
 	for _, e := range geo.block {
 		if e.name == "default" {
@@ -290,7 +288,7 @@ func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 	return key, true
 }
 
-// values returns what the lines of a block give names.
+// values returns the first arguments of a block's lines by name.
 func values(block []*directive) map[string]string {
 	m := map[string]string{}
 	for _, d := range block {
