@@ -15,8 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// BenchmarkCount is what is counted for a request, beside one that is decided and not
-// counted.
+// BenchmarkCount measures the counting of a request, beside a decision without counting.
 func BenchmarkCount(b *testing.B) {
 	c, err := config.Parse("test.yaml", []byte("rules: [{name: api, by: header.X-User, limits: 1000000000/s}]\n"))
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 const (
 	mostCauses = 64
 	longCause  = 200 // bytes
-	lately     = 11  // minutes, the present one among them
+	lately     = 11  // minutes, the current one included
 )
 
-// Cause is why requests were refused, and how many of late.
+// Cause is a cause of refused requests, with their numbers.
 type Cause struct {
 	Status int    `json:"status"`
 	Text   string `json:"text"`
@@ -26,11 +26,11 @@ type Cause struct {
 	Total  uint64 `json:"total"`
 }
 
-// causes counts refusals by their cause. Texts are of rules and of the program, never of
-// a client, so there are few; those beyond mostCauses of late count as one.
+// causes counts refusals by cause. Texts come from rules and the program, never from a client,
+// so there are few; those beyond mostCauses recent ones count as one.
 type causes struct {
 	mu     sync.Mutex
-	minute int64 // the present one, since 1970
+	minute int64 // the current one, since 1970
 	of     map[Cause]*refusals
 }
 
@@ -74,7 +74,7 @@ func (c *causes) turn(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	to := now.Unix() / 60
-	if c.minute == 0 { // what came before the first minute counts in it
+	if c.minute == 0 { // earlier counts belong to the first minute
 		c.minute = to
 		for _, n := range c.of {
 			n.minutes = [lately]uint64{}
@@ -89,7 +89,7 @@ func (c *causes) turn(now time.Time) {
 	c.minute = max(c.minute, to)
 }
 
-// Causes returns why requests were refused, the most frequent of late first.
+// Causes returns the causes of refusals, the most frequent recent ones first.
 func (t *Tally) Causes() []Cause {
 	c := &t.refused
 	c.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestCauses: a cause counts as recent for eleven minutes, and one that no longer occurs makes
-// room for others.
+// TestCauses: a cause counts as recent for eleven minutes, and an old one makes room for
+// others.
 func TestCauses(t *testing.T) {
 	var counts Tally
 	now := time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC)

@@ -12,15 +12,15 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostFine is how many rules have sketches of the finer precision: the others take
-// a quarter of the memory.
+// mostFine is the most rules with sketches of the finer precision: the others take a quarter
+// of the memory.
 const mostFine = 64
 
-// room is for how many rules there are sketches.
+// room bounds the number of rules with sketches.
 type room struct {
 	mu        sync.Mutex
 	fine, all int
-	secret    *keyhash.Secret // nil until it is used
+	secret    *keyhash.Secret // nil before first use
 }
 
 // hashed are sketches of keys, with the secret of their hashes.
@@ -29,10 +29,9 @@ type hashed struct {
 	secret *keyhash.Secret
 }
 
-// Share makes t count keys under a secret from now on, which clients must not know,
-// instead of one of this process alone: the sketches of nodes with one secret can be
-// merged. A key has other hashes under another secret, and would count twice. So
-// sketches begin anew, unless the secret is the one that t has already.
+// Share makes t hash keys with a secret that clients must not know, instead of its own:
+// sketches of nodes with the same secret can be merged. A key has another hash under another
+// secret and would count twice, so the sketches start again unless the secret is unchanged.
 func (t *Tally) Share(secret [32]byte) {
 	s := keyhash.Of(secret)
 	t.mu.Lock()
@@ -40,7 +39,7 @@ func (t *Tally) Share(secret [32]byte) {
 	t.room.share(&s, t.current.Load())
 }
 
-// Hashed names the secret under which keys are counted, empty if none was yet.
+// Hashed returns a name of the secret that hashes keys, or "" before first use.
 func (t *Tally) Hashed() string {
 	t.room.mu.Lock()
 	defer t.room.mu.Unlock()
@@ -66,7 +65,7 @@ func (r *room) share(secret *keyhash.Secret, in *index) {
 	}
 }
 
-// count counts those of a new index, and lets the others try anew.
+// count counts the sketches of a new index, and lets the other rules try again.
 func (r *room) count(in *index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +81,7 @@ func (r *room) count(in *index) {
 	}
 }
 
-// make makes the sketches of a rule, nil if there is no room.
+// make makes the sketches of a rule, or returns nil without room.
 func (r *room) make(of *recent) *hashed {
 	if of.full.Load() {
 		return nil
@@ -118,8 +117,7 @@ func (r *room) keysOf(c *counted) *hashed {
 	return r.make(c.recent)
 }
 
-// charged counts the keys that a request was charged to, and how much of their limits
-// they have used.
+// charged counts the keys that a request was charged to, and the used shares of their limits.
 func (t *Tally) charged(in *index, v *policy.Verdict) {
 	if v.InFlight != nil {
 		if c := in.rules[v.InFlight.Rule.Name]; c != nil {
@@ -127,13 +125,13 @@ func (t *Tally) charged(in *index, v *policy.Verdict) {
 				keys.Seen(keys.hash(v.InFlight.Level, v.InFlight.Key))
 			}
 		}
-		return // no limit was asked
+		return // no limit was evaluated
 	}
 	var keys *hashed
 	var rule *policy.Rule
 	var level *policy.Level
 	var hash uint64
-	known := v.Err == nil && !v.Decision.Degraded // what their limits have left
+	known := v.Err == nil && !v.Decision.Degraded // the remaining units of the limits are known
 	for o := range v.Outcomes() {
 		if o.Rule != rule {
 			rule, level, keys = o.Rule, nil, nil
@@ -159,8 +157,8 @@ func (t *Tally) charged(in *index, v *policy.Verdict) {
 	}
 }
 
-// shadowKey counts the key of a rule in shadow mode, as denied if it would have been:
-// of several levels that of the one whose limit binds.
+// shadowKey counts the key of a shadow rule, as denied if it would have been: of several
+// levels the key of the one whose limit binds.
 func (t *Tally) shadowKey(c *counted, s *policy.Trial) {
 	if s.Err != nil || s.Limit == nil {
 		return
@@ -176,7 +174,7 @@ func (t *Tally) shadowKey(c *counted, s *policy.Trial) {
 	}
 }
 
-// hash differs between levels, too.
+// hash returns the hash of a key, which differs between levels.
 func (h *hashed) hash(l *policy.Level, key string) uint64 {
 	hash := h.secret.Sum(0, key)
 	for i := range len(l.Name) {
@@ -185,8 +183,8 @@ func (h *hashed) hash(l *policy.Level, key string) uint64 {
 	return hash
 }
 
-// rescued counts for the candidates of a rule that has denied what they would have
-// let pass.
+// rescued counts a denial of r for those of its candidates that would have allowed the
+// request.
 func (in *index) rescued(v *policy.Verdict, r *policy.Rule) {
 	for s := range v.Trials() {
 		if s.Candidate == nil || s.Rule != r || !s.Allowed {

@@ -14,13 +14,13 @@ import (
 	"github.com/sluicegate/sluice/internal/server/sketch"
 )
 
-// MostRecent is of how many rules there is a history.
+// MostRecent is the most rules with a history.
 const MostRecent = 1000
 
-// recent is the recent outcomes of requests under a rule.
+// recent holds the recent outcomes of requests under a rule.
 type recent struct {
-	past   *history.History // nil until there is something; guarded by Tally.ticks
-	before history.Counts   // what was counted while there was no room for it
+	past   *history.History // nil before the first count; guarded by Tally.ticks
+	before history.Counts   // counts from while there was no room
 	keys   atomic.Pointer[hashed]
 	full   atomic.Bool // there was no room for keys
 }
@@ -33,7 +33,7 @@ func (r *Rule) history() history.Counts {
 	}
 }
 
-// history returns the counts of a rule, with what its candidates would have denied.
+// history returns the counts of a rule, with the denials of its candidates.
 func (c *counted) history() history.Counts {
 	n := c.Rule.history()
 	for _, candidate := range c.candidates {
@@ -42,9 +42,8 @@ func (c *counted) history() history.Counts {
 	return n
 }
 
-// Tick records what has been counted up to now. It is to be called every second
-// or more often; what was counted while it was not counts at its next call.
-// Requests do not wait for it.
+// Tick records the counts up to now. It must be called at least every second; counts in a
+// longer gap belong to the next call. Requests do not wait for it.
 func (t *Tally) Tick(now time.Time) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
@@ -109,8 +108,8 @@ func (t *Tally) Totals() map[string]history.Counts {
 	return all
 }
 
-// Keys returns the keys of a rule in the last hour and the last day. It is not ok
-// where nothing is kept.
+// Keys returns the keys of a rule in the last hour and the last day, and false if none are
+// kept.
 func (t *Tally) Keys(rule string) (hour, day *sketch.Sum, ok bool) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
@@ -125,19 +124,19 @@ func (t *Tally) Keys(rule string) (hour, day *sketch.Sum, ok bool) {
 	return keys.Hour(), keys.Day(), true
 }
 
-// Denials are those of a rule in the last hour, as [sketch.Keys] has it.
+// Denials are the denials of a rule in the last hour, in the sense of [sketch.Keys].
 type Denials struct {
 	Total uint64
-	// Keys is how many of them each key had at least, most first, of those that are
-	// kept of each level.
+	// Keys are lower bounds of the denials of each key, largest first, for the keys kept of
+	// each level.
 	Keys []uint64
-	// Rescued is how many of the rule's denials each candidate would have let pass.
+	// Rescued is how many of the rule's denials each candidate would have allowed.
 	Rescued map[string]uint64
-	// Unstated is how many responses lacked the header field of their cost.
+	// Unstated is the number of responses without the header field of their cost.
 	Unstated uint64
 }
 
-// Denials returns the recent ones of a rule.
+// Denials returns the recent denials of a rule.
 func (t *Tally) Denials(rule string) (d Denials) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
@@ -164,7 +163,7 @@ func (t *Tally) Denials(rule string) (d Denials) {
 	return d
 }
 
-// Bytes returns how much memory histories and sketches take, about.
+// Bytes returns the approximate memory of histories and sketches.
 func (t *Tally) Bytes() int64 {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
@@ -187,8 +186,8 @@ func (t *Tally) Bytes() int64 {
 	return int64(n)
 }
 
-// Past returns the outcomes of requests over time: of all if rule is empty. It is
-// not ok where nothing is kept, as there was no request yet or too many rules.
+// Past returns the outcomes of requests over time, of all requests if rule is empty. It
+// reports false if none are kept, as there was no request yet or there are too many rules.
 func (t *Tally) Past(rule string) (fine, coarse history.Series, ok bool) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()

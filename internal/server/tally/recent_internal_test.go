@@ -18,10 +18,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostBytes is what histories and sketches of 1,000 rules may take.
+// mostBytes bounds the histories and sketches of 1,000 rules.
 const mostBytes = 20_000_000
 
-// policyOf returns a policy of the rules of these numbers, each of its own path.
+// policyOf returns a policy of the numbered rules, each with its own path.
 func policyOf(t *testing.T, from, to int) *policy.Policy {
 	t.Helper()
 	var all []policy.Rule
@@ -37,7 +37,7 @@ func policyOf(t *testing.T, from, to int) *policy.Policy {
 	return p
 }
 
-// use has each rule of an index count something of everything that is kept.
+// use counts something of every kind for each rule of an index.
 func use(t *Tally, from, to int) {
 	in := t.current.Load()
 	for i := from; i < to; i++ {
@@ -51,9 +51,9 @@ func use(t *Tally, from, to int) {
 	}
 }
 
-// fill has each rule of an index count so many keys of all kinds in each of the parts
-// that are kept of the last hour and day, of those with fine sketches four times as
-// many, and returns the time by then. It is to begin an hour before a half day ends.
+// fill counts n keys of all kinds for each rule of an index in each part of the last hour and
+// day, four times as many with fine sketches, and returns the time after that. It must begin
+// an hour before the end of a half day.
 func fill(t *Tally, n int, now time.Time) time.Time {
 	in := t.current.Load()
 	random := rand.New(rand.NewPCG(1, uint64(n)))
@@ -88,9 +88,8 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemory: histories and sketches of 1,000 rules with all kinds of requests stay
-// within 20 MB however many keys there are, are about what Bytes says, and those of
-// more rules take no more.
+// TestMemory: histories and sketches of 1,000 rules with all kinds of requests stay within 20
+// MB for any number of keys, and take about as much as Bytes returns; more rules take no more.
 func TestMemory(t *testing.T) {
 	for _, keys := range []int{63, 0, 500}[:testkit.Steps(1, 3)] {
 		t.Run(strconv.Itoa(keys)+" keys", func(t *testing.T) { testMemory(t, keys) })
@@ -108,7 +107,7 @@ func testMemory(t *testing.T, keys int) {
 	counts.Tick(now)
 	now = fill(&counts, keys, now)
 	for name, c := range counts.current.Load().rules {
-		// Of 12 sketches each has a byte for each register, and there is more.
+		// Each of 12 sketches has a byte for each register, and there is more.
 		if kept := c.recent.keys.Load(); keys == 500 && kept != nil && kept.Bytes() < 12<<kept.Precision() {
 			t.Fatalf("%s takes %d bytes: some of its sketches are still lists", name, kept.Bytes())
 		}
@@ -132,8 +131,8 @@ func testMemory(t *testing.T, keys int) {
 	runtime.KeepAlive(&counts)
 }
 
-// TestRoom: a rule that goes makes room for others, which then count from there on;
-// one that stays keeps what it has.
+// TestRoom: a removed rule makes room for others, which count from then on; a remaining one
+// keeps its counts.
 func TestRoom(t *testing.T) {
 	var counts Tally
 	counts.Follow(policyOf(t, 0, MostRecent+1))
@@ -168,8 +167,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestTopKeysRecent: of a list that is turned at any time, what a key had recently is
-// never more than it had, and exactly that while there are places for all.
+// TestTopKeysRecent: the recent count of a key is never above the true one, whenever the list
+// is turned, and equal to it while there are places for all keys.
 func TestTopKeysRecent(t *testing.T) {
 	for _, c := range []struct{ places, keys int }{{50, 40}, {10, 200}} {
 		random := rand.New(rand.NewPCG(uint64(c.places), 7))

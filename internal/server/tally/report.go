@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/history"
 )
 
-// Counts are the outcomes of requests under a rule, at one moment.
+// Counts are the outcomes of requests under a rule at one instant.
 type Counts struct {
 	history.Counts
 	Evaluated uint64 `json:"evaluated"`
@@ -38,11 +38,11 @@ type Report struct {
 	Rule string
 	Counts
 	Candidates []CandidateReport
-	Priced     bool   // by a header field of the response
-	Unstated   uint64 // responses that lacked it
+	Priced     bool   // its cost is in a header field of the response
+	Unstated   uint64 // responses without that field
 }
 
-// CandidateReport is what a candidate would have denied.
+// CandidateReport is the number of denials that a candidate would have made.
 type CandidateReport struct {
 	Level     string `json:"level,omitempty"`
 	Name      string `json:"name"`
@@ -71,7 +71,7 @@ func (t *Tally) Reports() []Report {
 	return reports
 }
 
-// Denied are the keys of a rule's level that were denied most.
+// Denied holds the keys of a rule's level with the most denials.
 type Denied struct {
 	Rule   string     `json:"-"`
 	Level  string     `json:"n,omitempty"`
@@ -81,8 +81,8 @@ type Denied struct {
 	Keys   []KeyCount `json:"k"`
 }
 
-// Top returns the n keys denied most of each level that has denied any, in the
-// order of the policy. Empty rule means all rules.
+// Top returns the n keys with the most denials of each level that has denied any, in the order
+// of the policy. An empty rule means all rules.
 func (t *Tally) Top(rule string, n int) []Denied {
 	in := t.current.Load()
 	if in == nil {

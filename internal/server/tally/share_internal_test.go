@@ -15,10 +15,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// secret returns one of many.
+// secret returns the i-th secret.
 func secret(i byte) [32]byte { return sha256.Sum256([]byte{i}) }
 
-// node returns a tally of one rule, and what counts keys of it.
+// node returns a tally of one rule, and a function that counts keys of it.
 func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 	t.Helper()
 	counts = new(Tally)
@@ -35,7 +35,7 @@ func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 	}
 }
 
-// seen returns how many keys a tally has counted recently.
+// seen returns the number of keys that a tally has counted recently.
 func seen(t *testing.T, counts *Tally) sketch.Count {
 	t.Helper()
 	counts.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -46,8 +46,8 @@ func seen(t *testing.T, counts *Tally) sketch.Count {
 	return hour.Count()
 }
 
-// TestShare: two nodes with one secret have the same hashes, so that the keys that
-// both have seen count once. They count twice under two secrets.
+// TestShare: two nodes with one secret have the same hashes, so that common keys count once.
+// Under two secrets they count twice.
 func TestShare(t *testing.T) {
 	const each, both = 3000, 1000
 	for _, c := range []struct {
@@ -76,8 +76,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareStartsAnew: under another secret no key is counted twice, and under the
-// same one nothing is lost.
+// TestShareStartsAnew: under another secret no key is counted twice, and under the same one
+// nothing is lost.
 func TestShareStartsAnew(t *testing.T) {
 	counts, count := node(t)
 	count(0, 50)
@@ -100,8 +100,8 @@ func TestShareStartsAnew(t *testing.T) {
 	}
 }
 
-// TestShareKeepsRoom: as many rules have fine sketches, and sketches, after another
-// secret as before.
+// TestShareKeepsRoom: after a change of the secret as many rules have sketches, and fine ones,
+// as before.
 func TestShareKeepsRoom(t *testing.T) {
 	var counts Tally
 	counts.Follow(policyOf(t, 0, MostRecent+1))
@@ -123,7 +123,7 @@ func TestShareKeepsRoom(t *testing.T) {
 	}
 }
 
-// TestShareConcurrently: a secret may come while requests are counted.
+// TestShareConcurrently: a secret may change while requests are counted.
 func TestShareConcurrently(t *testing.T) {
 	counts, count := node(t)
 	var wait sync.WaitGroup

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tally counts the outcomes of requests by the rules of a policy, and
-// what candidates and rules in shadow would have made of them. Its size follows
-// that of the policy: nothing that a client chose is a name.
+// Package tally counts the outcomes of requests by the rules of a policy, and those that
+// candidates and shadow rules would have had. Its size is bounded by the policy: no name comes
+// from a client.
 package tally
 
 import (
@@ -19,14 +19,13 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Places is how many keys are kept of each rule's level, and MostLists of how
-// many levels at most.
+// Places is the number of keys kept for a rule's level, and MostLists the most levels.
 const (
 	Places    = 100
 	MostLists = 1024
 )
 
-// Tally counts. The zero Tally is ready to use. It is safe for concurrent use.
+// Tally counts outcomes. The zero Tally is ready to use. It is safe for concurrent use.
 type Tally struct {
 	current atomic.Pointer[index]
 	mu      sync.Mutex // of Follow
@@ -35,13 +34,13 @@ type Tally struct {
 	refused causes
 	ticks   sync.Mutex
 	past    *history.History // of total
-	half    int64            // the half hour of the last Tick, since 1970
+	half    int64            // half hour of the last Tick, since 1970
 	room    room             // for sketches
 }
 
-// Rule is the outcomes of requests under a rule. Each request is in one of the first
-// eight, which are the verdicts. Of a rule in shadow and of a candidate WouldDeny counts
-// what they would have denied of what they Evaluated.
+// Rule holds the outcomes of requests under a rule. Each request is in one of the first eight,
+// the verdicts. For a shadow rule or a candidate, WouldDeny counts the denials it would have
+// made among Evaluated.
 type Rule struct {
 	Allowed, Warned, Delayed, Denied       atomic.Uint64
 	Refused, Failed, FailedOpen, Abandoned atomic.Uint64
@@ -50,24 +49,22 @@ type Rule struct {
 	Degraded                               atomic.Uint64 // of all: decided without the store
 	UpstreamErrors                         atomic.Uint64 // of those that passed
 
-	// Rescued counts, of a candidate, what it would have let pass of what its rule has
-	// denied.
+	// Rescued counts, for a candidate, the denials of its rule that it would have allowed.
 	Rescued atomic.Uint64
-	// Unstated counts responses that lacked the header field of their cost.
+	// Unstated counts responses without the header field of their cost.
 	Unstated atomic.Uint64
-	silent   atomic.Bool  // the last response did
-	told     atomic.Int64 // when it was reported last, since 1970
-	mark     mark         // of Rescued or, of a rule, of Unstated, guarded by Tally.ticks
+	silent   atomic.Bool  // the last response had none
+	told     atomic.Int64 // time of the last log line, since 1970
+	mark     mark         // of Rescued or, for a rule, of Unstated; guarded by Tally.ticks
 }
 
-// counted is a rule with its candidates and levels, found again by name when a
-// policy follows another.
+// counted is a rule with its candidates and levels, found by name when a new policy follows.
 type counted struct {
 	*Rule
 	recent     *recent
-	priced     bool                // by a header field of the response
-	candidates map[string]*Rule    // by LEVEL+NAME; nil: there are none
-	levels     map[string]*topKeys // of denied keys; nil: there are none
+	priced     bool                // its cost is in a header field of the response
+	candidates map[string]*Rule    // by LEVEL+NAME; nil without any
+	levels     map[string]*topKeys // of denied keys; nil without any
 }
 
 type index struct {
@@ -75,9 +72,8 @@ type index struct {
 	rules map[string]*counted
 }
 
-// Follow makes t count under the names of p. What has been counted under names
-// that p has, too, goes on; the others are forgotten.
-// Requests are counted meanwhile.
+// Follow makes t count under the names of p. Counts under names that p shares continue; the
+// others are dropped. It may be called while requests are counted.
 func (t *Tally) Follow(p *policy.Policy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +106,7 @@ func (t *Tally) Follow(p *policy.Policy) {
 	t.room.count(next)
 }
 
-// keep has m hold what old has under a name, or else a new one.
+// keep sets m[name] to old's value, or to a new one.
 func keep[V any](m *map[string]V, old map[string]V, name string, fresh func() V) {
 	v, ok := old[name]
 	if !ok {
@@ -127,7 +123,7 @@ func newList() *topKeys { return newTopKeys(Places) }
 
 func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
 
-// of returns what counts requests of a verdict.
+// of returns the counter of a verdict.
 func (r *Rule) of(k policy.VerdictKind) *atomic.Uint64 {
 	switch k {
 	case policy.Allowed:
@@ -149,9 +145,9 @@ func (r *Rule) of(k policy.VerdictKind) *atomic.Uint64 {
 	}
 }
 
-// Count counts a request by its verdict: among all, and a denied or refused one for the
-// rule that does so, any other for every rule that applied. Cause is that of a refusal: its status, and
-// a text of which there are few.
+// Count counts a request by its verdict: in the total, and a denied or refused one for the
+// rule that decided, any other for every rule that applied. Cause is the status and the text
+// of a refusal; there must be few texts.
 func (t *Tally) Count(e *policy.Event, cause Cause) {
 	t.total.of(e.Verdict).Add(1)
 	if e.Verdict == policy.Refused {
@@ -198,8 +194,8 @@ func (t *Tally) Count(e *policy.Event, cause Cause) {
 	}
 }
 
-// under returns the verdict for one rule of several, by one of its outcomes: warned if it
-// has warned, and failed open if it has not decided.
+// under returns the verdict for the rule of one outcome: warned if that rule has warned,
+// failed open if it has not decided.
 func under(e *policy.Event, o *policy.Outcome) policy.VerdictKind {
 	undecided := o.Err != nil || o.Degraded && o.Rule.Failure == sluice.FailOpen
 	switch {
@@ -218,17 +214,17 @@ func under(e *policy.Event, o *policy.Outcome) policy.VerdictKind {
 	return policy.Allowed
 }
 
-// End counts an error of the upstream: 5xx, or no whole response. A client that left and a
-// program that ends are none.
+// End counts an error of the upstream: 5xx, or an incomplete response. A client that left or a
+// program that ends is no error.
 func (t *Tally) End(status int, err error) {
 	if status >= http.StatusInternalServerError || err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, http.ErrServerClosed) {
 		t.total.UpstreamErrors.Add(1)
 	}
 }
 
-// Stated counts whether a response had the header field of its cost under a rule. It
-// reports whether that is to be logged: the first time that the field lacks, and then once
-// the field has come again, but not twice in a minute.
+// Stated records whether a response had the header field of its cost under a rule. It reports
+// whether to log that: for the first response without the field, and again once the field has
+// returned in between, at most once a minute.
 func (t *Tally) Stated(rule string, has bool, now time.Time) (tell bool) {
 	in := t.current.Load()
 	if in == nil || in.rules[rule] == nil {
@@ -246,15 +242,15 @@ func (t *Tally) Stated(rule string, has bool, now time.Time) (tell bool) {
 	return !c.silent.Swap(true) && now.UnixNano()-last >= int64(time.Minute) && c.told.CompareAndSwap(last, now.UnixNano())
 }
 
-// unlimited counts a request for the rules under which it has no limits, or that shape it,
-// once for each. It is counted as allowed where no other level has done so.
+// unlimited counts a request once for each rule that shapes it or has no limits for it. The
+// latter counts as allowed if no other level of the rule limits it.
 func (in *index) unlimited(v *policy.Verdict) {
 	var last *policy.Rule
 	for s := range v.Shapes() {
 		if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
 			c.Allowed.Add(1)
 		}
-		last = s.Rule // the levels of a rule lie together
+		last = s.Rule // the levels of a rule are adjacent
 	}
 	last = nil
 	for r := range v.Unlimited() {
@@ -285,8 +281,8 @@ func limited(v *policy.Verdict, r *policy.Rule) bool {
 	return false
 }
 
-// each calls f once for each active rule, with an outcome of it: one that the store has
-// not decided, if there is any.
+// each calls f once for each active rule, with one of its outcomes, preferably one that the
+// store has not decided.
 func (in *index) each(v *policy.Verdict, f func(*counted, *policy.Outcome)) {
 	var of policy.Outcome
 	call := func() {
@@ -298,7 +294,7 @@ func (in *index) each(v *policy.Verdict, f func(*counted, *policy.Outcome)) {
 		}
 	}
 	for o := range v.Outcomes() {
-		if o.Rule != of.Rule { // the outcomes of a rule lie together
+		if o.Rule != of.Rule { // the outcomes of a rule are adjacent
 			call()
 			of = o
 		} else if o.Err != nil || o.Degraded {
@@ -322,7 +318,7 @@ func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 	}
 }
 
-// sides counts what is a candidate, and reports whether any of it would have denied.
+// sides counts candidates and shadow rules, and reports whether any would have denied.
 func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
 	for s := range v.Trials() {
 		c := in.rules[s.Rule.Name]

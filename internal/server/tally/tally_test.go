@@ -34,8 +34,8 @@ func frontOf(t testing.TB, p *policy.Policy, store sluice.Store) *policy.Front {
 	return front
 }
 
-// TestTally: each request counts once for its outcome, and what was
-// counted under a name goes on when the policy changes.
+// TestTally: each request counts once for its outcome, and counts under a name continue when
+// the policy changes.
 func TestTally(t *testing.T) {
 	const (
 		api = "  - {name: api, match: {path: /api}, by: header.X-User, limits: 2/min sliding-log, candidates: {one: 1/min sliding-log}}\n"
@@ -83,7 +83,7 @@ func TestTally(t *testing.T) {
 		}
 	}
 
-	ask("/api", "ada") // before there is a policy: nothing to count
+	ask("/api", "ada") // without a policy nothing is counted
 	follow(api + old + dry + lax)
 	ask("/api", "ada", "ada", "ada", "bob", "")
 	ask("/lax", "", "", "")
@@ -109,8 +109,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestShadowKeys: keys of a rule in shadow mode count, those as denied that it would
-// have denied.
+// TestShadowKeys: keys of a shadow rule are counted, as denied if the rule would have denied
+// them.
 func TestShadowKeys(t *testing.T) {
 	p := compiled(t, "  - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}\n")
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

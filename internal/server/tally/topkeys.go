@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// maxKeyBytes is how much of a key is kept. Longer ones that begin alike count
-// as one.
+// maxKeyBytes is the longest part kept of a key. Longer keys with the same beginning count as
+// one.
 const maxKeyBytes = 256
 
-// KeyCount is how often a key was counted: at least Least and at most Most times,
-// of which Recent recently, at least.
+// KeyCount bounds the count of a key: it lies from Least to Most, of which at least Recent are
+// recent.
 type KeyCount struct {
 	Key    string `json:"k"`
 	Least  uint64 `json:"l"`
@@ -23,16 +23,16 @@ type KeyCount struct {
 	Recent uint64 `json:"r,omitempty"`
 }
 
-// mark is what a counter had reached when the last two half hours began.
+// mark holds the values of a counter when the last two half hours began.
 type mark struct{ before, last uint64 }
 
 // turn begins another half hour.
 func (m *mark) turn(now uint64) { m.before, m.last = m.last, now }
 
-// topKeys counts keys in a fixed number of places. Every key that was counted more
-// than the total divided by the places times is in it. It is the Space-Saving list of
-// Metwally, Agrawal and El Abbadi, "Efficient computation of frequent and top-k
-// elements in data streams", 2005. It is safe for concurrent use.
+// topKeys counts keys in a fixed number of places. It contains every key counted more often
+// than the total divided by the places. It is the Space-Saving list of Metwally, Agrawal and
+// El Abbadi, "Efficient computation of frequent and top-k elements in data streams", 2005. It
+// is safe for concurrent use.
 type topKeys struct {
 	mu     sync.Mutex
 	places int
@@ -44,18 +44,18 @@ type topKeys struct {
 
 type place struct {
 	key         string
-	count, over uint64 // over: how much of count may be others'
+	count, over uint64 // over: how much of count may belong to other keys
 	mark        mark   // of count
 	index       int    // in the heap
 }
 
-// newTopKeys returns a list of so many places, at least 1.
+// newTopKeys returns a list of the given number of places, at least 1.
 func newTopKeys(places int) *topKeys {
 	places = max(places, 1)
 	return &topKeys{places: places, of: make(map[string]*place)}
 }
 
-// add counts key. It takes time logarithmic in the places.
+// add counts key in time logarithmic in the places.
 func (l *topKeys) add(key string) {
 	if len(key) > maxKeyBytes {
 		key = key[:maxKeyBytes]
@@ -68,15 +68,15 @@ func (l *topKeys) add(key string) {
 		l.heap.grown(p)
 		return
 	}
-	key = strings.Clone(key) // it may be a part of a whole request
+	key = strings.Clone(key) // the key may be a part of a whole request
 	if len(l.heap) < l.places {
-		p := &place{key: key, count: 1, index: len(l.heap)} // no other is counted less
+		p := &place{key: key, count: 1, index: len(l.heap)} // no other count is smaller
 		l.of[key] = p
 		l.heap = append(l.heap, p)
 		return
 	}
-	// The key counted least makes room, and its count stays: it bounds what the
-	// new one may have had before.
+	// The key with the smallest count is replaced, and its count kept: it bounds the earlier
+	// counts of the new key.
 	p := l.heap[0]
 	delete(l.of, p.key)
 	p.key, p.over, p.mark = key, p.count, mark{p.count, p.count}
@@ -85,7 +85,8 @@ func (l *topKeys) add(key string) {
 	l.heap.grown(p)
 }
 
-// top returns the n keys counted most, most first, without the names of rule and level.
+// top returns the n keys with the largest counts, largest first, without the names of rule and
+// level.
 func (l *topKeys) top(n int) Denied {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +103,7 @@ func (l *topKeys) top(n int) Denied {
 	case n < len(counts):
 		d.Rest = counts[n].Most
 	case n == l.places:
-		d.Rest = l.heap[0].count // another may have been there before
+		d.Rest = l.heap[0].count // another key may have been replaced
 	}
 	d.Keys = counts[:n]
 	return d
@@ -118,8 +119,7 @@ func (l *topKeys) turn() {
 	}
 }
 
-// recent returns how often keys were counted recently, most first, and how many
-// there were in all.
+// recent returns the recent counts of keys, largest first, and the recent total.
 func (l *topKeys) recent() (counts []uint64, total uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,10 +132,10 @@ func (l *topKeys) recent() (counts []uint64, total uint64) {
 	return counts, l.total - l.mark.before
 }
 
-// least is a heap of places with the one counted least on top.
+// least is a heap of places with the smallest count on top.
 type least []*place
 
-// grown puts a place where it belongs whose count has grown.
+// grown restores the heap after p's count has grown.
 func (all least) grown(p *place) {
 	i := p.index
 	for {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestTopKeysBounds: whatever comes, the counts enclose the truth, they add up, and
-// every key that came more often than total/places is there.
+// TestTopKeysBounds: the counts always bound the true ones, they add up, and every key counted
+// more often than total/places is contained.
 func TestTopKeysBounds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -72,7 +72,7 @@ func TestTopKeysBounds(t *testing.T) {
 	}
 }
 
-// TestLongKeys: what is kept of a key is bounded.
+// TestLongKeys: the kept part of a key is bounded.
 func TestLongKeys(t *testing.T) {
 	list := newTopKeys(2)
 	list.add(strings.Repeat("x", 1<<16))
