@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history keeps the outcomes of requests over time, in rings of fixed
-// size. It reads counters that only grow; nothing is done for a request.
+// Package history keeps the outcomes of requests over time, in rings of fixed size. It reads
+// counters that only grow, and does no work for a request.
 package history
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Counts are the outcomes of requests. Each request is in one of the first eight, which
-// are the verdicts of package policy.
+// Counts are the outcomes of requests. Each request is in one of the first eight, the verdicts
+// of package policy.
 type Counts struct {
 	Allowed    uint64 `json:"allowed"`
 	Warned     uint64 `json:"warned"`
@@ -23,13 +23,13 @@ type Counts struct {
 	FailedOpen uint64 `json:"failed_open"` // passed without a limit, as the store failed
 	Abandoned  uint64 `json:"abandoned"`   // the client left before the decision
 
-	WouldDeny uint64 `json:"would_deny"` // of all: what a shadow rule, or a candidate, would have denied
+	WouldDeny uint64 `json:"would_deny"` // of all: a shadow rule or a candidate would have denied them
 	Degraded  uint64 `json:"degraded"`   // of all: decided without the store
-	// UpstreamErrors are of those that passed: 5xx, or no whole response.
+	// UpstreamErrors are those passed on with a 5xx or an incomplete response.
 	UpstreamErrors uint64 `json:"upstream_errors"`
 }
 
-// kinds is how many Counts has.
+// kinds is the number of Counts' fields.
 const kinds = 11
 
 func fieldsOf(c *Counts) [kinds]*uint64 {
@@ -69,8 +69,8 @@ func (c Counts) Requests() uint64 {
 // IsZero reports whether nothing was counted.
 func (c Counts) IsZero() bool { return c == Counts{} }
 
-// Since returns what has been added since c was as before. Where less was counted
-// than before, as a part of what is counted has gone, that is nothing.
+// Since returns the increase from before to c. It is zero for a count that became smaller, as
+// a part of the sources is gone.
 func (c Counts) Since(before Counts) Counts {
 	now, was := c.all(), before.all()
 	for i := range now {
@@ -88,11 +88,11 @@ func (c Counts) Plus(more Counts) Counts {
 	return countsOf(n)
 }
 
-// Series is what was counted in each step of a span, oldest first; the last
-// step is not over yet. A list without which all numbers are 0 is left out.
+// Series holds the counts in each step of a span, oldest first; the last step is still
+// running. A list of zeros is left out.
 type Series struct {
 	Step           int       `json:"step"` // seconds
-	From           time.Time `json:"from"` // at which the first step begins
+	From           time.Time `json:"from"` // start of the first step
 	Steps          int       `json:"steps"`
 	Allowed        []uint32  `json:"allowed,omitempty"`
 	Warned         []uint32  `json:"warned,omitempty"`
@@ -107,10 +107,10 @@ type Series struct {
 	UpstreamErrors []uint32  `json:"upstream_errors,omitempty"`
 }
 
-// Sum returns what was counted in all steps.
+// Sum returns the counts of all steps.
 func (s *Series) Sum() Counts { return s.SumSince(time.Time{}) }
 
-// SumSince returns what was counted in the steps that end after a moment.
+// SumSince returns the counts of the steps that end after since.
 func (s *Series) SumSince(since time.Time) Counts {
 	var n [kinds]uint64
 	first := 0
@@ -125,16 +125,16 @@ func (s *Series) SumSince(since time.Time) Counts {
 	return countsOf(n)
 }
 
-// ring is a number of steps of time, the newest of which is that of at.
+// ring is a number of steps of time; at is the newest.
 type ring struct {
 	step  time.Duration
 	cells [][kinds]uint32
 	at    int64 // number of the newest step since 1970
-	since int64 // of the first that was recorded
+	since int64 // the first recorded step
 }
 
-// move makes the step of now the newest. Steps in between are empty. A clock
-// that steps back changes nothing: what comes counts in the newest step.
+// move makes the step of now the newest. Steps in between are empty. After a clock that
+// stepped back, later counts go to the newest step.
 func (r *ring) move(now time.Time) {
 	to := now.UnixNano() / int64(r.step)
 	switch {
@@ -158,7 +158,7 @@ func (r *ring) add(n [kinds]uint64) {
 	}
 }
 
-// series returns the steps that were recorded.
+// series returns the recorded steps.
 func (r *ring) series() Series {
 	s := Series{Step: int(r.step / time.Second)}
 	if r.since == 0 {
@@ -182,13 +182,13 @@ func (r *ring) series() Series {
 	return s
 }
 
-// Span is how much a [History] keeps, and how finely.
+// Span is the length and precision of a [History].
 type Span struct {
 	Step  time.Duration // whole seconds
 	Steps int
 }
 
-// Spans of the histories of all requests, and of those under a rule.
+// Spans of the histories of all requests, and of the requests under a rule.
 var (
 	// TotalFine is the recent history of all requests.
 	TotalFine = Span{time.Second, 600}
@@ -200,15 +200,14 @@ var (
 	RuleCoarse = Span{10 * time.Minute, 144}
 )
 
-// History is counts over time: finely for recent times, coarsely for earlier ones. It is not safe
+// History holds counts over time, finer for recent times than for earlier ones. It is not safe
 // for concurrent use.
 type History struct {
 	fine, coarse ring
 	last         Counts
 }
 
-// New returns an empty History of what is counted from now on, where so much has
-// been counted before.
+// New returns an empty History of the increases from before on.
 func New(fine, coarse Span, before Counts) *History {
 	return &History{
 		last:   before,
@@ -217,8 +216,8 @@ func New(fine, coarse Span, before Counts) *History {
 	}
 }
 
-// Record takes what has been counted up to now, since ever: the difference to
-// the last time counts for the step of now. It takes well below a microsecond.
+// Record records the total counts at now: the increase since the last call counts in the step
+// of now. It takes well below a microsecond.
 func (h *History) Record(now time.Time, total Counts) {
 	n := total.Since(h.last).all()
 	h.last = total
@@ -228,11 +227,11 @@ func (h *History) Record(now time.Time, total Counts) {
 	}
 }
 
-// Bytes returns how much memory a History takes, about.
+// Bytes returns the approximate memory of a History.
 func (h *History) Bytes() int { return 4*kinds*(len(h.fine.cells)+len(h.coarse.cells)) + 192 }
 
-// Fine returns the late steps, and Coarse those of long.
+// Fine returns the finer, shorter series.
 func (h *History) Fine() Series { return h.fine.series() }
 
-// Coarse returns the steps of long.
+// Coarse returns the coarser, longer series.
 func (h *History) Coarse() Series { return h.coarse.series() }

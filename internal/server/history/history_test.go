@@ -14,8 +14,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// TestHistory: against a plain list of what was counted when: each step has what
-// came in it, none is lost or doubled, whatever pauses lie between.
+// TestHistory compares with a plain list of counts: each step has its counts, none is lost or
+// doubled, with any pauses in between.
 func TestHistory(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -54,7 +54,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistorySteps: what came in a second is in its step and in no other.
+// TestHistorySteps: the counts of a second are in its step and in no other.
 func TestHistorySteps(t *testing.T) {
 	h := history.New(history.Span{Step: time.Second, Steps: 4}, history.Span{Step: time.Minute, Steps: 2}, history.Counts{Warned: 7})
 	h.Record(noon, history.Counts{Allowed: 3})
@@ -64,7 +64,7 @@ func TestHistorySteps(t *testing.T) {
 	if s.Steps != 3 || !s.From.Equal(noon) || s.Allowed[0] != 3 || s.Allowed[1] != 0 || s.Allowed[2] != 2 || s.Denied[2] != 2 || s.Warned != nil {
 		t.Errorf("got %+v", s)
 	}
-	h.Record(noon.Add(5*time.Second), history.Counts{Allowed: 1}) // a part of the counters has gone
+	h.Record(noon.Add(5*time.Second), history.Counts{Allowed: 1}) // a part of the counters is gone
 	h.Record(noon.Add(5*time.Second), history.Counts{Allowed: 2})
 	if s = h.Fine(); s.Steps != 4 || !s.From.Equal(noon.Add(2*time.Second)) || s.Allowed[0] != 2 || s.Allowed[3] != 1 {
 		t.Errorf("got %+v", s)

@@ -14,8 +14,8 @@ func (s *Series) lists() [kinds]*[]uint32 {
 	}
 }
 
-// Sound reports whether a series that another process has written can be one, of so
-// many steps at most.
+// Sound reports whether a series from another process is valid and has no more
+// than most steps.
 func (s *Series) Sound(most int) bool {
 	if s.Step < 1 || s.Step > 86400 || s.Steps < 0 || s.Steps > most || s.From.Unix() < 0 || s.From.Unix() > 1<<40 || s.From.Unix()%int64(s.Step) != 0 {
 		return false
@@ -28,13 +28,13 @@ func (s *Series) Sound(most int) bool {
 	return true
 }
 
-// Add adds what was counted elsewhere at the same time. The steps stay: of what came
-// before them and after them nothing is added. Steps of another length are not added.
+// Add adds the counts of another series at the same times. Its counts before and after s are
+// left out, and all of them if its steps have another length.
 func (s *Series) Add(o *Series) {
 	if s.Step != o.Step {
 		return
 	}
-	by := int(o.From.Unix()-s.From.Unix()) / s.Step // both are at whole steps
+	by := int(o.From.Unix()-s.From.Unix()) / s.Step // both begin at whole steps
 	to := s.lists()
 	for k, from := range o.lists() {
 		for i, n := range *from {
@@ -51,8 +51,7 @@ func (s *Series) Add(o *Series) {
 	}
 }
 
-// Empty returns a series of so many steps without a count that ends with the step of a
-// moment.
+// Empty returns a series of p without counts that ends with the step of now.
 func (p Span) Empty(now time.Time) *Series {
 	step := int64(p.Step / time.Second)
 	return &Series{Step: int(step), Steps: p.Steps, From: time.Unix((now.Unix()/step-int64(p.Steps)+1)*step, 0).UTC()}
