@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPipe: a pipe in the place of a file, or of one that it names, whose
-// opening would wait for somebody to write, is a fault, and holds up nothing.
+// TestPipe: a pipe in the place of a file, or of a named one, whose opening would block, is a
+// fault, and delays nothing.
 func TestPipe(t *testing.T) {
 	watch(t, func(w *watched) {
 		pipe := func(name string) {
@@ -31,7 +31,7 @@ func TestPipe(t *testing.T) {
 		pass()
 		pipe(w.names)
 		pass()
-		if len(w.applied) != 2 { // the reader of the key says what is wrong with it
+		if len(w.applied) != 2 { // Load returns the fault of the key
 			t.Errorf("a pipe in the place of a key: applied %v", w.applied)
 		}
 		pipe(w.file)

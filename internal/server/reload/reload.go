@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reload watches a file, and those that it names, and activates it
-// when one of them changes. A file with faults is not activated: what was goes
-// on, and why is there to be seen.
+// Package reload watches a file and the files that it names, and activates it when one of them
+// changes. A file with faults is not activated: the previous version stays active, and the
+// failure is kept in the status.
 package reload
 
 import (
@@ -15,36 +15,34 @@ import (
 	"time"
 )
 
-// Every is how often a [Watcher] looks whether its file has changed.
+// Every is the default interval at which a [Watcher] checks its file.
 const Every = time.Second
 
-// Version is a file that is active.
+// Version is an active file.
 type Version struct {
 	File   string    `json:"file"`
 	Hash   string    `json:"hash"` // 12 hexadecimal digits that change with the file's bytes
 	Loaded time.Time `json:"loaded"`
 }
 
-// Options are what a [Watcher] watches and whom it reports. File, MaxBytes and Load
-// are required.
+// Options are the options of a [Watcher]. File, MaxBytes and Load are required.
 type Options struct {
 	File string
-	// MaxBytes is how much of the file is read at most.
+	// MaxBytes bounds the bytes read of the file.
 	MaxBytes int64
-	// Load reads what the file holds and activates it, as a whole or not at
-	// all. Before it activates it it calls named with the files that it names
-	// and reads, of which there are few: keys, tokens. Where one of them changes
-	// the file is loaded once more. It is called by one goroutine at a time.
+	// Load reads the content of the file and activates it, as a whole or not at all. Before
+	// that it calls named with the few files that it names and reads, such as keys and tokens.
+	// A change of one of them loads the file again. One goroutine at a time calls it.
 	Load func(data []byte, named func(files []string)) error
 	// Hurried, if not nil, is called for each value of hurry, before the file is read.
 	Hurried func()
-	// Around, if not nil, is called with what loads a file, and calls it: a large
-	// file takes a while.
+	// Around, if not nil, is called with the function that loads a file, and must call it: a
+	// large file takes a while.
 	Around func(func() error) error
-	// Changed, if not nil, is called after every try to activate a file,
-	// with why it failed, nil if it did not. Reasons that repeat are reported once.
+	// Changed, if not nil, is called after every attempt to activate a file, with the failure
+	// or nil. A repeated failure is reported once.
 	Changed func(Version, error)
-	// Every is the time between two looks at the files; 0 means [Every].
+	// Every is the interval of the checks; 0 means [Every].
 	Every time.Duration
 }
 
@@ -53,17 +51,16 @@ type Watcher struct {
 	o Options
 
 	apply sync.Mutex // held while a file is read and activated
-	seen  mark       // the file when it was last tried
-	named []named    // the files that it names, then
+	seen  mark       // the file at the last attempt
+	named []named    // the files that it named then
 
 	mu      sync.Mutex
 	active  Version
 	failure error
 }
 
-// New returns a Watcher whose file is active as an active version that names
-// files. The caller activates it after New, so that a file that it names
-// may change meanwhile.
+// New returns a Watcher with an active version that names files. The caller activates that
+// version after New, so that a change of a named file in between is noticed.
 func New(o Options, active Version, files []string) *Watcher {
 	if o.Around == nil {
 		o.Around = func(f func() error) error { return f() }
@@ -73,8 +70,7 @@ func New(o Options, active Version, files []string) *Watcher {
 	return w
 }
 
-// note remembers the files that a file names, as they are before it is put in
-// force.
+// note records the named files, as they are before the file is activated.
 func (w *Watcher) note(files []string) {
 	w.named = make([]named, len(files))
 	for i, name := range files {
@@ -83,17 +79,16 @@ func (w *Watcher) note(files []string) {
 	}
 }
 
-// Status returns the active version, and why the file as it was last tried is
-// not, nil if it is.
+// Status returns the active version, and the failure of the last attempt or nil.
 func (w *Watcher) Status() (active Version, failure error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.active, w.failure
 }
 
-// Run looks at the file, and at those that it names, within Options.Every and reads it
-// when one of them has changed, and at once, changed or not, for each value of
-// hurry. It ends with ctx.
+// Run checks the file and those that it names at intervals of Options.Every and reloads it
+// when one of them has changed. For each value of hurry it reloads at once, changed or not. It
+// returns when ctx ends.
 func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 	ticker := time.NewTicker(cmp.Or(w.o.Every, Every))
 	defer ticker.Stop()
@@ -105,7 +100,7 @@ func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 			if w.o.Hurried != nil {
 				w.o.Hurried()
 			}
-			w.Reload() //nolint:errcheck // Changed is reported
+			w.Reload() //nolint:errcheck // Changed has the error
 		case <-ticker.C:
 			w.look()
 		}
@@ -119,7 +114,7 @@ func (w *Watcher) Reload() error {
 	return w.load(true)
 }
 
-// look reads the file if it may have changed.
+// look reloads the file if it may have changed.
 func (w *Watcher) look() {
 	w.apply.Lock()
 	defer w.apply.Unlock()
@@ -128,7 +123,7 @@ func (w *Watcher) look() {
 		changed = w.named[i].changed() || changed
 	}
 	if changed || !same {
-		w.load(changed) //nolint:errcheck // Changed is reported
+		w.load(changed) //nolint:errcheck // Changed has the error
 	}
 }
 
@@ -138,8 +133,8 @@ func (w *Watcher) load(force bool) error {
 		w.seen = mark{}
 		return w.failed(err)
 	}
-	// Touched, or written anew as it was, also if it has faults. At the first
-	// look it is mostly what is active from the beginning.
+	// The content is unchanged, faults included. At the first check it is mostly that of the
+	// initial version.
 	same := w.seen.info != nil && m.sum == w.seen.sum
 	active, failure := w.Status()
 	w.seen = m

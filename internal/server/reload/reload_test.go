@@ -25,7 +25,7 @@ func text(quota int) string {
 	return fmt.Sprintf("rules: [{name: a, by: ip, limits: %d/min}]\n", quota)
 }
 
-// watched is a Watcher that runs, and what it reported.
+// watched is a running Watcher with its reports.
 type watched struct {
 	*reload.Watcher
 	file     string
@@ -36,8 +36,8 @@ type watched struct {
 	reported []string
 }
 
-// watch runs a Watcher in a bubble, where a second passes when nothing else
-// happens.
+// watch runs a Watcher in a synctest bubble, where a second passes when everything else is
+// idle.
 func watch(t *testing.T, story func(*watched)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -80,7 +80,7 @@ func (w *watched) write(t *testing.T, text string) {
 	testkit.WriteFile(t, w.file, text)
 }
 
-// pass lets the Watcher look, thrice.
+// pass lets the Watcher check three times.
 func pass() {
 	time.Sleep(3*reload.Every + reload.Every/2)
 	synctest.Wait()
@@ -148,8 +148,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestNamedFiles: a file that the configuration names activates it anew
-// where it holds something else, and only there.
+// TestNamedFiles: a named file reloads the configuration if its content has changed, and only
+// then.
 func TestNamedFiles(t *testing.T) {
 	watch(t, func(w *watched) {
 		key := func(text string) {
@@ -186,13 +186,12 @@ func TestNamedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass()
-		expect("it is gone", 4) // the caller that applies it says that it cannot be read
+		expect("it is gone", 4) // Load returns that it cannot be read
 	})
 }
 
-// TestAround: what reads a file and applies it, and says so, is called by
-// Around, also if the file has faults; a look at a file that has not changed is
-// not.
+// TestAround: Around calls the function that reads, applies and reports a file, also one with
+// faults; a check of an unchanged file is not within it.
 func TestAround(t *testing.T) {
 	file := testkit.TempFile(t, "sluice.yaml", text(1))
 	var story []string
