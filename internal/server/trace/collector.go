@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	defaultEndpoint = "http://localhost:4318/v1/traces" // of the OTLP specification, as is
+	defaultEndpoint = "http://localhost:4318/v1/traces" // the default of the OTLP specification
 	defaultTimeout  = 10 * time.Second
-	mostAnswer      = 64 << 10 // bytes of a collector's answer that are read
+	mostAnswer      = 64 << 10 // bytes read of a collector's answer
 	mostFile        = 1 << 20  // bytes of a file with certificates or a key
 )
 
-// collector is where spans go by OTLP over HTTP. The client of OpenTelemetry compiles all
-// of gRPC, for the types of a service that HTTP does not need: twice the program.
+// collector sends spans by OTLP over HTTP. OpenTelemetry's own client compiles all of gRPC,
+// for types that HTTP does not need: it doubles the program.
 type collector struct {
 	url    string
 	header http.Header
@@ -42,8 +42,8 @@ type collector struct {
 	client http.Client
 }
 
-// variable returns what the environment says of a part of OTLP's exporter, and by which
-// variable: that of traces, or that of all.
+// variable returns the environment's value for a part of OTLP's exporter, and the name of its
+// variable: that of traces or the general one.
 func variable(part string) (name, value string) {
 	name = "OTEL_EXPORTER_OTLP_TRACES_" + part
 	if value = os.Getenv(name); value == "" {
@@ -53,7 +53,7 @@ func variable(part string) (name, value string) {
 	return name, value
 }
 
-// newCollector returns the collector that the environment names, or all faults of that.
+// newCollector returns the collector named by the environment, or all faults.
 func newCollector() (*collector, error) {
 	c := &collector{url: defaultEndpoint, header: http.Header{"Content-Type": {"application/x-protobuf"}}}
 	c.client.Timeout = defaultTimeout
@@ -94,7 +94,7 @@ func newCollector() (*collector, error) {
 			continue
 		}
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if field == "" || !ok || err != nil { // which may be a secret, and is not shown
+		if field == "" || !ok || err != nil { // the value may be a secret, and is not shown
 			fault(name, "use NAME=VALUE, with commas between them, and special bytes as %%XX")
 			continue
 		}
@@ -104,12 +104,12 @@ func newCollector() (*collector, error) {
 	if err = errors.Join(append(faults, err)...); err != nil {
 		return nil, err
 	}
-	// As what reaches the collector is up to the operator, so is a proxy between.
+	// The operator chooses the collector, and so a proxy before it.
 	c.client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, MaxIdleConns: 1, IdleConnTimeout: time.Minute}
 	return c, nil
 }
 
-// security returns by which certificates the collector is trusted, and trusts.
+// security returns the certificates for the connection to the collector.
 func security() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if name, file := variable("CERTIFICATE"); file != "" {
@@ -134,18 +134,18 @@ func security() (*tls.Config, error) {
 	return c, nil
 }
 
-// Start is of otlptrace.Client.
+// Start implements otlptrace.Client.
 func (c *collector) Start(context.Context) error { return nil }
 
-// Stop is of otlptrace.Client.
+// Stop implements otlptrace.Client.
 func (c *collector) Stop(context.Context) error {
 	c.client.CloseIdleConnections()
 	return nil
 }
 
-// UploadTraces sends spans, once. It is of otlptrace.Client.
+// UploadTraces sends spans, without retries. It implements otlptrace.Client.
 func (c *collector) UploadTraces(ctx context.Context, all []*spans.ResourceSpans) error {
-	// On the wire this is an ExportTraceServiceRequest.
+	// On the wire this equals an ExportTraceServiceRequest.
 	body, err := proto.Marshal(&spans.TracesData{ResourceSpans: all})
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
@@ -168,7 +168,7 @@ func (c *collector) UploadTraces(ctx context.Context, all []*spans.ResourceSpans
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer)) // so that the connection is used again
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer)) // allows the connection to be reused
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A span for each take, as a program makes it that has OpenTelemetry of its own.
+// A span for each take, in a program with its own OpenTelemetry.
 func Example_observe() {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Wrap returns a Store that asks inner, with a span for each call that belongs to a
-// request which has one: see [sluice.Observe].
+// Wrap returns a Store that calls inner, with a span for each call of a request that has one:
+// see [sluice.Observe].
 func (t *Tracer) Wrap(inner sluice.Store, name string) sluice.Store {
 	if t == nil {
 		return inner
@@ -52,13 +52,13 @@ func (t *Tracer) Wrap(inner sluice.Store, name string) sluice.Store {
 	})
 }
 
-// storeSpans are those of a store.
+// storeSpans makes the spans of a store.
 type storeSpans struct {
 	tracer oteltrace.Tracer
 	name   attribute.KeyValue
 }
 
-// begin begins the span of a call, nil if its request has none.
+// begin begins the span of a call, or returns nil if its request has none.
 func (s storeSpans) begin(ctx context.Context, op string, about ...attribute.KeyValue) (context.Context, oteltrace.Span) {
 	if !oteltrace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, nil
@@ -68,7 +68,7 @@ func (s storeSpans) begin(ctx context.Context, op string, about ...attribute.Key
 
 func end(span oteltrace.Span, err error) {
 	if err != nil {
-		span.SetStatus(codes.Error, "the store did not decide") // its words are for the log, as they may name users
+		span.SetStatus(codes.Error, "the store did not decide") // the error's text is for the log only, as it may name users
 	}
 	span.End()
 }

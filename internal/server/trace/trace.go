@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace sends spans of decisions and store operations to a collector of
-// OpenTelemetry, where the standard variables of the environment ask for it:
+// Package trace sends spans of decisions and store operations to an OpenTelemetry collector if
+// the standard environment variables name one:
 //
-//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT  where to, over HTTP
+//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT  address, over HTTP
 //	OTEL_TRACES_EXPORTER        otlp, or none
-//	OTEL_TRACES_SAMPLER[_ARG]   which: by default those whose caller is traced, and those that have none
-//	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES  whose they are
+//	OTEL_TRACES_SAMPLER[_ARG]   which spans: by default those with a sampled parent or none
+//	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES  the service
 //	OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY
-//	OTEL_BSP_*                  how many are sent at once, and how often
+//	OTEL_BSP_*                  size and interval of batches
 //
-// A request that comes with a traceparent is a part of that trace. No key and nothing
-// else that a client sent is in a span.
+// A request with a traceparent is part of that trace. Spans hold no keys and no other data
+// from a client.
 package trace
 
 import (
@@ -39,16 +39,16 @@ import (
 
 const scope = "github.com/sluicegate/sluice"
 
-// Tracer makes spans. A nil Tracer makes none, and costs nothing. It is safe for
-// concurrent use, and waits for no collector: what that does not take is dropped.
+// Tracer makes spans. A nil Tracer makes none, and costs nothing. It is safe for concurrent
+// use, and never waits for the collector: spans that are not taken are dropped.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   oteltrace.Tracer
 	parent   propagation.TraceContext
 }
 
-// New returns a Tracer, nil if the environment asks for none. Log gets, at most once
-// a second, of spans that the collector did not take. [Tracer.Close] must follow.
+// New returns a Tracer, or nil if the environment asks for none. Log receives failures of the
+// collector, at most one a second. The caller must call [Tracer.Close].
 func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	wanted, err := wanted()
 	if err != nil || !wanted {
@@ -62,7 +62,7 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	// What the environment says comes last, and holds.
+	// The environment's attributes come last and override the others.
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "sluice")), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("trace: OTEL_RESOURCE_ATTRIBUTES: %w", err), to.Shutdown(ctx))
@@ -73,13 +73,13 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	return t, nil
 }
 
-// exporter reports spans that were not taken.
+// exporter logs spans that were not taken.
 type exporter struct {
 	sdktrace.SpanExporter
 	log *sampledlog.Log
 }
 
-// ExportSpans is of [sdktrace.SpanExporter].
+// ExportSpans implements [sdktrace.SpanExporter].
 func (e exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.log.Warn(ctx, "the collector did not take spans; see OTEL_EXPORTER_OTLP_ENDPOINT", err)
@@ -87,7 +87,8 @@ func (e exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan
 	return nil
 }
 
-// wanted reports whether the environment asks for spans, and for such as there are.
+// wanted reports whether the environment asks for spans, or returns an error for an unknown
+// exporter.
 func wanted() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
@@ -105,7 +106,7 @@ func wanted() (bool, error) {
 	}
 }
 
-// Close sends what is left. It ends with ctx.
+// Close sends the remaining spans. It returns when ctx ends.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -116,8 +117,8 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return nil
 }
 
-// Handler returns a handler around one of package httplimit. It begins the span of a
-// request's decision, which [Tracer.Decided] ends.
+// Handler wraps a handler of package httplimit. It begins the span of a request's decision,
+// which [Tracer.Decided] ends.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -128,13 +129,12 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		defer span.End() // where nothing was decided
+		defer span.End() // if nothing was decided
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// Decided ends the span of a request's decision. It fits OnDecision of
-// [httplimit.Options].
+// Decided ends the span of a request's decision. It is for OnDecision of [httplimit.Options].
 func (t *Tracer) Decided(r *http.Request, e httplimit.Event) {
 	if t == nil {
 		return

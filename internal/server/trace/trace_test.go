@@ -82,8 +82,8 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// reported returns the spans that came, each as its name and attributes, with the name of
-// its parent, or the parent's number if that did not come.
+// reported returns the received spans, each as its name and attributes, with the name of its
+// parent, or the parent's number if that was not received.
 func (r *receiver) reported() (all []string) {
 	names := make(map[string]string)
 	for _, s := range r.spans {
@@ -132,8 +132,8 @@ const (
 // down returns a store that does not decide.
 func down() sluice.Store { return testkit.Failing(errors.New("NOPERM User secret has no permissions")) }
 
-// TestSpans: a decision is a span in the trace of its request, with those of the store
-// within; a client that is not traced has none, and no span has what a client sent.
+// TestSpans: a decision is a span in the trace of its request and contains those of the store;
+// a client that is not traced has none, and no span has text from a client.
 func TestSpans(t *testing.T) {
 	to := startReceiver(t)
 	tracer := newTracer(t, "OTEL_EXPORTER_OTLP_ENDPOINT", to.url)
@@ -163,7 +163,7 @@ func TestSpans(t *testing.T) {
 	above := " in " + traceID + "-" + parentID
 	want := []string{
 		"decide verdict=allowed rule=api limit=api" + above,
-		"decide verdict=denied rule=api limit=api", // a root: nobody above has said otherwise
+		"decide verdict=denied rule=api limit=api", // a root: it has no parent
 		"decide verdict=failed-open" + above + ": not decided by the limits",
 		"take charges= store=memory in decide", "take charges= store=memory in decide",
 		"take charges= store=redis in decide: the store did not decide",
@@ -181,7 +181,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestOperations: all that a store does has a span of its own, and a store keeps what it can.
+// TestOperations: each operation of a store has a span, and the wrapped store keeps its
+// optional interfaces.
 func TestOperations(t *testing.T) {
 	to := startReceiver(t)
 	tracer := newTracer(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", to.url+"/v1/traces", "OTEL_SERVICE_NAME", "front")
@@ -204,7 +205,7 @@ func TestOperations(t *testing.T) {
 			t.Error(err)
 		}
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	if _, err := store.Take(t.Context(), sluice.Request{Charge: charge}); err != nil { // of no request
+	if _, err := store.Take(t.Context(), sluice.Request{Charge: charge}); err != nil { // without a request
 		t.Error(err)
 	}
 	if _, ok := tracer.Wrap(down(), "down").(sluice.SlotStore); ok {
@@ -219,8 +220,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestAskedFor: a client that asks for nothing has no Tracer, and one that asks for an unknown one
-// is given what to write.
+// TestAskedFor: without variables there is no Tracer, and an unknown exporter is an error with
+// a remedy.
 func TestAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -277,7 +278,7 @@ func TestOff(t *testing.T) {
 	tracer.Decided(httptest.NewRequest(http.MethodGet, "/", nil), httplimit.Event{})
 }
 
-// TestSecured: a collector behind TLS that wants a key and takes what is compressed.
+// TestSecured: a collector behind TLS that requires a key and accepts compression.
 func TestSecured(t *testing.T) {
 	to := startReceiver(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { to.handler.ServeHTTP(w, r) }))
@@ -294,7 +295,7 @@ func TestSecured(t *testing.T) {
 	}
 }
 
-// TestCollectorRefuses: what a collector does not take is reported by its status.
+// TestCollectorRefuses: a refusal of the collector is reported with its status.
 func TestCollectorRefuses(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -310,7 +311,7 @@ func TestCollectorRefuses(t *testing.T) {
 	}
 }
 
-// TestCollectorAway: a collector that is unavailable costs a line in the log, and holds nothing up.
+// TestCollectorAway: an unavailable collector costs a line in the log, and delays nothing.
 func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
