@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decided reads back from the decision log what was decided last about a key.
+// Package decided reads the last decisions about a key from the decision log.
 package decided
 
 import (
@@ -17,25 +17,25 @@ import (
 const (
 	mostDecisions = 20
 	mostBytes     = 4 << 20 // of the file's end
-	version       = 1       // of the lines that are read
+	version       = 1       // of lines
 )
 
-// Key is a key of a rule's level, as a request has it. Empty is one budget for all.
+// Key is a key of a rule's level, as a request has it. An empty Key means one budget for all.
 type Key struct{ Rule, Level, Key string }
 
-// List is what is known of decisions about keys.
+// List holds decisions about keys.
 type List struct {
 	Decisions []Decision `json:"decisions,omitempty"` // newest first
-	// More is whether there are older lines, which were not read.
+	// More means that there are older lines, which were not read.
 	More bool `json:"more,omitempty"`
-	// Unreadable is how many lines could not be read.
+	// Unreadable is the number of lines that could not be read.
 	Unreadable int `json:"unreadable,omitempty"`
-	// Note says why there are none, or which are missing.
+	// Note says why there are no decisions, or which are missing.
 	Note string `json:"note,omitempty"`
 }
 
-// Decision is the outcome of a request, as its line says it, and of its limits the
-// one of the keys that decided, or the first.
+// Decision is the outcome of a request, with one of its limits on the keys: the one that
+// decided, or the first.
 type Decision struct {
 	Time    time.Time `json:"time"` // UTC
 	Method  string    `json:"method"`
@@ -44,15 +44,15 @@ type Decision struct {
 	Status  int       `json:"status"`
 	Rule    string    `json:"rule"`
 	Level   string    `json:"level,omitempty"`
-	// LimitVerdict is of Limit alone: another one may have denied the request.
+	// LimitVerdict is about Limit alone: another limit may have denied the request.
 	LimitVerdict string `json:"limit_verdict"`
 	Limit        string `json:"limit,omitempty"`
 	Mode         string `json:"mode"`
 	Candidate    string `json:"candidate,omitempty"`
-	Remaining    *int64 `json:"remaining,omitempty"` // nil: not known
+	Remaining    *int64 `json:"remaining,omitempty"` // nil: unknown
 }
 
-// line is what is read of a line of the log.
+// line holds the fields read of a log line.
 type line struct {
 	V       int               `json:"v"`
 	Time    time.Time         `json:"time"`
@@ -63,7 +63,7 @@ type line struct {
 	Rules   []json.RawMessage `json:"rules"`
 }
 
-// entry is what is read of one of its limits.
+// entry holds the fields read of one limit of a line.
 type entry struct {
 	Rule      string  `json:"rule"`
 	Level     string  `json:"level"`
@@ -77,15 +77,15 @@ type entry struct {
 	KeyHash   *string `json:"key_hash"`
 }
 
-// names are how the log may write a key: fields with their names.
+// names are the forms in which the log may write a key: JSON fields.
 type names struct {
 	Key
-	fields [][]byte // none: it has no field
+	fields [][]byte // empty for a key that the log leaves out
 }
 
-// Find reads the last decisions about any of some keys from the end of the log at
-// path, which must be a regular file. By fields it learns how the log may write a key.
-// It reads 4 MiB at most, and waits for nobody but the disk.
+// Find reads the last decisions about any of the keys from the end of the log at path, which
+// must be a regular file. fields returns the forms in which the log may write a key. It reads
+// at most 4 MiB, and blocks only for the disk.
 func Find(path string, keys []Key, fields func(key string) [][]byte) (l List, err error) {
 	f, info, err := regular.Open(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func (l *List) add(text []byte, wanted []names) {
 
 // mentioned reports whether a line may be about one of the keys.
 func mentioned(text []byte, wanted []names) bool {
-	var last string // rules that have a key of the same parts come behind each other
+	var last string // rules with equal keys are adjacent
 	for i := range wanted {
 		if w := &wanted[i]; len(w.fields) == 0 || w.Key.Key != last && w.in(text) {
 			return true
@@ -154,8 +154,8 @@ func mentioned(text []byte, wanted []names) bool {
 	return false
 }
 
-// in reports whether a text has one of the fields. In no text of JSON do these bytes
-// mean anything else: a quote in a string has a backslash before it.
+// in reports whether a text has one of the fields. In JSON these bytes have no other meaning:
+// a quote in a string is escaped.
 func (n *names) in(text []byte) bool {
 	for _, f := range n.fields {
 		if bytes.Contains(text, f) {
@@ -175,14 +175,14 @@ func (e *entry) about(raw []byte, wanted []names) bool {
 			if w.in(raw) {
 				return true
 			}
-		case e.Key == nil && e.KeyHash == nil && e.Limit != "": // entries without a limit have no key, whosever they are
+		case e.Key == nil && e.KeyHash == nil && e.Limit != "": // entries without a limit never have a key
 			return true
 		}
 	}
 	return false
 }
 
-// rank is greater of what reports more of why a request was decided as it was.
+// rank is higher for an entry that explains more of the decision.
 func (e *entry) rank() int {
 	switch {
 	case e.Binds:

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// hashed is how a log may have a key in these tests.
+// hashed returns the forms of a key in the log of these tests.
 func hashed(key string) [][]byte {
 	return [][]byte{fmt.Appendf(nil, `"key_hash":"h-%s"`, key), fmt.Appendf(nil, `"key":%q`, key)}
 }
@@ -34,8 +34,8 @@ const (
 	refused  = `{"rule":"site","mode":"enforced","verdict":"refused"}`
 )
 
-// TestFind: lines about a key are found, in whatever form they name it, and of their
-// limits the one that reports most; others and bad ones are not.
+// TestFind: lines about a key are found in any form of the key, with the limit that explains
+// most; other and invalid lines are not.
 func TestFind(t *testing.T) {
 	apiAda := []Key{{Rule: "api", Key: "ada"}}
 	many := ""
@@ -96,7 +96,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// FuzzLine: a line is about a key, counted as unreadable, or neither.
+// FuzzLine: a line is about a key, unreadable, or neither.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{lineOf(1, "allowed", 200, ada, adaTrial), lineOf(2, "denied", 429, adaPlain), "{\"v\":1}", "{\"v\":1,\"rules\":[null," + ada + "]}", "{\"v\":1,\"key\":\"ada\",\"rules\":[{}]}", ""} {
 		f.Add([]byte(strings.TrimSuffix(seed, "\n")))
