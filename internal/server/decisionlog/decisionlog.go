@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decisionlog writes a line of JSON for each HTTP request: what was decided,
-// by which limits, for whom, and its outcome. docs/decision-log.md is its
-// schema.
+// Package decisionlog writes a line of JSON for each HTTP request: the decision, its limits,
+// the client, and the outcome. docs/decision-log.md is its schema.
 package decisionlog
 
 import (
@@ -18,47 +17,46 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Version is that of the schema. It grows when a field changes its meaning or is
-// taken away, not when one is added.
+// Version is the version of the schema. It grows when a field is removed or changes its
+// meaning, not when one is added.
 const Version = 1
 
-// Requests says which requests have a line.
+// Requests selects the requests with a line.
 type Requests uint8
 
 // The kinds of requests that have a line.
 const (
-	All    Requests = iota // every one
-	Denied                 // that was not passed on, or that a rule in shadow would have denied
-	Sample                 // of some keys, all of theirs
+	All    Requests = iota // every request
+	Denied                 // requests not passed on, or that a shadow rule would have denied
+	Sample                 // all requests of some keys
 )
 
-// Options say what an [Encoder] writes. The zero value logs all requests, with keys
-// hashed under an empty secret.
+// Options are the options of an [Encoder]. The zero value logs all requests, with keys hashed
+// under an empty secret.
 type Options struct {
-	Node     string // where the decision was made
-	Config   string // the version of the configuration
+	Node     string // node that decided
+	Config   string // version of the configuration
 	Requests Requests
-	// Every is how many keys there are to one of a sample, and By the rule whose keys
-	// these are; empty is the address of the client, which also stands for a key where
-	// the rule has none for a request.
+	// Every is how many keys a sample takes one of, and By the rule of these keys. Empty means
+	// the client's address, which also replaces a key that a request lacks under the rule.
 	Every uint64
 	By    string
-	// Plain writes keys as they are, else their HMAC-SHA256 under Secret.
+	// Plain writes keys in clear instead of their HMAC-SHA256 under Secret.
 	Plain  bool
 	Secret []byte
 }
 
-// Encoder writes lines under one configuration. It does not change, but for texts that
-// it keeps: as many as the policy has limits. It is safe for concurrent use.
+// Encoder writes lines under one configuration. It is immutable, except for cached texts, one
+// for each limit of the policy. It is safe for concurrent use.
 type Encoder struct {
 	o      Options
-	head   []byte // the beginning of each line
-	sample []byte // what is said of the sample
+	head   []byte // beginning of each line
+	sample []byte // field of the sample
 	limits sync.Map
 	hashes sync.Pool
 }
 
-// hasher is what a key is hashed with.
+// hasher hashes keys.
 type hasher struct {
 	hash.Hash
 	sum [sha256.Size]byte
@@ -99,10 +97,10 @@ func (e *Encoder) Wants(s *httplimit.Summary) bool {
 	return true
 }
 
-// sampled reports whether a request's key is one of the sample. The hash is the same
-// on all nodes, and has no secret: a client that chooses its key may choose to be logged.
+// sampled reports whether a request's key is in the sample. The hash is the same on all nodes
+// and has no secret: a client that chooses its key can choose to be logged.
 func (e *Encoder) sampled(s *httplimit.Summary) bool {
-	var buf [64]byte // of an address with its zone
+	var buf [64]byte // an address with its zone
 	key, ok := e.keyOf(s.Event.Evaluated)
 	if ok {
 		return hashOf(key)%max(e.o.Every, 1) == 0
@@ -110,7 +108,7 @@ func (e *Encoder) sampled(s *httplimit.Summary) bool {
 	return hashOf(s.Client.AppendTo(buf[:0]))%max(e.o.Every, 1) == 0
 }
 
-// hashOf is FNV-1a, whose bits are spread: keys may differ in few of them.
+// hashOf is FNV-1a with mixed bits, as keys may differ in few bits.
 func hashOf[T string | []byte](key T) uint64 {
 	x := uint64(14695981039346656037)
 	for i := range len(key) {
@@ -123,7 +121,7 @@ func hashOf[T string | []byte](key T) uint64 {
 	return x ^ x>>33
 }
 
-// keyOf returns the key of the rule that a sample is by.
+// keyOf returns the request's key under the rule By.
 func (e *Encoder) keyOf(v *policy.Verdict) (key string, ok bool) {
 	if e.o.By == "" || v == nil {
 		return "", false
@@ -144,7 +142,7 @@ func (e *Encoder) keyOf(v *policy.Verdict) (key string, ok bool) {
 	return "", false
 }
 
-// appendKey appends a key as the log has it.
+// appendKey appends a key in the form of the log.
 func (e *Encoder) appendKey(b []byte, key string) []byte {
 	switch {
 	case key == "":
@@ -170,8 +168,8 @@ func (e *Encoder) appendHash(b []byte, key string) []byte {
 	return b
 }
 
-// Fields returns how a log may have a key that is not empty: hashed under the secret
-// of e, or as it is. A configuration before may have chosen otherwise.
+// Fields returns the forms in which a log may have a key that is not empty: hashed under the
+// secret of e, or in clear. A previous configuration may have chosen otherwise.
 func (e *Encoder) Fields(key string) [][]byte {
 	return [][]byte{e.appendHash(nil, key)[1:], appendField(nil, `"key":`, key, mostKey)}
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// logged is a limit whose requests are logged.
+// logged is a limited handler with a log.
 type logged struct {
 	handler http.Handler
 	encoder *decisionlog.Encoder
@@ -35,7 +35,7 @@ type logged struct {
 	lines [][]byte
 }
 
-// upstream is what a test says of the upstream.
+// upstream describes a test's upstream.
 type upstream = httplimit.Upstream
 
 func rules(t testing.TB, yaml string) *policy.Policy {
@@ -105,7 +105,7 @@ func get(target string, header ...string) *http.Request {
 	return r
 }
 
-// everyKind are lines that have every field between them.
+// everyKind returns lines that together have every field.
 func everyKind(t *testing.T) (lines []map[string]any) {
 	t.Helper()
 	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -152,7 +152,7 @@ func everyKind(t *testing.T) (lines []map[string]any) {
 	return append(lines, decode(t, breaks.lines[0]))
 }
 
-// degraded is a store in whose place a failure policy decides.
+// degraded is a store that answers by a failure policy.
 type degraded struct{ sluice.Store }
 
 func (s degraded) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
@@ -161,15 +161,14 @@ func (s degraded) Take(ctx context.Context, req sluice.Request) (sluice.Decision
 	return d, err
 }
 
-// full is a store whose slots are all taken.
+// full is a store without free slots.
 type full struct{ *memstore.Store }
 
 func (full) Slot(context.Context, sluice.SlotRequest) (sluice.SlotDecision, error) {
 	return sluice.SlotDecision{}, nil
 }
 
-// TestSchema: docs/decision-log.md lists the fields that there are, with their types,
-// and no others.
+// TestSchema: docs/decision-log.md lists exactly the existing fields, with their types.
 func TestSchema(t *testing.T) {
 	doc := testkit.ReadFile(t, "../../../docs/decision-log.md")
 	listed := make(map[string]string)
@@ -233,7 +232,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestLines: what the lines say is what was decided.
+// TestLines: the lines have the decisions.
 func TestLines(t *testing.T) {
 	lines := everyKind(t)
 	entry := func(line int, i int) map[string]any { return lines[line]["rules"].([]any)[i].(map[string]any) } //nolint:forcetypeassert // the test fails otherwise
@@ -272,8 +271,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestFields: a key is found in its line, whatever is in it and however the log has
-// keys, and no other.
+// TestFields: a key is found in its own line only, for any text of the key and any form in the
+// log.
 func TestFields(t *testing.T) {
 	keys := []string{"ada", `a"b\c`, "tab\tü€", "a|b%7C", "\xff\xc3(", strings.Repeat("long ", 100), `x","key":"ada`}
 	for _, o := range []decisionlog.Options{{Plain: true}, {Secret: []byte("secret")}} {
@@ -290,7 +289,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestBlock: the entry of a block says no units, blocked or not; that of a limit beside it does.
+// TestBlock: the entry of a block has no units, blocked or not; that of a limit beside it
+// does.
 func TestBlock(t *testing.T) {
 	l := newLogged(t, "  - {name: a, by: ip, limits: 2/min sliding-log, block: 1h after 1 denial/min}\n", newStore(), decisionlog.Options{})
 	for i, want := range []string{"allowed", "allowed", "denied", "denied"} {
@@ -306,8 +306,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestHash: a key is the same under one secret and another under another, and is
-// found with the secret.
+// TestHash: a key has one hash under one secret and another under another, and is found with
+// the secret.
 func TestHash(t *testing.T) {
 	hash := func(secret, key string) any {
 		l := newLogged(t, "  - {name: a, by: header.X-User, limits: 9/min}\n", newStore(), decisionlog.Options{Secret: []byte(secret)})
@@ -320,7 +320,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHostile: whatever a client sends, its request is one line of bounded length.
+// TestHostile: any request of a client is one line of bounded length.
 func TestHostile(t *testing.T) {
 	l := newLogged(t, "  - {name: a, by: header.X-User, limits: 9/min}\n", newStore(), decisionlog.Options{Plain: true})
 	for _, text := range []string{"\n{\"v\":1}\n", "a\"b\\c", "\x00\x1b[2J\x7f", "\xff\xfe\xc3", "\u0085\u009b\u2028", strings.Repeat("\x01", 8000), strings.Repeat("ü", 4000)} {
@@ -355,8 +355,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestSample: all requests of a key are in a sample, or none; and as many keys as it
-// says.
+// TestSample: a sample has all requests of a key or none, and the stated share of keys.
 func TestSample(t *testing.T) {
 	const keys, every = 10_000, 10
 	l := newLogged(t, "  - {name: a, by: header.X-User, missing: skip, limits: 1/min}\n", memstore.New(memstore.Options{}),
@@ -393,7 +392,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestDenied: what was passed on has no line, unless a shadow rule would have denied it.
+// TestDenied: a request passed on has no line, unless a shadow rule would have denied it.
 func TestDenied(t *testing.T) {
 	l := newLogged(t, "  - {name: a, match: {path: /a}, limits: 1/min}\n  - {name: dry, match: {path: /dry}, mode: shadow, limits: 1/min}\n", newStore(), decisionlog.Options{Requests: decisionlog.Denied})
 	for _, path := range []string{"/a", "/a", "/dry", "/dry", "/"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Append appends the line of a request, with its end. It is no longer than 64 KiB.
+// Append appends the line of a request, with its end. The line is at most 64 KiB long.
 func (e *Encoder) Append(b []byte, r *http.Request, s *httplimit.Summary) []byte {
 	from := len(b)
 	b = append(b, e.head...)
@@ -44,7 +44,7 @@ func (e *Encoder) Append(b []byte, r *http.Request, s *httplimit.Summary) []byte
 	return append(b, "}\n"...)
 }
 
-// path returns a request's path as it came, without its query.
+// path returns the request's original path, without its query.
 func path(r *http.Request) string {
 	if p := r.URL.EscapedPath(); p != "" {
 		return p
@@ -84,16 +84,16 @@ func appendUpstream(b []byte, u *httplimit.Upstream) []byte {
 	return append(b, '}')
 }
 
-// rules are the entries of a line as they are appended.
+// rules holds the entries of a line while they are appended.
 type rules struct {
 	*Encoder
 	b    []byte
-	from int // where the line begins
+	from int // start of the line
 	n    int
 	cut  int
 }
 
-// begin begins an entry. It reports whether there is room for one.
+// begin begins an entry, and reports whether there is room for it.
 func (l *rules) begin() bool {
 	if l.n == mostRules || len(l.b)-l.from > mostLine {
 		l.cut++
@@ -134,7 +134,7 @@ func (e *Encoder) appendRules(b []byte, from int, v *policy.Verdict) []byte {
 	return l.b
 }
 
-// named appends a rule that applies and decides nothing before the response.
+// named appends a rule that applies but decides nothing before the response.
 func (l *rules) named(r *policy.Rule, level *policy.Level, mode string) {
 	if !l.begin() {
 		return
@@ -171,7 +171,7 @@ func (l *rules) outcome(o *policy.Outcome, binds bool) {
 	l.b = append(l.b, '}')
 }
 
-// result appends what a limit had to say. A block has no units that could be left.
+// result appends a limit's outcome. A block has no remaining units.
 func (l *rules) result(limit *sluice.Term, o *sluice.Outcome, err error) {
 	switch {
 	case err != nil:
@@ -208,7 +208,7 @@ func (l *rules) inFlight(f *policy.InFlight) {
 	l.b = append(l.b, `,"cost":1,"verdict":"denied","binds":true}`...)
 }
 
-// side appends what a rule in shadow or a candidate would have done.
+// side appends the trial of a shadow rule or a candidate.
 func (l *rules) side(s *policy.Trial) {
 	if !l.begin() {
 		return
@@ -229,7 +229,7 @@ func (l *rules) side(s *policy.Trial) {
 	l.b = append(l.b, '}')
 }
 
-// head returns the beginning of a limit's entry, which is made once for each.
+// head returns the beginning of a limit's entry, which is cached.
 func (l *rules) head(r *policy.Rule, level *policy.Level, limit *sluice.Term) []byte {
 	if head, ok := l.limits.Load(limit); ok {
 		return head.([]byte) //nolint:forcetypeassert // nothing else is ever stored

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what clients choose, in bytes before they are escaped. What is longer is
-// cut and ends with an ellipsis.
+// Bounds of texts from clients, in bytes before escaping. Longer texts are cut and end in an
+// ellipsis.
 const (
 	mostMethod = 32
 	mostHost   = 256
@@ -20,8 +20,8 @@ const (
 	mostName   = 256 // of a node, a rule or a limit
 )
 
-// mostRules is how many entries of limits a line has, and mostLine the bytes behind
-// which none starts.
+// mostRules is the most entries of limits in a line, and mostLine the length in bytes after
+// which no entry begins.
 const (
 	mostRules = 32
 	mostLine  = 16 << 10
@@ -32,7 +32,7 @@ func appendField(b []byte, name, text string, most int) []byte {
 	return appendText(append(b, name...), text, most)
 }
 
-// appendOptional is appendField for what is left out if it is empty.
+// appendOptional is appendField without an empty text.
 func appendOptional(b []byte, name, text string) []byte {
 	if text == "" {
 		return b
@@ -40,9 +40,9 @@ func appendOptional(b []byte, name, text string) []byte {
 	return appendField(b, name, text, mostText)
 }
 
-// appendText appends a text as JSON has it, cut to so many bytes. Control characters,
-// those of C1 too, are escaped, and what is not UTF-8 is replaced: a terminal or a
-// reader of lines must not be misled.
+// appendText appends a text in JSON, cut to most bytes. Control characters, C1 included, are
+// escaped, and invalid UTF-8 is replaced: a text must not mislead a terminal or a reader of
+// lines.
 func appendText(b []byte, text string, most int) []byte {
 	cut := len(text) > most
 	if cut {
@@ -51,7 +51,7 @@ func appendText(b []byte, text string, most int) []byte {
 			text = text[:len(text)-1]
 		}
 		if r, size := utf8.DecodeLastRuneInString(text); r == utf8.RuneError && size == 1 {
-			text = text[:len(text)-1] // the beginning of what was cut
+			text = text[:len(text)-1] // the first bytes of a character that was cut
 		}
 	}
 	b = append(b, '"')
@@ -96,7 +96,7 @@ func appendNumber(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(append(b, name...), n, 10)
 }
 
-// appendRetry appends when a denied cost fits, in µs; -1 says that it never does.
+// appendRetry appends the time until a denied cost fits, in µs; -1 means never.
 func appendRetry(b []byte, after time.Duration, tooLarge bool) []byte {
 	if tooLarge {
 		after = -time.Microsecond
@@ -109,8 +109,8 @@ func appendMicros(b []byte, name string, d time.Duration) []byte {
 	return appendNumber(b, name, d.Microseconds())
 }
 
-// traceID returns the trace's id in a traceparent field of W3C Trace Context, "" if
-// that is not valid.
+// traceID returns the trace id in a traceparent field of W3C Trace Context, or "" if that is
+// not valid.
 func traceID(fields []string) string {
 	if len(fields) != 1 {
 		return ""
@@ -127,7 +127,7 @@ func traceID(fields []string) string {
 	return f[3:35]
 }
 
-// isID reports whether a text is of hexadecimal digits that are not all 0.
+// isID reports whether a text consists of hexadecimal digits that are not all 0.
 func isID(s string) bool {
 	for i := range len(s) {
 		if s[i] != '0' {

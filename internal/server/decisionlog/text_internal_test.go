@@ -18,9 +18,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// FuzzText: any text is written as one that JSON reads as it is or, where that is not
-// UTF-8, with U+FFFD for each byte; without a control character, and cut where a rune
-// ends.
+// FuzzText: JSON reads any text unchanged, with U+FFFD for each byte that is not UTF-8; the
+// line has no control character, and is cut at the end of a rune.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"", "plain", "a\"b\\c\n", "\x00\x7f\x80\xff", "ü€😀", "\u0085\u2028\ufffd", "\xc3", "ab\xe2\x82"} {
 		f.Add(seed, 1000)
@@ -36,7 +35,7 @@ func FuzzText(f *testing.F) {
 		if i := strings.IndexFunc(string(b), func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }); i >= 0 || !utf8.Valid(b) {
 			t.Errorf("%q has what it must not at %d", b, i)
 		}
-		want := []rune(text) // with U+FFFD for each byte that is none
+		want := []rune(text) // with U+FFFD for each invalid byte
 		if len(text) <= most {
 			if got != string(want) {
 				t.Errorf("got %q, want %q", got, string(want))
@@ -50,7 +49,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// request is one of a rule, and its outcome.
+// request returns a request under a rule, with its outcome.
 func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func()) {
 	tb.Helper()
 	c, err := config.Parse("test.yaml", []byte("rules: [{name: api, by: header.X-User, limits: [100/s, 5000/h sliding-log]}]"))
@@ -73,9 +72,9 @@ func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func())
 	}, func() { q.Settle(httplimit.Response{}) }
 }
 
-// TestNoAllocations: a line needs no memory but its buffer.
+// TestNoAllocations: a line allocates only its buffer.
 func TestNoAllocations(t *testing.T) {
-	testkit.Long(t) // pools forget under the race detector
+	testkit.Long(t) // pools drop items under the race detector
 	r, s, done := request(t)
 	defer done()
 	for _, o := range []Options{{}, {Plain: true}, {Requests: Sample, Every: 1, By: "api"}} {
