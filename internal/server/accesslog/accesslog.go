@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// Bounds of what clients choose, in bytes before they are escaped. What is longer is
-// cut and ends with three dots.
+// Bounds of texts from clients, in bytes before escaping. Longer texts are cut and end in
+// three dots.
 const (
 	mostMethod = 32
 	mostTarget = 4096
@@ -23,8 +23,8 @@ const (
 //
 //	ADDRESS - - [02/Jan/2006:15:04:05 +0000] "METHOD TARGET PROTOCOL" STATUS BYTES "REFERER" "USER-AGENT"
 //
-// Quotes, backslashes and whatever is not printable ASCII are escaped as \xHH, so that
-// no client writes lines or fields of its own. There is never a user.
+// Quotes, backslashes and all bytes that are not printable ASCII are escaped as \xHH, so that
+// no client can write lines or fields. There is never a user.
 func Append(b []byte, r *http.Request, s *httplimit.Summary) []byte {
 	if s.Client.IsValid() {
 		b = s.Client.AppendTo(b)
@@ -51,7 +51,7 @@ func Append(b []byte, r *http.Request, s *httplimit.Summary) []byte {
 	return append(b, '\n')
 }
 
-// appendField appends the value of a header field, a dash if there is none.
+// appendField appends the value of a header field, or a dash without one.
 func appendField(b []byte, values []string) []byte {
 	b = append(b, ` "`...)
 	if len(values) == 0 || values[0] == "" {

@@ -38,11 +38,11 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// combined is a line as readers of the combined format split it.
+// combined splits a line as readers of the combined format do.
 var combined = regexp.MustCompile(`^[0-9.]+ - - \[[^\]]+\] "([^"]*) ([^"]*) (HTTP/[0-9.]+)" [0-9]{3} [0-9]+ "([^"]*)" "([^"]*)"\n$`)
 
-// FuzzLine: whatever a client sends is one line of printable ASCII whose fields are
-// where they should be, and of bounded length.
+// FuzzLine: any request is one line of printable ASCII of bounded length, with all fields in
+// place.
 func FuzzLine(f *testing.F) {
 	f.Add("GET", "/", "", "curl")
 	f.Add("GET", "/\" 200 1 \"x\" \"y\"\n127.0.0.1 - -", "\\\"", "\x1b[2J\xff")
