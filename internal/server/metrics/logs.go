@@ -9,10 +9,10 @@ import (
 	"github.com/sluicegate/sluice/internal/series"
 )
 
-// LogLines are the lines of a log of requests.
+// LogLines are the numbers of lines of a log of requests.
 type LogLines struct{ Written, Dropped uint64 }
 
-// WatchLogs exports how the logs of requests fare. It is asked at every scrape.
+// WatchLogs exports the lines of the logs of requests. It calls of at every scrape.
 //
 //	sluice_decision_log_lines_total{result}  written, dropped
 //	sluice_access_log_lines_total{result}    written, dropped

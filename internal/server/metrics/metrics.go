@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics has the series of a running sluice that the library does not have:
-// of a gateway, its listeners and its configuration, of the Go runtime and the process.
-// Those of the library's package metrics belong beside them. docs/metrics.md lists all.
+// Package metrics holds the series of a running sluice that the library lacks: those of the
+// gateway, its listeners and its configuration, of the Go runtime and the process. The series
+// of the library's package metrics are registered with them. docs/metrics.md lists all.
 package metrics
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/sluicegate/sluice/internal/series"
 )
 
-// Metrics are the series of one program, in a registry of their own. They are
-// safe for concurrent use.
+// Metrics are the series of one program, in their own registry. They are safe for concurrent
+// use.
 type Metrics struct {
 	registry    *prometheus.Registry
-	shown       *prometheus.Registry // of the same collectors, those in shownSeries
+	shown       *prometheus.Registry // those of the collectors with shownSeries
 	connections *prometheus.CounterVec
 }
 
@@ -35,20 +35,20 @@ func New() *Metrics {
 	return m
 }
 
-// Registerer returns where the series of the library are registered.
+// Registerer returns the registerer for the library's series.
 func (m *Metrics) Registerer() prometheus.Registerer { return registerer{m.registry, m.shown} }
 
-// Shown returns the series that the page shows, of all that are registered. To gather all
-// of them takes 66 MB where there are 20,000 rules.
+// Shown returns the registered series that the page shows. To gather all series takes 66 MB
+// with 20,000 rules.
 func (m *Metrics) Shown() prometheus.Gatherer { return m.shown }
 
-// watch registers c, whose values are put by collect. Each of these is watched once,
-// in a registry that has no others.
+// watch registers c, with values from collect. Each collector is watched once, in its own
+// registry, so that registering cannot fail.
 func (m *Metrics) watch(c *series.Collector, collect func(chan<- prometheus.Metric)) {
 	m.registry.MustRegister(c.With(collect))
 }
 
-// Handler returns the page that Prometheus reads. It has exemplars for clients that ask for
+// Handler returns the page for Prometheus. It has exemplars for clients that ask for
 // OpenMetrics, and native histograms for those that ask for protocol buffers.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true, MaxRequestsInFlight: 4})

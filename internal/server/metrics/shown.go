@@ -10,11 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// shownSeries are those that the page shows.
+// shownSeries are the series that the page shows.
 var shownSeries = []string{"sluice_operation_duration_seconds", "sluice_operation_errors_total", "sluice_build_info"}
 
-// registerer registers a collector in a registry and, if it has series that are shown,
-// in a second one, too.
+// registerer registers a collector in a registry and, if it has shown series, in a second one.
 type registerer struct {
 	*registry
 	shown *prometheus.Registry
@@ -34,7 +33,7 @@ func (r registerer) Register(c prometheus.Collector) error {
 	return nil
 }
 
-// MustRegister is Register of each, and panics where that fails.
+// MustRegister registers each collector, and panics if that fails.
 func (r registerer) MustRegister(all ...prometheus.Collector) {
 	r.registry.MustRegister(all...)
 	for _, c := range all {
@@ -44,7 +43,7 @@ func (r registerer) MustRegister(all ...prometheus.Collector) {
 	}
 }
 
-// Unregister reports whether c was registered.
+// Unregister unregisters c, and reports whether it was registered.
 func (r registerer) Unregister(c prometheus.Collector) bool {
 	r.shown.Unregister(c)
 	return r.registry.Unregister(c)

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/metrics"
 )
 
-// TestShown: what is gathered for the page are its series alone, and a collector is in both
-// registries or in none.
+// TestShown: Shown gathers only the page's series, and a collector is in both registries or in
+// none.
 func TestShown(t *testing.T) {
 	m := metrics.New()
 	counter := func(name string) prometheus.Counter {

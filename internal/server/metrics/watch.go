@@ -14,15 +14,15 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// CountTCP counts the outcome of a connection at the listener of that name:
+// CountTCP counts the outcome of a connection at a named listener:
 //
 //	sluice_tcp_connections_total{listener,verdict}  allowed, denied-client, denied-rate, denied-open, undecided
 func (m *Metrics) CountTCP(listener string, e tcp.Event) {
 	m.connections.WithLabelValues(listener, e.Verdict.String()).Inc()
 }
 
-// WatchRequests exports how many HTTP requests are answered at this time, by the names
-// of their listeners. It is asked at every scrape.
+// WatchRequests exports the HTTP requests in progress, by listener name. It calls of at every
+// scrape.
 //
 //	sluice_http_requests_in_flight{listener}
 func (m *Metrics) WatchRequests(of func() map[string]int) {
@@ -35,8 +35,7 @@ func (m *Metrics) WatchRequests(of func() map[string]int) {
 	})
 }
 
-// WatchTCP exports what passes TCP listeners, by their names. It is asked at
-// every scrape.
+// WatchTCP exports the traffic of TCP listeners by name. It calls stats at every scrape.
 //
 //	sluice_tcp_open_connections{listener}
 //	sluice_tcp_bytes_total{listener,direction}  received from clients, and sent to them
@@ -53,13 +52,13 @@ func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
 	})
 }
 
-// WatchAbandoned exports the outcomes of requests whose client left before the
-// response that a limit waits for. It is asked at every scrape.
+// WatchAbandoned exports the outcomes of requests whose client left before the response that a
+// limit awaits. It calls stats at every scrape.
 //
-//	sluice_abandoned                the upstream works on now
-//	sluice_abandoned_total{end}     seen: settled by the response; lost: there was none;
-//	                                unsent: cancelled, as it was not sent whole; full:
-//	                                cancelled, as too many went on
+//	sluice_abandoned                exchanges in progress
+//	sluice_abandoned_total{end}     seen: settled by the response; lost: without one;
+//	                                unsent: cancelled, as not sent whole; full:
+//	                                cancelled, as too many were in progress
 func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
 	var c series.Collector
 	waiting := c.Gauge("sluice_abandoned", "Requests whose client has left and whose response a limit waits for.")
@@ -76,15 +75,15 @@ func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
 
 // Certificate is the state of a listener's certificate.
 type Certificate struct {
-	NotAfter time.Time // when what serves expires
-	Current  bool      // it is what its files hold
+	NotAfter time.Time // expiry of the active certificate
+	Current  bool      // the active one is the one in the files
 }
 
-// WatchCertificates exports how the certificates of listeners fare, by their
-// names. It is asked at every scrape.
+// WatchCertificates exports the state of listeners' certificates, by listener name. It calls
+// of at every scrape.
 //
-//	sluice_certificate_not_after_seconds{listener}  when what serves expires
-//	sluice_certificate_current{listener}            0 while what its files hold does not serve
+//	sluice_certificate_not_after_seconds{listener}  expiry of the active certificate
+//	sluice_certificate_current{listener}            0 while it is not the one in the files
 func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
 	var c series.Collector
 	notAfter := c.Gauge("sluice_certificate_not_after_seconds", "When the certificate that serves expires, in seconds since 1970.", "listener")
@@ -97,23 +96,22 @@ func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
 	})
 }
 
-// Config is a configuration that is active.
+// Config is an active configuration.
 type Config struct {
 	File, Hash string
 	Loaded     time.Time
-	Current    bool // it is what its file holds
+	Current    bool // it is the one in the file
 }
 
-// WatchPolicy exports the outcomes of requests under the rules of a policy and
-// which version of its file is active. Both are asked at every scrape. Only
-// one policy can be watched.
+// WatchPolicy exports the outcomes of requests under the rules of a policy, and the active
+// version of its file. It reads both at every scrape. Only one policy can be watched.
 //
 //	sluice_rule_requests_total{rule,verdict}      allowed, warned, delayed, denied, refused, failed-open, failed-closed
-//	sluice_trial_requests_total{rule,level,candidate,verdict}  what is a candidate would do
-//	sluice_unstated_costs_total{rule}             responses that lacked the header field of their cost
+//	sluice_trial_requests_total{rule,level,candidate,verdict}  what a candidate or shadow rule would have done
+//	sluice_unstated_costs_total{rule}             responses without the header field of their cost
 //	sluice_config_info{file,hash}                 1, for the active version
-//	sluice_config_loaded_seconds                  when that was
-//	sluice_config_current                         0 while the file as it is now is not active
+//	sluice_config_loaded_seconds                  when it became active
+//	sluice_config_current                         0 while the current file is not active
 func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	var c series.Collector
 	requests := c.Counter("sluice_rule_requests_total", "Requests by rule and verdict.", "rule", "verdict")
@@ -150,23 +148,23 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	})
 }
 
-// Held is what requests that are delayed take.
+// Held are the numbers of delayed requests and their memory.
 type Held struct {
 	InFlight        int   // requests that hold slots
-	Requests        int   // now
-	Full, ShareFull int64 // that found no place, and whose key had none left
-	ReadAhead       int64 // bytes of bodies that are kept now
-	Stopped         int64 // bodies that there was no room for to be read further
+	Requests        int   // delayed now
+	Full, ShareFull int64 // found no place in all, or none for their key
+	ReadAhead       int64 // bytes of bodies kept now
+	Stopped         int64 // bodies not read further for lack of room
 }
 
-// WatchHeld exports what requests that are delayed take. It is asked at every
+// WatchHeld exports the numbers of delayed requests and their memory. It calls of at every
 // scrape.
 //
 //	sluice_slots_held               requests that hold slots of limits of requests in flight
-//	sluice_delayed_requests         requests that are delayed now
-//	sluice_delays_refused_total{reason} that found no place: full, or share (of their key)
-//	sluice_read_ahead_bytes         of bodies that are kept meanwhile
-//	sluice_read_ahead_stopped_total bodies that there was no room for
+//	sluice_delayed_requests         requests delayed now
+//	sluice_delays_refused_total{reason} requests without a place: full, or share (of their key)
+//	sluice_read_ahead_bytes         of bodies kept meanwhile
+//	sluice_read_ahead_stopped_total bodies without room
 func (m *Metrics) WatchHeld(of func() Held) {
 	var c series.Collector
 	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
@@ -185,10 +183,9 @@ func (m *Metrics) WatchHeld(of func() Held) {
 	})
 }
 
-// WatchUpstreams exports how connections to upstreams fare. It is asked at every
-// scrape.
+// WatchUpstreams exports the connections to upstreams. It calls stats at every scrape.
 //
-//	sluice_upstream_connections                 that are open, or being dialled
+//	sluice_upstream_connections                 open or being dialled
 //	sluice_upstream_connections_refused_total{reason}  full: too many are open;
 //	                                            descriptors, ports: there were none left
 func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
@@ -204,8 +201,8 @@ func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
 	})
 }
 
-// WatchClientMemory exports what clients make the process keep, where that is bounded.
-// It is asked at every scrape.
+// WatchClientMemory exports the memory that clients use, if that is bounded. It calls stats at
+// every scrape.
 //
 //	sluice_client_memory_bytes, sluice_client_memory_limit_bytes
 //	sluice_client_memory_refused_total{what}  connection, header, request
@@ -224,13 +221,13 @@ func (m *Metrics) WatchClientMemory(stats func() gateway.MemoryStats) {
 	})
 }
 
-// CutOff is how many requests bounds of the gateway have ended.
+// CutOff is the number of requests ended by bounds of the gateway.
 type CutOff struct {
 	SlowBodies   int64 // by the least rate of bodies
 	LongRequests int64 // by the longest time that a request may take
 }
 
-// WatchCutOff exports what bounds of the gateway have ended. It is asked at every
+// WatchCutOff exports the requests ended by bounds of the gateway. It calls of at every
 // scrape.
 //
 //	sluice_cut_off_total{bound}  least_body_rate, longest_request
@@ -244,8 +241,8 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 	})
 }
 
-// WatchLingering exports how connections linger whose request was answered before its
-// end. It is asked at every scrape.
+// WatchLingering exports the connections that linger after an early answer. It calls stats at
+// every scrape.
 //
 //	sluice_lingering_connections
 //	sluice_lingering_total{end}  client, bound, full

@@ -48,7 +48,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestStats: every number is in the series that is about it.
+// TestStats: every number is in its own series.
 func TestStats(t *testing.T) {
 	m := metrics.New()
 	m.WatchHeld(func() metrics.Held {
