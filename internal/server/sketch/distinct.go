@@ -1,26 +1,23 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sketch estimates how many different keys there were recently, in little
-// memory.
+// Package sketch estimates the number of different recent keys in little memory.
 package sketch
 
 import "github.com/axiomhq/hyperloglog"
 
-// distinct counts different hashes: exactly while there are few, as a list of them,
-// then as a HyperLogLog of 2^precision registers of a byte. It is not safe for
-// concurrent use.
+// distinct counts different hashes: exactly as a list while they are few, then as a
+// HyperLogLog of 2^precision registers of a byte. It is not safe for concurrent use.
 type distinct struct {
 	sketch *hyperloglog.Sketch
-	look   int // at whether it is a list still, after so many hashes; 0: it is none
+	look   int // hashes until the next check of the list's length; 0: no list any more
 }
 
 func newDistinct(precision int) distinct {
 	return distinct{sketch: newSketch(precision, true), look: few(precision)}
 }
 
-// few is how many hashes are kept as a list. Beyond that it would soon take more
-// memory than registers.
+// few is the longest list of hashes. A longer one would soon take more memory than registers.
 func few(precision int) int { return 1 << precision / 8 }
 
 func newSketch(precision int, sparse bool) *hyperloglog.Sketch {
@@ -29,8 +26,8 @@ func newSketch(precision int, sparse bool) *hyperloglog.Sketch {
 	return s
 }
 
-// must is for errors that cannot be: precisions are [Fine] or [Coarse], and sketches
-// that are merged are of one.
+// must panics for errors that cannot occur: precisions are [Fine] or [Coarse], and merged
+// sketches have the same one.
 func must(err error) {
 	if err != nil {
 		panic("sketch: " + err.Error()) //nolint:forbidigo // see above
@@ -48,7 +45,7 @@ func (d *distinct) add(precision int, hash uint64) {
 	}
 }
 
-// settle has registers take the place of a list that has grown too long.
+// settle replaces a list that has grown too long by registers.
 func (d *distinct) settle(precision int) {
 	if d.look = few(precision) - int(d.estimate()); d.look > 0 {
 		return
@@ -58,24 +55,24 @@ func (d *distinct) settle(precision int) {
 	*d = distinct{sketch: registers}
 }
 
-// merge adds what another has counted.
+// merge adds the hashes of another.
 func (d *distinct) merge(precision int, o *distinct) {
 	must(d.sketch.Merge(o.sketch))
 	if d.look == 0 {
 		return
 	}
 	if d.settle(precision); d.look > 0 {
-		d.sketch = d.sketch.Clone() // without the room that merging takes
+		d.sketch = d.sketch.Clone() // frees the memory used for merging
 	}
 }
 
-// estimate returns about how many different hashes there were.
+// estimate returns the approximate number of different hashes.
 func (d *distinct) estimate() int64 {
-	const most = 1 << 53 // where registers have as much as they can
+	const most = 1 << 53 // with all registers at their maximum
 	return int64(min(d.sketch.Estimate(), most))
 }
 
-// bytes returns how much memory d takes, about.
+// bytes returns the approximate memory of d.
 func (d *distinct) bytes(precision int) int {
 	if d.look == 0 {
 		return 1<<precision + 64

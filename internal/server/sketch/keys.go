@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Halves of the spans that are looked back at. What is reported of the last hour goes
-// back to the begin of the half hour before this one, by the clock: half an hour
-// to an hour. So does the last day, by half days of UTC.
+// Halves of the reported spans. The last hour begins at the start of the half hour before the
+// current one, by the clock: it is half an hour to an hour long. The last day likewise has
+// half days of UTC.
 const (
 	HourHalf = 30 * time.Minute
 	DayHalf  = 12 * time.Hour
@@ -23,7 +23,7 @@ const (
 	Coarse = 9  // 4.6 %
 )
 
-// What [Keys] distinguish.
+// Kinds of keys that [Keys] counts.
 const (
 	seen = iota
 	denied
@@ -31,20 +31,20 @@ const (
 	kinds
 )
 
-// Keys is about the keys that were seen, denied, and near a limit in the last hour
-// and the last day. What counts is safe for concurrent use; all else is for one
-// goroutine at a time.
+// Keys estimates how many keys were seen, denied, and near a limit in the last hour and the
+// last day. The counting methods are safe for concurrent use; the others need one goroutine at
+// a time.
 type Keys struct {
 	precision int
-	began     time.Time // the first Turn
+	began     time.Time // time of the first Turn
 	now       atomic.Pointer[present]
-	before    *part // the half hour before this one
-	today     *part // this half day, without this half hour
+	before    *part // the half hour before the current one
+	today     *part // the current half day, without the current half hour
 	yesterday *part // the half day before
 }
 
-// part is the keys of half a span. Its number is how many came before since 1970; 0
-// is one that was never used.
+// part holds the keys of half a span. Its number is the number of halves since 1970; 0 is an
+// unused part.
 type part struct {
 	number    int64
 	precision int
@@ -62,26 +62,26 @@ func newPart(precision int, number int64) *part {
 	return p
 }
 
-// present is the half hour that counts.
+// present is the current half hour.
 type present struct {
 	*part
 
-	// lately are hashes of which something is counted, each in the place that its bits
-	// choose, with a bit for each kind instead of its lowest ones. Most requests
-	// find their key there, and take no lock.
+	// lately holds hashes that are already counted, each in a place chosen by its bits, with a
+	// bit for each kind in place of its lowest bits. Most requests find their key there, and
+	// take no lock.
 	lately [places]atomic.Uint64
 }
 
 const places = 64
 
-// New returns Keys of nothing.
+// New returns empty Keys.
 func New(precision int) *Keys {
 	k := &Keys{precision: precision, before: newPart(precision, 0), today: newPart(precision, 0), yesterday: newPart(precision, 0)}
 	k.now.Store(&present{part: newPart(precision, 0)})
 	return k
 }
 
-// Bytes returns how much memory k takes, about.
+// Bytes returns the approximate memory of k.
 func (k *Keys) Bytes() int {
 	n := 8*places + 112
 	for _, p := range [...]*part{k.now.Load().part, k.before, k.today, k.yesterday} {
@@ -100,19 +100,19 @@ func (p *part) bytes() int {
 	return n
 }
 
-// Precision returns that with which k was made.
+// Precision returns the precision passed to New.
 func (k *Keys) Precision() int { return k.precision }
 
-// Ticking reports whether there has been a Turn, without which nothing is reported.
+// Ticking reports whether Turn has been called, without which nothing is reported.
 func (k *Keys) Ticking() bool { return !k.began.IsZero() }
 
-// Seen counts a key by its hash, which must spread over all 64 bits.
+// Seen counts a key by its hash, whose 64 bits must be evenly spread.
 func (k *Keys) Seen(hash uint64) { k.now.Load().add(seen, hash) }
 
-// Denied counts a key that was denied.
+// Denied counts a denied key.
 func (k *Keys) Denied(hash uint64) { k.now.Load().add(denied, hash) }
 
-// Used takes note of how many thousandths of a limit a key has used.
+// Used records how many thousandths of a limit a key has used.
 func (k *Keys) Used(hash uint64, thousandths uint32) {
 	p := k.now.Load()
 	if thousandths > nearFrom {
@@ -145,13 +145,13 @@ func (p *part) reach(thousandths uint32) {
 	}
 }
 
-// nearFrom is how much of a limit a key has used at least that is near it: less
-// than a fifth is left.
+// nearFrom is the used part of a limit above which a key is near it: less than a fifth
+// remains.
 const nearFrom = 800 // thousandths
 
-// Turn makes the halves in which now lies the present ones. It is to be called every
-// second or so: until it is, what comes counts for those before. A key that is
-// counted at that very moment may be missed.
+// Turn makes the halves that contain now the current ones. It should be called about every
+// second: until then counts belong to the previous halves. A key counted at that moment may be
+// missed.
 func (k *Keys) Turn(now time.Time) {
 	last := k.now.Load()
 	half, halfDay := now.UnixNano()/int64(HourHalf), now.UnixNano()/int64(DayHalf)
@@ -170,7 +170,7 @@ func (k *Keys) Turn(now time.Time) {
 	}
 }
 
-// merge adds what is in another to a part that has one user.
+// merge adds the keys of another part. p must have no other user.
 func (p *part) merge(o *part) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -180,15 +180,15 @@ func (p *part) merge(o *part) {
 	p.reach(o.peak.Load())
 }
 
-// Hour returns those of the last hour: since the begin of the half hour before this
+// Hour returns the keys of the last hour: since the start of the half hour before the current
 // one, or the first Turn.
 func (k *Keys) Hour() *Sum { return k.sum(k.now.Load().number, HourHalf, k.before) }
 
-// Day returns those of the last day: since the begin of the half day before this
+// Day returns the keys of the last day: since the start of the half day before the current
 // one, or the first Turn.
 func (k *Keys) Day() *Sum { return k.sum(k.today.number, DayHalf, k.today, k.yesterday) }
 
-// sum returns what is in this half hour, and those of the parts that are of a span.
+// sum returns the keys of the current half hour and of those parts that lie in the span.
 func (k *Keys) sum(number int64, half time.Duration, parts ...*part) *Sum {
 	s := &Sum{half: half, since: time.Unix(0, (number-1)*int64(half)).UTC(), part: newPart(k.precision, number)}
 	if s.since.Before(k.began) {

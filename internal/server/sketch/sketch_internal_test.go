@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestEstimate: from no key to a hundred thousand, 19 of 20 estimates are within the
-// error that is reported, their mean is the truth, and few keys are reported exactly.
+// TestEstimate: from no key to a hundred thousand, 19 of 20 estimates are within the reported
+// error, their mean is the true number, and few keys are counted exactly.
 func TestEstimate(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
 		percent := New(precision).Hour().Count().Error
@@ -41,7 +41,7 @@ func TestEstimate(t *testing.T) {
 					t.Fatalf("precision %d, %d keys: got %v", precision, n, got)
 				}
 			}
-			// 10 of 200 are expected; 22 come once in ten thousand times.
+			// 10 of 200 are expected; 22 occur once in ten thousand runs.
 			if mean := sum / runs; off > 22 || math.Abs(mean-float64(n)) > max(0.5, 0.012*float64(n)) {
 				t.Errorf("precision %d, %d keys: %d of %d are off by more than %.1f %%, mean %.1f", precision, n, off, runs, percent, mean)
 			}
@@ -49,8 +49,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEstimateExtremes: registers that can count no more, and hashes of zeros alone,
-// are no reason to fail.
+// TestEstimateExtremes: full registers, and hashes of zeros alone, cause no failure.
 func TestEstimateExtremes(t *testing.T) {
 	d := newDistinct(Coarse)
 	for i := range uint64(1 << Coarse) {
@@ -65,8 +64,8 @@ func TestEstimateExtremes(t *testing.T) {
 	}
 }
 
-// TestMerge: what several have counted, under one secret, makes the estimate of all
-// keys, whatever lists or registers they were in.
+// TestMerge: counts of several sketches under one secret merge to the estimate of all keys,
+// from lists and registers alike.
 func TestMerge(t *testing.T) {
 	sizes := []int{0, 1, 10, 40, 63, 64, 200, 5000}
 	for _, precision := range []int{Fine, Coarse} {
@@ -77,7 +76,7 @@ func TestMerge(t *testing.T) {
 			for _, a := range sizes {
 				for _, b := range sizes {
 					parts := [2]distinct{newDistinct(precision), newDistinct(precision)}
-					both := min(a, b) / 2 // in either
+					both := min(a, b) / 2 // in both
 					for i := range a + b - both {
 						hash := random.Uint64()
 						if i < a {
@@ -104,8 +103,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestBytes: a list takes no more memory than the registers that follow it, and both
-// about what is reported.
+// TestBytes: a list takes no more memory than the registers that follow it, and both about as
+// much as reported.
 func TestBytes(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
 		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), testkit.Steps(1000, 10_000)} {
@@ -137,8 +136,8 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestKeys: against sets of the keys themselves, over days with pauses: each span
-// has the keys of its halves and no others.
+// TestKeys compares with sets of the keys, over days with pauses: each span has the keys of
+// its halves and no others.
 func TestKeys(t *testing.T) {
 	type use struct {
 		at   time.Time
@@ -155,7 +154,7 @@ func TestKeys(t *testing.T) {
 			for range random.IntN(3) {
 				hash := random.Uint64()
 				if len(uses) > 0 && random.IntN(2) == 0 {
-					hash = uses[max(0, len(uses)-1-random.IntN(20))].hash // comes again
+					hash = uses[max(0, len(uses)-1-random.IntN(20))].hash // a repeated key
 				}
 				uses = append(uses, use{now, hash})
 				k.Seen(hash)
@@ -187,8 +186,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysKinds: those that are denied and near a limit are distinguished, and the peak
-// is forgotten with its span.
+// TestKeysKinds: denied keys and keys near a limit are told apart, and the peak ends with its
+// span.
 func TestKeysKinds(t *testing.T) {
 	k := New(Fine)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -217,7 +216,7 @@ func TestKeysKinds(t *testing.T) {
 	}
 }
 
-// TestKeysConcurrently: nothing is lost between goroutines that count.
+// TestKeysConcurrently: counts of concurrent goroutines are not lost.
 func TestKeysConcurrently(t *testing.T) {
 	together, alone := New(Fine), New(Fine)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -244,8 +243,7 @@ func TestKeysConcurrently(t *testing.T) {
 	}
 }
 
-// BenchmarkSeen is what a key takes to count: one of a few that are busy, and one that
-// never was before.
+// BenchmarkSeen measures the counting of a key: of a few busy ones, and of a new one.
 func BenchmarkSeen(b *testing.B) {
 	for name, hash := range map[string]func(*rand.Rand) uint64{
 		"busy": func(r *rand.Rand) uint64 { return uint64(r.IntN(32)) << kinds },

@@ -14,11 +14,11 @@ import (
 	"github.com/axiomhq/hyperloglog"
 )
 
-// Sum is the keys of a span: of one process, or of several that hash keys alike. It
-// is not safe for concurrent use.
+// Sum holds the keys of a span, of one process or of several with the same secret of hashes.
+// It is not safe for concurrent use.
 type Sum struct {
 	*part
-	half  time.Duration // of the span
+	half  time.Duration // half of the span
 	since time.Time
 }
 
@@ -33,7 +33,7 @@ type Count struct {
 	Error  float64   `json:"error_percent"` // by how much at most 1 of 20 of these are off
 }
 
-// Count returns how many keys there are.
+// Count returns the numbers of keys.
 func (s *Sum) Count() Count {
 	c := Count{Since: s.since, Peak: float64(s.peak.Load()) / 1000, Error: math.Round(1960*1.04/math.Sqrt(float64(int(1)<<s.precision))) / 10}
 	for i, into := range [kinds]*int64{&c.Seen, &c.Denied, &c.Near} {
@@ -42,17 +42,16 @@ func (s *Sum) Count() Count {
 	return c
 }
 
-// Clone returns another Sum of the same keys.
+// Clone returns a copy of s.
 func (s *Sum) Clone() *Sum {
 	c := &Sum{half: s.half, since: s.since, part: newPart(s.precision, s.number)}
 	c.merge(s.part)
 	return c
 }
 
-// Merge adds the keys of another Sum, and reports whether it can: not if the two are of
-// other spans, or of times that lie further apart than clocks may. A key that both have
-// counts once: the result is that of one that has counted all. Of two precisions it
-// has the lesser.
+// Merge adds the keys of another Sum, and reports false if the two have other spans or times
+// further apart than clocks may be. A key in both counts once, as if one Sum had counted all.
+// The result has the lower of the two precisions.
 func (s *Sum) Merge(o *Sum) bool {
 	if s.half != o.half || max(s.number, o.number)-min(s.number, o.number) > 1 {
 		return false
@@ -72,7 +71,7 @@ func (s *Sum) Merge(o *Sum) bool {
 	return true
 }
 
-// coarser returns what is in p, in registers of [Coarse].
+// coarser returns p with registers of [Coarse].
 func (p *part) coarser() *part {
 	c := newPart(Coarse, p.number)
 	c.reach(p.peak.Load())
@@ -88,8 +87,8 @@ func (p *part) coarser() *part {
 	return c
 }
 
-// fold returns the registers that the same hashes make with by bits fewer for the
-// number of a register: these bits then come before those whose zeros are counted.
+// fold returns the registers that the same hashes make with by fewer bits for the index: these
+// bits then precede those whose zeros are counted.
 func fold(registers []byte, by int) []byte {
 	folded := make([]byte, len(registers)>>by)
 	for i, r := range registers {
@@ -110,25 +109,25 @@ func fold(registers []byte, by int) []byte {
 	return folded
 }
 
-// header is how many bytes of the library's form come before the registers.
+// header is the size of the library's header before the registers, in bytes.
 const header = 8
 
-// dense returns the library's form of registers.
+// dense returns registers in the library's form.
 func dense(precision int, registers []byte) []byte {
 	n := len(registers)
 	return append([]byte{2, byte(precision), 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, registers...)
 }
 
-// firstRegister is the character that stands for a register of 0. All up to the greatest
-// register, 64 - [Coarse] + 1 above it, are printable and mean nothing in JSON.
-// The text of a list of hashes begins with a character that stands for none of them.
+// firstRegister is the character for a register of 0. The characters up to the largest
+// register, 64 - [Coarse] + 1 above it, are printable and need no escape in JSON. The text of
+// a list of hashes begins with listMark, which is no register's character.
 const (
 	firstRegister = '#'
 	listMark      = 'l'
 	mostText      = 4096 // of a list
 )
 
-// sumText is how a Sum is written. A kind without keys is left out.
+// sumText is the JSON form of a Sum. A kind without keys is left out.
 type sumText struct {
 	Half      int64  `json:"half"` // seconds
 	Number    int64  `json:"number"`
@@ -142,8 +141,8 @@ type sumText struct {
 
 func (t *sumText) kinds() [kinds]*string { return [kinds]*string{&t.Seen, &t.Denied, &t.Near} }
 
-// MarshalJSON writes the keys' hashes, so that they can be merged elsewhere: registers
-// as a character each, which compress to three bits.
+// MarshalJSON writes the keys' hashes, so that other processes can merge them. A register is
+// one character, which compresses to three bits.
 func (s *Sum) MarshalJSON() ([]byte, error) {
 	t := sumText{
 		Half: int64(s.half / time.Second), Number: s.number, Since: s.since.Unix(), Precision: s.precision, Peak: s.peak.Load(),
@@ -172,8 +171,7 @@ func (s *Sum) MarshalJSON() ([]byte, error) {
 
 var errSum = errors.New("sketch: keys that cannot be")
 
-// UnmarshalJSON reads what MarshalJSON has written, by whomever: what cannot be is an
-// error.
+// UnmarshalJSON reads the output of MarshalJSON from any source: invalid data is an error.
 func (s *Sum) UnmarshalJSON(data []byte) error {
 	var t sumText
 	if err := json.Unmarshal(data, &t); err != nil {
@@ -197,12 +195,12 @@ func (s *Sum) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// distinctOf reads a kind of keys.
+// distinctOf reads the keys of one kind.
 func distinctOf(precision int, text string) (d distinct, err error) {
 	if text[0] != listMark {
 		registers := []byte(text)
 		for i := range registers {
-			registers[i] -= firstRegister // below it is far above any register
+			registers[i] -= firstRegister // a smaller character wraps to far above any register
 		}
 		d.sketch = new(hyperloglog.Sketch)
 		return d, d.sketch.UnmarshalBinary(dense(precision, registers))

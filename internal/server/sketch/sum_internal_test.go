@@ -27,8 +27,8 @@ func sent(t *testing.T, s *Sum) *Sum {
 	return got
 }
 
-// TestSumOfNodes: what nodes have counted, each some of the keys and many the same, is
-// merged to just what one that has counted all would report.
+// TestSumOfNodes: counts of nodes with common keys merge to exactly the result of one node
+// that has counted all.
 func TestSumOfNodes(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
 		for _, keys := range []int{0, 1, 30, few(precision) - 1, few(precision), few(precision) + 1, 700, 5000, testkit.Steps(6000, 60_000)} {
@@ -76,8 +76,8 @@ func TestSumOfNodes(t *testing.T) {
 	}
 }
 
-// TestSumOfPrecisions: of a fine and a coarse one the sum is what a coarse one of all
-// would report, once keys are too many for a list.
+// TestSumOfPrecisions: a fine and a coarse Sum merge to the coarse Sum of all keys, once these
+// are too many for a list.
 func TestSumOfPrecisions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all, fine, coarse := New(Coarse), New(Fine), New(Coarse)
@@ -103,8 +103,8 @@ func TestSumOfPrecisions(t *testing.T) {
 	}
 }
 
-// TestSumOfTimes: clocks that are a little apart matter nothing; other spans, and times
-// far apart, are not merged.
+// TestSumOfTimes: small differences of clocks do not matter; other spans, and times far apart,
+// are not merged.
 func TestSumOfTimes(t *testing.T) {
 	at := func(now time.Time) *Keys {
 		k := New(Coarse)
@@ -131,7 +131,7 @@ func TestSumOfTimes(t *testing.T) {
 	}
 }
 
-// FuzzSum: what a stranger writes is refused or can be counted and merged.
+// FuzzSum: any text is refused, or can be counted and merged.
 func FuzzSum(f *testing.F) {
 	k := New(Coarse)
 	k.Turn(noon)
