@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostDigits is how long a number may be that is a key.
+// mostDigits is the longest number accepted as a key.
 const mostDigits = 64
 
 var (
@@ -21,9 +21,8 @@ var (
 	errText   = &policy.ClaimError{Problem: "cannot be read in the token"}
 )
 
-// text returns the text of a claim, "" if there is none: of a string itself, of a
-// boolean true or false, and of a number its shortest decimal form, in which no
-// number has two budgets.
+// text returns the text of a claim, or "" without one: a string itself, true or false for a
+// boolean, and for a number its shortest decimal form, so that no number has two budgets.
 func text(claim json.RawMessage) (string, error) {
 	if len(claim) == 0 {
 		return "", nil
@@ -48,8 +47,8 @@ func text(claim json.RawMessage) (string, error) {
 	}
 }
 
-// number returns a number of JSON in decimal digits, without an exponent and
-// without zeros that say nothing: 1 of 1.0, 1e0 and 10e-1. Nothing is rounded.
+// number returns a JSON number in decimal digits, without an exponent and insignificant zeros:
+// 1 for 1.0, 1e0 and 10e-1. Nothing is rounded.
 func number(s string) (string, error) {
 	s, negative := strings.CutPrefix(s, "-")
 	s, exponent, _ := strings.Cut(strings.ToLower(s), "e")

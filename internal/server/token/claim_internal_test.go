@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestNumber: a number has one text, which is exact, whatever way it is written.
+// TestNumber: all spellings of a number have one text, which is exact.
 func TestNumber(t *testing.T) {
 	for want, written := range map[string][]string{
 		"0":                           {"0", "-0", "0.0", "0e5", "-0.00e-7"},
@@ -36,7 +36,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// FuzzNumber: the text of a number is a number, and the same one, and its own.
+// FuzzNumber: the text of a number is the same number, and its own text.
 func FuzzNumber(f *testing.F) {
 	for _, s := range []string{"0", "-1.50", "1e0", "10e-1", "1e64", "0.0001e+12"} {
 		f.Add(s)

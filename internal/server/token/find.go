@@ -18,9 +18,9 @@ var (
 	errOther = &policy.TokenError{Problem: "the token is not behind the scheme Bearer, and a blank"}
 )
 
-// find returns the request's token, as sent; "" if none was. What is sent
-// elsewhere than where tokens are is none. Where an application might take
-// another one than this it is an error.
+// find returns the request's token as sent, or "" without one. It ignores other places than
+// the configured one. A request from which an application might take another token is an
+// error.
 func (v *Verifier) find(r *http.Request) (string, *policy.TokenError) {
 	if v.o.Cookie != "" {
 		values, problem := wire.Cookies(r, v.o.Cookie)
@@ -39,7 +39,7 @@ func (v *Verifier) find(r *http.Request) (string, *policy.TokenError) {
 	return authorization(r.Header["Authorization"])
 }
 
-// only returns the one value that was sent, "" if none was.
+// only returns the one value sent, or "" without one.
 func only(values []string) (string, *policy.TokenError) {
 	switch len(values) {
 	case 0:
@@ -50,8 +50,8 @@ func only(values []string) (string, *policy.TokenError) {
 	return "", errTwice
 }
 
-// authorization returns the token of the field Authorization. One of another
-// scheme, such as Basic, has none, unless some would read one in it.
+// authorization returns the token in the field Authorization. Another scheme, such as Basic,
+// has none, but it is an error if an application might read one there.
 func authorization(values []string) (string, *policy.TokenError) {
 	tokens := 0
 	for _, value := range values {
@@ -71,13 +71,13 @@ func authorization(values []string) (string, *policy.TokenError) {
 	}
 	token, ok := bearer(values[0])
 	if !ok {
-		return "", errTwice // the credentials of another scheme are before it
+		return "", errTwice // credentials of another scheme precede it
 	}
 	return notEmpty(token)
 }
 
-// bearer returns what follows the scheme Bearer, if a value has that. Some read
-// any white space behind it, so all does.
+// bearer returns the text after the scheme Bearer, if value has that scheme. It accepts any
+// white space after it, as some applications do.
 func bearer(value string) (token string, ok bool) {
 	value = strings.TrimSpace(value)
 	const scheme = "bearer"
@@ -88,9 +88,8 @@ func bearer(value string) (token string, ok bool) {
 	return token, token == "" || len(token) < len(value)-len(scheme)
 }
 
-// holdsToken reports whether there is something like a JWT in a value, which an
-// application may find whatever is before it: parts of base64url between dots, of
-// which the first is a JSON object.
+// holdsToken reports whether a value contains text like a JWT, which an application may find
+// after any text: three or more parts of base64url between dots, the first a JSON object.
 func holdsToken(value string) bool {
 	between := func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.'

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package token verifies the tokens that requests bring (JWT, RFC 7519), so that
-// a policy may trust their claims. One that is forged, expired or for somebody
-// else is an error, and not as if there were none.
+// Package token verifies the tokens of requests (JWT, RFC 7519), so that a policy may trust
+// their claims. A forged, expired or foreign token is an error, and not treated as missing.
 package token
 
 import (
@@ -31,44 +30,44 @@ import (
 const (
 	maxFile  = 1 << 20  // bytes of a file of keys
 	maxToken = 16 << 10 // bytes of a token
-	// leeway is how far the issuer's clock may be from this one.
+	// leeway is how far the issuer's clock may differ from this one.
 	leeway = time.Minute
 	// leastHMAC is the shortest secret, in bytes: RFC 7518, section 3.2.
 	leastHMAC = 32
 )
 
-// Options say where a token is and by what it is verified. Exactly one of
-// JWKSFile, HMACFile and KeyFile is required.
+// Options are the place of a token and its keys. Exactly one of JWKSFile, HMACFile and KeyFile
+// is required.
 type Options struct {
-	// Header holds the token, after "Bearer " in Authorization, which is what
-	// empty means. With Cookie the token is in that, and in no header.
+	// Header is the field with the token; empty means Authorization, where it follows "Bearer
+	// ". With Cookie the token is in that cookie, and in no header.
 	Header, Cookie string
 
 	JWKSFile string // a JSON Web Key Set (RFC 7517) of public keys
-	// HMACFile is a secret: of 32 bytes or more for HS256, of 48 for HS384 too,
-	// of 64 for HS512 too. A token signed in a way for which it is too short is
-	// not valid.
+	// HMACFile is a file with a secret: of at least 32 bytes for HS256, 48 for HS384 and 64
+	// for HS512. A token signed by an algorithm for which the secret is too short is not
+	// valid.
 	HMACFile string
 	KeyFile  string // a public key in PEM: RSA, ECDSA or Ed25519
 
-	Issuer, Audience string // what iss and aud must be, if not empty
+	Issuer, Audience string // required values of iss and aud, if not empty
 
-	// OnRefuse, if not nil, is passed why a token cannot be used, but not of one
-	// that has expired, and why a claim of one has no text. It must be safe for
-	// concurrent use and quick.
+	// OnRefuse, if not nil, is called with the fault of a token that cannot be used, expired
+	// ones excepted, and of a claim without a text. It must be safe for concurrent use and
+	// quick.
 	OnRefuse func(*http.Request, error)
 
 	Now func() time.Time // nil means time.Now
 }
 
-// Verifier verifies tokens. It does not change and is safe for concurrent use.
+// Verifier verifies tokens. It is immutable and safe for concurrent use.
 type Verifier struct {
 	o          Options
-	key        any // what jwt verifies by
+	key        any // key for package jwt
 	algorithms []jose.SignatureAlgorithm
 }
 
-// New reads the keys and returns a Verifier, or what is wrong with them.
+// New reads the keys and returns a Verifier, or the keys' faults.
 func New(o Options) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -112,8 +111,8 @@ func (v *Verifier) readSecret(name string) error {
 	return nil
 }
 
-// algorithmsOfSecret returns how tokens may be signed by a secret of n bytes: it
-// must be as long as what the hash makes (RFC 7518, section 3.2).
+// algorithmsOfSecret returns the algorithms for a secret of n bytes, which must be as long as
+// the hash (RFC 7518, section 3.2).
 func algorithmsOfSecret(n int) []jose.SignatureAlgorithm {
 	algorithms := []jose.SignatureAlgorithm{jose.HS256}
 	if n >= sha512.Size384 {
@@ -188,13 +187,13 @@ func (v *Verifier) readSet(name string) error {
 	}
 	v.key = &set
 	if len(set.Keys) == 1 {
-		v.key = set.Keys[0].Key // whatever the token calls it
+		v.key = set.Keys[0].Key // used for any kid of a token
 	}
 	return nil
 }
 
-// algorithmsOf returns how tokens may be signed that a public key verifies:
-// never by a secret, or the public key itself would serve as one.
+// algorithmsOf returns the algorithms that a public key verifies. HMAC is never among them, or
+// the public key would serve as a secret.
 func algorithmsOf(key crypto.PublicKey) []jose.SignatureAlgorithm {
 	switch key.(type) {
 	case *rsa.PublicKey:
@@ -207,8 +206,8 @@ func algorithmsOf(key crypto.PublicKey) []jose.SignatureAlgorithm {
 	return nil
 }
 
-// registered are the claims that say whether a token is valid. Others, sub among
-// them, may be of any type.
+// registered are the claims that decide whether a token is valid. Others, such as sub, may be
+// of any type.
 type registered struct {
 	Issuer    string           `json:"iss"`
 	Audience  jwt.Audience     `json:"aud"`
@@ -222,12 +221,12 @@ var (
 	errLong    = &policy.TokenError{Problem: "the token is too long"}
 )
 
-// reason is why a token is not valid, in words that hold nothing of the token.
+// reason is why a token is not valid, in words without any part of the token.
 type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// reasons are those of faults that are not the token's form.
+// reasons are the reasons for faults other than the token's form.
 var reasons = []struct {
 	err    error
 	reason reason
@@ -239,8 +238,7 @@ var reasons = []struct {
 	{jose.ErrCryptoFailure, "no key of tokens verifies its signature"},
 }
 
-// Cause says for an operator why a request was refused, without anything that the client
-// sent.
+// Cause returns for an operator why a request was refused, without any text from the client.
 func Cause(err error) string {
 	if err == nil {
 		return ""
@@ -251,7 +249,8 @@ func Cause(err error) string {
 	return err.Error()
 }
 
-// invalid says no more than that to a client: why is for the log.
+// invalid returns the error for an invalid token. Its text for the client has no reason; why
+// is for the log.
 func invalid(why error) *policy.TokenError {
 	for i := range reasons {
 		if errors.Is(why, reasons[i].err) {
@@ -262,7 +261,7 @@ func invalid(why error) *policy.TokenError {
 	return &policy.TokenError{Problem: "the token is not valid", Err: why}
 }
 
-// detailed returns a fault with why, of which clients choose a part.
+// detailed returns a fault with its reason, of which clients may choose a part.
 func detailed(fault *policy.TokenError) error {
 	if fault.Err == nil {
 		return fault
@@ -270,10 +269,10 @@ func detailed(fault *policy.TokenError) error {
 	return fmt.Errorf("%w: %.200s", fault, fault.Err.Error())
 }
 
-// Claims verifies the token of a request and returns what looks its claims up:
-// nil if no token was sent. The error, a [*policy.TokenError], says why one that
-// was sent cannot be used. What looks claims up returns the text of one, "" if
-// there is none, and an error if it is of a type that has no text.
+// Claims verifies the token of a request and returns a function that returns the text of a
+// claim, or nil if no token was sent. The error, a [*policy.TokenError], says why a token
+// cannot be used. The function returns "" for a missing claim, and an error for a claim of a
+// type without a text.
 func (v *Verifier) Claims(r *http.Request) (claims func(name string) (string, error), err error) {
 	raw, fault := v.find(r)
 	var all map[string]json.RawMessage
@@ -287,7 +286,7 @@ func (v *Verifier) Claims(r *http.Request) (claims func(name string) (string, er
 		}
 		return nil, fault
 	case raw == "":
-		return nil, nil //nolint:nilnil // no token, and no fault of one
+		return nil, nil //nolint:nilnil // no token and no fault
 	}
 	return func(name string) (string, error) {
 		value, err := text(all[name])
@@ -298,7 +297,7 @@ func (v *Verifier) Claims(r *http.Request) (claims func(name string) (string, er
 	}, nil
 }
 
-// verify returns all claims of a token, as they are written in it.
+// verify returns all claims of a token, unparsed.
 func (v *Verifier) verify(raw string) (map[string]json.RawMessage, *policy.TokenError) {
 	if len(raw) > maxToken {
 		return nil, errLong

@@ -60,7 +60,7 @@ func newKeys(t *testing.T) keys {
 	return keys{r, e, d}
 }
 
-// sign returns a token of claims, which are valid now but for what changes say.
+// sign returns a token with valid claims, except for changes.
 func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, changes map[string]any) string {
 	t.Helper()
 	claims := map[string]any{
@@ -125,14 +125,14 @@ func bearer(text string) *http.Request {
 	return r
 }
 
-// accepted reports whether a request has a token, and one that is valid.
+// accepted reports whether a request has a valid token.
 func accepted(v *token.Verifier, r *http.Request) bool {
 	claims, err := v.Claims(r)
 	return claims != nil && err == nil
 }
 
-// TestClaims: a token is accepted only if it is signed by a key of ours, in its
-// time, for us; of what it says only texts, numbers and truths are claims.
+// TestClaims: a token is accepted only if it is signed by a known key, in its time, for this
+// audience; only texts, numbers and booleans are claims.
 func TestClaims(t *testing.T) {
 	ours, theirs := newKeys(t), newKeys(t)
 	rsaPEM := publicPEM(t, &ours.rsa.PublicKey)
@@ -200,7 +200,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// byHand returns a token signed by a secret, however short that is.
+// byHand returns a token signed by a secret of any length.
 func byHand(t *testing.T, alg string, of func() hash.Hash, secret []byte) string {
 	t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -212,8 +212,7 @@ func byHand(t *testing.T, alg string, of func() hash.Hash, secret []byte) string
 	return text + "." + encode(h.Sum(nil))
 }
 
-// TestSecretLength: a secret verifies what is signed by a hash that makes no more
-// bytes than it has.
+// TestSecretLength: a secret verifies signatures of hashes that are no longer than the secret.
 func TestSecretLength(t *testing.T) {
 	for _, alg := range []struct {
 		name  string
@@ -230,8 +229,7 @@ func TestSecretLength(t *testing.T) {
 	}
 }
 
-// TestWhere: a token is taken from where it was said to be, and only if it is
-// there once.
+// TestWhere: a token is taken only from its configured place, and only if it is there once.
 func TestWhere(t *testing.T) {
 	file := write(t, []byte(secret))
 	good := sign(t, jose.HS256, []byte(secret), "", nil)
@@ -269,14 +267,14 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// TestOtherSchemes: a token that an application may find behind another scheme,
-// or none, is not as if there were none.
+// TestOtherSchemes: a token that an application may find after another scheme, or none, is an
+// error and not a missing token.
 func TestOtherSchemes(t *testing.T) {
 	good := sign(t, jose.HS256, []byte(secret), "", nil)
 	v := verifier(t, token.Options{HMACFile: write(t, []byte(secret))})
 	for _, c := range []struct {
 		value string
-		want  string // of the error
+		want  string // the error
 	}{
 		{"", ""},
 		{"Basic YWxhZGRpbjpvcGVuc2VzYW1l", ""},
@@ -303,7 +301,7 @@ func TestOtherSchemes(t *testing.T) {
 	}
 }
 
-// TestFaults: keys that cannot serve are refused at the start.
+// TestFaults: unusable keys are refused at the start.
 func TestFaults(t *testing.T) {
 	k := newKeys(t)
 	private, err := x509.MarshalPKCS8PrivateKey(k.ec)
