@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feed sends the same events to many web pages, as server-sent events. It
-// has no goroutine of its own.
+// Package feed sends the same events to many web pages as server-sent events. It has no
+// goroutine of its own.
 package feed
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	backlog      = 4               // events that a reader may be behind
-	writeTimeout = 5 * time.Second // of one event
+	backlog      = 4               // most events that a reader may be behind
+	writeTimeout = 5 * time.Second // for one event
 	contentType  = "text/event-stream"
 )
 
@@ -29,17 +29,17 @@ type Feed struct {
 	dropped uint64
 }
 
-// reader is a page that is open.
+// reader is an open page.
 type reader struct {
-	events chan []byte // closed when the feed is done with it
+	events chan []byte // closed when the feed ends the reader
 }
 
-// New returns a Feed of so many readers at most, at least 1.
+// New returns a Feed of most readers, at least 1.
 func New(most int) *Feed {
 	return &Feed{most: max(most, 1), readers: make(map[*reader]struct{})}
 }
 
-// Readers returns how many there are.
+// Readers returns the number of readers.
 func (f *Feed) Readers() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,9 +53,8 @@ func (f *Feed) Dropped() uint64 {
 	return f.dropped
 }
 
-// Send sends an event, written as it goes over the wire, to all readers. It does
-// not wait: a reader that is too far behind is dropped. The event must not be
-// changed afterwards.
+// Send sends an event, in its form on the wire, to all readers. It does not block: a reader
+// that is too far behind is dropped. The event must not be changed afterwards.
 func (f *Feed) Send(event []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +68,7 @@ func (f *Feed) Send(event []byte) {
 	}
 }
 
-// Restart ends what all readers have open, which makes a page ask anew.
+// Restart ends the streams of all readers, whose pages then reconnect.
 func (f *Feed) Restart() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,13 +77,13 @@ func (f *Feed) Restart() {
 	}
 }
 
-// Close ends what all readers have open, and refuses others.
+// Close ends the streams of all readers, and refuses new ones.
 func (f *Feed) Close() {
 	f.Restart()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	for r := range f.readers { // that came in between
+	for r := range f.readers { // those that came in between
 		f.leave(r)
 	}
 }
@@ -97,7 +96,7 @@ func (f *Feed) leave(r *reader) {
 }
 
 var (
-	errFull   = errors.New("feed: as many pages are open as may be; close one")
+	errFull   = errors.New("feed: too many pages are open; close one")
 	errClosed = errors.New("feed: the program ends")
 )
 
@@ -115,8 +114,8 @@ func (f *Feed) enter() (*reader, error) {
 	return r, nil
 }
 
-// Serve sends events to w until its page is closed or the feed is done with it.
-// A HEAD request gets the head alone. If it returns an error it has written nothing.
+// Serve sends events to w until its page is closed or the feed ends the stream. A HEAD request
+// gets the header alone. If Serve returns an error it has written nothing.
 func (f *Feed) Serve(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	if r.Method == http.MethodHead {
@@ -134,12 +133,12 @@ func (f *Feed) Serve(w http.ResponseWriter, r *http.Request) error {
 		f.leave(of)
 	}()
 	c := http.NewResponseController(w)
-	if err := c.SetReadDeadline(time.Time{}); err != nil { // that of the request, which would end the response
+	if err := c.SetReadDeadline(time.Time{}); err != nil { // the request's deadline would end the response
 		return err
 	}
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // a proxy in between must pass each event on
+	h.Set("X-Accel-Buffering", "no") // a proxy in between must pass on each event
 	w.WriteHeader(http.StatusOK)
 	if !send(w, c, []byte("retry: 2000\n\n")) {
 		return nil
@@ -156,7 +155,7 @@ func (f *Feed) Serve(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// send reports whether the event has been written.
+// send writes an event, and reports whether that succeeded.
 func send(w io.Writer, c *http.ResponseController, event []byte) bool {
 	if c.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 		return false

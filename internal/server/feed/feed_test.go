@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// serve serves a feed in memory and returns who asks for it.
+// serve serves a feed in memory and returns a client.
 func serve(t *testing.T, f *feed.Feed) *http.Client {
 	t.Helper()
 	l := testkit.NewPipes()
@@ -27,11 +27,11 @@ func serve(t *testing.T, f *feed.Feed) *http.Client {
 		if err := f.Serve(w, r); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
-	})} // whose timeouts must not end a feed
+	})} // its timeouts must not end a feed
 	go func() { _ = s.Serve(l) }() // until it is closed
 	t.Cleanup(func() {
 		f.Close()
-		_ = s.Close() // of connections that may be closed
+		_ = s.Close() // connections may be closed already
 	})
 	return &http.Client{Transport: &http.Transport{DialContext: l.Dial, DisableKeepAlives: true}}
 }
@@ -56,12 +56,12 @@ func open(t *testing.T, from *http.Client) *page {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = resp.Body.Close() // which may say that it was left
+		_ = resp.Body.Close() // the server may have left
 	})
 	return &page{resp.StatusCode, bufio.NewReader(resp.Body), cancel}
 }
 
-// next returns the next line that is not empty, "" at the end.
+// next returns the next line that is not empty, or "" at the end.
 func (p *page) next(t *testing.T) string {
 	t.Helper()
 	for {
@@ -78,9 +78,8 @@ func (p *page) next(t *testing.T) string {
 	}
 }
 
-// TestFeed: all pages get what is sent, past the timeouts of the server; no more of
-// them than may be; a place becomes free when one leaves; Restart ends those that are
-// open and Close all.
+// TestFeed: all pages get the events, past the timeouts of the server; their number is
+// bounded, and a page that leaves frees its place; Restart ends the open ones, and Close all.
 func TestFeed(t *testing.T) { synctest.Test(t, testFeed) }
 
 func testFeed(t *testing.T) {
@@ -92,7 +91,7 @@ func testFeed(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if third := open(t, from); third.status != http.StatusServiceUnavailable || !strings.Contains(third.next(t), "as many pages are open as may be") {
+	if third := open(t, from); third.status != http.StatusServiceUnavailable || !strings.Contains(third.next(t), "too many pages are open") {
 		t.Errorf("a third page: %d", third.status)
 	}
 	for range 3 {
@@ -128,8 +127,7 @@ func testFeed(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a page that does not read is dropped, and one that does gets
-// everything meanwhile.
+// TestSlowReader: a page that does not read is dropped, and others get everything meanwhile.
 func TestSlowReader(t *testing.T) { synctest.Test(t, testSlowReader) }
 
 func testSlowReader(t *testing.T) {
