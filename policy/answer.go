@@ -12,13 +12,13 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Answer is what a front for HTTP says of a rule's limits in words of one's own,
-// such as those of an API that clients know already. Every part that is zero is
-// as without it.
+// Answer is an HTTP front's answer about a rule's limits in the operator's own
+// words, such as those of an API that clients know already. Zero parts leave the
+// front's answer unchanged.
 //
-// Its texts have placeholders. They stand for what is known of the limit that
-// binds among the rule's, or of one of its limits by that one's name, such as
-// {hour.remaining}, but not in a Body:
+// Its texts have placeholders. A placeholder stands for a value of the binding limit
+// among the rule's or, with a limit's name, such as {hour.remaining}, of that limit.
+// A Body has no placeholders with a name. The placeholders are:
 //
 //	{limit} {quota} {window}    units when full; units in a window; its seconds
 //	{remaining} {used}          units; {used} is {limit} less {remaining}
@@ -29,26 +29,26 @@ import (
 //	{rule} {name}               the rule; the limit as clients know it
 //	{status} {detail}           in a Body: the status; in words, why
 //
-// Seconds are whole and never too few. Where nobody knows when, or no wait would
-// help, a field with such a placeholder is left out, and in a Body it is -1, or
-// nothing for an instant that is not a number. Nothing stands for what a client
-// sent.
+// Seconds are whole and rounded up. Where the time is not known, or waiting would not
+// help, a field with such a placeholder is left out; in a Body the placeholder is -1,
+// or empty for an instant that is not a number. No placeholder holds a value that a
+// client sent.
 type Answer struct {
-	// Status is that of a denial: 400 to 599, or 200 for an API that denies so, with
-	// a Body: to clients that read the status alone, such a denial is a success. Zero
-	// means the rule's.
+	// Status is the status of a denial: 400 to 599, or 200 with a Body for an API that
+	// denies so: clients that read the status alone take such a denial for a success.
+	// Zero means the rule's status.
 	Status int
-	// ContentType is that of Body. In JSON, XML and HTML {detail} is escaped; a
+	// ContentType is the type of Body. In JSON, XML and HTML {detail} is escaped; a
 	// JSON Body must be JSON.
 	ContentType string
-	// Body is that of a denial. Empty means what the front answers by itself.
+	// Body is the body of a denial. Empty means the front's own body.
 	Body string
 	// Fields are set on every response to a request that the rule applies to, and
-	// Denied on a denial by it, after those that the front sets by itself. A front
-	// that passes responses on leaves out what these have under the names of Fields.
+	// Denied on a denial by the rule, after the fields that the front sets by itself. A
+	// front that passes responses on removes the fields of these names from them.
 	Fields, Denied []AnswerField
-	// Limits are answers to denials by the limits of these names. What is zero in
-	// one is as in the answer itself. They have no Fields and no Limits.
+	// Limits are the answers to denials by the limits of these names. A zero part means
+	// the part of the answer itself. They have no Fields and no Limits.
 	Limits map[string]Answer
 
 	body           template
@@ -64,8 +64,8 @@ type fieldTemplate struct {
 	value template
 }
 
-// Answer returns the answer to a denied request that its rule has, with what is
-// of the limit that denied; nil if there is none.
+// Answer returns the answer of the rule that denied the request, or of the limit that
+// denied it; nil if the request was not denied or the rule has no answer.
 func (e *Event) Answer() *Answer {
 	if e.Verdict != Denied || e.Rule == nil || e.Rule.Answer == nil || e.Evaluated == nil {
 		return nil
@@ -96,18 +96,18 @@ func (a *Answer) AppendBody(b []byte, e *Event, status int) []byte {
 	return a.body.append(b, &v)
 }
 
-// now is the clock of the instants in answers: this machine's, as that
-// of its field Date.
+// now returns the time on which instants in answers are based: this machine's, as in
+// the field Date.
 func now() time.Time {
 	return time.Now() //nolint:forbidigo // no decision is computed of it
 }
 
-// SetAnswer sets the header fields that the rules' answers have for a request that
-// was decided, in the order of the rules, and returns their names. Those of a denial
-// come last. Each stands in the place of one that is there in any case.
+// SetAnswer sets the header fields of the rules' answers for a request that was
+// decided, in the order of the rules and those of a denial last, and returns their
+// names. A field replaces an existing one of its name.
 func (e *Event) SetAnswer(h http.Header) (names []string) {
 	if e.Evaluated == nil || !e.Evaluated.matches.of.answers || !e.Verdict.Passes() && e.Verdict != Denied || e.Verdict == FailedOpen {
-		return nil // nobody knows what is left
+		return nil // the remaining units are not known
 	}
 	now, of := now(), (*Rule)(nil)
 	for o := range e.Evaluated.Outcomes() {
@@ -140,7 +140,7 @@ func setFields(h http.Header, fields []fieldTemplate, v *values, names []string)
 	return names
 }
 
-// values returns what placeholders stand for of the limit that binds.
+// values returns the values of the placeholders for the binding limit.
 func (e *Event) values(now time.Time) values {
 	v := values{rule: e.Rule, evaluated: e.Evaluated, now: now}
 	switch {
@@ -155,7 +155,7 @@ func (e *Event) values(now time.Time) values {
 	return v
 }
 
-// tightest is values of the limit that binds among those of a rule.
+// tightest returns the values of the binding limit among those of a rule.
 func (v *Verdict) tightest(r *Rule, now time.Time) values {
 	var best share
 	var limit *sluice.Term

@@ -39,7 +39,7 @@ func withAnswer(a policy.Answer) []policy.Rule {
 	return []policy.Rule{r}
 }
 
-// What is wrong with an answer is found when it is compiled.
+// Faults of an answer are found when it is compiled.
 func TestAnswerFaults(t *testing.T) {
 	long := strings.Repeat("x", 64<<10+1)
 	field := func(name, value string) []policy.AnswerField {
@@ -93,8 +93,8 @@ func TestAnswerFaults(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: no text of an answer crashes, a body in JSON is JSON whenever it
-// was compiled, and no field has more than a line.
+// FuzzAnswer: no text of an answer crashes, every body compiled as JSON is JSON, and no
+// field has more than one line.
 func FuzzAnswer(f *testing.F) {
 	for _, text := range []string{"{limit}", `{"a":"{detail}"}`, "{{name}", "{", "{a", "{minute.remaining}", "{.}", "a\r\nb", `"{reset_date}"`, "[{retry_after},{used}]", `{"{detail}":{"{rule}":[]}}`} {
 		f.Add(text, "application/json")

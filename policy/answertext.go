@@ -16,10 +16,10 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// unknown is a time of which nobody knows when it comes, or which never does.
+// unknown is a time that is not known, or that never comes.
 const unknown time.Duration = -1
 
-// values are what placeholders stand for.
+// values are the values of placeholders.
 type values struct {
 	rule                   *Rule
 	evaluated              *Verdict
@@ -28,10 +28,10 @@ type values struct {
 	window, retry, reset   time.Duration // retry and reset may be unknown
 	now                    time.Time
 	status                 int    // of a body
-	detail                 []byte // of a body that has it
+	detail                 []byte // of a body with {detail}
 }
 
-// of takes over what an outcome says of a limit.
+// of sets v to the outcome of a limit.
 func (v *values) of(t *sluice.Term, o sluice.Outcome) {
 	v.full, v.quota, v.window, v.remaining = t.Full(), t.Quota, t.Window, max(o.Remaining, 0)
 	v.reset, v.retry = o.ResetAfter, o.RetryAfter
@@ -46,8 +46,8 @@ func (v *values) of(t *sluice.Term, o sluice.Outcome) {
 	}
 }
 
-// limited returns v of the rule's limit of a name. It is not ok if that did not
-// apply.
+// limited returns the values of the rule's limit with a name. ok is false if that limit
+// did not apply.
 func (v *values) limited(name string) (values, bool) {
 	for o := range v.evaluated.Outcomes() {
 		if o.Rule == v.rule && o.Limit.Name == name {
@@ -63,7 +63,7 @@ func (v *values) limited(name string) (values, bool) {
 type word uint8
 
 const (
-	wordText word = iota // is none: the text itself
+	wordText word = iota // no placeholder: plain text
 	wordLimit
 	wordQuota
 	wordWindow
@@ -89,7 +89,7 @@ var wordNames = [wordsEnd]string{
 	wordStatus: "status", wordDetail: "detail",
 }
 
-// piece is a text, or a placeholder with the limit that it is of.
+// piece is a text, or a placeholder with the name of its limit.
 type piece struct {
 	word  word
 	text  string
@@ -99,11 +99,11 @@ type piece struct {
 // template is a text with placeholders.
 type template struct {
 	pieces []piece
-	escape func(b, s []byte) []byte // of a detail; nil: as it is
+	escape func(b, s []byte) []byte // of a detail; nil: unchanged
 }
 
-// parseTemplate reads a text. What looks like a placeholder must be one: a word
-// in braces. A brace before anything else is a brace.
+// parseTemplate reads a text. A word in braces must be a placeholder. Any other brace
+// is plain text.
 func parseTemplate(text string) (t template, err error) {
 	rest := text
 	for from := 0; ; {
@@ -157,7 +157,7 @@ func (t *template) has(w word) bool {
 	return slices.ContainsFunc(t.pieces, func(p piece) bool { return p.word == w })
 }
 
-// known reports whether every placeholder of a field stands for something.
+// known reports whether every placeholder of a field has a value.
 func (t *template) known(v *values) bool {
 	for i := range t.pieces {
 		s, of := &t.pieces[i], v
@@ -232,8 +232,8 @@ func (w word) append(b []byte, v *values) []byte {
 	}
 }
 
-// appendInstant appends the whole second at which the key is as new, or which
-// follows.
+// appendInstant appends the instant at which the key is full again, rounded up to a
+// whole second.
 func (w word) appendInstant(b []byte, v *values) []byte {
 	if v.reset == unknown {
 		if w == wordResetUnix {
@@ -255,7 +255,7 @@ func (w word) appendInstant(b []byte, v *values) []byte {
 	}
 }
 
-// up returns d in units, rounded up, -1 if that is unknown.
+// up returns d in units, rounded up; -1 if d is unknown.
 func up(d, unit time.Duration) int64 {
 	switch {
 	case d == unknown:
@@ -272,7 +272,7 @@ func up(d, unit time.Duration) int64 {
 // escapeJSON appends s as it stands between the quotes of a JSON string.
 func escapeJSON(b, s []byte) []byte {
 	quoted, err := json.Marshal(string(s))
-	if err != nil { // of a string there is none
+	if err != nil { // a string is always marshaled
 		return b
 	}
 	return append(b, quoted[1:len(quoted)-1]...)

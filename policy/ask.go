@@ -11,14 +11,14 @@ import (
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
-// ask puts all questions to the store at once, and those that went over a soft
-// limit, and no other, once more.
+// ask asks the store about everything at once. Charges over a soft limit, and over no
+// other, are asked about once more under their grace limit.
 func (v *Verdict) ask(ctx context.Context) {
 	first := &v.asks[0]
 	if v.needs&needsGrace != 0 && first.role == taken && !v.peek && v.deniesCount(first) {
-		// A denial would be counted although the request may pass on its grace:
-		// look before asking. A request that spends the soft limit in between makes the
-		// question a denied one, which errs on the side of the limit.
+		// A denial would be counted although the request may pass on its grace limit, so
+		// peek first. If another request spends the soft limit in between, this one is
+		// denied, which errs on the side of the limit.
 		v.peek = true
 		v.single(ctx, first)
 		v.peek = false
@@ -30,8 +30,8 @@ func (v *Verdict) ask(ctx context.Context) {
 	if v.needs&needsGrace == 0 {
 		return
 	}
-	// Each turn puts a grace limit in the place of at least one soft one, and a
-	// charge has one at most.
+	// Each turn replaces at least one soft limit by its grace limit, and a charge has
+	// one soft limit at most.
 	for range first.n {
 		if first.role != taken || first.result.Err != nil || v.slotDenies() || v.responsesDeny() || !v.switchOver(first) {
 			return
@@ -58,7 +58,7 @@ func (v *Verdict) counted() *ask {
 	return nil
 }
 
-// deniesCount reports whether an ask has a soft limit beside one that counts
+// deniesCount reports whether an ask has both a soft limit and a limit that counts
 // denied requests.
 func (v *Verdict) deniesCount(k *ask) bool {
 	soft, counts := false, false
@@ -69,14 +69,14 @@ func (v *Verdict) deniesCount(k *ask) bool {
 	return soft && counts
 }
 
-// switchOver puts the grace limit in the place of each soft limit that denied,
-// if no other limit did. It reports whether it has.
+// switchOver replaces each soft limit that denied by its grace limit, if no other limit
+// denied. It reports whether it replaced any.
 func (v *Verdict) switchOver(k *ask) bool {
 	if k.result.Decision.Allowed {
 		return false
 	}
 	switched := false
-	for pass := range 2 { // look first: one other denial is enough
+	for pass := range 2 { // the first pass only looks: one other denial is enough
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
 			c := &v.charges[j]
@@ -137,8 +137,8 @@ func (v *Verdict) all(ctx context.Context) {
 	}
 }
 
-// fill writes the outcome of an ask under a single limit, and none of an ask
-// that failed.
+// fill writes the outcome of an ask under a single limit, and clears the outcomes of an
+// ask that failed.
 func (v *Verdict) fill(k *ask) {
 	outcomes := v.outcomes[k.outcomes : k.outcomes+k.terms]
 	switch d := &k.result.Decision; {
@@ -151,7 +151,7 @@ func (v *Verdict) fill(k *ask) {
 	}
 }
 
-// combine makes one verdict of the answers for the active rules.
+// combine makes one verdict of the results of the active rules.
 func (v *Verdict) combine(ctx context.Context) {
 	v.Allowed = true
 	if v.enforced == 0 {
@@ -167,7 +167,7 @@ func (v *Verdict) combine(ctx context.Context) {
 		errs = append(errs, k.result.Err)
 		v.Failure = max(v.Failure, v.failing(k))
 		if _, refused := errors.AsType[*sluice.RequestError](k.result.Err); refused {
-			v.Failure = sluice.FailClosed // it is no outage, which might pass
+			v.Failure = sluice.FailClosed // not an outage, which might pass
 		}
 	}
 	if len(errs) > 0 && caller.Left(ctx) != nil {
@@ -177,7 +177,7 @@ func (v *Verdict) combine(ctx context.Context) {
 	if first := &v.asks[0]; first.role == taken && first.result.Err == nil {
 		v.Decision = first.result.Decision
 		if first.result.Decision.Allowed && !v.Allowed && !v.peek {
-			// Another has denied what this one has charged.
+			// Another rule denied the request that this ask was charged for.
 			if err := v.giveBack(ctx, first); err != nil {
 				errs = append(errs, err)
 			}
@@ -196,8 +196,7 @@ func (v *Verdict) combine(ctx context.Context) {
 	}
 }
 
-// undoLate has the store give back what it turns out to have charged to a request
-// that goes no further.
+// undoLate has the store give back late charges of a request that is not passed on.
 func (v *Verdict) undoLate() {
 	for i := range v.enforced {
 		if late, ok := errors.AsType[*sluice.MaybeSentError](v.asks[i].result.Err); ok {
@@ -206,7 +205,7 @@ func (v *Verdict) undoLate() {
 	}
 }
 
-// giveBack refunds all that an ask was charged.
+// giveBack refunds all charges of an ask.
 func (v *Verdict) giveBack(ctx context.Context, k *ask) error {
 	if v.vacate(ctx) {
 		return nil

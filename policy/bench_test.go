@@ -106,7 +106,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestQueryAllocates nothing for a parameter that is sent once, as it is.
+// TestQueryAllocates nothing for a parameter that is sent once and unescaped.
 func TestQueryAllocates(t *testing.T) {
 	e := policy.Evaluator{Policy: compile(t, one("api", by(policy.Query("userId")), "1000000/s")), Store: memstore.New(memstore.Options{})}
 	r := httptest.NewRequest(http.MethodGet, "/?a=b&userId=u1&c=d", nil)

@@ -12,9 +12,9 @@ import (
 
 const forBlocks = "; use for example 10min after 20 denials/min"
 
-// ParseBlock reads when a key is blocked and for how long, "10min after 20
-// denials/min", and its name, if it has one: "long: 1day after 100 denials/h". An
-// error is a [*sluice.TextError] or one of [sluice.Limit.Validate].
+// ParseBlock reads a block, which says when a key is blocked and for how long, with an
+// optional name: "10min after 20 denials/min", "long: 1day after 100 denials/h". Its error
+// is a [*sluice.TextError] or one of [sluice.Limit.Validate].
 func ParseBlock(text string) (sluice.Limit, error) {
 	words, at := fields(text)
 	fail := func(i int, problem string) (sluice.Limit, error) {
@@ -24,7 +24,7 @@ func ParseBlock(text string) (sluice.Limit, error) {
 		}
 		return sluice.Limit{}, &sluice.TextError{Text: text, Offset: offset, Problem: problem + forBlocks}
 	}
-	first := 0 // behind the name
+	first := 0 // the first word after the name
 	if len(words) > 0 && strings.HasSuffix(words[0], ":") {
 		first = 1
 	}
@@ -47,9 +47,9 @@ func ParseBlock(text string) (sluice.Limit, error) {
 		return fail(first+4, "there is text after the denials")
 	}
 
-	// The text of the limit is made of these words, each of which may be at fault.
+	// The text of the limit is made of these words; a fault is reported at its word.
 	var b strings.Builder
-	var from, to []int // where a word begins in it, and in text
+	var from, to []int // offset of each word in b, and in text
 	put := func(word string, offset int) {
 		from, to = append(from, b.Len()), append(to, offset)
 		b.WriteString(word)
@@ -75,7 +75,7 @@ func ParseBlock(text string) (sluice.Limit, error) {
 	return l, err
 }
 
-// fields returns the words of a text, and where each begins.
+// fields returns the words of a text and their offsets.
 func fields(text string) (words []string, at []int) {
 	offset := 0
 	for word := range strings.FieldsSeq(text) {

@@ -68,7 +68,7 @@ func TestParseBlock(t *testing.T) {
 	}
 }
 
-// FuzzParseBlock: no text crashes, a fault lies within it, and what is read is a block.
+// FuzzParseBlock: no text crashes, a fault lies within it, and the result is a block.
 func FuzzParseBlock(f *testing.F) {
 	for _, text := range []string{"10min after 20 denials/min", "a: 1h after 1 denial/s", "x after y z/", "a: b: after 1 denials/min", "µs after 1 denials/µs"} {
 		f.Add(text)
@@ -84,8 +84,8 @@ func FuzzParseBlock(f *testing.F) {
 	})
 }
 
-// TestBlockDoesNotWait: where others wait until they fit, a client that is under a block is
-// denied, so that the block counts, and blocks.
+// TestBlockDoesNotWait: a client under a block is denied where others wait until they fit, so
+// that the block counts denials and blocks.
 func TestBlockDoesNotWait(t *testing.T) {
 	plain := policy.NewRule("plain", policy.IP(), sluice.MustParseLimit("1/min fixed-window"))
 	blocked := plain
@@ -109,7 +109,7 @@ func TestBlockDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestBlockInTheText: what a newcomer reads of a denial names the block.
+// TestBlockInTheText: the text of a denial names the block.
 func TestBlockInTheText(t *testing.T) {
 	r := policy.NewRule("api", policy.IP(), sluice.MustParseLimit("1/min fixed-window"))
 	r.Levels[0].Blocks = blockOf(t, "30min after 1 denial/min")

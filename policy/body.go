@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	firstStep   = 64 << 10 // bytes of a body that are charged at first
-	largestStep = 4 << 20  // bytes that are charged at once
-	stepShare   = 16       // the part of the least quota that a step may take
+	firstStep   = 64 << 10 // bytes of a body that are charged first
+	largestStep = 4 << 20  // the most bytes that are charged at once
+	stepShare   = 16       // a step takes at most this part of the smallest quota
 )
 
-// body is a request's body whose length was not known when the request came. It is
-// charged while it is read, so that it costs what the same body costs with a length.
+// body is a request's body of unknown length. It is charged while it is read, and costs as
+// much as the same body with a known length.
 type body struct {
 	mu            sync.Mutex
-	step          Call           // the last one, under all rules that count the body
-	full          int64          // bytes that their limits can ever hold
-	next, most    int64          // bytes of the next step, and of any
-	read, taken   int64          // bytes that were passed on, and that were charged
-	last          int64          // of these, by the last step
-	receipt       sluice.Request // which gives them back
-	end           func()         // ends a step that is delayed
-	ended, denied bool           // nothing is charged any more; nor passed on
+	step          Call           // the last step, under all rules that count the body
+	full          int64          // the most bytes that fit their limits
+	next, most    int64          // bytes of the next step, and of the largest
+	read, taken   int64          // bytes passed on, and bytes charged
+	last          int64          // bytes charged by the last step
+	receipt       sluice.Request // the refund of the last step
+	end           func()         // ends the delay of a step
+	ended, denied bool           // ended: no more is charged; denied: no more is passed on
 }
 
 // Meter returns a function that charges the request's body while it is read, or nil if no
 // rule counts the body or its length is known. The function takes the number of further
-// bytes, and whether they are the last. It returns nil if these may be passed on, and
-// otherwise why not: then nothing more of the body may be. It blocks while the bytes are
-// delayed, and is safe for concurrent use. It ends with ctx and with [Call.Settle]. Call
-// Meter at most once, after the request has passed.
+// bytes, and whether they are the last. It returns nil if these may be passed on, and the
+// reason otherwise: then no more of the body may be passed on. It blocks while the bytes are
+// delayed, is safe for concurrent use, and ends with ctx and with [Call.Settle]. Call Meter
+// at most once, after the request has passed.
 func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 	if !c.metered() {
 		return nil
@@ -54,7 +54,7 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 			continue
 		}
 		s.charges = append(s.charges, of)
-		plan := cmp.Or(of.set.over, of.Plan) // what a soft limit cannot hold draws on its grace
+		plan := cmp.Or(of.set.over, of.Plan) // bytes over a soft limit draw on its grace limit
 		for j := range plan.Len() {
 			t := plan.Term(j)
 			b.full, least = min(b.full, t.Full()+t.Credit), min(least, t.Quota, t.Full())
@@ -63,7 +63,7 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 	}
 	s.add(taken, 0, false)
 	s.enforced = 1
-	if whole { // else a step that is not used would delay the body, or count as denied
+	if whole { // else an unused step would delay the body, or count as denied
 		b.most = min(max(least/stepShare, 1), largestStep)
 		b.next = min(b.most, firstStep)
 	}
@@ -106,15 +106,15 @@ func (b *body) take(ctx context.Context, n int64, last bool) *Event {
 	return nil
 }
 
-// covers charges what is missing for so many bytes of the body: a step or, where that
-// does not fit, no more than is missing.
+// covers charges the missing units for that many bytes of the body: a whole step or, if
+// that does not fit, only the missing units.
 func (b *body) covers(ctx context.Context, read int64, last bool) bool {
 	missing := read - b.taken
 	switch {
 	case missing <= 0:
 		return true
 	case read > b.full:
-		return b.ask(ctx, read) // which is denied as too large, as it would have been with a length
+		return b.ask(ctx, read) // which is denied as too large, as with a known length
 	case !last && missing < b.next:
 		if b.ask(ctx, b.next) || b.step.Verdict != Denied {
 			b.next = min(2*b.next, b.most)
@@ -125,8 +125,8 @@ func (b *body) covers(ctx context.Context, read int64, last bool) bool {
 	return b.ask(ctx, missing)
 }
 
-// ask takes units under all rules that count the body. It reports whether the body
-// goes on.
+// ask takes units under all rules that count the body. It reports whether the bytes may be
+// passed on.
 func (b *body) ask(ctx context.Context, units int64) bool {
 	c, v := &b.step, &b.step.evaluated
 	v.Err, v.Failure, v.full, v.bound, v.settled, v.flat = nil, sluice.FailOpen, nil, false, false, v.flat[:0]
@@ -140,7 +140,7 @@ func (b *body) ask(ctx context.Context, units int64) bool {
 	}
 	v.ask(ctx)
 	v.combine(ctx)
-	v.undoLate() // what goes on though the store failed is charged by the next step, or settled
+	v.undoLate() // bytes passed on despite a store error are charged by the next step, or settled
 	c.front.conclude(ctx, v.attributes, struct{ Attributes }{v.attributes}, c)
 	if k := &v.asks[0]; c.Passes() && k.result.Err == nil {
 		b.taken, b.last, b.receipt = b.taken+units, units, v.refund(k)

@@ -14,33 +14,33 @@ import (
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
-// Call is a request that a [Front] decides, and its outcome. The zero Call is
-// ready for [Front.Decide]; one that has been used keeps its memory and may be
-// used again. It belongs to one goroutine at a time.
+// Call is a request that a [Front] decides, and its outcome. The zero Call is ready for
+// [Front.Decide]. A used Call may be used again and keeps its memory. It belongs to one
+// goroutine at a time.
 type Call struct {
 	Event
 
 	evaluated Verdict
 	front     *Front
-	body      *body  // nil: it is not charged while it is read
+	body      *body  // nil: not charged while it is read
 	stop      func() // ends the renewal of slots; nil if there are none
 	passed    time.Time
-	// unreported is that OnDecision waits for the body, by which the verdict may change.
+	// unreported says that OnDecision waits for the body, which may change the verdict.
 	unreported bool
 }
 
 // Passes reports whether the request may be passed on.
 func (c *Call) Passes() bool { return c.Verdict.Passes() }
 
-// Settles reports whether [Call.Settle] may have something to do: units to correct,
-// or slots to release. Where it has not, nobody needs to watch the response.
+// Settles reports whether [Call.Settle] may have units to correct or slots to release. If
+// not, the response need not be watched.
 func (c *Call) Settles() bool {
 	return c.unreported || c.Passes() && c.Evaluated != nil && c.evaluated.Settles()
 }
 
-// Settle puts right what a request that passed was charged, now that its response
-// is known, and frees its slots in flight. It goes on when ctx ends, and blocks for
-// a second at most. A second call does nothing.
+// Settle corrects the charges of a request that passed, once its response is known, and
+// releases its slots in flight. It continues when ctx ends, and blocks for a second at
+// most. A second call does nothing.
 func (c *Call) Settle(ctx context.Context, r Response) {
 	if c.stop != nil {
 		c.stop()
@@ -51,7 +51,7 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 		c.front.opts.OnDecision(ctx, c.evaluated.attributes, &c.Event)
 	}
 	switch {
-	case c.body != nil: // which may have been denied since
+	case c.body != nil: // it may have been denied since
 		c.front.Report(ctx, c.evaluated.attributes, c.body.settle(ctx, &c.evaluated, r.Read))
 	case !c.Passes() || c.Evaluated == nil:
 		return
@@ -64,8 +64,8 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 	}
 }
 
-// drop gives back what was charged, the place and the slots, if a hook has panicked. Nobody
-// settles a request that was never decided to the end.
+// drop gives back the charges, the place in the queue and the slots if a hook has panicked:
+// such a request is never settled.
 func (c *Call) drop(ctx context.Context, decided *bool) {
 	if !*decided {
 		c.evaluated.vacate(ctx)
@@ -74,16 +74,16 @@ func (c *Call) drop(ctx context.Context, decided *bool) {
 	}
 }
 
-// Presume charges what counts by its response as if it will: see [Verdict.Presume].
+// Presume charges units that depend on the response before it is known: see
+// [Verdict.Presume].
 func (c *Call) Presume(ctx context.Context) {
 	if c.Passes() && c.Evaluated != nil {
 		c.front.Report(ctx, c.evaluated.attributes, c.evaluated.Presume(ctx))
 	}
 }
 
-// Limits returns the active limits that the request was charged under, by the
-// names that clients know, but for blocks, which count no units. They are valid until
-// c is used again.
+// Limits returns the active limits that the request was charged under, by the names that
+// clients know, except blocks, which count no units. They are valid until c is used again.
 func (c *Call) Limits() iter.Seq[*sluice.Term] {
 	return func(yield func(*sluice.Term) bool) {
 		if c.Evaluated == nil {
@@ -97,7 +97,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 	}
 }
 
-// conclude says what follows from the verdict.
+// conclude sets the Event that follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
 	e.Verdict, e.Err, e.Evaluated, e.Violated = Allowed, v.Err, v, nil
@@ -108,7 +108,7 @@ func (c *Call) conclude(ctx context.Context) {
 	if err := v.whyNotDelayed(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
-		e.Decision.Delay = v.Decision.RetryAfter // as long as it would have been delayed
+		e.Decision.Delay = v.Decision.RetryAfter // the delay that it would have had
 		return
 	}
 	if v.bound {
@@ -130,7 +130,7 @@ func (c *Call) conclude(ctx context.Context) {
 	}
 }
 
-// degraded reports whether a store that was not to be had has let the request pass.
+// degraded reports whether the request passed because the store was unavailable.
 func (v *Verdict) degraded() bool {
 	for i := range v.holds {
 		if v.holds[i].degraded {
@@ -145,7 +145,7 @@ func (v *Verdict) degraded() bool {
 	return false
 }
 
-// concludeBeside says what follows where it is not a limit's decision alone.
+// concludeBeside sets the Event of a verdict that is not one limit's decision alone.
 func (c *Call) concludeBeside(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
 	switch {
@@ -155,10 +155,10 @@ func (c *Call) concludeBeside(ctx context.Context) {
 			e.Err = token
 		}
 	case v.InFlight != nil:
-		// Nobody knows when another request will end.
+		// The time at which another request will end is not known.
 		e.Decision, e.Verdict, e.Rule = sluice.Decision{}, Denied, v.InFlight.Rule
 		e.Violated = []string{levelName(v.InFlight.Rule, v.InFlight.Level) + "/" + v.InFlight.Limit.Name}
-	case (v.Err != nil || v.degraded()) && caller.Left(ctx) != nil: // it did not wait for the store
+	case (v.Err != nil || v.degraded()) && caller.Left(ctx) != nil: // the caller did not wait for the store
 		v.undoLate()
 		c.front.Report(ctx, v.attributes, v.Cancel(ctx))
 		e.Verdict, e.Err = Abandoned, caller.Left(ctx)
@@ -186,7 +186,7 @@ func (v *Verdict) opened() bool {
 	return false
 }
 
-// pass says how a request passes that every limit allows.
+// pass sets the Verdict of a request that every limit allows.
 func (c *Call) pass() {
 	if c.Verdict != Allowed {
 		return
@@ -202,7 +202,7 @@ func (c *Call) pass() {
 	}
 }
 
-// shadowed names what rules in shadow mode would have denied.
+// shadowed lists the limits of shadow rules that would have denied the request.
 func (c *Call) shadowed() {
 	for s := range c.evaluated.Trials() {
 		if !s.Shadow || s.Err != nil || s.Allowed {
@@ -232,7 +232,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 	return all
 }
 
-// hold waits until the request may go on. If it may not it has cost nothing.
+// hold waits until the request may go on. If it may not, it gives all units back.
 func (c *Call) hold(ctx context.Context, a Attributes) {
 	f, v := c.front, &c.evaluated
 	began := time.Now()
@@ -254,8 +254,8 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	}
 }
 
-// await blocks until the instant of the request has come, and keeps its slots as
-// long. It returns an error as soon as the client is known to be gone.
+// await blocks until the instant of the request, and keeps its slots meanwhile. It returns
+// an error as soon as the client is known to have left.
 func (c *Call) await(ctx context.Context, a Attributes) error {
 	f, v := c.front, &c.evaluated
 	if lease := v.Lease(); v.Decision.Delay > lease/3 && lease > 0 {
@@ -278,12 +278,12 @@ func (c *Call) await(ctx context.Context, a Attributes) error {
 	}
 }
 
-// ErrExpired is what OnError is notified of a request that lost its slot in flight
-// while it ran: another runs in its place. It counts again when one is free.
+// ErrExpired is passed to OnError when a request loses its slot in flight while it runs:
+// another request holds that slot. The request holds a slot again as soon as one is free.
 var ErrExpired = errors.New("policy: a slot in flight expired while the request ran, and is taken")
 
-// renew keeps the slots of a request while it runs, and asks for those again
-// that it has lost. Nothing else may use v until stop has returned.
+// renew keeps the slots of a request while it runs, and acquires lost ones anew. Nothing
+// else may use v until stop has returned.
 func (f *Front) renew(ctx context.Context, v *Verdict, lease time.Duration) (stop func()) {
 	// A client that hangs up does not free the slot: its request still runs.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -24,8 +24,8 @@ func tiered() policy.Level {
 	}
 }
 
-// TestCandidateJudgesByTier: a candidate is evaluated for the requests whose limits it
-// stands in the place of, and what is explained says the same.
+// TestCandidateJudgesByTier: a candidate is evaluated for the requests whose limits it would
+// replace, and the explanation agrees.
 func TestCandidateJudgesByTier(t *testing.T) {
 	one, two := []sluice.Limit{sluice.PerMinute(1)}, []sluice.Limit{sluice.PerMinute(2)}
 	level := tiered()

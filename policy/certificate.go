@@ -11,15 +11,14 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Certificate is a name in the certificate that a client has shown and the server
-// has verified: uri, as of SPIFFE, dns, cn, the common name, or subject, the whole
-// subject as in RFC 2253. A request without such a certificate, or whose has no
-// such name, lacks the part; one whose certificate has several of them is refused,
-// as a client could have them put in any order. A client has as many budgets as
-// the authority issues certificates of different names to it.
+// Certificate is a name in the client's verified certificate: uri, as of SPIFFE, dns, cn,
+// the common name, or subject, the whole subject as in RFC 2253. A request whose certificate
+// lacks the name, or that has no certificate, lacks the part. A certificate with several
+// names of that kind is refused, as a client could choose their order. A client has as many
+// budgets as it has certificates of different names.
 //
-// Only attributes that have a method Certificate(name string) (string, error) know
-// it, such as [StaticAttributes] and those of packages httplimit and grpclimit: see [VerifiedName].
+// Only attributes with a method Certificate(name string) (string, error) have the part, such
+// as [StaticAttributes] and those of packages httplimit and grpclimit: see [VerifiedName].
 func Certificate(name string) Part { return Part{Source: source.Certificate, Name: name} }
 
 // certificateNames are the names that [Certificate] takes.
@@ -27,14 +26,14 @@ var certificateNames = []string{"uri", "dns", "cn", "subject"}
 
 const certificateForms = "cert.uri, cert.dns, cert.cn or cert.subject"
 
-// VerifiedName returns what [Certificate] is of a connection over TLS, "" if the
+// VerifiedName returns the value of [Certificate] for a connection over TLS, "" if the
 // server has verified no certificate of its client; t may be nil. The error is for
 // a [PartError].
 func VerifiedName(t *tls.ConnectionState, name string) (string, error) {
 	return wire.VerifiedName(t, name)
 }
 
-// certified are Attributes that know of certificates.
+// certified are Attributes with certificates.
 type certified interface {
 	Certificate(name string) (string, error)
 }

@@ -43,8 +43,8 @@ func certify(t *testing.T, template x509.Certificate) *x509.Certificate {
 	return c
 }
 
-// TestCertificate: a verified certificate's names are keys, each if there is one of
-// its kind.
+// TestCertificate: the names of a verified certificate are keys, each if the certificate has
+// one name of its kind.
 func TestCertificate(t *testing.T) {
 	uri := func(s string) *url.URL {
 		u, err := url.Parse(s)

@@ -19,13 +19,13 @@ import (
 // maxListed is how many hosts, paths, values, networks or tiers one rule may name.
 const maxListed = 10_000
 
-// compiler gathers what is wrong with the rule it is at.
+// compiler collects the faults of the rule that it compiles.
 type compiler struct {
 	faults      RuleErrors
 	number      int
 	name        string
-	sound       sluice.Limit   // the last that was validated: many rules have the same
-	levelBlocks []sluice.Limit // blocks of the level at hand, which stand in each of its sets
+	sound       sluice.Limit   // the last valid one: many rules have the same
+	levelBlocks []sluice.Limit // blocks of the current level, part of each of its sets
 	finders     map[[2]int]*clientip.Finder
 }
 
@@ -49,8 +49,8 @@ func validName(s string) bool {
 	return 1 <= len(s) && len(s) <= 64
 }
 
-// Compile checks rules and makes a [Policy] of them. Its error is [RuleErrors],
-// with everything that is wrong. The rules must not be changed afterwards.
+// Compile checks rules and makes a [Policy] of them. Its error is [RuleErrors], with all
+// faults. The rules must not be changed afterwards.
 func Compile(rules []Rule) (*Policy, error) {
 	c := &compiler{}
 	if len(rules) > bounds.MaxRules {
@@ -92,8 +92,8 @@ func Compile(rules []Rule) (*Policy, error) {
 	return p, nil
 }
 
-// crowds finds rules that match a request together with more others than a
-// store can charge at once. It tries each rule's own example of a request.
+// crowds finds rules that match a request together with more other rules than a store can
+// charge at once. It tries an example request of each rule.
 func (c *compiler) crowds(p *Policy) {
 	var m Matches
 	var names []string

@@ -159,7 +159,7 @@ func TestCrowds(t *testing.T) {
 	}
 }
 
-// A crowd that only some requests make is not known before; such a request
+// A crowd that only some requests make is not known when rules are compiled; such a request
 // falls to the failure policy.
 func TestCrowdAtRun(t *testing.T) {
 	var rules []policy.Rule

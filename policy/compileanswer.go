@@ -17,17 +17,16 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// maxAnswerBytes is the longest body of an [Answer], and a hundredth of it the
-// longest of its fields.
+// maxAnswerBytes is the longest body of an [Answer]; fields have a hundredth of it.
 const maxAnswerBytes = 64 << 10
 
-// notInAnswers are the fields of which the server is in charge.
+// notInAnswers are fields that the server sets.
 var notInAnswers = []string{
 	"Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// answer compiles a rule's answer, once its levels are.
+// answer compiles a rule's answer, after its levels.
 func (c *compiler) answer(r *rule) {
 	if r.Answer == nil {
 		return
@@ -72,16 +71,16 @@ func (c *compiler) distinguished(a *Answer, at Place) {
 	}
 }
 
-// inherit takes over what the answer of a limit does not say.
+// inherit fills the zero parts of a limit's answer from the rule's answer.
 func (a *Answer) inherit(of *Answer) {
 	a.Status = cmp.Or(a.Status, of.Status)
 	if a.Body == "" {
 		a.Body, a.ContentType, a.body = of.Body, of.ContentType, of.body
 	}
-	a.denied = slices.Concat(of.denied, a.denied) // its own come last, and stay
+	a.denied = slices.Concat(of.denied, a.denied) // its own fields come last and replace the rule's
 }
 
-// answerParts compiles what is of denials.
+// answerParts compiles the parts that answer denials.
 func (c *compiler) answerParts(a *Answer, at Place, names []string) {
 	if s := a.Status; s != 0 && s != 200 && (s < 400 || s > 599) {
 		c.fault(at.in("Status"), "%d must be 400 to 599, or 200 for an API that denies so", s)
@@ -130,8 +129,8 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	return t
 }
 
-// samples are what placeholders stand for while a body is checked: where it is
-// known when, and where not. No text of theirs goes on with an escape in front.
+// samples are values of placeholders with which a body is checked: with known times and
+// with unknown ones. None of their texts completes an escape before the placeholder.
 var samples = [...]values{
 	{rule: &Rule{Name: "x"}, name: "x", retry: time.Second, reset: time.Second, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
 	{rule: &Rule{Name: "x"}, name: "x", retry: unknown, reset: unknown, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
@@ -168,7 +167,7 @@ func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) 
 	return compiled
 }
 
-// visible reports whether s is text on one line that a field may have.
+// visible reports whether s is one line of text that a field may have.
 func visible(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) && strings.Trim(s, " ") == s
 }

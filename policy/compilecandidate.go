@@ -45,7 +45,7 @@ func (c *compiler) candidates(r *rule, l *level, at Place, scope string) {
 	}
 }
 
-// try compiles the limits of a candidate that are evaluated beside those of a set.
+// try compiles the limits of a candidate that are evaluated beside a set.
 func (c *compiler) try(r *rule, at Place, scope string, plans map[*set]*sluice.Plan, beside *set, limits []sluice.Limit) {
 	hard := make([]Limit, len(limits))
 	for j := range hard {
@@ -56,7 +56,7 @@ func (c *compiler) try(r *rule, at Place, scope string, plans map[*set]*sluice.P
 	}
 }
 
-// limitedTiers says which tiers a candidate may name.
+// limitedTiers returns which tiers a candidate may name.
 func (l *level) limitedTiers() string {
 	if l.Tiers == nil || len(l.Tiers.Limits) == 0 {
 		return "leave it out"

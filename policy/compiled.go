@@ -12,50 +12,50 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 )
 
-// rule is a Rule, compiled.
+// rule is a compiled Rule.
 type rule struct {
 	needs    needs
 	simple   bool  // see isSimple
-	bare     bool  // the index has checked all that it asks for
-	cost     int64 // of each request; as needsCost says, another may be asked for
+	bare     bool  // the index checks all that the rule matches
+	cost     int64 // of each request, unless needsCost
 	levels   []level
 	patterns []pattern
 	except   []pattern
 	Rule
 }
 
-// level is a Level, compiled.
+// level is a compiled Level.
 type level struct {
 	*Level
 	parts      []keyPart
-	limited    bool // not only requests in flight
-	base       *set // nil if it is not, or a request without a tier has no limits
+	limited    bool // it has limits besides those of requests in flight
+	base       *set // nil if not limited, or if requests without a tier have no limits
 	overrides  map[string]override
 	exempt     map[string]struct{}
 	scope      string
 	inFlight   sluice.SlotLimit
 	tierPart   keyPart
-	tiers      map[string]*set // nil: of one without limits
+	tiers      map[string]*set // nil: the tier has no limits
 	candidates []candidate
 }
 
-// keyPart is a Part, with what groups addresses.
+// keyPart is a Part with its finder, which groups addresses, and its own parts.
 type keyPart struct {
 	Part
 	finder *clientip.Finder
 	of     []keyPart
 }
 
-// set is a list of limits, compiled.
+// set is a compiled list of limits.
 type set struct {
-	take *sluice.Plan // hard limits and the soft one, which is the last
-	over *sluice.Plan // hard limits and the grace limit, if one is soft
+	take *sluice.Plan // hard limits and, last, the soft one
+	over *sluice.Plan // hard limits and the grace limit; nil without a soft limit
 	all  *sluice.Plan // all of them
 	// counts says that a limit of take counts denied requests.
 	counts bool
 
-	named, namedOver   atomic.Pointer[[]namedTerm] // those of take and over
-	shares, sharesOver sync.Map                    // the same of a share: int32, of how many nodes, to shares
+	named, namedOver   atomic.Pointer[[]namedTerm] // the limits of take and over
+	shares, sharesOver sync.Map                    // the same for a node's share: int32, the number of nodes, to shares
 }
 
 // namedTerm is a limit by the name that clients know.
@@ -64,13 +64,13 @@ type namedTerm struct {
 	alone [1]string // the name, as a list
 }
 
-// shares are the shares of a node of a plan's limits, as the plan and as clients name them.
+// shares are a node's shares of a plan's limits, by their names and by those clients know.
 type shares struct {
 	terms []sluice.Term
 	named []namedTerm
 }
 
-// soft returns which limit of take is the soft one, -1 if none is.
+// soft returns the index of the soft limit in take, -1 if none is soft.
 func (s *set) soft() int {
 	if s.over == nil {
 		return -1
@@ -87,7 +87,7 @@ func (o *override) valid(now time.Time) bool { return o.expires.IsZero() || now.
 
 type candidate struct {
 	*Candidate
-	plans map[*set]*sluice.Plan // by the limits in whose place they stand
+	plans map[*set]*sluice.Plan // by the limits that they would replace
 }
 
 func (l *level) tier(value string) *set {
@@ -97,8 +97,8 @@ func (l *level) tier(value string) *set {
 	return l.base
 }
 
-// set returns the limits of a key of v's request, nil if it has none. The error says why the request cannot be
-// charged: its token, which says under which tier it is, cannot be used.
+// set returns the limits of a key of v's request, nil if it has none. The error says why the
+// request cannot be charged: the token that holds its tier is not usable.
 func (r *rule) set(l *level, key string, v *Verdict, by hit) (*set, error) {
 	if len(l.overrides) > 0 {
 		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(v.now())) {

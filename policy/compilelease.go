@@ -9,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// lease reports what is wrong with a rule's terms, and what of the rule would
-// send every request to the store, so that nothing of it could be leased.
+// lease reports faults in a rule's lease terms, and parts of the rule that would send every
+// request to the store, so that no units could be leased.
 func (c *compiler) lease(r *rule) {
 	if err := r.Lease.Validate(); err != nil {
 		for _, err := range joined(err) {
@@ -37,8 +37,8 @@ func (c *compiler) lease(r *rule) {
 	}
 }
 
-// leasable reports which limits of a set cannot be leased. Those of overrides
-// and candidates need not be: see [Rule.Leased].
+// leasable reports which limits of a set cannot be leased. Limits of overrides and
+// candidates need not be leasable: see [Rule.Leased].
 func (c *compiler) leasable(r *rule, at Place, s *set) {
 	if r.Lease == nil || s == nil {
 		return
@@ -59,10 +59,9 @@ func (c *compiler) leasable(r *rule, at Place, s *set) {
 	}
 }
 
-// Leased returns the terms under which limits of the rule are leased, and false
-// if they are not: if the rule has none, or if these are limits of an override
-// or a candidate that cannot be. It tries them each time: a store asks once for
-// each plan.
+// Leased returns the terms under which a plan's limits are leased. leased is false if the
+// rule has no Lease, or if the limits belong to an override or a candidate and cannot be
+// leased. Each call checks anew: a store calls it once for each plan.
 func (r *Rule) Leased(plan *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
 	if r.Lease == nil {
 		return terms, false

@@ -50,7 +50,7 @@ func (c *compiler) level(r *rule, i int) {
 	}
 	scope := r.Name
 	if scope == "" {
-		scope = "unnamed" // which is a fault, but not one of each of its limits
+		scope = "unnamed" // a fault already, not one of each limit
 	}
 	if source.Name != "" {
 		scope += "/" + source.Name
@@ -98,7 +98,7 @@ func (c *compiler) inFlight(l *level, at Place) {
 	}
 }
 
-// key makes of values what requests have, if it is a key of the level.
+// key replaces values by those that requests have, if they are a key of the level.
 func (c *compiler) key(l *level, at Place, values *[]string) bool {
 	key, err := l.key(*values)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 	return keyPart{Part: p, finder: finder}
 }
 
-// madePart is part of one that is made of others.
+// madePart compiles a part of First or All.
 func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 	if p.made == nil || len(p.made.of) == 0 {
 		c.fault(at, "is made of no parts; name those that a request may have")
@@ -193,14 +193,14 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 	for i := range k.of {
 		as.of = append(as.of, k.of[i].Part)
 	}
-	k.made = as // with names as requests have them
+	k.made = as // with names in the form that requests have
 	return k
 }
 
 // set compiles a list of limits. It returns nil if something is wrong with it.
 func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	before := len(c.faults)
-	var room [2]sluice.Limit // more than most have
+	var room [2]sluice.Limit // most lists are no longer
 	var soft, grace []sluice.Limit
 	if len(limits) == 0 {
 		c.fault(at, "no limit; use one, such as 100/min")
@@ -279,7 +279,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	return s
 }
 
-// limit reports each fault of a limit by itself.
+// limit reports each fault of a limit separately.
 func (c *compiler) limit(at Place, l sluice.Limit) {
 	if l == c.sound {
 		return
@@ -298,7 +298,7 @@ func (c *compiler) limit(at Place, l sluice.Limit) {
 	}
 }
 
-// joined returns the errors that err was joined of.
+// joined returns the errors that err joins.
 func joined(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()

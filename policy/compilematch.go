@@ -47,9 +47,8 @@ func (c *compiler) match(r *rule) {
 	}
 }
 
-// ParseHost returns a host to be matched, api.example.com or *.example.com, as
-// it is compared.
-// The error says what to write.
+// ParseHost returns a host to match, api.example.com or *.example.com, in the form in which
+// hosts are compared. The error says what to write.
 func ParseHost(text string) (string, error) {
 	host := strings.TrimSuffix(strings.ToLower(text), ".")
 	if !validHost(strings.TrimPrefix(host, "*.")) {
@@ -71,7 +70,7 @@ func (c *compiler) patterns(where Place, texts []string) []pattern {
 	return patterns
 }
 
-// excepted finds paths that can never match as all of them are excepted.
+// excepted finds paths that can never match because they are excepted.
 func (c *compiler) excepted(r *rule) {
 	for i := range r.except {
 		all := &r.except[i]
@@ -153,7 +152,7 @@ func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix
 	return networks
 }
 
-// newStaticAttributes returns a request to be made an example.
+// newStaticAttributes returns an empty request for fillExample.
 func newStaticAttributes() *StaticAttributes {
 	return &StaticAttributes{Headers: map[string][]string{}, Queries: map[string][]string{}}
 }
@@ -187,7 +186,7 @@ func (r *rule) fillExample(p *StaticAttributes) {
 	}
 }
 
-// examplePath returns a path that the rule matches, as far as one is found.
+// examplePath returns a path that the rule matches, or "/" or the like if it finds none.
 func (r *rule) examplePath() string {
 	if len(r.except) == 0 {
 		if len(r.patterns) == 0 {

@@ -39,7 +39,7 @@ func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
 	}
 }
 
-// unlimited finds what is wrong with a level whose own limits are none.
+// unlimited finds faults of a level without limits of its own.
 func (c *compiler) unlimited(l *Level, at Place) {
 	switch here := at.in("Limits"); {
 	case !l.Unlimited:

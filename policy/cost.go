@@ -13,62 +13,60 @@ import (
 	"github.com/sluicegate/sluice/internal/source"
 )
 
-// Cost is what a request costs, in units. The zero Cost is 1.
+// Cost is the cost of a request in units. The zero Cost is 1.
 //
-// A cost that is known only after the response is taken as an estimate first
-// and settled then: see [Verdict.Settle].
+// A cost that is known only after the response is charged as an estimate on arrival and
+// settled afterwards: see [Verdict.Settle].
 type Cost struct {
 	Of CostOf
-	// Units are the cost of Fixed, or the estimate of ResponseHeader. Zero
-	// means 1.
+	// Units are the cost of Fixed, or the estimate of a header's cost. Zero means 1.
 	Units int64
 	// Header is the field that RequestHeader and ResponseHeader read.
 	Header string
-	// Most is the largest number that RequestHeader and ResponseHeader accept;
-	// more counts as this. It is required: without it a slip of the peer could
-	// spend a budget for good.
+	// Most is the largest number that RequestHeader and ResponseHeader accept; a larger
+	// one counts as Most. It is required: without it a mistake of the peer could spend a
+	// budget for good.
 	Most int64
-	// Func is the cost of CostFunc.
+	// Func is the cost of FuncCost.
 	Func *CostFunc
 }
 
-// CostFunc is a cost that functions say. They must be safe for concurrent use.
+// CostFunc is a cost that functions compute. They must be safe for concurrent use.
 type CostFunc struct {
-	// Before is the cost, or an estimate, of a request that has not run. Nil means
-	// 1. A [*PartError] refuses the request; any other error is treated as one of
-	// the store.
+	// Before returns the cost, or an estimate, of a request on arrival. Nil means 1. A
+	// [*PartError] refuses the request; any other error is treated as a store error.
 	Before func(Attributes) (int64, error)
-	// After, if not nil, is the actual cost. Below 0 the cost stays as it was
-	// taken. The Response is valid only until it returns.
+	// After, if not nil, returns the actual cost. Below 0 the cost stays as charged. The
+	// Response is valid only until After returns.
 	After func(Attributes, *Response) int64
 }
 
-// CostOf is what a [Cost] is the number of.
+// CostOf is the measure of a [Cost].
 type CostOf uint8
 
 // The costs.
 const (
 	// Fixed is Units for every request.
 	Fixed CostOf = iota
-	// RequestBytes is the size of the request's body: at first its
-	// Content-Length or, where it has none, 1, and afterwards what was read of
-	// it, with what is read after a switch of protocol. [Call.Meter] charges a body
-	// without a length while it is read.
+	// RequestBytes is the size of the request's body. On arrival it is the
+	// Content-Length, or 1 without one; afterwards the number of bytes read, including
+	// those after a switch of protocols. [Call.Meter] charges a body of unknown length
+	// while it is read.
 	RequestBytes
-	// ResponseBytes is the size of the response's body: 1 at first.
+	// ResponseBytes is the size of the response's body: 1 on arrival.
 	ResponseBytes
-	// RequestHeader is a whole number that the request names: for a field that
-	// a trusted peer sets. Without a usable one the cost is Units.
+	// RequestHeader is a whole number in a request header field that a trusted peer
+	// sets. Without a usable number the cost is Units.
 	RequestHeader
-	// ResponseHeader is a whole number that the response names: Units at first.
-	// Without a usable one, or if nobody saw the response, the cost stays that.
+	// ResponseHeader is a whole number in a response header field: Units on arrival.
+	// Without a usable number, or if the response was not seen, the cost stays Units.
 	ResponseHeader
 	// Milliseconds is how long the request ran, rounded up, from when it passed
-	// until its response was written or its client had left; the time that it was
-	// delayed does not count. It is 1 at first. Requests in flight may exceed a limit, as
-	// under every cost that is known only afterwards; the excess is owed: see [Rule.Counted].
+	// until its response was written or its client had left, without any delay before. It
+	// is 1 on arrival. Requests in flight may exceed a limit, as under every cost that is
+	// known only afterwards; the excess is owed: see [Rule.Counted].
 	Milliseconds
-	// FuncCost is what Func says.
+	// FuncCost is the cost that Func returns.
 	FuncCost
 	costs
 )
@@ -110,13 +108,13 @@ func (c Cost) Afterwards() bool {
 	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Of == FuncCost && c.Func.After != nil
 }
 
-// NeverAdmits returns why no request of the rule ever fits a limit, "" if one may: each
-// is charged more on arrival than an idle key has. Of the cost in a header that is the
+// NeverAdmits returns why no request of the rule ever fits a limit, "" if one may: each is
+// charged more on arrival than an idle key has. For the cost in a header that is the
 // estimate, which a request without the field is charged. [Compile] accepts such limits, as
-// those of a candidate; a file and an override do not.
+// those of a candidate; a configuration file and an override do not.
 func (r *Rule) NeverAdmits(limit Limit) string {
 	l := limit.Limit
-	if limit.Grace != nil { // above a soft limit requests are admitted
+	if limit.Grace != nil { // a soft limit admits requests above it
 		l = *limit.Grace
 	}
 	units, most := r.Cost.Units, l.Full()
@@ -136,7 +134,7 @@ func (r *Rule) NeverAdmits(limit Limit) string {
 		l, what, most, raise, units, most)
 }
 
-// before returns what a request is charged under the rule when it comes.
+// before returns the rule's charge for a request on arrival.
 func (r *rule) before(a Attributes) (int64, error) {
 	c := &r.Cost
 	switch c.Of {
@@ -165,7 +163,7 @@ func (r *rule) before(a Attributes) (int64, error) {
 	return n, nil
 }
 
-// before returns what the request is charged when it comes.
+// before returns the charge for a request on arrival.
 func (c Cost) before(a Attributes) int64 {
 	switch c.Of {
 	case RequestBytes:
@@ -184,14 +182,14 @@ func (c Cost) before(a Attributes) int64 {
 	return c.units()
 }
 
-// after returns what the request has cost, given what it was charged.
+// after returns the actual cost of a request that was charged an estimate.
 func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
 	switch c.Of {
 	case RequestBytes:
 		if r.Read < 0 {
 			return charged
 		}
-		return clamp(r.Read) // whatever the client has said that it would send
+		return clamp(r.Read) // whatever length the client announced
 	case ResponseBytes:
 		if r.Unseen {
 			return max(charged, clamp(r.Written))
@@ -216,7 +214,7 @@ func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
 	return charged
 }
 
-// stated returns the cost that a response names.
+// stated returns the cost that a response states in its header.
 func (c Cost) stated(r *Response) (int64, bool) {
 	if r.Header == nil {
 		return 0, false
@@ -237,22 +235,21 @@ func (c Cost) number(values []string) (int64, bool) {
 
 func clamp(n int64) int64 { return max(min(n, sluice.MaxQuota), 0) }
 
-// Response is what is known of a request's response.
+// Response is the outcome of a request that passed.
 type Response struct {
 	Status  int
 	Header  func(name string) []string // by canonical name; nil: none
-	Read    int64                      // bytes read of the request's body; below 0: not known, and the estimate stands
+	Read    int64                      // bytes read of the request's body; below 0: not known, the estimate stands
 	Written int64                      // bytes of the response's body
-	// Took is how long the request ran. Zero is not known: the estimate stands, but
-	// a [Call] knows by itself.
+	// Took is how long the request ran. Zero means not known: the estimate stands, but a
+	// [Call] measures the time itself.
 	Took time.Duration
-	// Unseen says that the request may have been acted on and nobody saw the
-	// response: the client left, the upstream broke off or took too long. Then it
-	// counts whatever a rule waits for: a client could otherwise hang up to get
-	// around it.
+	// Unseen says that the request may have been executed, but its response was not seen:
+	// the client left, or the upstream failed or took too long. It then counts under every
+	// When: otherwise clients could hang up to avoid being counted.
 	Unseen bool
-	// Running says that the request may still be worked on, and nobody will learn
-	// when that ends: its slots in flight stay until they expire. A client could
-	// otherwise leave to have more at once.
+	// Running says that the request may still run, and that its end will not be seen: its
+	// slots in flight stay until they expire. Otherwise clients could leave to run more at
+	// once.
 	Running bool
 }

@@ -5,16 +5,16 @@ package policy
 
 import "github.com/sluicegate/sluice"
 
-// debtQuotas is how many times the larger of quota and burst a key may owe by default.
-// With none a bucket forgets what does not fit, and limits nothing; with one, responses of
-// ten quotas pass at ten quotas a window; with ten at one.
+// debtQuotas is the default Debt of a key, in multiples of the larger of quota and burst.
+// Without debt a bucket forgets units that do not fit, and limits nothing. With a debt of one
+// quota, responses of ten quotas pass at ten quotas a window; with ten, at one.
 const debtQuotas = 10
 
-// Counted returns a limit of the rule with its default Debt. It is ten times the larger of
-// quota and burst, or the most that the limit may have, for a bucket or a sliding counter
-// whose Debt is zero, if the rule's cost is known only afterwards: a key is denied until the
-// excess of its last response is paid. All other limits are returned as they are; under
-// [sluice.NoDebt] the excess is forgotten.
+// Counted returns a limit of the rule with its default Debt, if the rule's cost is known only
+// afterwards, the limit is a bucket or a sliding counter, and its Debt is zero. The default is
+// ten times the larger of quota and burst, or the most that the limit may have: a key is
+// denied until the excess of its last response is paid. All other limits are returned
+// unchanged; under [sluice.NoDebt] the excess is forgotten.
 func (r *Rule) Counted(l sluice.Limit) sluice.Limit {
 	f := l.Filled()
 	_, counter := l.Algorithm.(sluice.SlidingCounter)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestCounted: a limit has a debt by default where the rule's cost is known only afterwards
-// and the algorithm forgets what does not fit, as far as such a limit may owe.
+// TestCounted: a limit has a debt by default if the rule's cost is known only afterwards and
+// the algorithm forgets units that do not fit, up to the limit's largest debt.
 func TestCounted(t *testing.T) {
 	afterwards := policy.Cost{Of: policy.ResponseBytes}
 	for _, c := range []struct {

@@ -10,12 +10,12 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// noDelay is the longest delay of a request that goes on only if it fits now.
+// noDelay is the longest delay of a request that may only go on at once.
 const noDelay = time.Microsecond
 
 // enterQueue takes a place in the queue for a request that may be delayed, before the
-// store is asked. Without a place nothing may be reserved: others reserve behind it, so
-// not all of it could be given back, and its units would be lost.
+// store is asked. Without a place nothing may be reserved: later requests would reserve
+// behind it, so that its units could not all be given back.
 func (v *Verdict) enterQueue() {
 	k := &v.asks[0]
 	if v.front == nil || v.peek || k.role != taken {
@@ -40,7 +40,7 @@ func (v *Verdict) whyNotDelayed() error {
 	return v.wouldWait()
 }
 
-// wouldWait is whyNotDelayed for a request without a place.
+// wouldWait returns why a request without a place was denied, nil if for another reason.
 func (v *Verdict) wouldWait() error {
 	if v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil
@@ -70,7 +70,7 @@ func (v *Verdict) leaveQueue() {
 	}
 }
 
-// await makes w what the request waits for.
+// await makes the request wait for w.
 func (v *Verdict) await(w *waiter) {
 	v.waiter, v.waits = w, true
 	v.front.opts.Queue.waits()

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestNoPlaceNoReservation: requests that find no place in the queue, several at once,
-// spend nothing: what they could not give back would be served to none.
+// TestNoPlaceNoReservation: concurrent requests that find no place in the queue spend
+// nothing: units that they could not give back would serve no request.
 func TestNoPlaceNoReservation(t *testing.T) {
 	for _, c := range []struct {
 		limit string

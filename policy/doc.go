@@ -3,12 +3,11 @@
 
 // Package policy holds rules as plain data: which request is charged to which
 // key under which limits. [Compile] checks all of them at once and makes a
-// [Policy] that finds the rules of a request in a microsecond; [Evaluator] asks a
-// store about a request and puts together its outcome.
+// [Policy] that finds the rules of a request in a microsecond; [Evaluator] decides a
+// request under them with a store.
 //
-// A request is whatever answers to [Attributes]: an HTTP request ([HTTP]), a
-// call, a descriptor of a proxy. All rules that match it apply. Active ones
-// are decided together, all or none, with one question to the store; what is
-// only in shadow mode or as a candidate, is asked beside them and has no
-// influence.
+// A request is a value with [Attributes]: an HTTP request, an RPC, a proxy's
+// descriptor. All rules that match it apply. Active rules are decided together, all or
+// none, in one call of the store. Shadow rules and candidates are evaluated in the same
+// call and have no influence.
 package policy

@@ -17,15 +17,15 @@ import (
 
 // Evaluator decides requests under one policy. It holds no state of its own and is
 // safe for concurrent use. For another policy make another Evaluator: states live
-// in the store under the names of rules and limits, so a limit that changed takes
-// over what was spent under the old one. Requests that were decided already are
-// settled under the policy that decided them.
+// in the store under the names of rules and limits, so that a changed limit keeps the
+// units spent under the old one. Requests that were decided already are settled under the
+// policy that decided them.
 type Evaluator struct {
 	Policy *Policy
 	Store  sluice.Store
 	// Slots keeps the requests in flight. Nil means Store, if it is a
 	// [sluice.SlotStore]: then one call decides a request's only slot and its
-	// units, unless it may wait or a candidate is charged as well.
+	// units, unless the request may wait or a candidate is charged as well.
 	Slots sluice.SlotStore
 	// MaxWait is how long a request may be delayed until it fits, whatever the
 	// algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to limits
@@ -34,14 +34,13 @@ type Evaluator struct {
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
 
-	front *Front // that delays requests; nil if another does
+	front *Front // delays the requests; nil if the caller does
 }
 
-// Decide charges a request under all rules that match it, but for those that
-// shape, and puts its outcome into v, which may have been used before:
-// [Verdict.Shapes] says what slows its bytes down. It asks the store once, again
-// only for a request that goes over a soft limit, and once more to give back
-// what was charged to a request that a rule which counts responses denies. It
+// Decide charges a request under all rules that match it, except rules that shape, and
+// fills v, which may have been used before: [Verdict.Shapes] returns the limits that slow
+// its bytes down. It calls the store once, once more for a request that goes over a soft
+// limit, and once more to give units back if a rule that counts responses denies. It
 // allocates little more than the keys.
 //
 // An allowed verdict must be followed by [Verdict.Settle] once the response is
@@ -50,7 +49,7 @@ func (e *Evaluator) Decide(ctx context.Context, a Attributes, v *Verdict) {
 	e.evaluate(ctx, a, v, false)
 }
 
-// Peek fills v as Decide would and charges nothing.
+// Peek fills v as Decide would, but charges nothing.
 func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
 	e.evaluate(ctx, a, v, true)
 }
@@ -94,8 +93,8 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	}
 }
 
-// tooManyCharges makes the request a failed one, whatever its rules say of outages, if it is
-// charged more than a store accepts: that is the client's doing, and does not pass.
+// tooManyCharges fails a request that is charged more than a store accepts, whatever the
+// failure policies of its rules: the client caused it, and it does not pass.
 func (v *Verdict) tooManyCharges(ctx context.Context) bool {
 	for i := range v.enforced {
 		k := &v.asks[i]
@@ -112,7 +111,7 @@ func (v *Verdict) tooManyCharges(ctx context.Context) bool {
 	return false
 }
 
-// role is what an ask is for.
+// role is the purpose of an ask.
 type role uint8
 
 const (
@@ -124,7 +123,7 @@ const (
 	asides
 )
 
-// role returns what a rule is for.
+// role returns the purpose of a rule's charges.
 func (r *rule) role() role {
 	switch {
 	case r.Shape:
@@ -135,7 +134,7 @@ func (r *rule) role() role {
 	return r.phase()
 }
 
-// phase returns with which ask an enforced rule is decided.
+// phase returns the ask that decides an enforced rule.
 func (r *rule) phase() role {
 	if r.When != nil && !r.When.Hold {
 		return counted
@@ -143,25 +142,25 @@ func (r *rule) phase() role {
 	return taken
 }
 
-// charge is what one level of one rule charges.
+// charge is the charge of one level of one rule.
 type charge struct {
 	rule      *rule
 	level     *level
 	set       *set       // nil for a candidate
-	candidate *candidate // nil but for a candidate
-	over      bool       // the soft limit has denied, so its grace is charged
+	candidate *candidate // nil except for a candidate
+	over      bool       // the soft limit denied, so its grace limit is charged
 	sluice.Charge
 }
 
-// extra is what few charges have: what follows from a soft limit's denial, or from the
+// extra holds the fields that few charges need: for a soft limit's denial and for the
 // response.
 type extra struct {
-	soft     sluice.Outcome // of the soft limit that has denied
-	presumed int64          // what it was charged before the response, if only asked for till then
-	actual   int64          // what it has cost in the end
+	soft     sluice.Outcome // of the soft limit that denied
+	presumed int64          // units charged before the response, if the ask was a peek
+	actual   int64          // the cost after the response
 }
 
-// extra returns that of the j-th charge.
+// extra returns the extra of the j-th charge.
 func (v *Verdict) extra(j int) *extra {
 	for len(v.extras) < len(v.charges) {
 		v.extras = append(v.extras, extra{})
@@ -169,21 +168,21 @@ func (v *Verdict) extra(j int) *extra {
 	return &v.extras[j]
 }
 
-// ask is one question to the store: charges that are decided together.
+// ask is one request to the store: charges that are decided together.
 type ask struct {
 	role     role
-	peek     bool // asked only: charged after the response, or never
-	presumed bool // but charged before that, as its client has left
-	left     bool // what it was charged has been left to another
+	peek     bool // a peek: charged after the response, or never
+	presumed bool // but charged before the response, as its client left
+	left     bool // its units were left to another request
 	first, n int  // its charges
-	outcomes int  // where its outcomes begin
-	terms    int  // how many they are
+	outcomes int  // index of its first outcome
+	terms    int  // number of its outcomes
 	room     sluice.Outcomes
 	result   sluice.Result
 }
 
-// collect finds what the request is charged: those of the active rules
-// first, then those that count responses, then each candidate by itself.
+// collect finds the charges of the request: those of active rules first, then those of
+// rules that count responses, then each shadow rule and each candidate by itself.
 func (v *Verdict) collect() {
 	for _, hit := range v.matches.hits {
 		v.needs |= v.matches.of.rules[hit.rule].needs
@@ -230,7 +229,7 @@ func (v *Verdict) collectRole(role role) {
 	}
 }
 
-// collectLevel adds what a level charges. The error says why it cannot.
+// collectLevel adds the charges of a level. The error says why it cannot.
 func (v *Verdict) collectLevel(r *rule, l *level, role role, by hit) error {
 	key, ok, err := r.key(l, v, by)
 	if err != nil || !ok {
@@ -259,7 +258,7 @@ func (v *Verdict) collectLevel(r *rule, l *level, role role, by hit) error {
 	return nil
 }
 
-// collectBeside adds what a level has beside its limits.
+// collectBeside adds the parts of a level besides its limits.
 func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string, cost int64) {
 	if s == nil && l.limited && role != shadowed {
 		v.free = append(v.free, freed{&r.Rule, l.Level})
@@ -274,7 +273,7 @@ func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string
 	if l.InFlight != nil {
 		v.holds = append(v.holds, hold{rule: r, level: l, key: key})
 	}
-	if s == nil { // requests in flight only, if anything
+	if s == nil { // at most a limit of requests in flight
 		return
 	}
 	for j := range l.candidates {
@@ -285,7 +284,7 @@ func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string
 	}
 }
 
-// candidates asks for what is a candidate, each by itself.
+// candidates adds an ask for each candidate.
 func (v *Verdict) candidates() {
 	for _, k := range v.trials {
 		v.charges = append(v.charges, k)
@@ -293,8 +292,8 @@ func (v *Verdict) candidates() {
 	}
 }
 
-// impossible keeps why a request cannot be charged under a level. It reports
-// whether it must not go on.
+// impossible records why a request cannot be charged under a level. It reports whether the
+// request is refused.
 func (v *Verdict) impossible(r *rule, l *level, err error) bool {
 	if r.Shadow {
 		v.sideErrs = append(v.sideErrs, Trial{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
@@ -321,8 +320,8 @@ func (v *Verdict) add(role role, first int, peek bool) {
 	}
 }
 
-// another lengthens a slice by an element and returns that, with what it held when it was
-// used last. The caller sets all of it in place: to make one and copy it costs more.
+// another lengthens a slice by an element and returns that element, which keeps its old
+// fields. The caller sets all of them in place: making and copying an element costs more.
 func another[T any](s *[]T) *T {
 	n := len(*s)
 	if n == cap(*s) {
@@ -332,8 +331,8 @@ func another[T any](s *[]T) *T {
 	return &(*s)[n]
 }
 
-// layout makes room for the outcomes of the asks and, where a request needs several
-// charges one behind the other, puts them so.
+// layout makes room for the outcomes of the asks and, where an ask has several charges,
+// copies the charges into one slice.
 func (v *Verdict) layout() {
 	if len(v.charges) > len(v.asks) {
 		for i := range v.charges {
@@ -362,7 +361,7 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 	if v.joint && k.role == taken && req.Op == sluice.OpTake {
 		req.Slot = &v.slot
 	}
-	if k.terms > 1 { // of a single limit the decision says all
+	if k.terms > 1 { // for a single limit the decision says all
 		k.room = v.outcomes[k.outcomes : k.outcomes+k.terms]
 		req.Outcomes = &k.room
 	}

@@ -106,7 +106,7 @@ func TestHardLimitBesideSoft(t *testing.T) {
 	}
 }
 
-// A log that counts denials must not count what passes on its grace as denied.
+// A log that counts denials must not count requests that pass on their grace as denied.
 func TestSoftBesideCountedDenials(t *testing.T) {
 	w := newWorld(t,
 		one("soft", nil, "soft 1/min fixed-window grace 2/day fixed-window"),
@@ -218,8 +218,8 @@ func TestCountingResponsesOfParallelRequests(t *testing.T) {
 	}
 }
 
-// TestUnseenResponsesCount: a client that hangs up does not get around a rule
-// that waits for the response.
+// TestUnseenResponsesCount: a client that hangs up does not evade a rule that waits for the
+// response.
 func TestUnseenResponsesCount(t *testing.T) {
 	for name, hold := range map[string]bool{"peek": false, "hold": true} {
 		t.Run(name, func(t *testing.T) {
@@ -331,8 +331,7 @@ func TestSwapKeepsState(t *testing.T) {
 	w.allow(from("192.0.2.1"))
 }
 
-// TestLateAnswers: of what the store may yet charge it hears back what is charged to
-// a request that is refused.
+// TestLateAnswers: late charges are undone only if the request is refused.
 func TestLateAnswers(t *testing.T) {
 	for _, c := range []struct {
 		failure sluice.Failure

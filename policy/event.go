@@ -15,17 +15,17 @@ import (
 // VerdictKind is the outcome of a request.
 type VerdictKind uint8
 
-// The kinds of verdict, of which each request has one. HTTP's answer to a request that is
-// not passed on stands behind each.
+// The kinds of verdict, of which each request has one. Each names the status of HTTP's
+// answer to a request that is not passed on.
 const (
 	Allowed      VerdictKind = iota // passed on at once: every limit allowed it
 	Warned                          // passed on beyond a soft limit, after a delay or at once
 	Delayed                         // passed on after a delay
 	Denied                          // a limit denied it: 429, or the rule's status
-	Refused                         // it has no usable key, cost or token, or is not let in: 400, 401, 403
-	Abandoned                       // its context ended before it was decided or its turn came: 503, units given back
+	Refused                         // no usable key, cost or token, or not admitted: 400, 401, 403
+	Abandoned                       // its context ended before it was decided or could go on: 503, units given back
 	FailedOpen                      // passed on without a limit: the store failed
-	FailedClosed                    // the store failed, or too many wait: 503
+	FailedClosed                    // the store failed, or the queue is full: 503
 	verdictKinds
 )
 
@@ -47,45 +47,44 @@ func (k VerdictKind) String() string {
 	return fmt.Sprintf("VerdictKind(%d)", uint8(k))
 }
 
-// Event is a request's verdict and its reason. It may be kept, but for Evaluated,
-// and read concurrently: it is not changed.
+// Event is a request's verdict and its reason. It may be kept, except Evaluated, and read
+// concurrently: it is not changed.
 type Event struct {
 	Verdict VerdictKind
-	// Decision is the store's; zero if it made none. That of a denial says when to
-	// come again with the [Jitter] of its rule, and Evaluated.Decision without.
+	// Decision is the store's; zero if it made none. For a denial its RetryAfter includes
+	// the [Jitter] of the rule; that of Evaluated.Decision does not.
 	Decision sluice.Decision
-	// Limit is the one that binds, by the name that clients read, and Charge what
-	// it was charged. Limit is nil if the store made no decision.
+	// Limit is the one that binds, by the name that clients read, and Charge its charge.
+	// Limit is nil if the store made no decision.
 	Limit  *sluice.Term
 	Charge sluice.Charge
-	// Rule is the rule of the limit that binds, or whose limit of requests in
-	// flight has denied; nil if there is none. It must not be changed.
+	// Rule is the rule of the limit that binds, or of the limit of requests in flight that
+	// denied; nil if there is none. It must not be changed.
 	Rule *Rule
-	// Violated holds the names of the limits that denied, the binding one first; of a
-	// request that passes, those of rules in shadow mode that would have.
+	// Violated holds the names of the limits that denied, the binding one first; for a
+	// request that passes, those of shadow rules that would have denied.
 	Violated []string
-	// Err is why there is no decision: a [*PartError], a [*TokenError] or
-	// ErrNotAdmitted if Refused, the context's error if Abandoned, and the error of
-	// the store or of a function, ErrQueueFull or ErrShareFull if failed.
+	// Err is why there is no decision: a [*PartError], a [*TokenError] or ErrNotAdmitted
+	// if Refused, the context's error if Abandoned, and the error of the store or of a
+	// function, ErrQueueFull or ErrShareFull if FailedOpen or FailedClosed.
 	Err error
-	// Evaluated is what the policy had to say, nil if it was not asked. It is valid
+	// Evaluated is the policy's verdict, nil if the policy was not evaluated. It is valid
 	// only until its [Call] is used again.
 	Evaluated *Verdict
 }
 
-// RetryError is an error of a store that knows when to try again. A client whose
-// request was not decided because of it is reported. It is found behind other
-// errors, too.
+// RetryError is a store error with a time to retry: the client of a request that failed
+// with it learns that time. It may be wrapped by other errors.
 type RetryError interface {
 	error
-	// RetryIn returns after how long the caller should come back.
+	// RetryIn returns how long the caller should wait before it retries.
 	RetryIn() time.Duration
 }
 
-// Retry returns how long a client should wait before it sends the request again.
-// It is not ok where no wait would help, where nobody knows, as of a limit of
-// requests in flight, and of a request that passes. What failed may come again
-// after the delay that it was delayed by, when the error says, or in a second.
+// Retry returns how long a client should wait before it sends the request again. ok is
+// false if the request passes, if no wait would help, or if the time is not known, as
+// under a limit of requests in flight. A request that failed may retry after its delay,
+// after the time of a [RetryError], and after a second at least.
 func (e *Event) Retry() (wait time.Duration, ok bool) {
 	switch e.Verdict {
 	case Denied:
@@ -102,8 +101,8 @@ func (e *Event) Retry() (wait time.Duration, ok bool) {
 	}
 }
 
-// AppendDetail appends to b, in words, why a request was not passed on. There is
-// nothing in it that the client sent, and nothing of an error of the store.
+// AppendDetail appends to b, in words, why a request was not passed on. The text holds
+// no value that the client sent, and no text of a store error.
 func (e *Event) AppendDetail(b []byte) []byte {
 	switch {
 	case e.Verdict == Denied && e.Limit != nil && e.Decision.TooLarge:

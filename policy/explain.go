@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Explanation is how a request would be decided, and why.
+// Explanation describes how a request would be decided, and why.
 type Explanation struct {
 	Verdict string `json:"verdict"`       // as [VerdictKind.String]
 	Why     string `json:"why,omitempty"` // why it is refused, or not decided
@@ -29,7 +29,7 @@ type Explanation struct {
 	MoreUnmatched int `json:"more_unmatched,omitempty"`
 }
 
-// RuleExplanation is what one rule has to do with a request.
+// RuleExplanation describes the effect of one rule on a request.
 type RuleExplanation struct {
 	Name    string `json:"name"`
 	Mode    string `json:"mode"` // enforce, shadow or shape
@@ -65,14 +65,14 @@ type LevelExplanation struct {
 	Candidates []CandidateExplanation `json:"candidates,omitempty"`
 }
 
-// LimitExplanation is what a limit says of a request.
+// LimitExplanation is the result of a limit for a request.
 type LimitExplanation struct {
 	sluice.Reason
 	Soft  bool `json:"soft,omitempty"`  // a request that goes over it draws on the grace limit
 	Grace bool `json:"grace,omitempty"` // it is the grace limit of one that denied
 }
 
-// CandidateExplanation is what a candidate says of a request.
+// CandidateExplanation is the result of a candidate for a request.
 type CandidateExplanation struct {
 	Name    string          `json:"name"`
 	Allowed bool            `json:"allowed"`
@@ -80,14 +80,14 @@ type CandidateExplanation struct {
 	Limits  []sluice.Reason `json:"limits,omitempty"`
 }
 
-// errExplainStore is why an Evaluator explains nothing.
+// errExplainStore is the error of Explain for a store that cannot explain.
 var errExplainStore = errors.New("policy: explain: Store, and Slots if there is one, must be a sluice.ExplainStore")
 
-// Explain says what [Evaluator.Decide] would decide, and why. It charges nothing,
-// acquires no slot and changes nothing. Store and Slots must be a
-// [sluice.ExplainStore]. It asks the store once for each charge, and for slots. The
-// places of a [Queue], and what others have left in it, have no part in it. A cost or a
-// part of a key that is a function's is asked for several times.
+// Explain describes what [Evaluator.Decide] would decide, and why. It charges nothing,
+// acquires no slot and changes nothing. Store and Slots must each be a
+// [sluice.ExplainStore]. It calls the store once for each charge and each slot. It
+// ignores the places of a [Queue] and the instants left in it. It may call functions of
+// costs and key parts several times.
 func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, error) {
 	store, ok := e.Store.(sluice.ExplainStore)
 	if !ok {
@@ -131,7 +131,7 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 	return x, nil
 }
 
-// explainRule says what a rule has to do with the request that v has decided.
+// explainRule describes the effect of a rule on the request that v has decided.
 func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *dryStore) RuleExplanation {
 	x := RuleExplanation{Name: r.Name, Mode: r.mode()}
 	at := slices.IndexFunc(v.matches.hits, func(h hit) bool { return &v.matches.of.rules[h.rule] == r })
@@ -240,7 +240,7 @@ func (v *Verdict) explainLevel(ctx context.Context, r *rule, l *level, by hit, a
 	return x
 }
 
-// explainLimits says what the limits of a charge, and candidates, were found to say.
+// explainLimits adds the reasons of a charge's limits and candidates.
 func (v *Verdict) explainLimits(x *LevelExplanation, l *level, s *set, key string, dry *dryStore) {
 	reasons := dry.reasons[sluice.Charge{Plan: s.take, Key: key, Cost: x.Cost}]
 	over := []sluice.Reason(nil)
@@ -250,7 +250,7 @@ func (v *Verdict) explainLimits(x *LevelExplanation, l *level, s *set, key strin
 	for i, reason := range reasons {
 		if soft := i == s.soft(); soft || over == nil {
 			x.Limits = append(x.Limits, LimitExplanation{Reason: reason, Soft: soft})
-		} else { // what it said beside the grace limit counts
+		} else { // the reason from the call with the grace limit counts
 			x.Limits = append(x.Limits, LimitExplanation{Reason: over[i]})
 		}
 	}
@@ -276,8 +276,7 @@ func (v *Verdict) explainLimits(x *LevelExplanation, l *level, s *set, key strin
 	}
 }
 
-// overridden returns the override that gives a key limits of its own, nil if none
-// does.
+// overridden returns the override that applies to a key, nil if none does.
 func (l *level) overridden(key string, now time.Time) *Override {
 	if o, ok := l.overrides[key]; !ok || !o.valid(now) {
 		return nil

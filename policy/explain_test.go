@@ -23,8 +23,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestExplainEqualsDecide: under whatever rules, an explanation is the next
-// decision, and the snapshot before it is the one behind it.
+// TestExplainEqualsDecide: under any rules, an explanation equals the next decision, and its
+// states are those before that decision.
 func TestExplainEqualsDecide(t *testing.T) {
 	requests := testkit.Steps(5000, 20_000)
 	rulekit.Explain(t, func() rulekit.Store {
@@ -40,7 +40,7 @@ func TestExplainEqualsDecide(t *testing.T) {
 	}, requests, 1)
 }
 
-// explain explains a request, which must leave the store as it is.
+// explain explains a request and checks that the store does not change.
 func (w *world) explain(a policy.Attributes) *policy.Explanation {
 	w.t.Helper()
 	e := w.eval
@@ -52,8 +52,8 @@ func (w *world) explain(a policy.Attributes) *policy.Explanation {
 	return x
 }
 
-// TestExplainDifferences: it names what of a rule's match says no, and nothing that
-// the client has sent in a header.
+// TestExplainDifferences: they name the parts of a rule's match that differ, and no value
+// that the client sent in a header.
 func TestExplainDifferences(t *testing.T) {
 	w := newWorld(t,
 		rule("get", policy.Match{Methods: []string{"GET", "PUT"}}),
@@ -96,8 +96,8 @@ func TestExplainDifferences(t *testing.T) {
 	}
 }
 
-// TestExplainManyRules: some of many rules that do not match are explained, and all that
-// they do not.
+// TestExplainManyRules: differences are listed for some of many rules that do not match, and
+// all are reported not to match.
 func TestExplainManyRules(t *testing.T) {
 	var rules []policy.Rule
 	for i := range 256 + 10 {
@@ -114,8 +114,8 @@ func TestExplainManyRules(t *testing.T) {
 	}
 }
 
-// TestExplainDifferencesAreShort: what is reported of a long request for each rule that does
-// not match does not grow with it.
+// TestExplainDifferencesAreShort: the differences of a long request do not grow with its
+// length.
 func TestExplainDifferencesAreShort(t *testing.T) {
 	w := newWorld(t, rule("other", policy.Match{Methods: []string{"GET"}, Hosts: []string{"api.example"}, Paths: []string{"/x"}}))
 	long := strings.Repeat("é", 1<<17)
@@ -130,7 +130,7 @@ func TestExplainDifferencesAreShort(t *testing.T) {
 	}
 }
 
-// TestExplainVerdicts: they are those of a front.
+// TestExplainVerdicts: the verdicts are those of a front.
 func TestExplainVerdicts(t *testing.T) {
 	shadow := one("shadow", nil, "1/h")
 	shadow.Shadow = true
@@ -153,7 +153,7 @@ func TestExplainVerdicts(t *testing.T) {
 	}
 }
 
-// TestExplainNeedsAStoreThatCan: others are an error.
+// TestExplainNeedsAStoreThatCan: stores that cannot explain are an error.
 func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	w := newWorld(t, one("limit", nil, "2/h"))
 	if _, err := w.eval.Explain(t.Context(), user("ada")); err == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// dryStore answers an Evaluator as its store would, and changes nothing: so what is
-// explained goes the way of what is decided.
+// dryStore answers an Evaluator as its store would, but changes nothing, so that Explain
+// runs the code of Decide.
 type dryStore struct {
 	store, slots sluice.ExplainStore
 	reasons      map[sluice.Charge][]sluice.Reason // of every charge that was asked about
 }
 
-// Take decides by what the store explains. What would be given back was never
+// Take returns the decision that the store explains. A refund does nothing, as nothing was
 // spent.
 func (s *dryStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if req.Op == sluice.OpRefund {
@@ -45,7 +45,7 @@ func (s *dryStore) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 	return e.Decision, nil
 }
 
-// Slot decides an acquire by what the store explains.
+// Slot returns the store's explanation of an acquire; other operations do nothing.
 func (s *dryStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if req.Op != sluice.SlotAcquire {
 		return sluice.SlotDecision{}, nil
@@ -53,8 +53,8 @@ func (s *dryStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Slo
 	return s.slots.ExplainSlot(ctx, req)
 }
 
-// inFlight looks at the requests in flight of a key, whether they have denied or
-// not. It is nil if the level has no such limit, or the store is unavailable.
+// inFlight explains the requests in flight of a key, whether they denied or not. It
+// returns nil if the level has no such limit, or the store is unavailable.
 func (s *dryStore) inFlight(ctx context.Context, r *rule, l *level, key string) *InFlight {
 	if l.InFlight == nil {
 		return nil
@@ -67,7 +67,7 @@ func (s *dryStore) inFlight(ctx context.Context, r *rule, l *level, key string) 
 	return &InFlight{Rule: &r.Rule, Level: l.Level, Key: key, Limit: l.inFlight, Decision: d}
 }
 
-// shaped says what the limits of a rule that shapes have left for a byte.
+// shaped explains the limits of a rule that shapes, for one byte.
 func (s *dryStore) shaped(ctx context.Context, c sluice.Charge) (list []LimitExplanation, err error) {
 	e, err := s.store.Explain(ctx, sluice.Request{Op: sluice.OpPeek, Charge: c})
 	for _, reason := range e.Limits {
@@ -76,8 +76,8 @@ func (s *dryStore) shaped(ctx context.Context, c sluice.Charge) (list []LimitExp
 	return list, err
 }
 
-// mostNamed is how many of a list's values a difference names, and mostShown how many
-// bytes of what a request has.
+// mostNamed is the number of list values that a difference names, and mostShown the number
+// of bytes that it shows of the request's value.
 const (
 	mostNamed = 4
 	mostShown = 256
@@ -119,7 +119,7 @@ func (m *Matches) differences(r *rule, a Attributes) (list []string) {
 	return list
 }
 
-// foundBy reports whether the index finds a request by what a rule has alone.
+// foundBy reports whether the index finds the request by the given part of a rule alone.
 func (m *Matches) foundBy(only *rule, a Attributes) bool {
 	var x index
 	x.add(0, only)
@@ -143,7 +143,7 @@ func (f *Field) lacks() string {
 	}
 }
 
-// noneOf says that something is none of a list.
+// noneOf returns a text saying that a value is none of a list.
 func noneOf(list []string) string {
 	if len(list) == 1 {
 		return "not " + list[0]
@@ -151,7 +151,7 @@ func noneOf(list []string) string {
 	return "none of " + strings.Join(shortened(list), ", ")
 }
 
-// brief returns a text, or its begin.
+// brief returns s, or its beginning.
 func brief(s string) string {
 	if len(s) <= mostShown {
 		return s

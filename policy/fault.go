@@ -15,14 +15,14 @@ type Step struct {
 	Item  int    // of a list, from 1; 0: all of it
 }
 
-// Place is where in a rule something is. It is a value of a fixed size, as each
-// part of each rule has one and few have a fault.
+// Place is the location of a part of a rule. It has a fixed size, as the compiler makes one
+// for each part of each rule.
 type Place struct {
 	steps [4]Step
 	n     int
 }
 
-// in returns the place of a field of a rule, within those before it.
+// in returns the place of the last field, nested in those before it.
 func in(fields ...string) (p Place) {
 	p.n = len(fields)
 	for i, f := range fields {
@@ -47,7 +47,7 @@ func (p Place) key(k string) Place {
 	return p
 }
 
-// Steps returns the way to the place from the rule.
+// Steps returns the path from the rule to the place.
 func (p Place) Steps() []Step { return p.steps[:p.n] }
 
 // String returns the place as "Match.Paths[1]" or "Levels[0].Limits[2]".
@@ -68,13 +68,13 @@ func (p Place) String() string {
 	return b.String()
 }
 
-// RuleError is one thing that is wrong with a rule.
+// RuleError is one fault of a rule.
 type RuleError struct {
-	Rule    int    // which, counted from 0
+	Rule    int    // index of the rule
 	Name    string // the rule's name, if it has one
-	At      Place  // where in it
+	At      Place  // its part at fault
 	Problem string // what is wrong and what to write instead
-	Err     error  // the fault of a limit that is behind it, if there is one
+	Err     error  // the cause, such as a fault of a limit; may be nil
 }
 
 // Error returns the fault with the rule's name and the field.
@@ -89,10 +89,10 @@ func (f *RuleError) Error() string {
 // Unwrap returns Err.
 func (f *RuleError) Unwrap() error { return f.Err }
 
-// RuleErrors is all that is wrong with a list of rules, in their order.
+// RuleErrors are all faults of a list of rules, in their order.
 type RuleErrors []*RuleError
 
-// Error returns all faults, a line each.
+// Error returns all faults, one on each line.
 func (f RuleErrors) Error() string {
 	var b strings.Builder
 	for i, fault := range f {

@@ -12,8 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/source"
 )
 
-// plainPart returns p with what its values are made with, and so the parts that
-// it is made of.
+// plainPart returns p, and the parts that it is made of, with their finders.
 func plainPart(p Part) (k keyPart, err error) {
 	k.Part = p
 	if p.Source == source.IP {
@@ -32,8 +31,8 @@ func plainPart(p Part) (k keyPart, err error) {
 	return k, nil
 }
 
-// Of returns which part a value of p is of, and the value by itself: of First
-// the part that the request had, and else p. The value is one that requests have.
+// Of returns the part that a value of p is of, and the value by itself: for First the
+// part that the request had, otherwise p. The value must be in the form that requests have.
 func (p Part) Of(value string) (Part, string) {
 	if i, of, ok := p.firstOf(value); ok {
 		return p.made.of[i], of
@@ -41,8 +40,8 @@ func (p Part) Of(value string) (Part, string) {
 	return p, value
 }
 
-// firstOf returns the number of the part of First that a value is of, from 0, and
-// the value by itself.
+// firstOf returns the index of the part of First that a value is of, and the value by
+// itself.
 func (p Part) firstOf(value string) (i int, of string, ok bool) {
 	if p.Source != source.First || p.made == nil {
 		return 0, "", false
@@ -55,8 +54,7 @@ func (p Part) firstOf(value string) (i int, of string, ok bool) {
 	return n - 1, of, true
 }
 
-// after returns what stands behind the part's name and "=". A network may be called
-// ip.
+// after returns the text behind the part's name and "=". A network may be called ip.
 func (p Part) after(text string) (value string, ok bool) {
 	name := p.String() + "="
 	switch {
@@ -69,7 +67,7 @@ func (p Part) after(text string) (value string, ok bool) {
 	}
 }
 
-// firstWritten reads a value of First, "ip=192.0.2.1" or as requests have it.
+// firstWritten reads a value of First, as "ip=192.0.2.1" or in the form that requests have.
 func (p *keyPart) firstWritten(text string) (string, error) {
 	i, value, ok := p.firstOf(text)
 	for j := range p.of {

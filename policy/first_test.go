@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestFirstOfBadParts: a part that is there and cannot be used is refused, and
-// never as if the request had none: the next one may be a fresh budget.
+// TestFirstOfBadParts: a part that cannot be used is refused and not treated as missing: the
+// next part may be a fresh budget.
 func TestFirstOfBadParts(t *testing.T) {
 	rule := func(parts ...policy.Part) policy.Rule {
 		return policy.Rule{Name: "r", Levels: []policy.Level{{By: []policy.Part{policy.First(parts...)}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}}
@@ -57,8 +57,7 @@ func TestFirstOfBadParts(t *testing.T) {
 	}
 }
 
-// Values of two sources are never one key, whatever they are, and what is shown
-// of a key is which part it is of, and its value.
+// Values of two sources never make one key, and a shown key names its part and value.
 func TestFirstKeysDiffer(t *testing.T) {
 	first := policy.First(policy.Header("User"), policy.Header("Device"), policy.IP())
 	parts := first.Parts()

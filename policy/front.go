@@ -20,92 +20,89 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
-// FrontOptions say what a [Front] does. Store is required, and one of Rules and
-// Policy; every other zero field means what it says.
+// FrontOptions configure a [Front]. Store is required, and one of Rules and Policy; zero
+// values of all other fields are valid.
 type FrontOptions struct {
-	// Name is the front's, with which its errors and its lines in the log begin.
-	// Empty means "policy".
+	// Name begins the front's errors and log lines. Empty means "policy".
 	Name string
 
 	Store sluice.Store
-	// Slots keeps the requests in flight. Nil means Store, if it can.
+	// Slots keeps the requests in flight. Nil means Store, if it is a [sluice.SlotStore].
 	Slots sluice.SlotStore
-	// Rules are what a request is charged: all that match it, or none.
+	// Rules are the rules to decide by; [Compile] checks them.
 	Rules []Rule
-	// Policy are rules that have been compiled already, such as those of a file
-	// that package config has read.
+	// Policy are compiled rules, such as those of a file that package config has read.
 	Policy *Policy
 
 	// NoBodies refuses rules that shape: the protocol has no bodies to slow down.
 	NoBodies bool
-	// NoResponses refuses rules that wait for a response or limit what is in
-	// flight: the protocol has no response.
+	// NoResponses refuses rules that wait for a response or limit requests in flight: the
+	// protocol has no response.
 	NoResponses bool
 
-	// Trusted are the proxies whose ClientHeader is trusted, by default
-	// X-Forwarded-For. None are by default: a client is the peer.
+	// Trusted are the proxies whose ClientHeader is trusted, which is X-Forwarded-For by
+	// default. Without any, the client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// ClientHops, from 1 to 16, is for proxies whose networks are not known, and
-	// excludes Trusted: the client's address is the one at this place in ClientHeader,
-	// counted from the right, which the nearest proxy writes to. Where there are fewer
-	// it is the peer's. Clients must not reach the front but through so many
-	// proxies: one that does chooses its own address.
+	// excludes Trusted: the client's address is the one at this position in ClientHeader,
+	// counted from the right, where the nearest proxy appends. With fewer addresses it is
+	// the peer's. Clients must reach the front only through that many proxies: otherwise
+	// they can choose their address.
 	ClientHops int
-	// Allow, if not empty, are the only networks from which clients are let in;
-	// Deny are those from which they are not, whatever Allow says. A client that is turned
-	// away is refused with [ErrNotAdmitted] before anything is decided.
+	// Allow, if not empty, are the only networks whose clients are admitted; clients in
+	// Deny are not admitted even so. A client that is not admitted is refused with
+	// [ErrNotAdmitted] before anything is decided.
 	Allow, Deny []netip.Prefix
 
-	// MaxWait is how long a request may be delayed until it fits, whatever
-	// the algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to
-	// limits that queue, such as a leaky bucket. The least of all counts, and
-	// nothing is delayed past the deadline of the request's context.
+	// MaxWait is how long a request may be delayed until it fits, under any algorithm; at
+	// most sluice.MaxWait. Zero leaves it to the rules, and to limits that queue, such as
+	// a leaky bucket. The least of these applies, and nothing is delayed past the
+	// deadline of the request's context.
 	MaxWait time.Duration
 	// Queue bounds how many requests are delayed at once. Fronts may share one.
 	// Nil means a [Queue] of its own, of 10,000 places.
 	Queue *Queue
-	// OnDelay, if not nil, is called when a request begins to be delayed, and
-	// returns the context under which it is, and what to call when that is over:
-	// for a protocol in which a client's leave ends no context by itself. If the
-	// cause of its end is a [*PartError], the request is refused for that.
+	// OnDelay, if not nil, is called when the delay of a request begins. It returns the
+	// context of the delay, and a function that is called when the delay is over: for a
+	// protocol in which a client's leave ends no context by itself. If the context's
+	// cause is a [*PartError], the request is refused for it.
 	OnDelay func(ctx context.Context, a Attributes) (context.Context, func())
-	// OnDecision, if not nil, is called once for every request, before it may pass;
-	// for one that is delayed, after that; for one whose body is charged while it is read,
-	// by [Call.Settle], as the body may yet be denied. A copy of the Event may be kept. It must
-	// be safe for concurrent use and should be quick.
+	// OnDecision, if not nil, is called once for every request, before it may pass. A
+	// delayed request is reported after its delay, and one whose body is charged while it
+	// is read by [Call.Settle], as the body may yet be denied. A copy of the Event may be
+	// kept. It must be safe for concurrent use and quick.
 	OnDecision func(ctx context.Context, a Attributes, e *Event)
-	// OnError, if not nil, is called with every error of the store, and of a
-	// function of a rule that is not the client's fault; also with those after the
-	// response, when a slot in flight has expired, and, with a [*Plain] of nothing,
-	// when an instant that nobody waits for could not be cancelled. It must be safe
-	// for concurrent use and quick. Nil logs them to slog.Default, at most one a second.
+	// OnError, if not nil, is called with every error of the store, and of a function of a
+	// rule that is not the client's fault. It also receives errors after the response,
+	// [ErrExpired] and, with empty [StaticAttributes], failures to cancel an instant that no
+	// request waits for. It must be safe for concurrent use and quick. Nil logs errors to
+	// slog.Default, at most one a second.
 	OnError func(ctx context.Context, a Attributes, err error)
-	// Now says which overrides have expired. Nil means time.Now.
+	// Now decides which overrides have expired. Nil means time.Now.
 	Now func() time.Time
 }
 
-// ErrNotAdmitted is why a request is refused whose client's network may not use
-// the front at all.
+// ErrNotAdmitted is the error of a refused request whose client is not admitted by Allow
+// and Deny.
 var ErrNotAdmitted = errors.New("requests from this network are not allowed")
 
-// Front is what stands between a protocol and an [Evaluator], the same for every
-// protocol: it finds the client behind proxies, decides, delays requests in a
-// bounded queue, keeps their slots in flight while they run, and says what to report
-// the client. The server of the protocol gives it [Attributes] and writes the
-// answer. It does not change, is safe for concurrent use and holds no state of its
-// own: that is the store's. For another policy make another Front.
+// Front connects a protocol to an [Evaluator], in the same way for every protocol: it finds
+// the client behind proxies, decides, delays requests in a bounded queue, and keeps their
+// slots in flight while they run. The server of the protocol gives it [Attributes] and
+// writes the answer. It does not change, is safe for concurrent use and holds no state of
+// its own, which is in the store. For another policy make another Front.
 type Front struct {
 	opts      FrontOptions
 	evaluator Evaluator
 	finder    *clientip.Finder
 	clients   clientip.Admission
-	// identity distinguishes the stores of a Queue's fronts.
+	// identity distinguishes the stores of the fronts that share a Queue.
 	identity any
 	log      sampledlog.Log
 }
 
-// NewFront returns a Front, or every fault of o joined.
+// NewFront returns a Front, or an error that joins all faults of o.
 func NewFront(o FrontOptions) (*Front, error) {
 	if o.Name == "" {
 		o.Name = "policy"
@@ -160,7 +157,7 @@ func NewFront(o FrontOptions) (*Front, error) {
 	return f, nil
 }
 
-// unfit returns why a rule is none for the front, "" if it is one.
+// unfit returns why a rule does not fit the front, "" if it does.
 func (o *FrontOptions) unfit(r *Rule) string {
 	inFlight := slices.ContainsFunc(r.Levels, func(l Level) bool { return l.InFlight != nil })
 	switch {
@@ -173,22 +170,22 @@ func (o *FrontOptions) unfit(r *Rule) string {
 	}
 }
 
-// Client returns the address of a request's client: that of the connection's other
-// end, unless that is a trusted proxy, whose header says it. The lines of a header
-// field are asked for by its canonical name.
+// Client returns the address of a request's client: the peer's or, if the peer is a trusted
+// proxy, the one in its header. lines returns the lines of a header field by its canonical
+// name.
 func (f *Front) Client(peer netip.Addr, lines func(name string) []string) netip.Addr {
 	return f.finder.Behind(peer, lines)
 }
 
-// Admits reports whether Allow and Deny let a client in. The zero Addr is one whose
+// Admits reports whether Allow and Deny admit a client. The zero Addr is a client whose
 // address is not known.
 func (f *Front) Admits(client netip.Addr) bool { return f.clients.Admits(client) }
 
-// Decide decides a request, and blocks while it is delayed. The outcome of it is
-// in c, which may have been used before. If it passes, [Call.Settle] must follow
+// Decide decides a request, and blocks while it is delayed. It puts the outcome into c,
+// which may have been used before. If the request passes, [Call.Settle] must follow
 // once its response is known.
 func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
-	if c.stop != nil { // nobody has settled the last use
+	if c.stop != nil { // the last use was not settled
 		c.stop()
 	}
 	c.front, c.stop, c.body, c.unreported, c.evaluated.Allowed = f, nil, nil, false, false
@@ -225,24 +222,24 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 }
 
 // conclude sets the Event that follows from the verdict, and blocks while the request is
-// delayed. OnDelay gets held as its attributes.
+// delayed. OnDelay is called with held.
 func (f *Front) conclude(ctx context.Context, a, held Attributes, c *Call) {
 	v := &c.evaluated
 	c.conclude(ctx)
-	if v.Err != nil && c.Verdict != Abandoned { // a store that gave up because the client did has not failed
+	if v.Err != nil && c.Verdict != Abandoned { // a store that gave up because the client left has not failed
 		f.Report(ctx, a, v.Err)
 	}
 	if c.Passes() && v.Decision.Delay > 0 {
 		c.hold(ctx, held)
 	}
 	c.pass()
-	if v.waiter != nil { // it goes no further
+	if v.waiter != nil { // it does not pass
 		v.vacate(ctx)
 	}
 	v.leaveQueue()
 }
 
-// Report hands an error to OnError, or else to the log. A nil one is none.
+// Report passes an error to OnError or, without one, to the log. A nil error is ignored.
 func (f *Front) Report(ctx context.Context, a Attributes, err error) {
 	switch {
 	case err == nil:

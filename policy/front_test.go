@@ -38,7 +38,7 @@ func newFront(t *testing.T, o policy.FrontOptions) *policy.Front {
 	return f
 }
 
-// TestFrontAnswers: what a front answers, by kind of verdict.
+// TestFrontAnswers: the answers of a front by kind of verdict.
 func TestFrontAnswers(t *testing.T) {
 	down := errors.New("down")
 	never := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
@@ -129,18 +129,18 @@ func TestFrontAnswers(t *testing.T) {
 	}
 }
 
-// forever is an error of a store that thinks it knows.
+// forever is a store error with an excessive time to retry.
 type forever struct{ later }
 
 func (forever) RetryIn() time.Duration { return math.MaxInt64 }
 
-// later is an error of a store that knows when to try again.
+// later is a store error with a time to retry.
 type later struct{}
 
 func (later) Error() string          { return "later" }
 func (later) RetryIn() time.Duration { return time.Hour }
 
-// TestFrontHoldsBack: in order, in a bounded queue, and not for those that leave.
+// TestFrontHoldsBack: requests are delayed in order, in a bounded queue, until they leave.
 func TestFrontHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var watched atomic.Int64
@@ -188,7 +188,7 @@ func TestFrontHoldsBack(t *testing.T) {
 	})
 }
 
-// TestFrontFaults: all at once, and a rule that could not hold is one.
+// TestFrontFaults: all faults are reported at once, including rules that do not fit.
 func TestFrontFaults(t *testing.T) {
 	shaping := policy.NewRule("slow", policy.IP(), sluice.Limit{Quota: 1 << 20, Window: time.Second, Unit: sluice.Bytes})
 	shaping.Shape = true

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestFrontShadow: what a rule in shadow mode would deny passes, says so, and is
+// TestFrontShadow: a request that a shadow rule would deny passes, reports so, and is
 // settled.
 func TestFrontShadow(t *testing.T) {
 	trial := policy.NewRule("trial", policy.IP(), sluice.PerMinute(1))
@@ -35,7 +35,7 @@ func TestFrontShadow(t *testing.T) {
 	}
 }
 
-// TestFrontEvent: what an event says of the limit that binds, among several.
+// TestFrontEvent: an event describes the limit that binds among several.
 func TestFrontEvent(t *testing.T) {
 	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(4), sluice.PerHour(4))
 	r.Levels[0].Limits[0].Name, r.Levels[0].Limits[1].Name = "minute", "hour"
@@ -58,8 +58,8 @@ func TestFrontEvent(t *testing.T) {
 	}
 }
 
-// TestFrontInFlight: a limit of requests in flight that denies is named by its rule,
-// and says nothing of when another request will end.
+// TestFrontInFlight: a denial by a limit of requests in flight names its rule, and no time
+// to retry.
 func TestFrontInFlight(t *testing.T) {
 	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{oneInFlight(sluice.PerMinute(9))}})
 	var held, call policy.Call
@@ -72,8 +72,7 @@ func TestFrontInFlight(t *testing.T) {
 	held.Settle(t.Context(), policy.Response{Status: 200})
 }
 
-// TestFrontUsedCall: nothing of a call's last use is in its next, which has nothing
-// to do with rules.
+// TestFrontUsedCall: a call's next use, which matches no rule, holds nothing of the last.
 func TestFrontUsedCall(t *testing.T) {
 	store := &slotStore{Store: &testkit.Store{Store: memstore.New(memstore.Options{})}}
 	front := newFront(t, policy.FrontOptions{
@@ -96,7 +95,7 @@ func TestFrontUsedCall(t *testing.T) {
 	}
 }
 
-// TestFrontNow: Now says which overrides have expired.
+// TestFrontNow: overrides expire by Now.
 func TestFrontNow(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
@@ -113,8 +112,8 @@ func TestFrontNow(t *testing.T) {
 	}
 }
 
-// TestFrontLeft: a client that left while its request was decided is reported to no
-// OnError, as the store has not failed, and its slot is free.
+// TestFrontLeft: a client that left while its request was decided causes no OnError, as the
+// store has not failed, and its slot is free.
 func TestFrontLeft(t *testing.T) {
 	var reported []error
 	r := oneInFlight(sluice.PerMinute(1))
@@ -139,8 +138,8 @@ func TestFrontLeft(t *testing.T) {
 	}
 }
 
-// TestFrontHeldBack: what is reported of requests that were delayed: what is left
-// until the key is as new, and when to come again where the queue is full.
+// TestFrontHeldBack: the events of delayed requests hold the time until the key is full and,
+// where the queue is full, the time to retry.
 func TestFrontHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := policy.NewQueue(1)
@@ -164,7 +163,7 @@ func TestFrontHeldBack(t *testing.T) {
 	})
 }
 
-// TestFrontUnfit: all kinds of rules that need a response, and none that do not.
+// TestFrontUnfit: all kinds of rules that need a response are refused, and no others.
 func TestFrontUnfit(t *testing.T) {
 	rule := func(change func(*policy.Rule)) policy.Rule {
 		r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
@@ -194,7 +193,7 @@ func TestFrontUnfit(t *testing.T) {
 	}
 }
 
-// TestFrontDetail: the seconds in words are rounded up, and never none.
+// TestFrontDetail: the seconds in the text are rounded up to at least one.
 func TestFrontDetail(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		200 * time.Millisecond: "retry after 1 s", 1500 * time.Millisecond: "retry after 2 s", 2 * time.Second: "retry after 2 s",
@@ -213,8 +212,8 @@ func TestFrontDetail(t *testing.T) {
 	}
 }
 
-// TestRPCCodeOfLeave: a call that its deadline has ended says so, and one that its
-// client has ended that.
+// TestRPCCodeOfLeave: a call that its deadline ended and one that its client ended have
+// different codes.
 func TestRPCCodeOfLeave(t *testing.T) {
 	ended := policy.Event{Verdict: policy.Abandoned, Err: fmt.Errorf("delayed: %w", context.DeadlineExceeded)}
 	left := policy.Event{Verdict: policy.Abandoned, Err: context.Canceled}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// oneInFlight is a rule of one request in flight, which waits for its turn.
+// oneInFlight is a rule of one request in flight whose requests may be delayed.
 func oneInFlight(limits ...sluice.Limit) policy.Rule {
 	r := policy.NewRule("api", policy.IP(), limits...)
 	r.Levels[0].InFlight = &sluice.SlotLimit{Name: "one", Cap: 1}
@@ -84,8 +84,8 @@ func TestFrontAfterPanic(t *testing.T) {
 	}
 }
 
-// TestFrontForgottenCall: a call that is used again, though nobody has settled its
-// last use, no longer renews the slots of that.
+// TestFrontForgottenCall: a call that is used again without being settled no longer renews
+// the slots of its last use.
 func TestFrontForgottenCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := &renewals{SlotStore: memstore.New(memstore.Options{})}
@@ -128,7 +128,7 @@ func TestFrontKeepsSlots(t *testing.T) {
 	})
 }
 
-// TestFrontHeldCause: a context that ends has ended the request, whatever its cause.
+// TestFrontHeldCause: a request whose context ends has ended, whatever the cause.
 func TestFrontHeldCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.PerMinute(1))}, MaxWait: time.Hour})
@@ -143,8 +143,8 @@ func TestFrontHeldCause(t *testing.T) {
 	})
 }
 
-// TestFrontSettlesWhileRenewing: settling waits for a renewal that is under way, and
-// what that makes of being stopped is no error.
+// TestFrontSettlesWhileRenewing: settling waits for a renewal in progress, and an error of
+// stopping that renewal is not reported.
 func TestFrontSettlesWhileRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := &slow{SlotStore: memstore.New(memstore.Options{})}
@@ -166,7 +166,7 @@ func TestFrontSettlesWhileRenewing(t *testing.T) {
 	})
 }
 
-// slow are slots whose renewals end a second after they were stopped.
+// slow are slots whose renewals end a second after they were canceled.
 type slow struct {
 	sluice.SlotStore
 	renewing atomic.Int64

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestRequestTargets: a rule applies to a request however its target and its
-// method are written, if what is passed on is what the rule is about.
+// TestRequestTargets: a rule applies however a request's target and method are written, if
+// the request that is passed on is one that the rule matches.
 func TestRequestTargets(t *testing.T) {
 	p := compile(t,
 		rule("all", policy.Match{Paths: []string{"/"}}),
@@ -55,8 +55,7 @@ func TestRequestTargets(t *testing.T) {
 	}
 }
 
-// TestCookiesThatOthersRead: a cookie that net/http leaves out is not one that
-// the application does not see.
+// TestCookiesThatOthersRead: cookies that net/http ignores, but applications read, count.
 func TestCookiesThatOthersRead(t *testing.T) {
 	r := one("session", by(policy.Cookie("sid")), "9/min fixed-window")
 	r.Levels[0].Missing = policy.Skip
@@ -98,8 +97,8 @@ func TestCookiesThatOthersRead(t *testing.T) {
 	}
 }
 
-// TestCookieOfOneSession: however many blanks and quotes stand around it, a
-// session has one budget.
+// TestCookieOfOneSession: a session has one budget, however many blanks and quotes surround
+// its cookie.
 func TestCookieOfOneSession(t *testing.T) {
 	w := newWorld(t, one("session", by(policy.Cookie("sid")), "3/h fixed-window"))
 	allowed := 0
@@ -117,8 +116,8 @@ func TestCookieOfOneSession(t *testing.T) {
 	}
 }
 
-// A rule that asks for a parameter of the query applies where servers do not
-// agree on it, whichever value it asks for and also if it asks for none.
+// A rule that matches a query parameter applies where servers do not agree on its value,
+// with any value or none in the rule.
 func TestQueriesInEveryReading(t *testing.T) {
 	field := func(f policy.Field) policy.Rule {
 		r := one("r", nil, "1/min")

@@ -11,15 +11,15 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 )
 
-// index finds the rules that may match a request: by host, then by path,
-// segment by segment, then by what distinguishes the rules of one path best.
-// What it finds is checked against the rule; what it leaves out cannot match.
+// index finds the rules that may match a request: by host, then by path, segment by segment,
+// then by the field or network that distinguishes the rules of one path. Its results are
+// checked against the rule; rules that it leaves out cannot match.
 type index struct {
 	every []hit // rules that match every request
 	any   tree
 	hosts map[string]*tree // exact hosts
 	below map[string]*tree // of "*.example.com", under "example.com"
-	paths bool             // a rule has a pattern, so that paths must be read
+	paths bool             // a rule has a pattern, so paths must be parsed
 }
 
 // tree holds the rules of one host.
@@ -34,12 +34,12 @@ type node struct {
 	ends    [endBelow + 1]*group // nil where no pattern ends
 }
 
-// ref is a rule with the pattern under which it was filed.
+// ref is a rule with the pattern under which it is filed.
 type ref struct{ rule, pattern int32 }
 
-// group is the rules that share host and path. A rule is filed under the first
-// of the fields it asks for that has values, or under its networks, so that a
-// thousand rules that differ in these alone are not tried one by one.
+// group holds the rules with the same host and path. A rule is filed under its first field
+// with values, or under its networks, so that a thousand rules that differ in these alone
+// are not tried one by one.
 type group struct {
 	plain    []ref
 	fields   []fieldGroup
@@ -157,12 +157,12 @@ func (f *fieldGroup) add(at ref, values []string) {
 	}
 }
 
-// search is one look-up.
+// search is one lookup.
 type search struct {
 	attributes Attributes
 	path       *path
 	client     netip.Addr
-	grouped    *clientip.Finder // whose group of the client is group; nil: of none
+	grouped    *clientip.Finder // the finder that made group; nil: none
 	group      string
 	found      []ref
 }
@@ -177,8 +177,8 @@ func (s *search) from(client netip.Addr) {
 	}
 }
 
-// groupBy returns the client's group. It is made once, however many rules ask for it, and
-// serves for the next request of the client, too, as under attack.
+// groupBy returns the client's group. It is computed once for all rules that use it, and kept
+// for the next request of the same client, as under attack.
 func (s *search) groupBy(f *clientip.Finder) string {
 	if s.grouped != f {
 		s.grouped, s.group = f, f.Group(s.client)
@@ -217,8 +217,8 @@ func (t *tree) find(s *search) {
 	}
 }
 
-// find visits the nodes whose patterns begin as the path does. There are no
-// more of these than patterns, and each is visited once.
+// find visits the nodes that are a prefix of the path. There are no more of
+// these than patterns, and each is visited once.
 func (n *node) find(s *search, depth int) {
 	done := depth == len(s.path.segments)
 	switch {
@@ -255,7 +255,7 @@ func (g *group) find(s *search) {
 		} else {
 			values = s.attributes.Header(f.name)
 		}
-		if err != nil { // it may have any value for some server
+		if err != nil { // some server may read any value
 			for _, refs := range f.values {
 				s.found = append(s.found, refs...)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
-// InFlight is a limit of requests in flight, and what it had to say.
+// InFlight is a limit of requests in flight, and its decision.
 type InFlight struct {
 	Rule     *Rule               `json:"-"`
 	Level    *Level              `json:"-"`
@@ -28,9 +28,9 @@ type hold struct {
 	level *level
 	key   string
 	held  bool
-	// doubtful says that the store may have granted it, though it failed.
+	// doubtful says that the store may have granted it although it failed.
 	doubtful bool
-	degraded bool // a failure policy has granted it
+	degraded bool // a failure policy granted it
 }
 
 var errNoSlots = errors.New("policy: a rule limits requests in flight, and the store keeps no slots; set Evaluator.Slots")
@@ -39,9 +39,9 @@ func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
 	return sluice.SlotRequest{Op: op, Scope: h.level.scope, Limit: h.level.inFlight, Key: h.key, Owner: owner, Cost: 1}
 }
 
-// joins reports whether the store is to decide the only slot of the request in one
-// call with its units. Then nothing but these must be charged by that call, as a
-// request without a slot is charged nothing.
+// joins reports whether the store is to decide the request's only slot in one call with its
+// units. That call must then charge nothing else, as a request without a slot is charged
+// nothing.
 func (v *Verdict) joins() bool {
 	if len(v.holds) != 1 || v.holds[0].rule.Shadow || !v.ownSlots || len(v.asks) == 0 {
 		return false
@@ -59,20 +59,18 @@ func (v *Verdict) joins() bool {
 	return true
 }
 
-// slotDenies reports whether the slot that was asked for with the units has
-// denied the request.
+// slotDenies reports whether the slot in the joint call denied the request.
 func (v *Verdict) slotDenies() bool {
 	return v.joint && v.asks[0].result.Err == nil && v.slot.Decision.RetryAfter > 0
 }
 
-// askWithSlot puts all questions to the store, and keeps the result of the slot if
-// that is part of one. It reports whether the request may go on as far as slots
-// have a say.
+// askWithSlot asks the store about everything, and keeps the result of a slot in the joint
+// call. It reports whether the slots let the request go on.
 func (v *Verdict) askWithSlot(ctx context.Context) bool {
 	v.ask(ctx)
 	if v.joint && errors.Is(v.asks[0].result.Err, sluice.ErrNoSlots) {
-		// A store behind others keeps none: the rule says the outcome of that,
-		// and the units count.
+		// A wrapped store keeps no slots: the rule's failure policy applies to them, and
+		// the units count.
 		if v.joint = false; !v.acquire(ctx) {
 			return false
 		}
@@ -104,8 +102,8 @@ func (v *Verdict) deniedBy(h *hold, d sluice.SlotDecision) {
 	v.Decision.TooLarge, v.Decision.RetryAfter = d.TooLarge, d.RetryAfter
 }
 
-// acquire takes all slots of the request, before anything is charged. It
-// reports whether the request may go on; if not, it holds none.
+// acquire takes all slots of the request, before anything is charged. It reports
+// whether the request may go on; if not, the request holds no slot.
 func (v *Verdict) acquire(ctx context.Context) bool {
 	if len(v.holds) == 0 {
 		return true
@@ -128,7 +126,7 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 			v.Err = errors.Join(v.Err, err)
 			v.Failure = max(v.Failure, h.rule.Failure)
 			if caller.Left(ctx) != nil {
-				v.Failure = sluice.FailClosed // it did not wait for the store
+				v.Failure = sluice.FailClosed // the caller did not wait for the store
 			}
 			if v.Failure != sluice.FailOpen {
 				v.Err = errors.Join(v.Err, v.release(ctx))
@@ -163,15 +161,15 @@ func (v *Verdict) release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// keepSlots leaves the slots that the request holds to expire.
+// keepSlots lets the request's slots expire rather than releasing them.
 func (v *Verdict) keepSlots() {
 	for i := range v.holds {
 		v.holds[i].held, v.holds[i].doubtful = false, false
 	}
 }
 
-// Lease returns for how long the request's slots are held unless [Verdict.Renew]
-// is called in time; 0 if it holds none.
+// Lease returns how long the request's slots are held without a call of
+// [Verdict.Renew]; 0 if it holds none.
 func (v *Verdict) Lease() time.Duration {
 	var least time.Duration
 	for i := range v.holds {
@@ -182,9 +180,9 @@ func (v *Verdict) Lease() time.Duration {
 	return least
 }
 
-// Renew holds the request's slots for another lease, for a request that runs
-// long. One that has expired, as the store was unavailable for long, is acquired anew. It
-// reports false if one is not held: another is in its place.
+// Renew holds the slots of a long request for another lease. A slot that expired during
+// an outage of the store is acquired anew. Renew reports whether all slots are held; a
+// slot that is not was taken by another request.
 func (v *Verdict) Renew(ctx context.Context) (bool, error) {
 	all := true
 	var errs []error

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// flights returns a world with a rule of so many requests in flight for each
-// user, beside a limit of 10 a minute.
+// flights returns a world with a rule that limits each user's requests in flight, beside a
+// limit of 10 a minute.
 func flights(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	t.Helper()
 	r := one("api", by(policy.Header("X-User")), "10/min fixed-window")
@@ -50,8 +50,7 @@ func joined(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	return w
 }
 
-// bothWays runs a test on slots that are kept elsewhere, and on a store that
-// keeps them itself.
+// bothWays runs a test on slots in a separate store, and on a store that keeps them itself.
 func bothWays(t *testing.T, test func(*testing.T, func(*testing.T, int64, func(*policy.Rule)) *world)) {
 	t.Helper()
 	t.Run("apart", func(t *testing.T) { test(t, flights) })
@@ -195,7 +194,7 @@ func TestInFlightFailure(t *testing.T) {
 	}
 }
 
-// Renewing, settling and deciding anew must not leave slots behind.
+// Renewing, settling and deciding again must leave no slots behind.
 func TestSlotsAreNotLost(t *testing.T) { bothWays(t, testSlotsAreNotLost) }
 
 func testSlotsAreNotLost(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {

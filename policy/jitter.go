@@ -16,10 +16,10 @@ import (
 // maxJitter is the longest time that a [Jitter] may add.
 const maxJitter = 24 * time.Hour
 
-// Jitter is how much later than need be clients are asked to come again, so that
-// clients which are denied together do not all come back together. Each answer
-// has a part of it at random: a part that followed from the key would be the same
-// for all clients of one budget. The zero Jitter adds nothing.
+// Jitter is the most by which the time to retry is lengthened in answers to denials, so that
+// clients which are denied together do not all return together. Each answer adds a random
+// part of it: a part derived from the key would be the same for all clients of one budget.
+// The zero Jitter adds nothing.
 type Jitter struct {
 	Most    time.Duration // at most; 0 if there is a Percent
 	Percent int           // of the wait, at most: 1 to 100
@@ -61,8 +61,8 @@ func (j Jitter) problem() string {
 	}
 }
 
-// delay makes a denial say that it lasts longer. All that it says of when moves
-// by the same time, as clients may go by any of it.
+// delay lengthens a denial. All of its times move by the same amount, as clients may use any
+// of them.
 func (j Jitter) delay(d *sluice.Decision) {
 	if d.TooLarge {
 		return

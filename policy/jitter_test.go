@@ -26,9 +26,9 @@ func TestParseJitter(t *testing.T) {
 	}
 }
 
-// TestRetryJitter: clients that are denied at one instant under one key get
-// different times, none of them too early and none too late. All that is said of
-// when moves by the same time, and what was evaluated does not.
+// TestRetryJitter: clients denied at one instant under one key get different times, none too
+// early and none too late. All times of an answer move by the same amount, and Evaluated
+// does not change.
 func TestRetryJitter(t *testing.T) {
 	now := time.Date(2026, 3, 1, 10, 0, 20, 0, time.UTC)
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestRetryJitter(t *testing.T) {
 	}
 }
 
-// A request that can never fit is not asked to come again, jitter or not.
+// A request that can never fit gets no time to retry, with jitter or without.
 func TestRetryJitterNever(t *testing.T) {
 	f, err := policy.NewFront(policy.FrontOptions{
 		Store: memstore.New(memstore.Options{}),

@@ -15,11 +15,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// asked is how often a store was asked: about one request, about several, and
-// about slots alone.
+// asked counts a store's calls: with one request, with several, and for slots alone.
 type asked struct{ takes, batches, slots int }
 
-// asks returns what w's store was asked since it was called last.
+// asks returns the calls of w's store since the last asks.
 func (w *world) asks() asked {
 	s := w.eval.Store.(*slotStore)
 	before, batches := w.had, int(s.Batches())
@@ -85,8 +84,7 @@ func TestCallsForDeniedSlotsAndUnits(t *testing.T) {
 	}
 }
 
-// TestSlotWithGrace has a request go over its soft limit: its slot is asked for
-// with the units of both questions.
+// TestSlotWithGrace: the slot of a request over its soft limit is part of both of its calls.
 func TestSlotWithGrace(t *testing.T) {
 	w := joined(t, 2, func(r *policy.Rule) { r.Levels[0].Limits = limits("soft 1/min fixed-window grace 5/min fixed-window") })
 	w.allow(user("ada"))
@@ -102,8 +100,8 @@ func TestSlotWithGrace(t *testing.T) {
 	w.allow(user("ada"))
 }
 
-// TestAnotherRuleDeniesAfterTheSlot wants the slot back where a rule that counts
-// responses denies what the store has granted.
+// TestAnotherRuleDeniesAfterTheSlot: the slot is released if a rule that counts responses
+// denies a request whose slot was granted.
 func TestAnotherRuleDeniesAfterTheSlot(t *testing.T) {
 	counting := one("errors", by(policy.Header("X-User")), "1/min fixed-window")
 	counting.When = &policy.When{Status: []policy.Status{policy.Class(5)}}
@@ -132,7 +130,7 @@ func TestFailureOfSlotAndUnits(t *testing.T) {
 		{"not sent", sluice.FailOpen, &sluice.NotSentError{Err: down}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// The slot is of another rule than the units: both have a say.
+			// The slot and the units are of different rules: both decide.
 			r := one("slots", by(policy.Header("X-User")))
 			r.Levels[0].InFlight, r.Failure = &sluice.SlotLimit{Cap: 1}, c.failure
 			units := one("units", by(policy.Header("X-User")), "10/min fixed-window")
@@ -157,7 +155,7 @@ func TestFailureOfSlotAndUnits(t *testing.T) {
 	}
 }
 
-// noSlots is a store that passes requests on to one which keeps no slots.
+// noSlots is a store that wraps one without slots.
 type noSlots struct{ sluice.Store }
 
 func (s noSlots) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
@@ -189,7 +187,7 @@ func TestStoreBehindOthersKeepsNoSlots(t *testing.T) {
 	}
 }
 
-// TestRenewAcquiresAnew has a lease end while nobody renews it.
+// TestRenewAcquiresAnew: a lease that ended without renewal is acquired anew.
 func TestRenewAcquiresAnew(t *testing.T) {
 	w := joined(t, 1, func(r *policy.Rule) { r.Levels[0].InFlight.TTL = time.Minute })
 	v := w.allow(user("ada"))

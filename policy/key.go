@@ -14,15 +14,14 @@ import (
 	"github.com/sluicegate/sluice/internal/source"
 )
 
-// PartError is a request that cannot be charged because of what the client
-// sent or left out.
+// PartError is the error of a request that cannot be charged because of a value that the
+// client sent or left out.
 type PartError struct {
 	Rule    string // the rule that needs the part
 	Part    Part
-	Problem string // what is wrong with it; never holds what the client sent
-	Missing bool   // the part is not there, or empty
-	// Err is the error of [Attributes], such as a [*TokenError]; nil if there was
-	// none.
+	Problem string // the fault; never holds a value that the client sent
+	Missing bool   // the request has no such part, or an empty one
+	// Err is the error of [Attributes], such as a [*TokenError]; may be nil.
 	Err error
 }
 
@@ -46,13 +45,13 @@ func (e *PartError) ofToken() bool {
 	return ok
 }
 
-// unusable is a value that is there and cannot be used.
+// unusable returns the error of a value that the request has and that cannot be used.
 func (r *rule) unusable(p *keyPart, problem string) *PartError {
 	return &PartError{Rule: r.Name, Part: p.Part, Problem: problem}
 }
 
-// value returns the part's value, "" if the request has none. The error says why
-// a value that is there cannot be used: a [*PartError] is the client's fault.
+// value returns the part's value, "" if the request has none. The error says why a value
+// cannot be used: a [*PartError] is the client's fault.
 func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault error) {
 	if p.finder != nil { // of an address
 		if !m.found.client.IsValid() {
@@ -113,7 +112,7 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 	return value, nil
 }
 
-// called returns what a function says.
+// called returns the value that a function computes.
 func (r *rule) called(p *keyPart, a Attributes) (string, error) {
 	value, err := p.Part.made.value(a)
 	switch {
@@ -134,7 +133,7 @@ func (r *rule) called(p *keyPart, a Attributes) (string, error) {
 
 // made returns the value of a part that is made of others.
 func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error) {
-	values := make([]string, 0, 4) // most have no more, and these need no memory
+	values := make([]string, 0, 4) // most have no more, and these are not allocated
 	for i := range p.of {
 		value, err := r.value(&p.of[i], a, m, by)
 		switch {
@@ -153,8 +152,8 @@ func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error
 	return encodeKey(values), nil
 }
 
-// key returns the key of v's request at a level. It is not ok if the level does not
-// apply; err says why the request cannot be charged.
+// key returns the key of v's request at a level. ok is false if the level does not apply;
+// err says why the request cannot be charged.
 func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error) {
 	v.values = v.values[:0]
 	for i := range l.parts {
@@ -193,8 +192,8 @@ func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error
 
 var escapeKey = strings.NewReplacer("%", "%25", "|", "%7C")
 
-// encodeKey makes a key of its parts' values. No two lists of one length make
-// the same key: a bar stands only between values.
+// encodeKey makes a key of the values of its parts. Two lists of one length never make
+// the same key, as an unescaped bar only separates values.
 func encodeKey(values []string) string {
 	switch len(values) {
 	case 0:

@@ -16,10 +16,10 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Value returns a value that somebody wrote as requests have it that are keyed
-// by the part: the network that shares a budget with an address, a host in lower
-// case, a method in capitals. One of First says which it is of: "ip=192.0.2.1".
-// Its error says why no request has such a value.
+// Value returns a written value in the form of requests that are keyed by the part: the
+// network that shares a budget with an address, a host in lower case, a method in capitals.
+// A value of First names its part: "ip=192.0.2.1". The error says why no request has such a
+// value.
 func (p Part) Value(text string) (string, error) {
 	part, err := plainPart(p)
 	if err != nil {
@@ -28,13 +28,13 @@ func (p Part) Value(text string) (string, error) {
 	return part.written(text)
 }
 
-// Key returns the values of a key as requests have them that the level charges,
-// by [Part.Value]. Its error says why they are the key of no request.
+// Key returns the values of a key in the form of requests, by [Part.Value]. The error says
+// why no request has that key.
 func (l *Level) Key(values []string) ([]string, error) {
 	return l.key(values, func(i int, text string) (string, error) { return l.By[i].Value(text) })
 }
 
-// key is Key by a function that reads the value of the i-th part.
+// key is Key with a function that reads the value of the i-th part.
 func (l *Level) key(values []string, value func(i int, text string) (string, error)) ([]string, error) {
 	if len(values) != len(l.By) || len(values) == 0 {
 		return nil, fmt.Errorf("a key of %d values; the level's key has %d: %v", len(values), len(l.By), l.By)
@@ -59,17 +59,17 @@ func (l *Level) key(values []string, value func(i int, text string) (string, err
 	return key, errors.Join(faults...)
 }
 
-// key returns the values of a key as requests have them.
+// key returns the values of a key in the form of requests.
 func (l *level) key(values []string) ([]string, error) {
 	return l.Level.key(values, func(i int, text string) (string, error) { return l.parts[i].written(text) })
 }
 
-// written returns a value that somebody wrote as requests have it.
+// written returns a written value in the form of requests.
 func (p *keyPart) written(text string) (string, error) {
 	switch {
 	case len(text) > bounds.MaxValueBytes:
 		return "", fmt.Errorf("%d bytes; requests with more than %d are refused", len(text), bounds.MaxValueBytes)
-	case p.Source == source.IP && p.finder != nil: // else the part has a fault of its own
+	case p.Source == source.IP && p.finder != nil: // without a finder the part has a fault already
 		return p.group(text)
 	case p.Source == source.Host, p.Source == source.Header && canonical(p.Name) == "Host":
 		return hostValue(text)
@@ -86,8 +86,8 @@ func (p *keyPart) written(text string) (string, error) {
 	return text, nil
 }
 
-// group returns the network that shares a budget with an address. A network is
-// taken only if it is one.
+// group returns the network that shares a budget with an address or, for a network that
+// shares one, that network.
 func (p *keyPart) group(text string) (string, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return p.finder.Group(addr), nil
@@ -121,7 +121,8 @@ func hostValue(text string) (string, error) {
 	return host, nil
 }
 
-// notInHost reports whether no request's host has c: what RFC 3986 leaves out.
+// notInHost reports whether c occurs in no request's host: the characters that RFC 3986
+// excludes.
 func notInHost(c rune) bool {
 	return c <= ' ' || c > '~' || strings.ContainsRune("\"#/<>?@\\^`{|}", c)
 }

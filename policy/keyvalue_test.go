@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// A value that somebody wrote becomes what requests have, or is refused.
+// A written value becomes the value of requests, or is refused.
 func TestPartValue(t *testing.T) {
 	method := policy.Part{Source: source.Method}
 	tests := []struct {
@@ -74,8 +74,8 @@ func TestPartValue(t *testing.T) {
 	}
 }
 
-// Overrides and exemptions apply to the requests that they were written for,
-// and are shown as the keys that these have.
+// Overrides and exemptions apply to the requests that they name, and are shown as the keys of
+// these requests.
 func TestWrittenKeysMatch(t *testing.T) {
 	tests := map[string]struct {
 		by      []policy.Part
@@ -127,7 +127,7 @@ func TestWrittenKeysMatch(t *testing.T) {
 	}
 }
 
-// Two texts of one key are one key, and what no request has is a fault.
+// Two texts of one key are one key, and values that no request has are a fault.
 func TestKeysThatNeverMatch(t *testing.T) {
 	r := one("api", by(policy.Host(), policy.IP()), "1/s")
 	l := &r.Levels[0]

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// caller asks a front as one client.
+// caller is one client of a front.
 type caller struct {
 	front   *policy.Front
 	headers map[string][]string
@@ -50,8 +50,8 @@ func gone(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestMoreLevelsThanAStoreDecides: who makes more rules match than can be decided at once
-// does not pass for that.
+// TestMoreLevelsThanAStoreDecides: a request that matches more rules than can be decided at
+// once does not pass.
 func TestMoreLevelsThanAStoreDecides(t *testing.T) {
 	var rules []policy.Rule
 	for i := range sluice.MaxCharges + 1 {
@@ -74,8 +74,8 @@ func TestMoreLevelsThanAStoreDecides(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfTheClient: a client that gives the request no time does not pass by the
-// failure policy: the store is well.
+// TestDeadlineOfTheClient: a client whose deadline is too short does not pass by the failure
+// policy, as the store has not failed.
 func TestDeadlineOfTheClient(t *testing.T) {
 	for _, failure := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal, sluice.FailClosed} {
 		store, err := remote.Wrap(memstore.New(memstore.Options{}), remote.Options{Policy: failure, Local: memstore.New(memstore.Options{})})
@@ -99,7 +99,7 @@ func TestDeadlineOfTheClient(t *testing.T) {
 	}
 }
 
-// unheard is a store whose callers have left by the time of its answer.
+// unheard is a store whose callers leave before it answers.
 type unheard struct {
 	*memstore.Store
 	slots, units bool // which answers nobody hears
@@ -154,7 +154,7 @@ func TestHangUpsTakeNothing(t *testing.T) {
 	}
 }
 
-// unreached is a store to which nothing is sent.
+// unreached is a store that no request reaches.
 type unreached struct{ *memstore.Store }
 
 var errRefused = &sluice.NotSentError{Err: errors.New("connection refused")}
@@ -167,8 +167,8 @@ func (unreached) Take(context.Context, sluice.Request) (sluice.Decision, error) 
 	return sluice.Decision{}, errRefused
 }
 
-// TestRefusedHoldNoSlots: requests that are refused in an outage, without a word to the
-// store, leave nothing that is to be released when it is back.
+// TestRefusedHoldNoSlots: requests refused in an outage, which never reached the store, leave
+// nothing to release afterwards.
 func TestRefusedHoldNoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, limits := range [][]policy.Limit{nil, {{Limit: sluice.PerSecond(1000)}}} {

@@ -15,7 +15,7 @@ import (
 
 var errLookup = errors.New("the session store is unavailable")
 
-// session is a part of one's own: lacking, bad, or not to be had.
+// session is a part made by a function: missing, bad, or unavailable.
 var session = policy.Func("session", func(a policy.Attributes) (string, error) {
 	switch values := a.Header("Session"); {
 	case len(values) == 0:
@@ -85,8 +85,7 @@ func decide(t *testing.T, r policy.Rule, a policy.Attributes) *policy.Verdict {
 	return &v
 }
 
-// TestLookupFails: what cannot be looked up is an outage, and the rule's failure
-// policy says what follows.
+// TestLookupFails: a failing lookup is an outage, to which the rule's failure policy applies.
 func TestLookupFails(t *testing.T) {
 	for failure, allowed := range map[sluice.Failure]bool{sluice.FailOpen: true, sluice.FailLocal: false, sluice.FailClosed: false} {
 		v := decide(t, policy.Rule{

@@ -8,36 +8,34 @@ import (
 	"slices"
 )
 
-// Match says which requests a rule is about: those for which every field that
-// is not empty holds.
+// Match selects the requests of a rule: those for which every non-empty field holds.
 type Match struct {
 	// Methods, such as "POST". GET includes HEAD, as in net/http.ServeMux.
 	Methods []string
-	// Hosts, such as "api.example.com", or "*.example.com" for all below it.
+	// Hosts, such as "api.example.com", or "*.example.com" for its subdomains.
 	Hosts []string
 	// Paths are patterns as in net/http.ServeMux, without method and host:
-	// "/users/{id}", "/static/" for all below it, "/files/{rest...}",
-	// "/exact/{$}". A request's path is cleaned before it is compared: doubled
-	// slashes and dot segments, escaped or not, do not get around a rule. Nor
-	// does an escaped slash: one path matches that does if %2F is a part of a
-	// segment, as ServeMux has it, or a slash, or if a backslash is one, too.
-	// Where a wildcard that is part of a key then stands for two values, the
-	// request is refused.
+	// "/users/{id}", "/static/" and all below, "/files/{rest...}", "/exact/{$}". A request's
+	// path is cleaned before it is compared: doubled slashes and dot segments, escaped or
+	// not, do not evade a rule. Neither does an escaped slash: a path matches if it does
+	// with %2F as part of a segment, as in ServeMux, with %2F as a slash, or with a
+	// backslash as a slash, too. If the readings give a wildcard of the key different
+	// values, the request is refused.
 	Paths []string
-	// Except are patterns of paths that are not meant, whatever Paths say of the
-	// same reading of the path.
+	// Except are patterns of excluded paths. An excluded reading of the path does not
+	// match, whatever Paths are.
 	Except []string
-	// Headers and Queries must all hold. A parameter on which servers do not
-	// agree, such as q in "q=100%", holds whatever is asked of it.
+	// Headers and Queries must all hold. A parameter on which servers do not agree, such
+	// as q in "q=100%", always holds.
 	Headers []Field
 	Queries []Field
-	// Networks hold the client's address. A client without one is in none.
+	// Networks contain the client's address. A client without an address is in none.
 	Networks []netip.Prefix
 }
 
-// MatchesAll reports whether every request of a client with an address matches: there
-// is nothing that must hold, or only what always does, as the path "/" or
-// networks that hold all addresses. It errs to no.
+// MatchesAll reports whether every request of a client with an address matches: Match is
+// empty, or its fields always hold, such as the path "/" or networks that contain all
+// addresses. It may report false for a Match that matches all.
 func (m *Match) MatchesAll() bool {
 	return len(m.Methods)+len(m.Hosts)+len(m.Except)+len(m.Headers)+len(m.Queries) == 0 &&
 		(len(m.Paths) == 0 || slices.ContainsFunc(m.Paths, everyPath)) &&
@@ -53,14 +51,14 @@ func everyPath(text string) bool {
 // everyAddress reports whether each address is in one of some networks.
 func everyAddress(networks []netip.Prefix) bool {
 	if !within(networks, netip.IPv6Unspecified()) {
-		return false // as with most, which are not sorted for it
+		return false // true of most, so the networks need not be sorted
 	}
 	sorted := make([]netip.Prefix, len(networks))
 	for i, n := range networks {
 		sorted[i] = n.Masked()
 	}
 	slices.SortFunc(sorted, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	// Of each family, the first address that is in none so far; invalid if each is.
+	// The first address of each family that no network contains so far; invalid if all do.
 	next4, next6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
 	for _, n := range sorted {
 		next := &next6
@@ -86,17 +84,17 @@ func lastOf(n netip.Prefix) netip.Addr {
 	for i := n.Bits(); i < 8*len(b); i++ {
 		b[i/8] |= 0x80 >> (i % 8)
 	}
-	last, _ := netip.AddrFromSlice(b) // of as many bytes as before
+	last, _ := netip.AddrFromSlice(b) // the length has not changed
 	return last
 }
 
-// Field is what a header field or query parameter must be.
+// Field is a condition on a header field or query parameter.
 type Field struct {
 	Name string
-	// Values are those of which the request must have one. Empty means that any
-	// will do that is not empty.
+	// Values are alternatives, of which the request must have one. Empty means any value
+	// that is not empty.
 	Values []string
-	// Absent means that the request must not have the field.
+	// Absent means that the request must not have the field, or the parameter.
 	Absent bool
 }
 

@@ -128,8 +128,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// The index must find what a walk through all rules finds, and a path pattern
-// must match what net/http.ServeMux says it does.
+// The index must find the rules that a walk through all rules finds, and a path pattern
+// must match the same paths as in net/http.ServeMux.
 func FuzzMatchAsServeMux(f *testing.F) {
 	for _, path := range []string{"/", "/a", "/a/b/c", "/a/%2e%2e/b", "//a//b/", "/a/b%2Fc", "/a/{$}", "/b/x/y/", "/a%", "*", "/c/d/../e"} {
 		f.Add(path, uint8(3))
@@ -173,7 +173,7 @@ func FuzzMatchAsServeMux(f *testing.F) {
 	})
 }
 
-// TestMatchesAll: what leaves out no request is reported, and nothing else.
+// TestMatchesAll: it reports the matches that exclude no request, and no others.
 func TestMatchesAll(t *testing.T) {
 	networks := func(texts ...string) (m policy.Match) {
 		for _, text := range texts {
@@ -236,8 +236,8 @@ func TestWildcardsMakeKeys(t *testing.T) {
 	}
 }
 
-// TestWildcardsOfTwoMinds: where a key depends on how an upstream reads the path
-// the request is refused.
+// TestWildcardsOfTwoMinds: a request is refused if its key depends on how an upstream reads
+// the path.
 func TestWildcardsOfTwoMinds(t *testing.T) {
 	r := one("users", by(policy.Path("id")), "9/min fixed-window")
 	r.Match.Paths = []string{"/users/{id}", "/users/{id}/"}

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// halves returns the two networks that a network consists of.
+// halves returns the two halves of a network.
 func halves(n netip.Prefix) (first, second netip.Prefix) {
 	b := n.Addr().AsSlice()
 	b[n.Bits()/8] |= 0x80 >> (n.Bits() % 8)
@@ -21,8 +21,8 @@ func halves(n netip.Prefix) (first, second netip.Prefix) {
 	return netip.PrefixFrom(n.Addr(), n.Bits()+1), netip.PrefixFrom(addr, n.Bits()+1)
 }
 
-// TestMatchesAllInParts: networks that are halved again and again, in any order
-// and with others within them, hold all addresses until one is left out.
+// TestMatchesAllInParts: networks halved repeatedly, in any order and with others within
+// them, contain all addresses until one is left out.
 func TestMatchesAllInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
@@ -55,7 +55,7 @@ func TestMatchesAllInParts(t *testing.T) {
 	})
 }
 
-// BenchmarkMatchesAll looks at a list of networks that holds all addresses.
+// BenchmarkMatchesAll checks a list of networks that contains all addresses.
 func BenchmarkMatchesAll(b *testing.B) {
 	networks := []netip.Prefix{netip.MustParsePrefix("::/0"), netip.MustParsePrefix("0.0.0.0/0")}
 	for len(networks) < 4000 {

@@ -54,7 +54,7 @@ func (m *modelRule) state(user string) *[3]counter {
 	return m.states[key]
 }
 
-// unseen is the status of a response that nobody saw: one that no rule counts.
+// unseen is the status of a response that was not seen: one that no rule counts.
 const unseen = 502
 
 var modelKinds = []string{"plain", "soft", "counted", "held", "shadow"}
@@ -87,8 +87,7 @@ func drawRule(t *rapid.T, i int) *modelRule {
 	return m
 }
 
-// A policy decides as its rules say, one after the other and in plain words,
-// whatever they are.
+// A policy decides as a plain model of its rules does, which applies one after the other.
 func TestDecidesAsTheModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var rules []policy.Rule

@@ -9,16 +9,16 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Name returns what the limit is called in answers: as its rule is, or
-// RULE/LIMIT where a key of the rule is under several, with the level between them
-// in a hierarchy. A block is RULE/LIMIT in any case.
+// Name returns the limit's name in answers: the rule's name, or RULE/LIMIT where a key of the
+// rule may have several limits, with the level between them in a hierarchy. A block is always
+// RULE/LIMIT.
 func (o *Outcome) Name() string { return limitName(o.Rule, o.Level, o.Limit.Name) }
 
-// Name returns what the limit that denied is called in answers.
+// Name returns the name of the limit that denied, as in answers.
 func (w *Warning) Name() string { return levelName(w.Rule, w.Level) }
 
-// named returns the limit at a place by the name that clients know. Those of a
-// key's limits are made when one is first needed.
+// named returns the limit at a place by the name that clients know. The names of a set are
+// made when one is first needed.
 func (v *Verdict) named(p place) *namedTerm {
 	c := &v.charges[p.charge]
 	if nodes := v.asks[p.ask].result.Decision.Nodes; nodes > 1 {
@@ -49,8 +49,8 @@ func (c *charge) nameTerm(t *sluice.Term) (named namedTerm) {
 	return named
 }
 
-// shares returns the limits that decided as one of several nodes. There are as many as a
-// fleet has had sizes.
+// shares returns the limits of one of several nodes that decided locally. The map grows with
+// the number of different fleet sizes.
 func (c *charge) shares(nodes int32) *shares {
 	known := &c.set.shares
 	if c.over {
@@ -71,7 +71,7 @@ func (c *charge) shares(nodes int32) *shares {
 	return kept.(*shares) //nolint:forcetypeassert // nothing else is ever stored
 }
 
-// limitName returns a limit's name among all of a policy.
+// limitName returns the name that distinguishes a limit within a policy.
 func limitName(r *Rule, l *Level, limit string) string {
 	name := levelName(r, l)
 	if several(l) || slices.ContainsFunc(l.Blocks, func(b sluice.Limit) bool { return b.Filled().Name == limit }) {

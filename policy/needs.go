@@ -3,26 +3,26 @@
 
 package policy
 
-// needs are what a rule may have to do with a request but to charge it, once and a
-// fixed cost: a bit for each role that it may have, and those below. They may say too
-// much, and never too little. What no rule that matches needs is not looked for.
+// needs are the parts of a decision that a rule may require besides a single charge of a
+// fixed cost: a bit for each role, and those below. A bit may be set in vain, but never
+// missing. Parts that no matching rule needs are skipped.
 type needs uint16
 
 const (
 	needsDelay    needs = 1 << (iota + asides) // a request may be delayed: by a limit that queues, or up to MaxWait
 	needsGrace                                 // a soft limit
 	needsSlot                                  // a limit of requests in flight
-	needsResponse                              // what is charged depends on the response
-	needsTime                                  // and on how long that takes
-	needsCost                                  // the cost is not the same for each request
+	needsResponse                              // the charge depends on the response
+	needsTime                                  // the charge depends on the time that the request takes
+	needsCost                                  // the cost differs between requests
 	needsNetwork                               // the rule exempts networks
 	needsTrial                                 // candidates
 )
 
-// needs returns the need of a rule that has a role.
+// needs returns the bit of a role.
 func (r role) needs() needs { return 1 << r }
 
-// needed finds out what a rule needs, but for what its limits do, which set has found.
+// needed sets the needs of a rule, except those of its limits, which set adds.
 func (r *rule) needed() {
 	r.needs |= r.role().needs()
 	put := func(need needs, on bool) {
@@ -42,7 +42,7 @@ func (r *rule) needed() {
 	r.cost = max(r.Cost.Units, 1)
 }
 
-// needed finds out what the limits of a set need of a rule.
+// needed returns the needs of a set's limits.
 func (s *set) needed() (all needs) {
 	if s.over != nil {
 		all |= needsGrace

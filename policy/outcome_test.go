@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// degraded is a store in whose place a failure policy decides.
+// degraded is a store that a failure policy replaces.
 type degraded struct{ sluice.Store }
 
 func (s degraded) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
@@ -21,8 +21,8 @@ func (s degraded) Take(ctx context.Context, req sluice.Request) (sluice.Decision
 	return d, err
 }
 
-// TestOutcomesWithoutStore: each outcome says whether the store made it and, if
-// nothing did, why; and keeps its key and cost.
+// TestOutcomesWithoutStore: each outcome says whether the store made it and, if there is none,
+// why; and keeps its key and cost.
 func TestOutcomesWithoutStore(t *testing.T) {
 	counts := one("counts", by(policy.Header("X-User")), "10/min")
 	counts.When = &policy.When{Status: []policy.Status{policy.Code(401)}}

@@ -25,24 +25,24 @@ func named(s string) bool {
 // Part is one part of a key. It is a comparable value; make one with [IP],
 // [Header] and their like.
 type Part struct {
-	// Source is where the part comes from: "ip", "header", "query", "cookie",
+	// Source is the source of the part: "ip", "header", "query", "cookie",
 	// "path", "claim", "host", "method", "cert", "func", "first" or "all".
 	Source string
-	Name   string // of the header, parameter, cookie, wildcard or claim; what a function's value is called
-	// IPv4Bits and IPv6Bits are how long a prefix shares a budget. Zero means
-	// 32, each address by itself, and 64, the least that one customer gets.
+	Name   string // of the header, parameter, cookie, wildcard or claim; in errors, of a function
+	// IPv4Bits and IPv6Bits are the prefix lengths of networks that share a budget. Zero
+	// means 32, single addresses, and 64, the least that a customer gets.
 	IPv4Bits, IPv6Bits int
 	made               *made
 }
 
-// made is what a part is made of that no text can say.
+// made holds the fields of a part that has no text.
 type made struct {
 	value func(Attributes) (string, error)
 	of    []Part
-	err   error // why there is no such part
+	err   error // why the part cannot be made
 }
 
-// IP is the client's address; of IPv6 its network of /64.
+// IP is the client's address, or its /64 network for IPv6.
 func IP() Part { return Part{Source: source.IP} }
 
 // Network is the client's network of the given prefix lengths.
@@ -59,15 +59,15 @@ func Query(name string) Part { return Part{Source: source.Query, Name: name} }
 // Cookie is a cookie's value.
 func Cookie(name string) Part { return Part{Source: source.Cookie, Name: name} }
 
-// Path is what a wildcard of the rule's path pattern stands for.
+// Path is the value of a wildcard in the rule's path pattern.
 func Path(wildcard string) Part { return Part{Source: source.Path, Name: wildcard} }
 
 // Segment is the n-th segment of the path, from 1: the second of /users/u1/cart
 // is u1. It is unescaped. The rule needs no path pattern.
 //
-// A path that others might read differently is refused: one with a segment of one
-// or two dots, and one that up to the n-th segment has an empty one or an escaped
-// slash or backslash.
+// A path that servers may read differently is refused: one with a segment of one or two
+// dots, and one that has an empty segment or an escaped slash or backslash up to the n-th
+// segment.
 func Segment(n int) Part { return Part{Source: source.Path, Name: strconv.Itoa(n)} }
 
 // Claim is a claim of a verified token.
@@ -76,33 +76,32 @@ func Claim(name string) Part { return Part{Source: source.Claim, Name: name} }
 // Host is the requested host.
 func Host() Part { return Part{Source: source.Host} }
 
-// Func is what value says of a request, which is called name in error texts:
-// "session". It must be safe for concurrent use. If the request lacks the part it
-// returns "" or a [*PartError] with Missing; for what the client did wrong
-// otherwise a PartError, too. Any other error is treated as one of the store.
+// Func is the value that a function returns for a request; errors call the part name, such
+// as "session". The function must be safe for concurrent use. It returns "" or a
+// [*PartError] with Missing if the request lacks the part, and a PartError for another fault
+// of the client. Any other error is treated as a store error.
 func Func(name string, value func(Attributes) (string, error)) Part {
 	return Part{Source: source.Func, Name: name, made: &made{value: value}}
 }
 
-// BadPart is a part that cannot be made, which Compile says with all that is
-// wrong.
+// BadPart is a part that cannot be made. [Compile] reports err with all other faults.
 func BadPart(name string, err error) Part {
 	return Part{Source: source.Func, Name: name, made: &made{err: err}}
 }
 
-// First is the first of parts that a request has: a user's id if it is known, or
-// else the address. The value is preceded by which it was, as in "2:192.0.2.1", so
-// that the value of one never equals that of another.
+// First is the first of several parts that a request has, such as a user's id or else the
+// address. The value begins with the number of its part, as in "2:192.0.2.1", so that values
+// of different parts are never equal.
 func First(parts ...Part) Part {
 	return Part{Source: source.First, made: &made{of: slices.Clone(parts)}}
 }
 
-// All is several parts as one, for First: a level's By has no need of it.
+// All joins several parts into one, for First: the By of a level needs no All.
 func All(parts ...Part) Part {
 	return Part{Source: source.All, made: &made{of: slices.Clone(parts)}}
 }
 
-// Parts returns what a part of First or All is made of, and else p alone.
+// Parts returns the parts of First or All; for any other part p alone.
 func (p Part) Parts() []Part {
 	if p.made == nil || p.Source == source.Func {
 		return []Part{p}
@@ -145,7 +144,7 @@ func (p Part) list(between string) string {
 	return strings.Join(texts, between)
 }
 
-// segment returns the number of a segment, 0 if p is none.
+// segment returns the number of the segment that p is, 0 if it is none.
 func (p Part) segment() int {
 	n, err := strconv.Atoi(p.Name)
 	if err != nil || n < 1 || p.Source != source.Path || strconv.Itoa(n) != p.Name {
@@ -169,9 +168,8 @@ func (p Part) bits6() int {
 }
 
 // ParsePart reads a part's text: ip, ip/V4BITS/V6BITS, header.NAME, query.NAME,
-// cookie.NAME, path.WILDCARD, path.NUMBER of a segment, claim.NAME, cert.NAME, of
-// which [Certificate] says the names, host, method.
-// The error says what to write.
+// cookie.NAME, path.WILDCARD, path.NUMBER for a segment, claim.NAME, cert.NAME with a name
+// of [Certificate], host, method. The error says what to write.
 func ParsePart(text string) (Part, error) {
 	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, " + certificateForms + ", host or method"
 	word, name, dotted := strings.Cut(text, ".")

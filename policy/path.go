@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// readings is in how many ways servers read an escaped path at most: an escaped
-// slash may be part of a segment, as net/http.ServeMux has it, or end it, as it
-// does for nginx, and a backslash may be a slash, as it is for IIS. A rule applies
-// if it does in any of them: which one the upstream prefers is not known.
+// readings is the largest number of ways in which servers read an escaped path: an escaped
+// slash may be part of a segment, as in net/http.ServeMux, or separate segments, as in
+// nginx, and a backslash may be a slash, as in IIS. A rule applies if it matches any of
+// them, as the upstream's way is not known.
 const readings = 3
 
-// reader holds a path in all ways in which it may be read: n, mostly one.
+// reader holds a path in each way to read it: n of them, mostly one.
 type reader struct {
 	paths [readings]path
 	n     int
@@ -45,13 +45,12 @@ func (r *reader) set(escaped string) {
 // path is a request's path, cleaned and cut into segments.
 type path struct {
 	segments []string
-	slash    bool // whether a slash follows the last one
-	ok       bool // whether it is a path at all, and not "*" or empty
+	slash    bool // a slash follows the last segment
+	ok       bool // it is a path, not "*" or empty
 }
 
-// set cleans an escaped path. Dot segments are resolved behind their escapes,
-// too: many a server reads %2e%2e as what it stands for. A segment that is
-// escaped badly stays as it was sent.
+// set cleans an escaped path. Escaped dot segments are resolved, too: many servers read
+// %2e%2e as "..". A segment with an invalid escape stays as it was sent.
 func (p *path) set(escaped string) {
 	p.segments, p.slash, p.ok = p.segments[:0], false, escaped != "" && escaped[0] == '/'
 	if !p.ok {
@@ -83,8 +82,8 @@ func (p *path) set(escaped string) {
 	}
 }
 
-// segmentAt returns the n-th segment of an escaped path, "" if it has fewer. The
-// problem says why it cannot be used: others might read another one.
+// segmentAt returns the n-th segment of an escaped path, "" if it has fewer. The problem
+// says why the segment cannot be used: servers may read another one.
 func segmentAt(escaped string, n int) (value, problem string) {
 	rest, more := strings.CutPrefix(escaped, "/")
 	for i := 1; more; i++ {
@@ -106,8 +105,8 @@ func segmentAt(escaped string, n int) (value, problem string) {
 	return value, ""
 }
 
-// hasDots reports whether a segment, or one that an escaped slash may begin in
-// it, is "." or "..".
+// hasDots reports whether a segment is "." or "..", or contains such a segment between
+// escaped slashes.
 func hasDots(segment string) bool {
 	for part := range strings.FieldsFuncSeq(segment, func(c rune) bool { return c == '/' || c == '\\' }) {
 		if part == "." || part == ".." {
@@ -117,8 +116,8 @@ func hasDots(segment string) bool {
 	return false
 }
 
-// value returns what the segment at i stands for: of the one behind the last
-// segment of pat, all that follows.
+// value returns the value of segment i; behind the last segment of pat, the rest of the
+// path.
 func (p *path) value(pat *pattern, i int) string {
 	if i < len(pat.segments) {
 		return p.segments[i]

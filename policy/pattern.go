@@ -18,7 +18,7 @@ type pattern struct {
 	rest     string // name of the wildcard at the end, if it has one
 }
 
-// segment is a literal or, with a wildcard's name, any one segment.
+// segment is a literal or, with a wildcard's name, any single segment.
 type segment struct {
 	literal, wildcard string
 }
@@ -108,7 +108,7 @@ func (p *pattern) wildcard(part string, more bool, names map[string]bool) error 
 	return nil
 }
 
-// find returns the segment for which a wildcard stands, -1 if there is none.
+// find returns the index of the segment that a wildcard stands for, -1 without one.
 func (p *pattern) find(name string) int {
 	if p.rest == name && name != "" {
 		return len(p.segments)

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Policy is rules, compiled. It does not change and is safe for concurrent use.
+// Policy is a compiled list of rules. It does not change and is safe for concurrent use.
 type Policy struct {
 	overrider
 
@@ -25,15 +25,14 @@ type Policy struct {
 	answers bool // a rule has an Answer
 }
 
-// Len returns how many rules the policy has.
+// Len returns the number of rules.
 func (p *Policy) Len() int { return len(p.rules) }
 
-// Rule returns the i-th rule, as it was compiled. It must not be changed.
+// Rule returns the i-th rule as compiled. It must not be changed.
 func (p *Policy) Rule(i int) *Rule { return &p.rules[i].Rule }
 
-// Rules returns the rules that the policy was compiled of, in a slice of its
-// own: to compile another that differs in a few of them. What the rules point
-// to must not be changed.
+// Rules returns the rules of the policy in a new slice, from which a policy that differs in
+// a few of them can be compiled. Values that the rules point to must not be changed.
 func (p *Policy) Rules() []Rule {
 	rules := make([]Rule, len(p.rules))
 	for i := range p.rules {
@@ -42,41 +41,40 @@ func (p *Policy) Rules() []Rule {
 	return rules
 }
 
-// Example returns a request that the i-th rule matches, for showing and
-// checking. Others may match it, too.
+// Example returns a request that the i-th rule matches. Other rules may match it, too.
 func (p *Policy) Example(i int) *StaticAttributes {
 	request := newStaticAttributes()
 	p.rules[i].fillExample(request)
 	return request
 }
 
-// Matches are the rules that match a request. The zero Matches is ready to use
-// and may be used again; it keeps its memory. It belongs to one goroutine at a time.
+// Matches are the rules that match a request. The zero Matches is ready to use. A used
+// Matches may be used again and keeps its memory. It belongs to one goroutine at a time.
 type Matches struct {
 	path  reader
 	found search
-	hits  []hit // one of each rule
-	all   []hit // in every reading of the path, if there are several
+	hits  []hit // one for each rule
+	all   []hit // one for each rule and reading of the path, if there are several
 	of    *Policy
 }
 
-// hit is a rule that matches, by one of its patterns, in a reading of the path.
+// hit is a rule that matches, with its pattern and the reading of the path.
 type hit struct {
 	ref
 	reading int32
 }
 
-// Len returns how many rules matched.
+// Len returns the number of rules that matched.
 func (m *Matches) Len() int { return len(m.hits) }
 
-// At returns which rule of the policy the i-th that matched is.
+// At returns the index in the policy of the i-th rule that matched.
 func (m *Matches) At(i int) int { return int(m.hits[i].rule) }
 
 // Rule returns the i-th rule that matched, in the order of the policy.
 func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 
-// Match finds all rules that match a, exemptions by network apart: these are a
-// matter of the decision. It takes about a microsecond, however many rules
+// Match finds all rules that match a. Exemptions by network are not applied: the decision
+// applies them. It takes about a microsecond, however many rules
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
@@ -88,7 +86,7 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 	if p.index.paths {
 		m.path.set(a.Path())
 	} else {
-		m.path.n, m.path.paths[0].ok = 1, false // nobody asks
+		m.path.n, m.path.paths[0].ok = 1, false // no rule needs the path
 	}
 	m.found.attributes = a
 	for i := range m.path.n {
@@ -114,8 +112,8 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 	m.hits = slices.CompactFunc(m.hits, func(a, b hit) bool { return a.rule == b.rule })
 }
 
-// wildcard returns what a wildcard of a rule's pattern stands for. It is not ok
-// if that depends on how the path is read.
+// wildcard returns the value of a wildcard in a rule's pattern. ok is false if the value
+// depends on how the path is read.
 func (m *Matches) wildcard(r *rule, name string, by hit) (value string, ok bool) {
 	stands := func(h hit) string {
 		pat := &r.patterns[h.pattern]
@@ -133,13 +131,13 @@ func (m *Matches) wildcard(r *rule, name string, by hit) (value string, ok bool)
 	return value, true
 }
 
-// matches checks what the index may have left open. Host and path it has not.
+// matches checks the conditions that the index does not: all but host and path.
 func (r *rule) matches(a Attributes, client netip.Addr) bool {
 	return r.differs(a, client).part == partNone
 }
 
-// difference is a part of a rule's Match that a request does not have, of headers
-// and queries the i-th.
+// difference is a condition of a rule's Match that a request does not meet; i is the index
+// of a header or query.
 type difference struct {
 	part matchPart
 	i    int
@@ -155,7 +153,7 @@ const (
 	partNetwork
 )
 
-// differs returns the first difference that the index may have left open.
+// differs returns the first difference in the conditions that the index does not check.
 func (r *rule) differs(a Attributes, client netip.Addr) difference {
 	m := &r.Match
 	if len(m.Methods) > 0 {
@@ -171,7 +169,7 @@ func (r *rule) differs(a Attributes, client netip.Addr) difference {
 	}
 	for i := range m.Queries {
 		if values, err := a.Query(m.Queries[i].Name); err == nil && !m.Queries[i].holds(values) {
-			return difference{partQuery, i} // where it is an error, it may hold for some server
+			return difference{partQuery, i} // with an error, it may hold for some server
 		}
 	}
 	if len(m.Networks) > 0 && !within(m.Networks, client) {
@@ -198,9 +196,9 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// RuleOf returns the rule whose limits have that scope: a plan's Scope is the
-// rule's name, behind a slash its level's, behind a plus its candidate's. It
-// says which failure policy a plan has, and what to call it in a metric.
+// RuleOf returns the rule of a plan's Scope, which is the rule's name, followed by a slash
+// and the level's name, and by a plus and the candidate's name. It gives a plan its failure
+// policy and its name in metrics.
 func (p *Policy) RuleOf(scope string) (*Rule, bool) {
 	if i := strings.IndexAny(scope, "/+"); i >= 0 {
 		scope = scope[:i]
@@ -212,9 +210,8 @@ func (p *Policy) RuleOf(scope string) (*Rule, bool) {
 	return p.Rule(i), true
 }
 
-// InFlight returns what asks how many requests of a key are in flight under a
-// level of a rule, to be answered by a [sluice.SlotStore]. It is not ok if the
-// level limits none.
+// InFlight returns the request to a [sluice.SlotStore] for the number of requests in flight
+// of a key under a level of a rule. ok is false if the level does not limit them.
 func (p *Policy) InFlight(rule, level string, values []string) (req sluice.SlotRequest, ok bool) {
 	i, ok := p.names[rule]
 	if !ok {
@@ -228,11 +225,11 @@ func (p *Policy) InFlight(rule, level string, values []string) (req sluice.SlotR
 	return req, false
 }
 
-// Charge returns what a level of a rule would charge a key, at a cost of 1: to
-// peek at or reset what the key has spent. The values are those of the level's
-// parts; tier is the value of the attribute that chooses among the level's
-// tiers, or empty. The plan holds all limits, a soft limit's grace the last.
-// It fails for a rule, level or number of values that there is not.
+// Charge returns the charge of a level of a rule for a key, at a cost of 1: to peek at or
+// reset the key's units. The values are those of the level's parts; tier is the value of the
+// attribute that chooses among the level's tiers, or empty. The plan holds all limits, with
+// the grace limit of a soft limit last. Charge fails if there is no such rule or level, or
+// if the number of values is wrong.
 func (p *Policy) Charge(rule, level string, values []string, tier string, now time.Time) (sluice.Charge, error) {
 	i, ok := p.names[rule]
 	if !ok {

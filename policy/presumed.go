@@ -18,17 +18,17 @@ type budget struct {
 	plan uint64
 }
 
-// presumption is what requests were charged under a budget whose responses are not
+// presumption is the units charged under a budget for requests whose responses are not yet
 // known.
 type presumption struct {
 	units int64
-	// owed are those of other requests for which there was no room beside them.
+	// owed are units of other requests that did not fit beside these.
 	owed int64
 }
 
-// presumptions keep what is presumed from standing in the way of what counts: units
-// that find no room beside it, and would be forgotten, take the place of those that
-// turn out not to count. The zero presumptions are none.
+// presumptions keep presumed units from displacing units that count. A unit that counts,
+// but does not fit beside presumed ones, is owed: it replaces a presumed unit that turns
+// out not to count. The zero presumptions are empty.
 type presumptions struct {
 	mu sync.Mutex
 	of map[budget]presumption
@@ -51,7 +51,7 @@ func (p *presumptions) begin(b budget, units int64) {
 	p.of[b] = of
 }
 
-// keep returns how many of so many units are not given back.
+// keep returns how many of the units are kept for owed ones rather than given back.
 func (p *presumptions) keep(b budget, units int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,8 @@ func (p *presumptions) keep(b budget, units int64) int64 {
 	return units
 }
 
-// owe notes that there was no room for so many units. It returns those for which
-// there is some now, as what was presumed has been given back since.
+// owe records units that did not fit. It returns them if they are to be charged now, as
+// presumed units have been given back since.
 func (p *presumptions) owe(b budget, units int64) (now int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *presumptions) owe(b budget, units int64) (now int64) {
 	return 0
 }
 
-// end is for when what does not count has been given back. It returns units to be
-// charged: they were owed too late to be kept.
+// end removes presumed units that have been settled. It returns units to charge: they were
+// owed too late for keep.
 func (p *presumptions) end(b budget, units int64) (late int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *presumptions) end(b budget, units int64) (late int64) {
 	return late
 }
 
-// presumptions are those of the fronts that share a Queue; nil if there is no front.
+// presumptions are shared by the fronts of a Queue; nil without a front.
 func (v *Verdict) presumptions() *presumptions {
 	if v.front == nil {
 		return nil
@@ -104,8 +104,8 @@ func (v *Verdict) budget(c *sluice.Charge) budget {
 	return budget{v.spot(c), c.Plan.ID()}
 }
 
-// spent returns how many units a charge has found room for under each of its limits,
-// and the outcomes behind theirs.
+// spent returns how many units of a charge fit under each of its limits, and the remaining
+// outcomes.
 func spent(c *sluice.Charge, terms sluice.Outcomes) (units int64, rest sluice.Outcomes) {
 	units = c.Cost
 	for t := range c.Plan.Len() {
@@ -114,12 +114,12 @@ func spent(c *sluice.Charge, terms sluice.Outcomes) (units int64, rest sluice.Ou
 	return units, terms[c.Plan.Len():]
 }
 
-// presumes reports whether the request was presumed to count.
+// presumes reports whether units of the request are presumed.
 func (v *Verdict) presumes() bool {
 	return slices.ContainsFunc(v.asks, func(k ask) bool { return k.presumed })
 }
 
-// keepOwed makes what others owe a cost of the request: that much is not given back.
+// keepOwed adds units that others owe to the request's cost, so that they are not given back.
 func (v *Verdict) keepOwed(k *ask) {
 	p := v.presumptions()
 	if p == nil || !k.presumed {
@@ -132,8 +132,8 @@ func (v *Verdict) keepOwed(k *ask) {
 	}
 }
 
-// besidePresumed has the store say how much it has found room for, if what is presumed
-// may take that.
+// besidePresumed has the store report how many units fit, if presumed units may leave no
+// room for all.
 func (v *Verdict) besidePresumed(req *sluice.Request) {
 	p := v.presumptions()
 	if p == nil {
@@ -148,7 +148,7 @@ func (v *Verdict) besidePresumed(req *sluice.Request) {
 	}
 }
 
-// owe notes what a request that was charged has found no room for.
+// owe records the units of a charged request that did not fit.
 func (v *Verdict) owe(ctx context.Context, req *sluice.Request) error {
 	if req.Outcomes == nil {
 		return nil
@@ -167,7 +167,7 @@ func (v *Verdict) owe(ctx context.Context, req *sluice.Request) error {
 	return errors.Join(errs...)
 }
 
-// endPresumed is for when what the request was presumed to cost is settled.
+// endPresumed ends the presumptions of a request that has been settled.
 func (v *Verdict) endPresumed(ctx context.Context) error {
 	p := v.presumptions()
 	if p == nil {
@@ -184,7 +184,7 @@ func (v *Verdict) endPresumed(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// chargeLate charges units for which there was no room before.
+// chargeLate charges units that did not fit before.
 func (v *Verdict) chargeLate(ctx context.Context, c sluice.Charge) error {
 	if c.Cost == 0 {
 		return nil

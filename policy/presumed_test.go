@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// askers are requests on a front that counts those answered 401.
+// askers are requests on a front whose rule counts those answered 401.
 type askers struct {
 	t     *testing.T
 	front *policy.Front
@@ -56,7 +56,7 @@ func (a *askers) presume(calls ...*policy.Call) {
 	}
 }
 
-// left returns how many more pass and count.
+// left returns how many more requests pass and count.
 func (a *askers) left() (n int) {
 	for {
 		c := &policy.Call{}
@@ -69,9 +69,9 @@ func (a *askers) left() (n int) {
 	}
 }
 
-// TestFailuresBesidePresumed: failures for which there is no room beside what is
-// presumed to count take its place when it does not: else a client that hangs up on as many
-// log-ins that succeed, and has failures end meanwhile, is charged none of them.
+// TestFailuresBesidePresumed: failures that do not fit beside presumed units replace those
+// that turn out not to count: otherwise a client that hangs up on as many successful log-ins
+// while failures end would be charged none of them.
 func TestFailuresBesidePresumed(t *testing.T) {
 	for _, limits := range [][]string{
 		{"5/h sliding-log"},
@@ -97,8 +97,7 @@ func TestFailuresBesidePresumed(t *testing.T) {
 	}
 }
 
-// TestPresumedThatCounts: what is presumed and counts in the end leaves nothing to
-// others.
+// TestPresumedThatCounts: presumed units that count in the end leave nothing to others.
 func TestPresumedThatCounts(t *testing.T) {
 	a := newAskers(t, "5/h sliding-log")
 	fail, good, bad := a.passing(2), a.passing(2), a.passing(3)
@@ -116,8 +115,8 @@ func TestPresumedThatCounts(t *testing.T) {
 	}
 }
 
-// TestFailureWhileItIsGivenBack: what finds no room while the store is being asked to
-// make some is charged once there is.
+// TestFailureWhileItIsGivenBack: units that do not fit while the store gives presumed ones
+// back are charged once that is done.
 func TestFailureWhileItIsGivenBack(t *testing.T) {
 	t.Run("before it is", func(t *testing.T) {
 		a := newAskers(t, "1/h sliding-log")
@@ -152,7 +151,7 @@ func TestFailureWhileItIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestPresumedUnderSeveralRules: each rule is owed its own.
+// TestPresumedUnderSeveralRules: each rule is owed its own units.
 func TestPresumedUnderSeveralRules(t *testing.T) {
 	when := &policy.When{Status: []policy.Status{policy.Code(401)}}
 	first, second := one("first", by(policy.Header("X-User")), "2/h sliding-log"), one("second", by(policy.Header("X-User")), "3/h sliding-log")

@@ -12,23 +12,22 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// ErrQueueFull is why a request is not delayed: as many as may be are.
+// ErrQueueFull is why a request is not delayed: the queue is full.
 var ErrQueueFull = errors.New("policy: the delay queue is full")
 
-// ErrShareFull is why a request is not delayed: as many of its key are as may be
-// of one key.
+// ErrShareFull is why a request is not delayed: its key has no more places in the queue.
 var ErrShareFull = errors.New("policy: the key's share of the delay queue is used up")
 
-// Queue bounds how many requests are delayed at once, whatever the rules, and of
-// these how many of one key, so that none can take all places. It keeps their order:
-// a request that leaves it has the next of those that are charged the same go on in its stead.
-// The Queue keeps instants that delayed requests have left for the next requests, until
-// they are due, as many as it has places. It is safe for concurrent use.
+// Queue bounds the number of requests that are delayed at once, under all rules together and
+// for each key, so that no key takes all places. It keeps their order: when a request leaves
+// the queue, the next one with the same charges takes its instant. Until an instant is due, the
+// Queue keeps it for later requests, at most as many as it has places. It is safe for
+// concurrent use.
 type Queue struct {
 	mu                    sync.Mutex
 	places, share         int
 	held                  int             // places taken
-	undecided             int             // of these, by requests that may not have to wait
+	undecided             int             // of these, places of requests that may not have to wait
 	byKey                 map[waitKey]int // places taken; never 0
 	refused, refusedShare int64
 	instants              *instants.Registry[spot, receipt]
@@ -67,7 +66,7 @@ func NewQueue(places int) *Queue {
 	return q
 }
 
-// Resize makes it so many places, at least 1. A request that is delayed already stays.
+// Resize sets the number of places, at least 1. Requests that are delayed already stay.
 func (q *Queue) Resize(places int) {
 	places = max(places, 1)
 	q.mu.Lock()
@@ -76,29 +75,29 @@ func (q *Queue) Resize(places int) {
 	q.instants.Resize(places)
 }
 
-// Share bounds how many places the requests of one key take: those that one limit
-// charges to one budget. With 0, as from the start, it is a tenth of the places,
-// and at least 10. A request that is delayed already stays.
+// Share bounds the places for requests of one key: those that one limit charges to one
+// budget. 0, the initial share, is a tenth of the places and at least 10. Requests that are
+// delayed already stay.
 func (q *Queue) Share(places int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.share = max(places, 0)
 }
 
-// Held returns how many requests are delayed now.
+// Held returns the number of requests that are delayed now.
 func (q *Queue) Held() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.held - q.undecided
 }
 
-// InFlight returns how many requests of its fronts hold slots of limits of requests in
-// flight now: those that have passed, and that are delayed by longer than a third
-// of what a slot lives.
+// InFlight returns the number of requests of its fronts that hold slots now, which limits of
+// requests in flight grant: those that have passed, and those that are delayed by more than
+// a third of a slot's TTL.
 func (q *Queue) InFlight() int { return int(q.inFlight.Load()) }
 
-// Refused returns how many requests found no place so far, and how many more found none
-// for their key.
+// Refused returns how many requests found no place so far, and how many found none for
+// their key.
 func (q *Queue) Refused() (full, share int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,8 +105,7 @@ func (q *Queue) Refused() (full, share int64) {
 }
 
 // enter takes a place for a request that may have to wait; leave gives it back. It returns
-// [ErrQueueFull] if there is none, and [ErrShareFull] if there is none for the key: see
-// refuse.
+// [ErrQueueFull] if there is none, and [ErrShareFull] if there is none for the key.
 func (q *Queue) enter(k waitKey) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,7 +143,7 @@ func (q *Queue) refuse(err error) {
 	}
 }
 
-// leave gives back the place of a request; waited says whether waits was called for it.
+// leave gives back the place of a request; waited says that waits was called for it.
 func (q *Queue) leave(k waitKey, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// holder is a front that delays, and the requests that it was given.
+// holder is a front that delays, and its requests.
 type holder struct {
 	t     *testing.T
 	front *policy.Front
@@ -28,8 +28,7 @@ func newHolder(t *testing.T, queue *policy.Queue, rules ...policy.Rule) *holder 
 	return &holder{t: t, queue: queue, front: newFront(t, policy.FrontOptions{Rules: rules, Queue: queue})}
 }
 
-// come lets a request come and waits until it is delayed or decided: then its
-// Call is returned.
+// come sends a request, waits until it is delayed or decided, and returns its Call.
 func (h *holder) come(ctx context.Context, address string) *policy.Call {
 	h.t.Helper()
 	ended := make(chan *policy.Call, 1)
@@ -47,9 +46,9 @@ func (h *holder) come(ctx context.Context, address string) *policy.Call {
 	}
 }
 
-// TestShareOfPlaces: one key takes a tenth of the places, or as many as it is given;
-// others find the rest, and the answer says which of both was full. The place of
-// one who leaves is free at once.
+// TestShareOfPlaces: one key takes a tenth of the places, or its configured share; others get
+// the rest, and the answer says which of both was full. The place of a request that leaves is
+// free at once.
 func TestShareOfPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -113,8 +112,8 @@ func TestShareOfPlaces(t *testing.T) {
 	}
 }
 
-// TestShareIsOfTheLimitThatQueues: requests of many keys that are delayed by each
-// are not taken for one key's, because another limit of all of them is nearly spent.
+// TestShareIsOfTheLimitThatQueues: requests of many keys, each delayed by its own key, do not
+// share places because another limit of all of them is nearly spent.
 func TestShareIsOfTheLimitThatQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := policy.NewQueue(100)

@@ -91,8 +91,8 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
-// A batch may fail in part: what is a candidate must not matter, and what was
-// charged beside a failed question is given back if that denies.
+// A batch may fail in part: a failed candidate must not matter, and units charged beside a
+// failed ask are given back if that denies.
 func TestPartialFailure(t *testing.T) {
 	down := errors.New("store is down")
 	failures := one("failures", nil, "2/min fixed-window")
@@ -122,8 +122,8 @@ func TestPartialFailure(t *testing.T) {
 	}
 }
 
-// A token that cannot be used refuses the request by every active rule that
-// needs a claim, before anything is charged.
+// A token that is not usable refuses the request under every active rule that needs a
+// claim, before anything is charged.
 func TestUnusableToken(t *testing.T) {
 	expired := &policy.TokenError{Problem: "the token has expired"}
 	for name, test := range map[string]struct {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// The codes of google.rpc.Code that say why an RPC does not pass. gRPC and Connect
-// number theirs alike.
+// The google.rpc.Codes of RPCs that do not pass. gRPC and Connect use the same numbers.
 const (
 	rpcCanceled          = 1
 	rpcInvalidArgument   = 3
@@ -23,13 +22,13 @@ const (
 	rpcUnauthenticated   = 16
 )
 
-// rpcStatuses are HTTP's statuses of the codes, as google.rpc.Code has them.
+// rpcStatuses are the HTTP statuses of the codes, by the comments of google.rpc.Code.
 var rpcStatuses = [...]int{200, 499, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401}
 
-// RPCStatus returns HTTP's status of a code of google.rpc.Code, by which a [When]
-// knows how an RPC ended; 500 of a number that is no code. Some codes share one:
-// INVALID_ARGUMENT, FAILED_PRECONDITION and OUT_OF_RANGE are 400, ALREADY_EXISTS and
-// ABORTED 409, UNKNOWN, INTERNAL and DATA_LOSS 500.
+// RPCStatus returns the HTTP status of a google.rpc.Code, which the [When] of a rule compares;
+// 500 for a number that is no code. Some codes share a status: INVALID_ARGUMENT,
+// FAILED_PRECONDITION and OUT_OF_RANGE are 400, ALREADY_EXISTS and ABORTED 409, UNKNOWN,
+// INTERNAL and DATA_LOSS 500.
 func RPCStatus(code uint32) int {
 	if code < uint32(len(rpcStatuses)) {
 		return rpcStatuses[code]
@@ -37,8 +36,8 @@ func RPCStatus(code uint32) int {
 	return http.StatusInternalServerError
 }
 
-// RPCCode returns the code of google.rpc.Code that an RPC ends with which does not
-// pass; 0, which is OK, of one that does.
+// RPCCode returns the google.rpc.Code of an RPC that does not pass; 0, which is OK, for one
+// that passes.
 func (e *Event) RPCCode() uint32 {
 	switch e.Verdict {
 	case Denied:
@@ -64,8 +63,8 @@ func (e *Event) RPCCode() uint32 {
 }
 
 // Pushback returns the value of grpc-retry-pushback-ms for the client of an RPC that does
-// not pass: when it may be sent again, in milliseconds rounded up; "-1" where no wait
-// would help, "" where nobody knows.
+// not pass: the time until a retry, in milliseconds rounded up; "-1" if no wait would help,
+// "" if the time is not known.
 func (e *Event) Pushback() string {
 	if wait, ok := e.Retry(); ok {
 		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early

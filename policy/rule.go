@@ -14,12 +14,12 @@ import (
 	"github.com/sluicegate/sluice/internal/source"
 )
 
-// Rule says which requests are charged to whom under which limits. It is plain
-// data; [Compile] says what is wrong with it. It may be read concurrently.
+// Rule selects requests, and charges them to keys under limits. It is plain data; [Compile]
+// reports its faults. It may be read concurrently.
 type Rule struct {
 	// Name distinguishes rules, in states, metrics and answers: 1 to 64 of
-	// [a-z0-9._-]. It is the scope of the rule's limits: two names are two
-	// budgets, and a rule that keeps its name keeps its states.
+	// [a-z0-9._-]. It is the scope of the rule's limits: rules of different names have
+	// different budgets, and a rule that keeps its name keeps its states.
 	Name  string
 	Match Match // the zero Match matches every request
 
@@ -29,45 +29,45 @@ type Rule struct {
 	Levels []Level
 
 	Cost Cost // the zero Cost is 1
-	// Shadow decides and reports, and never denies.
+	// Shadow makes the rule decide and report, but never deny.
 	Shadow bool
-	// When, if not nil, counts only some responses.
+	// When, if not nil, makes the rule count only some responses.
 	When *When
-	// Shape slows bodies down rather than deny requests: the bytes that the rule
-	// counts wait until its limits have room. Its Cost is in bytes, and it has
-	// no Shadow, When, InFlight, Candidates or Status.
+	// Shape makes the rule slow bodies down rather than deny requests: the bytes that it
+	// counts wait until its limits have room. Its Cost is in bytes, and it has no Shadow,
+	// When, InFlight, Candidates or Status.
 	Shape bool
 
-	// ExemptNetworks are clients to whom the rule does not apply.
+	// ExemptNetworks contain clients to whom the rule does not apply.
 	ExemptNetworks []netip.Prefix
-	// MaxWait is how long a request may be delayed until it fits, under every
-	// limit of the rules that it is charged to; of several rules the least that is
-	// not zero counts. Under limits that all queue, as a leaky bucket does, it
-	// caps how long these delay it, which zero leaves to them. A rule that
-	// counts responses, but does not hold, charges nothing that could wait. In a rule
-	// that shapes it is how long each part of a body waits, and zero a minute.
+	// MaxWait is how long a request may be delayed until it fits, under every limit that
+	// it is charged under; the least MaxWait of several rules applies, zero aside. Where
+	// all limits queue, as a leaky bucket does, it caps the delay, and zero leaves the
+	// delay to the limits. A rule that counts responses without Hold charges nothing that
+	// could wait. In a rule that shapes it is how long each part of a body waits, and
+	// zero is a minute.
 	MaxWait time.Duration
-	// Failure is what happens if the store cannot decide. The zero value is
+	// Failure is the failure policy if the store cannot decide. The zero value is
 	// [sluice.FailOpen].
 	Failure sluice.Failure
-	// Lease, if not nil, says that a node may take units of a hot key in
-	// advance, see package remote. It is for a store that nodes share; the program that
-	// wires the stores puts it into effect, by [Rule.Leased].
+	// Lease, if not nil, lets a node take units of a hot key in advance, see package
+	// remote. It is for a store that nodes share; the program that sets up the stores
+	// applies it, by [Rule.Leased].
 	Lease *sluice.LeaseTerms
-	// Status is what an HTTP front answers a request that the rule denies: 400
-	// to 599. Zero means 429.
+	// Status is an HTTP front's status for a request that the rule denies: 400 to 599.
+	// Zero means 429.
 	Status int
-	// RetryJitter makes the answers to requests that the rule denies say a time to
-	// come again that is a little later than need be, each another.
+	// RetryJitter lengthens the time to retry in each answer to a denial by a random
+	// amount.
 	RetryJitter Jitter
-	// Answer, if not nil, is what an HTTP front says of the rule's limits in other
-	// words than its own.
+	// Answer, if not nil, replaces parts of an HTTP front's answers about the rule's
+	// limits.
 	Answer *Answer
 }
 
-// NewRule returns a rule that charges each request to its key under limits: the
-// simple case, to which more can be set. A key of [All] is a level's By. Limits
-// that count bytes charge the response's.
+// NewRule returns a rule that charges each request to its key under limits; more of its
+// fields may be set. A key of [All] becomes the level's By. Limits that count bytes charge
+// the response's bytes.
 func NewRule(name string, key Part, limits ...sluice.Limit) Rule {
 	l := Level{By: []Part{key}}
 	if parts := key.Parts(); key.Source == source.All && len(parts) > 0 {
@@ -89,40 +89,40 @@ type Level struct {
 	// Name distinguishes the levels of a rule; it may be empty in a rule that has
 	// one.
 	Name string
-	// By are the parts of the key, all of which the request must have. None
-	// means one budget for all requests.
+	// By are the parts of the key, all of which the request must have. Empty means one
+	// budget for all requests.
 	By []Part
-	// Missing is what happens to a request without one of the parts.
+	// Missing is the treatment of a request without one of the parts.
 	Missing Missing
 
-	// Limits of a request whose key has no override and no plan. There may be
-	// none if there is an InFlight.
+	// Limits apply to requests whose key has no override and no tier. They may be empty if
+	// there is an InFlight.
 	Limits []Limit
-	// Unlimited says that such a request has no limits, which leaves those of the
-	// Tiers: there are Tiers then, and no Limits.
+	// Unlimited says that such requests have no limits. Then there are no Limits, and Tiers
+	// have limits.
 	Unlimited bool
-	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while
-	// that the level's limits have denied too often, whichever apply to it: its own,
-	// those of Tiers, Overrides and Candidates. What InFlight denies does not
-	// count, nor does what another level denies. A rule with Blocks has no MaxWait,
-	// Shape or Lease, and its When holds. Requests under it never wait until they fit.
+	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while after too
+	// many denials by the level's limits: its own and those of Tiers, Overrides and
+	// Candidates. Denials by InFlight and by other levels do not count. A rule with Blocks
+	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the [Evaluator] does
+	// not delay its requests.
 	Blocks []sluice.Limit
-	// InFlight, if not nil, caps how many requests of a key run at once. A zero
-	// TTL means ten minutes: how long a request whose front has died counts.
+	// InFlight, if not nil, caps how many requests of a key run at once. A zero TTL means
+	// ten minutes: the slots of a front that has died expire after that time.
 	InFlight *sluice.SlotLimit
-	// Tiers, if not nil, choose other limits by an attribute: free, pro.
+	// Tiers, if not nil, choose other limits by an attribute, such as free and pro.
 	Tiers *Tiers
 	// Overrides give single keys other limits.
 	Overrides []Override
 	// Candidates are limits that are evaluated beside the active ones.
 	Candidates []Candidate
-	// ExemptKeys are keys to whom the level does not apply, each the values of
-	// all parts.
+	// ExemptKeys are keys to which the level does not apply, each as the values of all
+	// parts.
 	ExemptKeys [][]string
 }
 
-// Like returns the level's limits and grace limits, each for
-// [sluice.ParseLimitLike]: other limits that replace them are read by these.
+// Like returns the level's limits and grace limits, each as the model by which
+// [sluice.ParseLimitLike] reads a replacement.
 func (l *Level) Like() (limits, graces []sluice.Limit) {
 	for _, limit := range l.Limits {
 		limits = append(limits, limit.Limit)
@@ -133,15 +133,15 @@ func (l *Level) Like() (limits, graces []sluice.Limit) {
 	return limits, graces
 }
 
-// Limit is a limit of a rule. With Grace it is a soft one: what goes over it
-// passes with a warning as long as the grace limit has units, and draws on
-// these. A list of limits has at most one soft limit.
+// Limit is a limit of a rule. With Grace it is a soft limit: requests over it pass with a
+// warning as long as the grace limit has units for them. A list of limits has at most one
+// soft limit.
 type Limit struct {
 	sluice.Limit
 	Grace *sluice.Limit
 }
 
-// String returns the limit's text; of a soft limit "soft 100/min grace 500/day".
+// String returns the limit's text; for a soft limit "soft 100/min grace 500/day".
 func (l Limit) String() string {
 	if l.Grace == nil {
 		return l.Limit.String()
@@ -149,18 +149,16 @@ func (l Limit) String() string {
 	return "soft " + l.Limit.String() + " grace " + l.Grace.String()
 }
 
-// Tiers give requests other limits by the value of one attribute. Limits of one
-// name share their state across tiers, so a key that changes its tier takes
-// along what it has spent.
+// Tiers give requests other limits by the value of one attribute. Limits of one name share
+// their state across tiers, so a key whose tier changes keeps the units that it has spent.
 type Tiers struct {
 	// By is the attribute: a header field that a trusted peer sets, or a claim.
 	By Part
-	// Limits are the limits of each value. A request with another value, with
-	// none or with several gets the level's own Limits.
+	// Limits are the limits of each value. A request with another value, with none or with
+	// several gets the level's own Limits.
 	Limits map[string][]Limit
-	// Unlimited are the values whose requests have no limits. They pass without
-	// the store being asked, and are counted as such. What limits requests in
-	// flight is no matter of tiers, and holds for them, too.
+	// Unlimited are the values whose requests have no limits: they pass without a call of
+	// the store and are counted as such. InFlight applies to them even so.
 	Unlimited []string
 }
 
@@ -194,36 +192,35 @@ type Override struct {
 	Author  string    `json:"author"`           // required
 }
 
-// Candidate is limits that deny nothing. They are evaluated together, on states of their
-// own, as if they stood in the place of the level's limits. A request whose key has an
-// override is not evaluated.
+// Candidate is a list of limits that deny nothing. They are evaluated together, on states of
+// their own, as if they replaced the level's limits. Requests whose key has an override are
+// not evaluated.
 type Candidate struct {
 	Name string // as a Rule's
-	// Limits stand in the place of the level's own: no request of a tier that the
-	// level's Tiers name is evaluated under them. There may be none if there are Tiers.
+	// Limits replace the level's own; requests of a tier in the level's Tiers are not
+	// evaluated under them. They may be empty if there are Tiers.
 	Limits []sluice.Limit
-	// Tiers stand in the place of the limits that the level's Tiers give to a tier. A
-	// tier that is not among them is not evaluated.
+	// Tiers replace the limits of a tier in the level's Tiers. Other tiers are not
+	// evaluated.
 	Tiers map[string][]sluice.Limit
 }
 
-// When makes a rule count only requests whose response is of a certain status,
-// or was not seen: see [Response.Unseen]. A request is let in if the limits have
-// room for it and charged once its response is known. Requests that run at the
-// same time are let in together, so as many as run at once may pass beyond the
-// quota, unless Hold.
+// When makes a rule count only requests whose response has a certain status, or was not
+// seen: see [Response.Unseen]. A request passes if it fits, and is charged once its response
+// is known. Requests that run at the same time pass together, so that as many as run at once
+// may exceed the quota, unless Hold.
 type When struct {
 	Status []Status
-	// Hold charges the request when it comes and refunds it if its response
-	// does not count: never beyond the quota, but what runs meanwhile and would
-	// not count may be denied.
+	// Hold charges the request on arrival and refunds it if its response does not count.
+	// The quota is never exceeded, but requests that would not count may be denied
+	// meanwhile.
 	Hold bool
 }
 
 // Status is a range of response codes, both ends included.
 type Status struct{ From, To int }
 
-// Class returns the codes of a hundred: Class(4) is 400 to 499.
+// Class returns the codes of a class: Class(4) is 400 to 499.
 func Class(hundred int) Status { return Status{hundred * 100, hundred*100 + 99} }
 
 // Code returns a single response code.
@@ -250,20 +247,19 @@ func (w *When) counts(status int) bool {
 	return false
 }
 
-// Missing is what happens to a request without a part of a level's key. It is
-// about parts that are not there or empty. One that is sent more than once is
-// always refused: the limiter might charge one value and the application use
-// another.
+// Missing is the treatment of a request without a part of a level's key: one that is absent
+// or empty. A part that is sent more than once is always refused: the limiter might charge
+// one value and the application use another.
 type Missing uint8
 
-// What may happen to a request without a part of the key.
+// The treatments of a request without a part of the key.
 const (
-	// Refuse refuses the request and names the part: no client gets by
-	// unlimited by leaving something out. In a shadow rule it is only reported.
+	// Refuse refuses the request and names the part, so that no client evades limits by
+	// leaving something out. In a shadow rule it is only reported.
 	Refuse Missing = iota
-	// Share charges one key that all such requests share.
+	// Share charges all such requests to one key.
 	Share
-	// Skip leaves the level out.
+	// Skip does not apply the level.
 	Skip
 	missings
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestRunningKeepsItsSlot: a request that may still be in progress counts until its slot
-// expires, though nobody will report its end.
+// TestRunningKeepsItsSlot: a request that may still be running counts until its slot expires,
+// as its end is not reported.
 func TestRunningKeepsItsSlot(t *testing.T) { bothWays(t, testRunningKeepsItsSlot) }
 
 func testRunningKeepsItsSlot(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
@@ -32,7 +32,7 @@ func testRunningKeepsItsSlot(t *testing.T, flights func(*testing.T, int64, func(
 	w.allow(user("ada"))
 }
 
-// TestAwaiting: only what depends on the response, and has a key, is yielded.
+// TestAwaiting: it yields only charges that depend on the response and have a key.
 func TestAwaiting(t *testing.T) {
 	failures := one("failures", by(policy.Header("X-User")), "10/min")
 	failures.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: true}
@@ -56,8 +56,8 @@ func TestAwaiting(t *testing.T) {
 	}
 }
 
-// TestPresume: what counts by its response is charged at once, and given back if
-// the response does not count.
+// TestPresume: units that depend on the response are charged at once, and given back if the
+// response does not count.
 func TestPresume(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		r := one("api", by(policy.Header("X-User")), "5/h sliding-log")
@@ -93,7 +93,7 @@ func TestPresume(t *testing.T) {
 	}
 }
 
-// TestPresumeFails: what the store could not charge is charged by the response.
+// TestPresumeFails: units that the store could not charge are charged with the response.
 func TestPresumeFails(t *testing.T) {
 	r := one("api", by(policy.Header("X-User")), "5/h sliding-log")
 	r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
@@ -110,9 +110,9 @@ func TestPresumeFails(t *testing.T) {
 	}
 }
 
-// TestPresumedBeyondTheQuota: requests that do not count in the end give back what
-// they were presumed to cost, and nothing that others have spent: a client that hangs up on
-// responses that do not count would else wipe out those that do.
+// TestPresumedBeyondTheQuota: requests that do not count in the end give back the units
+// presumed for them, and none of others: a client that hangs up on responses that do not
+// count would else wipe out those that do.
 func TestPresumedBeyondTheQuota(t *testing.T) {
 	for _, limits := range [][]string{
 		{"5/h sliding-log"},
@@ -159,8 +159,8 @@ func TestPresumedBeyondTheQuota(t *testing.T) {
 	}
 }
 
-// TestPresumedInPart: what was not recorded, as the limit was spent, is charged by
-// the response if there is room by then.
+// TestPresumedInPart: units that did not fit when presumed are charged with the response if
+// they fit by then.
 func TestPresumedInPart(t *testing.T) {
 	r := one("api", by(policy.Header("X-User")), "2/h sliding-log")
 	r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}

@@ -11,17 +11,15 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Settle corrects what an allowed request was charged, now that its response is
-// known: units of a cost that was estimated are charged or given back, and
-// rules that count responses charge those that count, and those that nobody
-// saw. What is above a limit's quota counts as debt, up to the limit's Debt.
-// Slots of requests in flight are released, unless the request may still be running:
-// then they expire.
+// Settle corrects the charges of an allowed request, once its response is known: the
+// difference to an estimated cost is charged or given back, and rules that count responses
+// charge those that count and those that were not seen. Units above a limit's quota become
+// debt, up to the limit's Debt. Slots of requests in flight are released, unless the request
+// may still be running: then they expire.
 //
-// It asks the store once or, where there is nothing to correct, not at all. It
-// goes on when ctx ends, for a second at most: a client that hangs up has still
-// spent its units. A second call does nothing, as does one for a request that
-// was not allowed.
+// It calls the store once or, if there is nothing to correct, not at all. It
+// continues for a second at most when ctx ends: a client that hangs up has still spent
+// its units. A second call does nothing, as does one for a request that was not allowed.
 func (v *Verdict) Settle(ctx context.Context, r Response) error {
 	if r.Running {
 		v.keepSlots()
@@ -38,7 +36,7 @@ func (v *Verdict) Settle(ctx context.Context, r Response) error {
 	})
 }
 
-// noteStated notes for which rules the response has named its cost.
+// noteStated records for which rules the response has stated its cost.
 func (v *Verdict) noteStated(r *Response) {
 	var last *rule
 	for i := range v.charges {
@@ -54,8 +52,8 @@ func (v *Verdict) noteStated(r *Response) {
 }
 
 // StatedCosts yields, once Settle has returned, the rules whose cost is a header field of
-// the response, and whether the response had a usable one: else the cost stays the
-// estimate. A response that was not seen, or does not count, is left out.
+// the response, and whether the response had a usable one; otherwise the cost stays the
+// estimate. It yields nothing for a response that was not seen or does not count.
 func (v *Verdict) StatedCosts() iter.Seq2[*Rule, bool] {
 	return func(yield func(*Rule, bool) bool) {
 		for _, s := range v.stated {
@@ -66,8 +64,8 @@ func (v *Verdict) StatedCosts() iter.Seq2[*Rule, bool] {
 	}
 }
 
-// Settles reports whether Settle may have something to do: units to correct, or
-// slots to release. Where it has not, nobody needs to watch the response.
+// Settles reports whether Settle may have units to correct or slots to release. If not, the
+// response need not be watched.
 func (v *Verdict) Settles() bool {
 	if v.needs&needsResponse != 0 {
 		for i := range v.charges {
@@ -79,10 +77,10 @@ func (v *Verdict) Settles() bool {
 	return len(v.holds) > 0
 }
 
-// Presume charges what counts by its response as if it will: for a request that
-// goes on though its client has left, which would else send others meanwhile.
-// Settle follows, and gives back what does not count. It asks the store once for
-// each kind of rule that counts, and goes on when ctx ends, for a second at most.
+// Presume charges rules that count responses as if the response will count. It is for a
+// request that runs on after its client has left: the client could otherwise send others
+// meanwhile. Settle must follow, and gives back units that do not count. Presume calls the
+// store once for each kind of such rules, and continues for a second at most when ctx ends.
 // A second call does nothing.
 func (v *Verdict) Presume(ctx context.Context) error {
 	if !v.Allowed || v.peek || v.settled {
@@ -106,15 +104,15 @@ func (v *Verdict) Presume(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		d.Allowed = true // as it was: the request has passed
+		d.Allowed = true // the request has passed
 		k.presumed, k.result.Decision = true, d
 		v.recorded(k, room)
 	}
 	return errors.Join(errs...)
 }
 
-// recorded notes what each charge of an ask was charged: where there was no room for
-// all of it, a refund of all would give back what others have spent.
+// recorded notes the units that each charge of an ask has spent: if not all of them fit, a
+// full refund would give back units of others.
 func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
 	p := v.presumptions()
 	for j := k.first; j < k.first+k.n; j++ {
@@ -126,9 +124,9 @@ func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
 	}
 }
 
-// Awaiting yields the keys that wait for the response: for each key of a rule that
-// Settle may have something to do for, a text that no other key has. It may yield
-// one twice. A budget of all clients together has none.
+// Awaiting yields the keys that wait for the response: a unique text for each key of a rule
+// for which Settle may have something to do. It may yield one twice. It yields none for a
+// budget of all clients together.
 func (v *Verdict) Awaiting() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range v.charges {
@@ -146,7 +144,7 @@ func (v *Verdict) Awaiting() iter.Seq[string] {
 	}
 }
 
-// timed reports whether what a request is charged depends on how long it runs.
+// timed reports whether the charge of the request depends on how long it runs.
 func (v *Verdict) timed() bool {
 	if v.needs&needsTime == 0 {
 		return false
@@ -159,12 +157,12 @@ func (v *Verdict) timed() bool {
 	return false
 }
 
-// awaits reports whether what a request is charged depends on its response.
+// awaits reports whether the rule's charges depend on the response.
 func (r *rule) awaits() bool { return r.When != nil || r.Cost.Afterwards() }
 
-// Cancel gives back what an allowed request was charged that was not passed on
-// after all, because its client hung up while it was delayed. It asks the
-// store as Settle does, and is instead of it.
+// Cancel gives back the charges of an allowed request that was not passed on after all, as
+// its client hung up while it was delayed. It replaces Settle and calls the store in the
+// same way.
 func (v *Verdict) Cancel(ctx context.Context) error {
 	return v.settle(ctx, func(*charge) int64 { return 0 })
 }
@@ -178,10 +176,10 @@ func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error 
 	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))
 }
 
-// correctAll makes what was charged what it should have been.
+// correctAll changes each charge to its actual cost.
 func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) error {
 	v.requests, v.results = v.requests[:0], v.results[:0]
-	var moved []sluice.Charge // of all requests, one behind the other
+	var moved []sluice.Charge // of all requests, one after the other
 	for i := range v.asks {
 		k := &v.asks[i]
 		if k.result.Err != nil || !k.result.Decision.Allowed || k.left {
@@ -202,7 +200,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 	return errors.Join(v.move(ctx), v.endPresumed(ctx))
 }
 
-// move asks the store what there is to be asked.
+// move sends the corrections to the store.
 func (v *Verdict) move(ctx context.Context) error {
 	for i := range v.requests {
 		if req := &v.requests[i]; req.Op == sluice.OpCharge {
@@ -235,8 +233,7 @@ func (v *Verdict) move(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// correct adds the request that refunds, or charges, what an ask has charged
-// too much, or too little.
+// correct adds the request that refunds the excess of an ask, or charges the shortfall.
 func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.Charge {
 	first := len(moved)
 	for j := k.first; j < k.first+k.n; j++ {

@@ -121,8 +121,7 @@ func TestCancelGivesBack(t *testing.T) {
 	}
 }
 
-// TestTimeIsCharged: a request costs how long it ran, and not how long it was held
-// back.
+// TestTimeIsCharged: a request costs the time that it ran, without its delay.
 func TestTimeIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := policy.NewRule("time", policy.IP(), sluice.PerHour(1000).WithAlgorithm(sluice.FixedWindow{}))

@@ -12,9 +12,9 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Shape is what one level of a rule that shapes charges for the bytes of a
-// request. The code that passes them on reserves them in parts: with OpReserve, the
-// Charge at a Cost of as many bytes, and MaxWait.
+// Shape is the charge of one level of a rule that shapes, for the bytes of a request. The
+// code that passes the bytes on reserves them in parts: with OpReserve, the Charge at a Cost
+// of as many bytes, and MaxWait.
 type Shape struct {
 	Rule    *Rule
 	Level   *Level
@@ -22,9 +22,9 @@ type Shape struct {
 	MaxWait time.Duration // of each part
 }
 
-// Shapes returns what slows down the bytes of the request, or of its response:
-// Rule.Cost says which. They are valid until v is used again. There are none if
-// the request was refused.
+// Shapes returns the charges that slow down the bytes of the request, or of its response, by
+// Rule.Cost. They are valid until v is used again. There are none if the request was
+// refused.
 func (v *Verdict) Shapes() iter.Seq[Shape] {
 	return func(yield func(Shape) bool) {
 		if v.Refused != nil {
@@ -38,16 +38,15 @@ func (v *Verdict) Shapes() iter.Seq[Shape] {
 	}
 }
 
-// Unshapeable returns why bytes cannot be slowed down by a limit, where each
-// part of them waits for maxWait at most, and what to write instead. It returns
-// "" if they can. A maxWait of 0 is a minute.
+// Unshapeable returns why a limit cannot slow bytes down, if each part of them waits for
+// maxWait at most, and what to write instead; "" if it can. A maxWait of 0 is a minute.
 func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	if maxWait == 0 {
 		maxWait = bounds.ShapeTurn
 	}
 	f := l.Filled()
 	if f.Unit != sluice.Bytes || f.Quota < 1 || f.Window <= 0 {
-		return "" // which is another fault
+		return "" // another fault
 	}
 	full, wait := f.Quota, f.Window
 	one := time.Duration(float64(bounds.LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
@@ -77,7 +76,7 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	}
 }
 
-// shape finds what makes no sense in a rule that shapes.
+// shape finds faults of a rule that shapes.
 func (c *compiler) shape(r *rule) {
 	if !r.Shape {
 		return

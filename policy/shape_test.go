@@ -25,8 +25,8 @@ func shaping(limits ...string) policy.Rule {
 	return r
 }
 
-// TestShapes: a rule that shapes charges nothing and denies nobody; the verdict
-// says what its bytes are to be charged.
+// TestShapes: a rule that shapes charges nothing and denies nothing; the verdict returns the
+// charges of the request's bytes.
 func TestShapes(t *testing.T) {
 	slow := shaping("1000B/s burst 1000")
 	slow.MaxWait = 5 * time.Second
@@ -78,7 +78,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestShapeRefuses: what makes no sense beside shape is said, all of it.
+// TestShapeRefuses: all options that make no sense beside shape are reported.
 func TestShapeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string

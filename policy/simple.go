@@ -9,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// isSimple reports whether all that a rule ever does, where no other matches, is to charge
-// a request a fixed cost to one key under one limit.
+// isSimple reports whether the rule, if no other matches, only ever charges a fixed cost to
+// one key under one limit.
 func (r *rule) isSimple() bool {
 	if r.needs != taken.needs() || len(r.levels) != 1 {
 		return false
@@ -19,8 +19,8 @@ func (r *rule) isSimple() bool {
 	return l.base != nil && l.base.take.Len() == 1 && len(l.overrides) == 0 && l.Tiers == nil
 }
 
-// simple evaluates under a simple rule alone. It leaves v as collect, layout, ask and
-// combine would, and looks for nothing that cannot be (TestSimpleEqualsGeneral).
+// simple decides under a simple rule alone. It leaves v as collect, layout, ask and combine
+// would, but skips checks that a simple rule does not need (TestSimpleEqualsGeneral).
 func (v *Verdict) simple(ctx context.Context, r *rule, by hit) {
 	l := &r.levels[0]
 	v.needs = r.needs
@@ -40,7 +40,7 @@ func (v *Verdict) simple(ctx context.Context, r *rule, by hit) {
 	another(&v.outcomes)
 	k := &v.asks[0]
 	if v.claims(k) {
-		v.claim(ctx, k) // which gives back what others have left: it waits for none of it
+		v.claim(ctx, k) // it gives back what others have left and never waits
 	}
 	d := &k.result.Decision
 	*d, k.result.Err = v.store.Take(ctx, sluice.Request{Charge: c.Charge})
@@ -49,7 +49,7 @@ func (v *Verdict) simple(ctx context.Context, r *rule, by hit) {
 		v.combine(ctx)
 		return
 	}
-	if d.Binding != 0 { // of a store that counts otherwise
+	if d.Binding != 0 { // from a store that counts otherwise
 		d.Binding = 0
 	}
 	v.Decision, v.Allowed = *d, d.Allowed

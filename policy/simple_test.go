@@ -21,7 +21,7 @@ import (
 )
 
 // TestSimpleEqualsGeneral: a request that matches a simple rule alone is decided as it is
-// where another matches, too, which keeps it on the general way and charges nothing.
+// beside a second rule that charges nothing but requires the general code.
 func TestSimpleEqualsGeneral(t *testing.T) {
 	idle := one("idle", by(policy.Header("X-Nobody")), "1/min")
 	idle.Levels[0].Missing = policy.Skip
@@ -83,7 +83,7 @@ func TestSimpleEqualsGeneral(t *testing.T) {
 	}
 }
 
-// oddStore says of a denial what no store should.
+// oddStore returns denials that no store should return.
 type oddStore struct{ *testkit.Store }
 
 func (s oddStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
@@ -126,7 +126,7 @@ func drawSimpleRequest(t *rapid.T) *policy.StaticAttributes {
 	return a
 }
 
-// saidOf returns all that a call and its verdict say.
+// saidOf returns all results of a call and its verdict.
 func saidOf(c *policy.Call) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %+v, charge %+v, violated %v, error %v, passes %v, settles %v\n", c.Verdict, c.Decision, c.Charge, c.Violated, c.Err, c.Passes(), c.Settles())

@@ -8,21 +8,20 @@ import "errors"
 // Lookup returns a claim of a verified token, "" if it has no such claim.
 type Lookup = func(name string) (string, error)
 
-// Token is the token of a request, for [Attributes] that are asked for its claims:
-// it is verified once, and only if a rule needs one. The zero Token is ready. It
-// belongs to one goroutine at a time.
+// Token is the token of a request, for [Attributes] whose claims are read: it is verified
+// once, and only if a rule reads a claim. The zero Token is ready to use. It belongs to one
+// goroutine at a time.
 type Token struct {
 	claims   Lookup
-	err      error // why there are no claims; nil also if there is no token
+	err      error // why there are no claims; also nil if there is no token
 	verified bool
 }
 
-// Claim returns a claim. It calls verify at the first, which returns what looks
-// claims up, or nil if the request has no token. An error of verify means that the
-// token cannot be used. That of the lookup means the same if it is a [*TokenError],
-// and otherwise that the claim cannot be used. What is neither a TokenError nor a
-// [*ClaimError] is not for the client, but for report. If required, a request
-// without a token is refused.
+// Claim returns a claim. Its first call calls verify, which returns a Lookup, or nil if the
+// request has no token. An error of verify means that the token is not usable. An error of
+// the Lookup means the same if it is a [*TokenError]; otherwise the claim is not usable. Any
+// error that is neither a TokenError nor a [*ClaimError] is hidden from the client and
+// passed to report. If required, a request without a token is refused.
 func (t *Token) Claim(name string, verify func() (Lookup, error), required bool, report func(error)) (string, error) {
 	if !t.verified {
 		t.verify(verify, report)

@@ -13,14 +13,14 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// spot is a key that units are reserved of.
+// spot identifies a key of a store, of which units are reserved.
 type spot struct {
 	store any
 	scope uint64
 	key   string
 }
 
-// receipt is what a request was charged that is delayed.
+// receipt is the charge of a delayed request.
 type receipt struct {
 	front    *Front
 	undo     sluice.Request
@@ -31,7 +31,7 @@ type receipt struct {
 
 type waiter = instants.Waiter[spot, receipt]
 
-// line returns what an ask charges, in the terms in which requests are compared.
+// line returns the charges of an ask in the form in which requests are compared.
 func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 	v.spots = v.spots[:0]
 	for j := k.first; j < k.first+k.n; j++ {
@@ -41,20 +41,19 @@ func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 	return v.spots
 }
 
-// claims reports whether the request may have to do with an instant that others have
-// left.
+// claims reports whether an instant that others have left may concern the request.
 func (v *Verdict) claims(k *ask) bool {
 	return v.front != nil && v.front.opts.Queue.instants.Free() != 0 && !v.peek && k.role == taken
 }
 
-// claim makes the request wait for an instant that others have left, rather than
-// ask the store. If there is none for it, what others have left of its keys is
-// given back before the store is asked.
+// claim makes the request wait for an instant that others have left, rather than call the
+// store. If there is none for it, it gives back the units that others have left of its keys,
+// before the store is called. It reports whether the request waits.
 func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	q, now := v.front.opts.Queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
 	by := v.until(k, now)
 	if !by.IsZero() && !v.queued {
-		return false // the store says whether it must wait at all
+		return false // the store decides first whether it must wait at all
 	}
 	w, at, others := q.instants.Claim(v.line(k), by)
 	if w == nil {
@@ -67,8 +66,7 @@ func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	return true
 }
 
-// until returns the latest instant for which a request waits, zero if it waits for
-// none.
+// until returns the latest instant for which a request waits, zero if it may not wait.
 func (v *Verdict) until(k *ask, now time.Time) time.Time {
 	op, wait, queues := v.wait(k)
 	switch {
@@ -80,7 +78,7 @@ func (v *Verdict) until(k *ask, now time.Time) time.Time {
 	return now.Add(wait)
 }
 
-// adopt makes another's decision, for the same charges, that of an ask.
+// adopt sets the result of an ask to another request's decision for the same charges.
 func (v *Verdict) adopt(k *ask, r *receipt, now time.Time) {
 	age := now.Sub(r.asked)
 	k.result = sluice.Result{Decision: r.decision}
@@ -96,8 +94,8 @@ func (v *Verdict) adopt(k *ask, r *receipt, now time.Time) {
 	}
 }
 
-// enter makes the request wait for the instant that it was reserved, or for one that
-// was left before it, unless it does already.
+// enter makes the request wait for its reserved instant, or for an earlier one that was
+// left, unless it waits already.
 func (v *Verdict) enter() error {
 	if v.waiter != nil {
 		return nil
@@ -109,7 +107,7 @@ func (v *Verdict) enter() error {
 	}
 	r := receipt{front: v.front, decision: k.result.Decision, asked: now}
 	var line []instants.Charge[spot]
-	if k.role == taken && k.result.Err == nil { // else the request is charged nothing that another could use
+	if k.role == taken && k.result.Err == nil { // else the request has no charge that another could use
 		line, r.undo = v.line(k), v.refund(k)
 		r.undo.More = slices.Clone(r.undo.More)
 		if k.terms > 1 {
@@ -120,7 +118,7 @@ func (v *Verdict) enter() error {
 	return nil
 }
 
-// come makes the instant of a request that has waited since began its receipt.
+// come makes the instant that a request has waited for, since began, its receipt.
 func (v *Verdict) come(began time.Time) {
 	at := v.waiter.Instant()
 	v.waiter = nil
@@ -129,13 +127,13 @@ func (v *Verdict) come(began time.Time) {
 	k, d := &v.asks[0], &v.Decision
 	for _, d := range []*sluice.Decision{&k.result.Decision, d} {
 		d.At, d.Due = at.Receipt.decision.At, at.Receipt.decision.Due
-		d.Delay = min(max(at.Due.Sub(began), 0), was) // was, but for what asking took
+		d.Delay = min(max(at.Due.Sub(began), 0), was) // was, less the time of the store's call
 	}
 	d.ResetAfter = max(d.ResetAfter-d.Delay, 0)
 }
 
-// vacate leaves the instant that the request waits for, if it does, to the next. It
-// reports whether it does: then its ask has nothing to give back.
+// vacate leaves the instant that the request waits for to the next request. It reports
+// whether the request waited: then its ask has nothing to give back.
 func (v *Verdict) vacate(ctx context.Context) bool {
 	w := v.waiter
 	if w == nil {
@@ -151,14 +149,14 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 	return true
 }
 
-// charge has the store charge units whether they fit or not. What others have left of
-// the same keys is given back before: it would take the room of what counts.
+// charge has the store charge units whether they fit or not. Units that others have left of
+// the same keys are given back first: they would take room from units that count.
 func (v *Verdict) charge(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	v.clear(ctx, &req)
 	return v.store.Take(ctx, req)
 }
 
-// clear gives back, within ctx, what others have left of the keys of a request.
+// clear gives back, within ctx, the units that others have left of a request's keys.
 func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
 	if v.front == nil || v.front.opts.Queue.instants.Free() == 0 {
 		return
@@ -172,15 +170,15 @@ func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
 	undo(ctx, v.attributes, others)
 }
 
-// spot returns the key that a charge is of.
+// spot returns the key of a charge.
 func (v *Verdict) spot(c *sluice.Charge) spot {
 	return spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}
 }
 
-// mostGivenBack is how many receipts a store is given at once.
+// mostGivenBack is the number of receipts that one store call gives back.
 const mostGivenBack = 256
 
-// giveBack is undo that goes on when ctx ends, for a second at most.
+// giveBack is undo that continues for a second at most when ctx ends.
 func giveBack(ctx context.Context, a Attributes, list []receipt) {
 	if len(list) == 0 {
 		return
@@ -190,8 +188,8 @@ func giveBack(ctx context.Context, a Attributes, list []receipt) {
 	undo(ctx, a, list)
 }
 
-// undo cancels what was charged for instants of one store; one that nothing was
-// charged for stands alone. Its errors are the first front's.
+// undo gives back the charges of instants of one store. An instant without a charge is alone
+// in its list. Errors are reported by the first front.
 func undo(ctx context.Context, a Attributes, list []receipt) {
 	if len(list) == 0 || list[0].undo.Plan == nil {
 		return

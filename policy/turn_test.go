@@ -54,7 +54,7 @@ func patient(maxWait time.Duration, texts ...string) policy.Rule {
 	return r
 }
 
-// send starts a request and returns, once it waits or has been decided, what ends it.
+// send starts a request and returns, once it waits or has been decided, a function to end it.
 func (l *line) send(name string, a policy.Attributes) (hangUp func()) {
 	return l.sendOn(l.front, name, a)
 }
@@ -128,8 +128,8 @@ func TestThoseBehindALeaverMoveUp(t *testing.T) {
 	})
 }
 
-// TestMaxWaitOfARule: it delays under every algorithm, no longer than it says,
-// and the least of several rules counts.
+// TestMaxWaitOfARule: it delays under every algorithm, at most by its value, and the least of
+// several rules applies.
 func TestMaxWaitOfARule(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -168,8 +168,8 @@ func shadow(r policy.Rule) policy.Rule {
 	return r
 }
 
-// TestPatience: who would not wait as long as for the free instant is denied, and
-// leaves it to the next.
+// TestPatience: a request that may not wait until the free instant is denied, and leaves the
+// instant to the next.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, policy.FrontOptions{MaxWait: 10 * time.Second}, one("api", nil, "1/s burst 1"))
@@ -187,8 +187,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestAnotherCost: a request of another cost, or under more rules, has what nobody
-// waits for given back before it asks, and waits no longer than if the others had
+// TestAnotherCost: before a request of another cost, or under more rules, calls the store,
+// instants that no request waits for are given back. It waits as long as if the others had
 // not come.
 func TestAnotherCost(t *testing.T) {
 	priced := patient(time.Minute, "1/s burst 3")
@@ -218,8 +218,8 @@ func TestAnotherCost(t *testing.T) {
 	})
 }
 
-// TestReceiptOfAnInstant: a request that has moved up settles what it was charged at
-// the instant that it went on at.
+// TestReceiptOfAnInstant: a request that has moved up settles its charge at the instant that
+// it took over.
 func TestReceiptOfAnInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := patient(time.Minute, "1/10s sliding-log")
@@ -256,8 +256,8 @@ func TestReceiptOfAnInstant(t *testing.T) {
 	})
 }
 
-// TestFullQueue: a request that finds no place leaves none taken, and one that has
-// left has one free at once, in the middle of a queue too.
+// TestFullQueue: a request that finds no place takes none, and one that leaves frees its own
+// at once, in the middle of a queue too.
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := policy.NewQueue(2)
@@ -277,7 +277,7 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-// TestPanicWhileHeldBack leaves nothing: the instant goes to the next.
+// TestPanicWhileHeldBack: nothing stays taken, and the instant goes to the next request.
 func TestPanicWhileHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false
@@ -303,8 +303,8 @@ func TestPanicWhileHeldBack(t *testing.T) {
 	})
 }
 
-// TestTwoFronts: fronts that share a queue and a store share what is left, also
-// where each has compiled the rules anew; those of two stores do not.
+// TestTwoFronts: fronts that share a queue and a store share instants that were left, even if
+// each has compiled the rules itself; fronts of two stores do not.
 func TestTwoFronts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -339,7 +339,7 @@ type uncomparable struct {
 	_ []int
 }
 
-// TestOneThatAnotherRuleDenies leaves the instant that it has claimed to the next.
+// TestOneThatAnotherRuleDenies: a denied request leaves its claimed instant to the next.
 func TestOneThatAnotherRuleDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := one("failures", by(policy.Header("X-User")), "1/min")
@@ -353,8 +353,8 @@ func TestOneThatAnotherRuleDenies(t *testing.T) {
 	})
 }
 
-// TestSlotsOfThoseWhoWait: a request that may wait takes its slot before, and gives
-// it back when it leaves.
+// TestSlotsOfThoseWhoWait: a request that may wait takes its slot first, and releases it when
+// it leaves.
 func TestSlotsOfThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := patient(time.Minute, "1/s burst 1")
@@ -370,9 +370,8 @@ func TestSlotsOfThoseWhoWait(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotChargedIsNotGivenBack: a rule that counts responses may hold a request
-// back that it has charged nothing. One that leaves gives nothing back, and has nobody
-// go on earlier.
+// TestWhatIsNotChargedIsNotGivenBack: a rule that counts responses may delay a request that
+// it has not charged. When that leaves, it gives nothing back, and no request goes on earlier.
 func TestWhatIsNotChargedIsNotGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := one("failures", by(policy.Header("X-User")), "1/s burst 9 leaky-bucket")

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestStoreFailsWhenAnInstantIsDue: what nobody waits for and cannot be cancelled is
-// reported, and a store that hangs then holds up nobody who waits.
+// TestStoreFailsWhenAnInstantIsDue: an instant that no request waits for and that cannot be
+// cancelled is reported, and a store that hangs then delays no waiting request.
 func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
 	gone := errors.New("the store is gone")
 	for _, c := range []struct {

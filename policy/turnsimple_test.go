@@ -11,9 +11,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestLeftBeforeOneThatIsNotDelayed: what a delayed request has left is given back before a
-// request is decided that may not be delayed, as behind a reload that has taken max_wait
-// away, whether one rule matches it or several.
+// TestLeftBeforeOneThatIsNotDelayed: instants that delayed requests have left are given back
+// before a request is decided that may not be delayed, as after a reload that removed
+// max_wait, whether one rule matches it or several.
 func TestLeftBeforeOneThatIsNotDelayed(t *testing.T) {
 	before := patient(10*time.Minute, "2/min burst 2")
 	before.Cost.Units = 2

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestSlotOutlastsTheWait: a request that is delayed by longer than its slot's
-// TTL keeps it: another that took it would run beside it.
+// TestSlotOutlastsTheWait: a request that is delayed longer than its slot's TTL keeps the
+// slot: another request would otherwise run beside it.
 func TestSlotOutlastsTheWait(t *testing.T) {
 	t.Run("reserved", func(t *testing.T) { testSlotOutlastsTheWait(t, patient(time.Minute, "1/10s burst 1")) })
 	t.Run("queued", func(t *testing.T) { testSlotOutlastsTheWait(t, patient(0, "1/10s burst 9 leaky-bucket")) })

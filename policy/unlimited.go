@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// freed is a level of a active rule under which a request has no limits.
+// freed is a level of an active rule under which a request has no limits.
 type freed struct {
 	rule  *Rule
 	level *Level
 }
 
-// Unlimited returns the levels of active rules that apply to the request and
-// do not limit it, as its tier has none. There are no Outcomes of these.
+// Unlimited returns the levels of active rules that apply to the request and do not limit
+// it, as its tier has no limits. Outcomes does not yield them.
 func (v *Verdict) Unlimited() iter.Seq2[*Rule, *Level] {
 	return func(yield func(*Rule, *Level) bool) {
 		for _, f := range v.free {
@@ -26,8 +26,8 @@ func (v *Verdict) Unlimited() iter.Seq2[*Rule, *Level] {
 	}
 }
 
-// Free reports whether requests of a tier have no limits; of the empty one it is
-// about those of no tier that is named.
+// Free reports whether requests of a tier have no limits. The empty tier stands for requests
+// whose tier is not named.
 func (l *Level) Free(tier string) bool {
 	if l.Tiers != nil && tier != "" {
 		if slices.Contains(l.Tiers.Unlimited, tier) {

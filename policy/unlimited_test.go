@@ -22,8 +22,8 @@ func plansOf(level policy.Level) policy.Rule {
 
 var oneAMinute = []policy.Limit{{Limit: sluice.PerMinute(1)}}
 
-// TestTierWithoutLimits: a client that is of such a tier passes and the store is not asked;
-// nobody else does, and nobody gets there by a value that is in doubt.
+// TestTierWithoutLimits: clients of such a tier pass without a call of the store; no other
+// client does, and no doubtful value leads into the tier.
 func TestTierWithoutLimits(t *testing.T) {
 	tiers := policy.Tiers{By: policy.Claim("plan"), Limits: map[string][]policy.Limit{"trial": oneAMinute}, Unlimited: []string{"vip"}}
 	overridden := []policy.Override{{Key: []string{"eve"}, Limits: oneAMinute, Reason: "abuse", Author: "ops"}}

@@ -13,37 +13,36 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// Verdict is the outcome of a request. The zero Verdict is ready for
-// [Evaluator.Decide]; one that has been used keeps its memory and may be used
-// again. It belongs to one goroutine at a time. Errors of its methods are the store's.
+// Verdict is the outcome of a request. The zero Verdict is ready for [Evaluator.Decide]. A
+// used Verdict may be used again and keeps its memory. It belongs to one goroutine at a
+// time. Errors of its methods are the store's.
 type Verdict struct {
 	// Allowed says that the request may go on, after Decision.Delay. A request
 	// that no rule matches is allowed.
 	Allowed bool
-	// Decision describes the limit that binds, among all of the active rules;
-	// its Binding counts as Outcomes does. It is zero if there is none.
+	// Decision describes the limit that binds, among all active rules; its Binding is an
+	// index into Outcomes. It is zero if no limit binds.
 	Decision sluice.Decision
-	// Refused says, of a request that is not allowed, that it lacks a usable
-	// key: the client's fault, and no limit's.
+	// Refused is why a request is refused: it lacks a usable key, which is the client's
+	// fault. It is nil if the request is not refused.
 	Refused *PartError
-	// InFlight is the limit of requests in flight that has denied, nil if none
-	// has. Nothing was charged then, and Decision.RetryAfter is the longest that
-	// it can take; the end of another request may come sooner.
+	// InFlight is the limit of requests in flight that denied, nil if none did. Nothing
+	// was charged then, and Decision.RetryAfter is an upper bound: another request may end
+	// sooner.
 	InFlight *InFlight
-	// Err is why the store has not decided; Allowed follows from Failure then.
-	// With a denial it may also be that the store could not take back what
-	// another rule had charged.
+	// Err is the error of the store; Allowed then follows from Failure. With a denial it
+	// may also be an error of giving back units that another rule had charged.
 	Err error
 	// Failure is the failure policy of the rules that the store did not decide.
 	Failure sluice.Failure
 
-	front      *Front        // see Evaluator
+	front      *Front        // of the Evaluator
 	waiter     *waiter       // until the request may go on; nil if it does not wait
 	waitKey    waitKey       // of its place in the queue
 	queued     bool          // it has a place
 	waits      bool          // it has a place and waits
-	full       error         // why it has no place, though it may wait
-	most       time.Duration // the longest delay; 0: that of its limits
+	full       error         // why it has no place although it may wait
+	most       time.Duration // the longest delay; 0: left to the limits
 	spots      []instants.Charge[spot]
 	store      sluice.Store
 	slots      sluice.SlotStore
@@ -54,7 +53,7 @@ type Verdict struct {
 	left       time.Duration    // until the request's deadline; 0: it has none
 	owner      string           // of the slots
 	holds      []hold
-	joint      bool // the only hold is asked for with the units, as slot
+	joint      bool // the only hold is decided with the units, as slot
 	slot       sluice.Slot
 	peek       bool
 	settled    bool
@@ -63,10 +62,10 @@ type Verdict struct {
 	matches    Matches
 	values     []string
 	needs      needs // of the rules that match
-	terms      int   // limits that are asked about
-	enforced   int   // how many asks are of active rules; they come first
+	terms      int   // number of limits in asks
+	enforced   int   // number of asks of active rules, which come first
 	charges    []charge
-	extras     []extra // of charges; fewer if the others have none
+	extras     []extra // of charges; may be shorter
 	trials     []charge
 	asks       []ask
 	flat       []sluice.Charge
@@ -79,7 +78,7 @@ type Verdict struct {
 	stated     []stated
 }
 
-// stated is whether a response has named its cost under a rule.
+// stated says whether a response has stated its cost under a rule.
 type stated struct {
 	rule *Rule
 	ok   bool
@@ -90,7 +89,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.front, v.waiter, v.full, v.store, v.slots, v.attributes = e.front, nil, nil, e.Store, e.Slots, a
 	v.terms, v.clock, v.maxWait, v.left, v.needs, v.enforced = 0, e.Now, e.MaxWait, 0, 0, 0
 	v.ownSlots, v.joint, v.peek, v.settled, v.bound = false, false, peek, false, false
-	// What they point to is kept for the next request.
+	// The slices keep their memory for the next request.
 	v.holds = v.holds[:0]
 	v.charges = v.charges[:0]
 	v.extras = v.extras[:0]
@@ -104,7 +103,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.stated = v.stated[:0]
 }
 
-// now says which overrides have expired.
+// now is the time by which overrides expire.
 func (v *Verdict) now() time.Time {
 	if v.clock == nil {
 		return time.Now() //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
@@ -118,22 +117,22 @@ type Outcome struct {
 	Level *Level
 	Key   string
 	Cost  int64 // units
-	// Limit is the limit, with its defaults: of a decision by [sluice.FailLocal] the
-	// node's share of it. Soft says that it is a soft one,
-	// Grace that it is the grace limit of one that has denied.
+	// Limit is the limit with its defaults; in a decision by [sluice.FailLocal], the
+	// node's share of it. Soft says that it is a soft limit, Grace that it is the grace
+	// limit of a soft one that denied.
 	Limit       *sluice.Term
 	Soft, Grace bool
-	// Degraded says that a failure policy decided in the store's place. Err is why
-	// nothing did, and the rest is zero then: the rule's Failure holds.
+	// Degraded says that a failure policy decided in place of the store. Err is why there
+	// was no decision; then all other results are zero, and the rule's Failure applies.
 	Degraded bool
 	Err      error
 	sluice.Outcome
 }
 
-// place is where a limit of the active rules, and its outcome, stand in a verdict.
+// place is the position of an active limit and its outcome in a verdict.
 type place struct{ ask, charge, term, outcome int }
 
-// places returns those of an ask.
+// places returns the places of an ask's limits.
 func (v *Verdict) places(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		k := &v.asks[i]
@@ -149,8 +148,7 @@ func (v *Verdict) places(i int) iter.Seq[place] {
 	}
 }
 
-// active returns the places of all active limits that the request was charged
-// under.
+// active returns the places of all active limits of the request.
 func (v *Verdict) active() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for i := range v.enforced {
@@ -163,11 +161,10 @@ func (v *Verdict) active() iter.Seq[place] {
 	}
 }
 
-// Outcomes returns the outcomes of all active limits that the request was
-// charged under, in the order of the rules; those that count responses come
-// last. They are valid until v is used again. There are none if no rule
-// applied, or the request was refused; where the store has not decided they are
-// zero.
+// Outcomes returns the outcomes of all active limits of the request, in the order of the
+// rules; those of rules that count responses come last. They are valid until v is used
+// again. There are none if no rule applied, or the request was refused; they are zero where
+// the store has not decided.
 func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
 		for p := range v.active() {
@@ -178,7 +175,7 @@ func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	}
 }
 
-// Limits returns how many outcomes there are.
+// Limits returns the number of Outcomes.
 func (v *Verdict) Limits() (n int) {
 	for i := range v.enforced {
 		n += v.asks[i].terms
@@ -201,11 +198,11 @@ func (v *Verdict) outcome(p place) (o Outcome) {
 	return o
 }
 
-// reported returns the outcome at a place, in buf if it is not as the store has it.
+// reported returns the outcome at a place; it uses buf if that differs from the store's.
 func (v *Verdict) reported(p place, buf *sluice.Outcome) *sluice.Outcome {
 	c, o := &v.charges[p.charge], &v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
-		// The request passes again when either has room.
+		// The request passes again when either limit has room.
 		soft := &v.extra(p.charge).soft
 		*buf = *o
 		buf.TooLarge, buf.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
@@ -214,8 +211,7 @@ func (v *Verdict) reported(p place, buf *sluice.Outcome) *sluice.Outcome {
 	return o
 }
 
-// Binding returns the outcome of the limit that binds. It is not ok if there
-// is none.
+// Binding returns the outcome of the limit that binds. ok is false if no limit binds.
 func (v *Verdict) Binding() (o Outcome, ok bool) {
 	if !v.bound {
 		return Outcome{}, false
@@ -229,11 +225,11 @@ type Warning struct {
 	Level *Level
 	Soft  *sluice.Term   // the limit it went over
 	Grace *sluice.Term   // the limit it drew on instead
-	Left  sluice.Outcome // what the grace limit has to say
+	Left  sluice.Outcome // the outcome of the grace limit
 }
 
-// Warnings returns the soft limits that the request went over. A request that
-// is allowed with a warning should notify the client.
+// Warnings returns the soft limits that the request went over. The answer to an allowed
+// request should carry its warnings.
 func (v *Verdict) Warnings() iter.Seq[Warning] {
 	return func(yield func(Warning) bool) {
 		if v.needs&needsGrace == 0 {
@@ -264,20 +260,20 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 // Trial is the result of limits without effect: a shadow rule, or a candidate.
 type Trial struct {
 	Rule      *Rule
-	Level     *Level     // of a candidate, or that a shadow rule's key is missing of; else nil
+	Level     *Level     // of a candidate, or of a shadow rule without a usable key; else nil
 	Candidate *Candidate // nil for a shadow rule
 	Shadow    bool
-	Key       string // that is under the limit that binds
+	Key       string // of the limit that binds
 	Cost      int64  // units
 	Allowed   bool
 	Decision  sluice.Decision
-	Limit     *sluice.Term // the one that binds
+	Limit     *sluice.Term // the limit that binds
 	Err       error        // why there is no result
 }
 
-// Trials returns what shadow rules and candidates would have done. A shadow rule
-// counts as if it stood alone, and a candidate as if it stood in its level's
-// place: neither knows what other rules have denied.
+// Trials returns the results of shadow rules and candidates. A shadow rule is evaluated
+// as if it were alone, and a candidate as if it replaced its level: neither considers
+// denials by other rules.
 func (v *Verdict) Trials() iter.Seq[Trial] {
 	return func(yield func(Trial) bool) {
 		for _, s := range v.sideErrs {
@@ -304,8 +300,7 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 	}
 }
 
-// limit returns where the i-th limit of an ask stands: in which charge, and which of
-// its limits it is.
+// limit returns the charge of the i-th limit of an ask, and the limit's index in its plan.
 func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
 	for j := k.first; j < k.first+k.n; j++ {
 		if c = &v.charges[j].Charge; i < c.Plan.Len() {
@@ -313,10 +308,10 @@ func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
 		}
 		i -= c.Plan.Len()
 	}
-	return c, 0 // a store that counts otherwise
+	return c, 0 // from a store that counts otherwise
 }
 
-// failing returns the failure policy of all active rules that an ask is about.
+// failing returns the failure policy of all active rules of an ask.
 func (v *Verdict) failing(k *ask) sluice.Failure {
 	worst := sluice.FailOpen
 	for j := k.first; j < k.first+k.n; j++ {
@@ -328,7 +323,7 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 	return worst
 }
 
-// binds finds the limit that binds and describes it in the decision.
+// binds finds the limit that binds and copies its outcome into the decision.
 func (v *Verdict) binds() {
 	if k := &v.asks[0]; v.enforced == 1 && k.terms == 1 && v.needs&needsGrace == 0 && k.result.Err == nil { // the decision says all
 		v.bound, v.binding, v.Decision.Binding = true, place{0, k.first, 0, k.outcomes}, 0
@@ -360,7 +355,7 @@ func (v *Verdict) binds() {
 	v.Decision.Remaining, v.Decision.RetryAfter, v.Decision.ResetAfter = best.Remaining, best.RetryAfter, best.ResetAfter
 }
 
-// share is an outcome, and the cost of which it is.
+// share is an outcome with its cost.
 type share struct {
 	sluice.Outcome
 	cost int64
@@ -376,7 +371,7 @@ func tighter(a, b *share, allowed bool) bool {
 	return ahi < bhi || ahi == bhi && alo < blo
 }
 
-// undoTimeout is how long giving units back may take once nobody waits.
+// undoTimeout bounds giving units back once no caller waits.
 const undoTimeout = time.Second
 
 func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {

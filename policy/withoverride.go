@@ -12,10 +12,10 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// overrider makes changes of single overrides at hand in this module.
+// overrider gives this module access to changes of single overrides.
 type overrider = compiled.Overrider[*Policy, Override]
 
-// withOverride is [compiled.Overrider.WithOverride]. P stays as it is.
+// withOverride implements [compiled.Overrider.WithOverride]. p does not change.
 func (p *Policy) withOverride(rule, level string, o Override) (*Policy, error) {
 	i, ok := p.names[rule]
 	if !ok {
@@ -42,8 +42,8 @@ func (p *Policy) withOverride(rule, level string, o Override) (*Policy, error) {
 	return &next, nil
 }
 
-// override puts o into a level of a rule that nobody else has yet, or takes out that of
-// its key.
+// override sets an override o in a level of a copied rule, or deletes the override of its key if o
+// has no limits.
 func (c *compiler) override(r *rule, j int, o Override) {
 	l, at := &r.levels[j], in("Levels").item(j)
 	if !c.key(l, at.in("Overrides").in("Key"), &o.Key) {
@@ -74,7 +74,7 @@ func (c *compiler) override(r *rule, j int, o Override) {
 		l.Overrides = slices.Clone(l.Overrides)
 		l.Overrides[k] = o
 	}
-	if c.blocks(r, l.Level, at); len(c.faults) == 0 { // whose limits stand in each set
+	if c.blocks(r, l.Level, at); len(c.faults) == 0 { // blocks are part of each set
 		c.oneOverride(r, l, at, k)
 	}
 }

@@ -41,8 +41,8 @@ func twoRules() []policy.Rule {
 	}
 }
 
-// TestWithOverride: a policy that was changed key by key is as one that was compiled with
-// the same overrides, and those before it stay as they were.
+// TestWithOverride: a policy changed key by key equals one compiled with the same overrides,
+// and earlier policies do not change.
 func TestWithOverride(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := twoRules()
@@ -102,7 +102,7 @@ func charged(p *policy.Policy, level, key string) string {
 	return fmt.Sprint(c.Key, " ", c.Plan.ID())
 }
 
-// TestWithOverrideFaults: what does not fit is an error, as it is to Compile.
+// TestWithOverrideFaults: invalid overrides are errors, as in Compile.
 func TestWithOverrideFaults(t *testing.T) {
 	p, err := policy.Compile(twoRules())
 	if err != nil {
@@ -154,8 +154,8 @@ func BenchmarkWithOverride(b *testing.B) {
 	})
 }
 
-// TestWithOverrideNeeds: what only the limits of an override need is looked for from
-// then on, here a queue and a soft limit.
+// TestWithOverrideNeeds: needs of an override's limits alone, here a queue and a soft limit,
+// are met from then on.
 func TestWithOverrideNeeds(t *testing.T) {
 	rule := policy.Rule{Name: "a", Levels: []policy.Level{{By: []policy.Part{policy.Header("X-User")}, Limits: limits("1/min")}}}
 	base, err := policy.Compile([]policy.Rule{rule})

@@ -49,7 +49,7 @@ func (w *world) decide(a policy.Attributes) *policy.Verdict {
 	return v
 }
 
-// allow and deny decide and check, and say who denied.
+// allow and deny decide and check the result, and the limit that denied.
 func (w *world) allow(a policy.Attributes) *policy.Verdict {
 	w.t.Helper()
 	v := w.decide(a)
@@ -82,7 +82,7 @@ func (w *world) settle(v *policy.Verdict, r policy.Response) {
 	}
 }
 
-// remaining peeks at what a key of a rule has left under each limit.
+// remaining peeks at the units that a key of a rule has left under each limit.
 func (w *world) remaining(rule, level string, values ...string) []int64 {
 	w.t.Helper()
 	c, err := w.eval.Policy.Charge(rule, level, values, "", w.now)
