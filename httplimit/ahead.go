@@ -15,8 +15,7 @@ import (
 
 var errBody = &policy.PartError{Part: policy.Func("the request's body", nil), Problem: "cannot be read"}
 
-// onHold watches a request that is delayed: its body ends the wait if that
-// cannot be read.
+// onHold watches a delayed request: an error of reading its body ends the delay.
 func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.Context, func()) {
 	of, ok := a.(*attributes)
 	if !ok {
@@ -32,36 +31,34 @@ func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.C
 	}
 }
 
-// ahead is a body that is read while its request is delayed. net/http finds
-// out that a client of HTTP/1 has hung up only where somebody reads what it
-// sends: the body or, once that has ended, net/http itself. So a client is seen
-// to be gone as long as it has not sent more than mostKept bytes of a body, and
-// there is room for them. One that has is noticed after the wait.
+// ahead is a body that is read while its request is delayed. net/http notices that a client
+// of HTTP/1 has hung up only while a reader reads the body or, after its end, by reading
+// itself. So a client's leave is noticed as long as it has not sent more than mostKept bytes
+// of a body, and there is room for them; otherwise it is noticed after the delay.
 type ahead struct {
 	body   io.ReadCloser
 	length int64         // of the body; negative: not known
-	broken func()        // called when it cannot be read on
-	room   *ReadAhead    // what is kept is taken from
-	done   chan struct{} // closed when nothing is read ahead any more
+	broken func()        // called when the body cannot be read
+	room   *ReadAhead    // bounds the kept bytes
+	done   chan struct{} // closed when reading ahead has ended
 
 	mu      sync.Mutex
-	stop    bool // the wait is over
+	stop    bool // the delay is over
 	dropped bool // the request is over
-	reading bool // into the last chunk, behind what is in it
+	reading bool // into the unused end of the last chunk
 	kept    []chunk
-	came    int64 // bytes, in all
+	came    int64 // bytes received in all
 	err     error // how the body ended
 }
 
-// chunk is a part of a body. Its capacity is what was taken for it.
+// chunk is a part of a body. Its capacity is counted in room.
 type chunk struct {
 	bytes []byte
-	next  int // the first byte that has not been read on
+	next  int // the first byte that has not been returned
 }
 
-// readAhead begins to read the request's body, which is what comes back from
-// then on. It returns nil where there is no need: HTTP/2 has a client's leave
-// reported by the connection.
+// readAhead begins to read the request's body, and replaces it by the result. It returns nil
+// where that is not needed: over HTTP/2 the connection reports that a client has left.
 func (q *Request) readAhead(room *ReadAhead, broken func()) *ahead {
 	if q.r.ProtoMajor >= 2 || q.r.Body == nil || q.r.Body == http.NoBody || q.r.ContentLength == 0 {
 		return nil
@@ -72,7 +69,7 @@ func (q *Request) readAhead(room *ReadAhead, broken func()) *ahead {
 		return a
 	}
 	if q.w == nil {
-		copied := *q.r // the caller's keeps its body
+		copied := *q.r // the caller's request keeps its body
 		copied.Body = put(q.r.Body)
 		q.r = &copied
 	} else {
@@ -83,10 +80,9 @@ func (q *Request) readAhead(room *ReadAhead, broken func()) *ahead {
 	return a
 }
 
-// run reads until the body ends, the bound is reached, there is no room or, one
-// Read later, the wait is over. That Read may block as long as the client sends
-// nothing: as long as any other reader of the body would, and net/http waits for
-// both.
+// run reads until the body ends, the bound is reached, there is no room or, after one more
+// Read, the delay is over. That Read may block as long as the client sends nothing, as that of
+// any reader of the body, and net/http waits for it.
 func (a *ahead) run() {
 	defer close(a.done)
 	for {
@@ -101,11 +97,11 @@ func (a *ahead) run() {
 	}
 }
 
-// grow returns where the next bytes go, nil if no more are to be read.
+// grow returns the buffer for the next bytes, nil if no more are to be read.
 func (a *ahead) grow() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// One byte more than is kept distinguishes a body of that size from a larger one.
+	// One byte beyond mostKept distinguishes a body of that size from a larger one.
 	size := mostKept + 1 - a.came
 	if a.stop || size <= 0 {
 		return nil
@@ -125,7 +121,7 @@ func (a *ahead) grow() []byte {
 	return last[len(last):cap(last)]
 }
 
-// take keeps n bytes that were read. It reports whether no more are to be.
+// take keeps n bytes that were read. It reports whether reading ahead has ended.
 func (a *ahead) take(n int, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,8 +137,7 @@ func (a *ahead) take(n int, err error) bool {
 	return err != nil
 }
 
-// free gives back what was taken for chunks of which nothing is left to be read.
-// The caller holds mu.
+// free gives back the chunks that have been returned. The caller holds mu.
 func (a *ahead) free() {
 	for len(a.kept) > 0 {
 		first := &a.kept[0]
@@ -155,14 +150,14 @@ func (a *ahead) free() {
 	a.kept = nil
 }
 
-// over says that the wait is over.
+// over ends reading ahead when the delay is over.
 func (a *ahead) over() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stop = true
 }
 
-// drop says that the request is over: nobody reads what is kept.
+// drop gives the kept bytes back when the request is over.
 func (a *ahead) drop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,11 +165,11 @@ func (a *ahead) drop() {
 	a.free()
 }
 
-// Read returns what was read ahead, and then what follows.
+// Read returns the bytes read ahead, and then the rest of the body.
 func (a *ahead) Read(p []byte) (int, error) {
 	n, err := a.next(p)
 	if n == 0 && err == nil && len(p) > 0 {
-		<-a.done // what is being read comes first
+		<-a.done // bytes being read come first
 		if n, err = a.next(p); n == 0 && err == nil {
 			return a.body.Read(p)
 		}
@@ -182,7 +177,7 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next returns what is kept or, behind that, how the body ended.
+// next returns kept bytes and, after them, the error that ended the body.
 func (a *ahead) next(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,15 +15,15 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// warningField notifies a client whose request was let through that its next ones
-// may not be. It is a list in the format of RateLimit, with a reason:
+// warningField warns a client whose request passed that later requests may be denied. It
+// is a list in the format of RateLimit, with a reason:
 //
 //	RateLimit-Warning: "api";r=499;t=86400;why="soft"
 //	RateLimit-Warning: "api";r=3;t=20;why="near"
 //
-// A soft one went over a soft limit, and r is what its grace has left; a near
-// one has a tenth left of what the limit holds when full, or no room for another
-// such request.
+// "soft" means that the request went over a soft limit, and r is the rest of its grace
+// limit. "near" means that a tenth of the limit's full units is left, or too few for
+// another such request.
 const warningField = "RateLimit-Warning"
 
 // Refuse answers a request that is not passed on.
@@ -75,11 +75,10 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	}
 }
 
-// mostBuffered is how many bytes of memory for a body a Request keeps for the next one.
+// mostBuffered is the size of the largest body buffer that a Request keeps for the next one.
 const mostBuffered = 1 << 10
 
-// challenge says that a token cannot be used, or that there must be one, as RFC
-// 6750, section 3, has it.
+// challenge says that the token is not usable or missing, in the form of RFC 6750, section 3.
 func challenge(h http.Header, token *policy.TokenError) {
 	value := "Bearer"
 	if !token.Missing {
@@ -88,7 +87,7 @@ func challenge(h http.Header, token *policy.TokenError) {
 	h["Www-Authenticate"] = []string{value}
 }
 
-// policies returns RateLimit-Policy of all limits that applied.
+// policies returns RateLimit-Policy for all limits that applied.
 func (q *Request) policies() string {
 	if q.call.Evaluated.Limits() == 1 {
 		return q.limitItem().policy
@@ -104,7 +103,7 @@ func (q *Request) policies() string {
 	return string(b)
 }
 
-// limitItem returns what is always said of the limit that binds.
+// limitItem returns the constant texts of the limit that binds.
 func (q *Request) limitItem() *limitItem {
 	if q.limit != q.call.Limit {
 		q.limit, q.item = q.call.Limit, q.mw.items.of(q.call.Limit)
@@ -112,16 +111,16 @@ func (q *Request) limitItem() *limitItem {
 	return q.item
 }
 
-// limitItems are what is always said of a limit, each made when it is first needed. Their
-// number is bounded by that of the policy's limits, and of the sizes that a fleet has had in
-// outages.
+// limitItems are the constant texts of limits, each made when it is first needed. Their
+// number is bounded by the number of the policy's limits, times the different sizes of the
+// fleet in outages.
 type limitItems struct{ made sync.Map } // *sluice.Term to *limitItem
 
 type limitItem struct {
 	policy string                 // of RateLimit-Policy
 	head   string                 // of RateLimit
 	full   string                 // X-RateLimit-Limit
-	denial atomic.Pointer[denial] // nil: none was needed yet
+	denial atomic.Pointer[denial] // nil: not needed yet
 }
 
 func (i *limitItems) of(t *sluice.Term) *limitItem {
@@ -135,7 +134,7 @@ func (i *limitItems) of(t *sluice.Term) *limitItem {
 // SetFields sets the header fields of the answer to a request that is passed on.
 func (q *Request) SetFields(h http.Header) { q.setFields(h) }
 
-// setFields returns the names of those that rules have in words of their own.
+// setFields is SetFields; it returns the names of fields from the rules' answers.
 func (q *Request) setFields(h http.Header) (own []string) {
 	c, fields := &q.call, q.mw.opts.Fields
 	if c.Limit == nil {
@@ -164,12 +163,12 @@ func near(limit *sluice.Term, cost, remaining int64) bool {
 	return remaining < cost || remaining <= limit.Full()/10
 }
 
-// xFields are no lists: others behind them would contradict them.
+// xFields are no lists: a second set of them would contradict the first.
 var xFields = []string{fieldXLimit, fieldXRemaining, fieldXReset}
 
-// keep has the response go with the fields that were set, whatever the next handler
-// sets by the same names: those of a rule's words always, those of XRateLimit where
-// something stands between already, as around a gateway.
+// keep protects the fields that were set from fields of the same names by the next handler:
+// those of rules' answers always, those of XRateLimit where an exchange exists already, as
+// around a gateway.
 func (q *Request) keep(own []string) {
 	if own != nil {
 		q.exchange().Keep(own)

@@ -88,7 +88,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestXLimitIsWhatALimitHolds: nobody has more left than the limit is.
+// TestXLimitIsWhatALimitHolds: the remaining units never exceed the limit.
 func TestXLimitIsWhatALimitHolds(t *testing.T) {
 	for _, c := range []struct{ limit, full, left string }{
 		{"100/s burst 1000", "1000", "999"},
@@ -149,8 +149,8 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// Fields that a handler further out has set for another body do not stay, and
-// adding to one of ours does not change another.
+// Fields that an outer handler has set for another body do not stay, and adding to our fields
+// does not change another response.
 func TestProblemReplacesAnotherAnswersFields(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
@@ -191,8 +191,7 @@ func TestRefuseWritesTheAnswer(t *testing.T) {
 	}
 }
 
-// TestStatusOfRule: a rule's own status answers what it denies, by a limit or by
-// requests in flight.
+// TestStatusOfRule: a denial has the status of its rule, by a limit or by requests in flight.
 func TestStatusOfRule(t *testing.T) {
 	r := rule(t, "api", httplimit.ByIP(), "1/min")
 	r.Status = http.StatusServiceUnavailable
@@ -208,8 +207,8 @@ func TestStatusOfRule(t *testing.T) {
 	}
 }
 
-// TestFaultIsReported: OnDecision is notified of a request that servers read differently,
-// and who is not let in does not learn that his was one.
+// TestFaultIsReported: OnDecision receives requests that servers read differently, and a
+// client that is not admitted does not learn of the fault.
 func TestFaultIsReported(t *testing.T) {
 	var reported []httplimit.Event
 	mw := newMiddleware(t, httplimit.Options{

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// attributes are those of a request. How many bytes one sends that switches
-// protocol is not known before, so it is charged as a body of unknown length.
+// attributes are the Attributes of a request. The number of bytes after a switch of protocols
+// is not known before, so such a request is charged as a body of unknown length.
 type attributes struct {
 	wire.Attributes
 	of *Request
@@ -24,14 +24,13 @@ func (a *attributes) Length() int64 {
 	return a.Attributes.Length()
 }
 
-// maySwitch reports whether a request asks for another protocol. One that has a
-// body of known length beside, as clients send that would rather have HTTP/2, is
-// charged for that at once.
+// maySwitch reports whether a request asks for another protocol. A request with a body of
+// known length, as of clients that offer HTTP/2, is charged for that body at once.
 func maySwitch(r *http.Request) bool {
 	return r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0 && (r.Method == http.MethodGet || r.ContentLength == 0)
 }
 
-// lookUp returns a claim of the request's token, which is verified at the first.
+// lookUp returns a claim of the request's token, which its first call verifies.
 func (q *Request) lookUp(name string) (string, error) {
 	verify := func() (policy.Lookup, error) { return nil, nil } // there is no token
 	if q.mw.opts.Claims != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// cut is a body that breaks off, as that of a client that hangs up.
+// cut is a body that breaks off, like that of a client that hangs up.
 type cut struct{ io.Reader }
 
 func (c cut) Read(p []byte) (int, error) {
@@ -28,7 +28,7 @@ func (c cut) Read(p []byte) (int, error) {
 
 func (cut) Close() error { return nil }
 
-// reading answers a request when it has read up to most bytes of its body.
+// reading answers a request after reading up to most bytes of its body.
 func reading(most int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, io.LimitReader(r.Body, most)); err != nil {
@@ -37,8 +37,8 @@ func reading(most int64) http.HandlerFunc {
 	}
 }
 
-// TestDeclaredBytes: a body costs what was read of it, whatever its length was
-// said to be, and that also of a client that hangs up.
+// TestDeclaredBytes: a body costs the bytes that were read, whatever its declared length,
+// even if the client hangs up.
 func TestDeclaredBytes(t *testing.T) {
 	const limit = "  - {name: up, by: ip, cost: request-bytes, limits: 1000B/min sliding-log}\n"
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestDeclaredBytes(t *testing.T) {
 			r := requestOf(t, "POST", "/", "")
 			r.ContentLength, r.Body = int64(c.declared), cut{strings.NewReader(strings.Repeat("x", c.sent))}
 			answer(g, r)
-			// What is read behind the settlement would cost nothing.
+			// Bytes read after the settlement would cost nothing.
 			if n, err := seen.Body.Read(make([]byte, 10)); n != 0 || err == nil {
 				t.Errorf("read %d more bytes after the answer, %v", n, err)
 			}
@@ -76,8 +76,8 @@ func TestDeclaredBytes(t *testing.T) {
 	}
 }
 
-// TestDeclaredBytesHungUp: on a real connection a client that hangs up in the
-// middle of its body has spent what came, and gets back what did not.
+// TestDeclaredBytesHungUp: on a real connection a client that hangs up in the middle of its
+// body has spent the bytes that arrived, and gets the rest back.
 func TestDeclaredBytesHungUp(t *testing.T) {
 	settled := make(chan struct{}, 1)
 	g := newGuard(t, "  - {name: up, by: ip, cost: request-bytes, limits: 60000B/min sliding-log}\n", reading(1<<30), httplimit.Options{})

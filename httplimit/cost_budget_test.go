@@ -43,7 +43,7 @@ func behindProxy(t testing.TB) *http.Request {
 	return r
 }
 
-// What the middleware may allocate: the key, the fields' text and their
+// The bounds on the middleware's allocations: the key, the fields' text and their
 // slices; for several limits their outcomes, for several rules their charges.
 func TestAllocations(t *testing.T) {
 	r := behindProxy(t)
@@ -63,7 +63,7 @@ func TestAllocations(t *testing.T) {
 		{"allowed", allFields(t, "a: 1000000/s"), 3},
 		{"two limits", allFields(t, "a: 1000000/s", "b: 60000000/min"), 4},
 		{"two rules of three limits", two, 6},
-		// A denial has its names, a body, and the fields of that besides.
+		// A denial also has its names, a body, and the fields of that.
 		{"denied", allFields(t, "a: 1/day"), 6},
 	} {
 		w := &sink{header: http.Header{}}
@@ -80,8 +80,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// fewestAllocations returns how many f makes when all is at hand that it uses
-// again. Under the race detector a sync.Pool forgets one in four.
+// fewestAllocations returns the allocations of f when all memory for reuse exists. Under the
+// race detector a sync.Pool forgets one in four.
 func fewestAllocations(f func()) float64 {
 	fewest := testing.AllocsPerRun(1, f)
 	for range 100 {
@@ -90,8 +90,7 @@ func fewestAllocations(f func()) float64 {
 	return fewest
 }
 
-// BenchmarkMiddleware is what a request costs with the middleware less what it
-// costs without; both are here.
+// BenchmarkMiddleware measures a request with the middleware and one without it.
 func BenchmarkMiddleware(b *testing.B) {
 	r := behindProxy(b)
 	for _, c := range []struct {

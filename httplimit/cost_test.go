@@ -161,8 +161,8 @@ func TestCostAfter(t *testing.T) {
 	}
 }
 
-// A refund that comes a moment later, when a bucket has given back a part of a
-// unit by itself, gives back the rest.
+// A refund after a moment, in which a bucket has refilled part of a unit, gives back the
+// rest.
 func TestRefundAsTimePasses(t *testing.T) {
 	for _, limit := range []string{"2/min", "2/min burst 2 leaky-bucket nodelay", "2/min sliding-log", "2/min sliding-counter", "2/min fixed-window", "2/min sliding-histogram"} {
 		t.Run(limit, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestRefundAsTimePasses(t *testing.T) {
 	}
 }
 
-// Two rules, one of bytes and one of requests, are put right independently.
+// Two rules, one of bytes and one of requests, are corrected independently.
 func TestCostsOfSeveralRules(t *testing.T) {
 	store := newStore(newClock())
 	const requests, bytes, all = "10/min", "100B/min sliding-counter", "50/min"

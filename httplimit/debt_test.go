@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestResponsesArePaid: whatever a response costs more than there is, is paid for before the
-// next one. Over 100 windows a client gets a quota a window, and as much as was in flight
-// when nothing was left; it is never kept out for longer than what it may owe.
+// TestResponsesArePaid: the excess of a response is paid before the next one. Over 100 windows
+// a client gets a quota a window, and as much as was in flight when the units ran out; it is
+// never denied for longer than its debt.
 func TestResponsesArePaid(t *testing.T) {
 	const quota, window, windows = 1000, time.Minute, 100
 	for _, algorithm := range []string{"", " interval-refill", " leaky-bucket burst 1000 nodelay", " sliding-counter", " sliding-counter strict", " sliding-counter sub-windows 6"} {

@@ -23,8 +23,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// settled decides r and settles it, if it is allowed. It returns the status that
-// the client is answered.
+// settled decides r and settles it if it is allowed. It returns the status of the client's
+// answer.
 func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response) int {
 	q := mw.Decide(r)
 	if q.Allowed() {
@@ -36,8 +36,8 @@ func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response)
 	return w.Code
 }
 
-// TestDecide: what is allowed goes on with its fields, and what is not is
-// answered as Wrap would.
+// TestDecide: an allowed request passes with its fields, and any other is answered as by
+// Wrap.
 func TestDecide(t *testing.T) {
 	var reported []policy.VerdictKind
 	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
@@ -98,8 +98,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideHidesFieldsOfTheHop: they are not passed on, and the caller's request
-// keeps them.
+// TestDecideHidesFieldsOfTheHop: they are not passed on, and the caller's request keeps them.
 func TestDecideHidesFieldsOfTheHop(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")}})
 	r := request(t, "/", "Connection: X-Hop", "X-Hop: 1", "X-End: 2")
@@ -131,8 +130,8 @@ func TestDecideOwnLimits(t *testing.T) {
 	}
 }
 
-// TestSettleByStatus: six log-ins, of which three a minute may fail, where nobody
-// touches a ResponseWriter.
+// TestSettleByStatus: six log-ins, of which three a minute may fail, without a
+// ResponseWriter.
 func TestSettleByStatus(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -162,7 +161,7 @@ func TestSettleByStatus(t *testing.T) {
 	}
 }
 
-// TestSettleByBytes: what was written or read counts, a second Settle nothing.
+// TestSettleByBytes: the bytes written or read count, and a second Settle does nothing.
 func TestSettleByBytes(t *testing.T) {
 	written := policy.Cost{Of: policy.ResponseBytes}
 	read := policy.Cost{Of: policy.RequestBytes}
@@ -196,8 +195,8 @@ func TestSettleByBytes(t *testing.T) {
 	}
 }
 
-// TestDecideHoldsBack: it blocks until the request may go on, and the result of
-// its body meanwhile is passed on.
+// TestDecideHoldsBack: it blocks until the request may go on, and the body read meanwhile is
+// passed on.
 func TestDecideHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mw := newMiddleware(t, httplimit.Options{
@@ -229,7 +228,7 @@ func TestDecideHoldsBack(t *testing.T) {
 	})
 }
 
-// TestDecideOfOneWhoLeaves: a client that leaves while delayed has cost nothing.
+// TestDecideOfOneWhoLeaves: a client that leaves during the delay spends nothing.
 func TestDecideOfOneWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mw := newMiddleware(t, httplimit.Options{
@@ -249,8 +248,8 @@ func TestDecideOfOneWhoLeaves(t *testing.T) {
 	})
 }
 
-// TestDecideKeepsSlots: they are held until the request is settled, however long
-// it runs, and free from then on.
+// TestDecideKeepsSlots: they are held until the request is settled, however long it runs, and
+// free afterwards.
 func TestDecideKeepsSlots(t *testing.T) {
 	for _, limits := range []string{"", ", limits: 9/min"} { // the store decides these with the slot
 		synctest.Test(t, func(t *testing.T) {
@@ -271,8 +270,8 @@ func TestDecideKeepsSlots(t *testing.T) {
 	}
 }
 
-// TestHiddenWriter: under Wrap a framework whose handlers write to another writer
-// than they are given is charged all the same: nobody has seen what they answered.
+// TestHiddenWriter: under Wrap a framework whose handlers use another writer is charged all
+// the same, as their responses are not seen.
 func TestHiddenWriter(t *testing.T) {
 	for _, c := range []struct {
 		name, rule string

@@ -1,60 +1,59 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httplimit limits HTTP requests. It is the engine of the gateway, too: a
-// request is evaluated by the rules of package policy, and answered, delayed,
-// slowed down or passed on by what they say.
+// Package httplimit limits HTTP requests. It is also the engine of the gateway: a request
+// is evaluated by the rules of package policy and then answered, delayed, slowed down or
+// passed on.
 //
 //	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	http.ListenAndServe(addr, mw.Wrap(mux))
 //
-// [New] takes [Options] for everything else: rules with several keys and limits, of
-// which all or none are charged, soft limits, tiers, rules in shadow and
-// candidates, costs in bytes or known only after the response, requests in flight.
-// The rules of a file that package config has read are served the same way.
+// [New] takes [Options] for everything else: rules with several keys and limits, charged
+// all or none, soft limits, tiers, shadow rules and candidates, costs in bytes or
+// known only after the response, and requests in flight. It also takes the rules of a
+// file that package config has read.
 //
-// Where no [http.ResponseWriter] sees the outcome of a request, as in many a
-// framework, [Middleware.Decide] decides it and [Request.Settle] is given the rest.
+// Where no [http.ResponseWriter] sees the outcome of a request, as in many frameworks,
+// [Middleware.Decide] decides it and [Request.Settle] takes the outcome.
 //
 // # What a client sees
 //
 //   - A denied request is answered with status 429, or the rule's, Retry-After in
 //     whole seconds, never too early, and a problem document (RFC 9457) that names
 //     the limits that denied.
-//   - A call of gRPC over HTTP/2 is answered by a status of gRPC instead, such as
-//     RESOURCE_EXHAUSTED, with grpc-retry-pushback-ms.
-//   - Every answer that was decided carries RateLimit-Policy, with all limits, and
+//   - A gRPC call over HTTP/2 is answered with a gRPC status instead, such as
+//     RESOURCE_EXHAUSTED, and grpc-retry-pushback-ms.
+//   - Every answer to a decided request carries RateLimit-Policy, with all limits, and
 //     RateLimit, with the limit that binds, of
 //     draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.
-//   - What went over a soft limit, or is about to reach a limit, is reported in the
-//     field RateLimit-Warning.
-//   - What is allowed only after a delay is delayed by as long, in a place of a
-//     bounded [Queue]; a client that hangs up frees its place and gets its units
-//     back.
-//   - Bodies whose bytes a rule shapes are slowed down, not cut: see
-//     [policy.Rule]. What passes after a switch of protocol counts as the bodies of
-//     its request and response, and is slowed down as they are.
-//   - A client may ask at [OwnPath] what it has left, if [Options] say so; that
+//   - The field RateLimit-Warning reports that a request went over a soft limit, or is
+//     close to a limit.
+//   - A request that may pass only later is delayed in a bounded [policy.Queue]; a client that
+//     hangs up frees its place and gets its units back.
+//   - Bodies under a rule that shapes are slowed down, not cut: see
+//     [policy.Rule]. Bytes after a switch of protocols count as the bodies of the
+//     request and the response, and are slowed down as these are.
+//   - A client may ask at [OwnPath] for its remaining units, if [Options] allow it; that
 //     charges nothing.
 //
-// Nothing here reads the body of a request that is not passed on. A server of net/http
-// over HTTP/1 reads up to 256 KB of it, and closes the connection of a longer one, half a
-// second behind the answer or, if the client asked for that, at once: a client that reads
-// an answer only when its upload is sent may get an error in its place.
+// The package does not read the body of a request that is not passed on. A server of net/http
+// over HTTP/1 reads up to 256 KB of it and closes the connection of a longer one, half a
+// second after the answer or, if the client asked for that, at once: a client that reads
+// the answer only after its upload may get an error instead.
 //
-// Limits are named as their rule is, or RULE/LIMIT where a key of the rule is under
-// several, with the level between them in a hierarchy.
+// A limit has the name of its rule, or RULE/LIMIT where a key of the rule may have several
+// limits, with the level between them in a hierarchy.
 //
-// RateLimit says "at most r units within t seconds", so that a client that
-// keeps to it is not denied because of what it did itself: of an allowed
-// request r is what remains and t the time, rounded up, until the key is as
-// good as new; of a denied one t is the time until the same request fits.
+// RateLimit means "at most r units within t seconds", so that a client that keeps to it
+// is not denied because of its own requests. For an allowed request r is the remaining
+// units and t the time, rounded up, until the key is full again; for a denied one t is
+// the time until the same request fits.
 //
 // # What is never trusted
 //
-// No forwarded header is trusted unless it came from a proxy that the [Options]
-// list. A key that is sent twice is refused, not guessed at. So is a request whose
-// target or host servers read in different ways, and header fields that the
-// request's Connection field names are hidden from rules and handlers alike.
+// No forwarded header is trusted unless it came from a proxy in the [Options].
+// A request is refused if its key is sent twice, or if servers read its target or host in
+// different ways. Header fields named by the request's Connection field are hidden from
+// rules and handlers.
 package httplimit

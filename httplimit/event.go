@@ -11,11 +11,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Event is a request's verdict and its reason. It may be kept, but for Evaluated.
+// Event is a request's verdict and its reason. It may be kept, except Evaluated.
 type Event struct {
 	policy.Event
-	// Status is the status of the answer if the request was not passed on. It is 0
-	// if it was.
+	// Status is the status of the answer if the request was not passed on, 0 if it was.
 	Status int
 }
 

@@ -90,8 +90,8 @@ func ExampleNew() {
 	// GET / 400
 }
 
-// Only failed logins count, and while the store is unavailable there are none: better
-// that than any number of guesses.
+// Only failed log-ins count. While the store is unavailable, log-in is denied, as guesses would
+// otherwise be unlimited.
 func ExampleNew_failedLogins() {
 	login := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
 	login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusForbidden)}}
@@ -119,8 +119,7 @@ func ExampleNew_failedLogins() {
 	// POST /login?password=right 429
 }
 
-// A server of one's own under the rules of a file, such as those that the sluice
-// program reads.
+// A server under the rules of a file, such as those that the sluice program reads.
 func ExampleNew_file() {
 	const file = `
 client_ip: {trusted: 10.0.0.0/8}
@@ -164,9 +163,8 @@ rules:
 	// GET /v1/items 400
 }
 
-// The handlers of this framework return their answers and see no
-// ResponseWriter: so the framework itself decides a request, and settles
-// it by the response.
+// The handlers of this framework return their responses and have no ResponseWriter, so the
+// framework itself decides each request, and settles it by the response.
 func ExampleMiddleware_Decide() {
 	rule := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
 	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}}
@@ -188,7 +186,7 @@ func ExampleMiddleware_Decide() {
 			q.Refuse(w)
 			return
 		}
-		// If login panics, nobody has seen its answer, and the request counts.
+		// If login panics, its response is not seen, and the request counts.
 		resp := httplimit.Response{Read: -1, Unseen: true}
 		defer func() { q.Settle(resp) }()
 		status, body := login(q.HTTP())
@@ -210,8 +208,8 @@ func ExampleMiddleware_Decide() {
 	// POST /login?password=right 429
 }
 
-// Behind a proxy the client's address is in a header, which is trusted only
-// of the proxy.
+// Behind a proxy the client's address is in a header field, which is trusted only from the
+// proxy.
 func ExampleByClientIP() {
 	key := httplimit.ByClientIP(httplimit.ClientIP{
 		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
@@ -237,8 +235,7 @@ func ExampleByClientIP() {
 	// 203.0.113.9
 }
 
-// Each route has a budget of its own for each user, or for each address where
-// no user is known.
+// Each route has a budget for each user, or for each address if no user is known.
 func ExampleJoin() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", hello)
@@ -260,7 +257,7 @@ func ExampleJoin() {
 	// GET /search 200
 }
 
-// The answer to a request that is not passed on can be the application's own.
+// The application can write the answer to a request that is not passed on.
 func ExampleOptions_refuse() {
 	mw, err := httplimit.New(httplimit.Options{
 		Store: memstore.New(memstore.Options{}),

@@ -62,8 +62,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestUnavailableSaysWhenToRetry: by what the store's error says, in whole
-// seconds rounded up, and else a second.
+// TestUnavailableSaysWhenToRetry: after the time in the store's error, rounded up to whole
+// seconds, or after a second.
 func TestUnavailableSaysWhenToRetry(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -101,7 +101,7 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 	}
 }
 
-// A client cannot get past a limit by asking for what no Store decides.
+// A client cannot evade a limit with a request that no Store decides.
 func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 	for _, cost := range []int64{-1, sluice.MaxQuota + 1} {
 		h := newMiddleware(t, httplimit.Options{
@@ -117,8 +117,8 @@ func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 	}
 }
 
-// A store that gives up because the client did has not failed, and nobody
-// would read what the handler answers.
+// A store that gives up because the client left has not failed, and no client would read the
+// handler's response.
 func TestClientThatIsGone(t *testing.T) {
 	var events []httplimit.Event
 	h := newMiddleware(t, httplimit.Options{
@@ -136,7 +136,7 @@ func TestClientThatIsGone(t *testing.T) {
 	}
 }
 
-// TestFieldsOfAShare: while the store is away, what answers say is of the node's share of
+// TestFieldsOfAShare: while the store is unavailable, answers describe the node's share of
 // each limit.
 func TestFieldsOfAShare(t *testing.T) {
 	for _, c := range []struct {
@@ -181,7 +181,7 @@ func TestFieldsOfAShare(t *testing.T) {
 	}
 }
 
-// TestCostAboveAShare: a request that no share can hold is told to come when the store is back.
+// TestCostAboveAShare: a request that fits no share may retry when the store is back.
 func TestCostAboveAShare(t *testing.T) {
 	store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
 		Policy: sluice.FailLocal, Local: newStore(newClock()), Nodes: func() int { return 3 },

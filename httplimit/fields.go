@@ -15,27 +15,26 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Fields are families of header fields, which may be combined by |. The zero
-// value means [Draft11]. Retry-After goes with every denial in any case, but
-// where no wait would help.
+// Fields are families of header fields, which may be combined by |. The zero value means
+// [Draft11]. Every denial has Retry-After, except where waiting does not help.
 //
-// They are written with exactly the case shown, which [http.Header.Get] does
+// The names are written with exactly the case shown, which [http.Header.Get] does
 // not find: index the header, as in h["RateLimit"].
 type Fields uint8
 
 // The families.
 const (
 	// Draft11 is RateLimit-Policy and RateLimit of
-	// draft-ietf-httpapi-ratelimit-headers-11, whose format is that of the
-	// drafts from 08 on. They add to fields that are there already. The policy's
-	// q is the Quota of its window w, as only that says the pace. A bucket may
-	// have more left, up to its Burst: where that differs, and units come back one
-	// by one, it is in a parameter of our own, sluice-burst.
+	// draft-ietf-httpapi-ratelimit-headers-11, in the format of the drafts from 08 on. Items
+	// are added to existing fields. The parameter q is the Quota of the window w, as only
+	// that gives the pace. A bucket may have more units left, up to its Burst; if that
+	// differs from q, and units are refilled one by one, the nonstandard parameter
+	// sluice-burst holds it.
 	Draft11 Fields = 1 << iota
-	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds
-	// when full (the Burst of a bucket, else the Quota; 0 of a block), X-RateLimit-Remaining,
-	// X-RateLimit-Reset, which is in seconds from now until the key has fully
-	// refilled, and on denials X-Ratelimit-Retry-After.
+	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds when full
+	// (the Burst of a bucket, else the Quota; 0 for a block), X-RateLimit-Remaining,
+	// X-RateLimit-Reset, the seconds until the key is full again, and on denials
+	// X-Ratelimit-Retry-After.
 	XRateLimit
 	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
 	XRateLimitEpoch
@@ -55,14 +54,14 @@ const (
 	fieldXRetry     = "X-Ratelimit-Retry-After"
 )
 
-// paramBurst is a parameter of our own in RateLimit-Policy: how many units a
-// bucket holds that has no debt and refills all the time, if not its quota.
+// paramBurst is a nonstandard parameter in RateLimit-Policy: the burst of a bucket without
+// debt and with continuous refill, if it differs from the quota.
 const paramBurst = "sluice-burst"
 
 // maxInteger is the largest Integer of a structured field (RFC 9651).
 const maxInteger = 999_999_999_999_999
 
-// check says which families do not go together.
+// check returns an error for families that do not go together.
 func (f Fields) check() error {
 	switch {
 	case f >= fieldsEnd:
@@ -75,15 +74,15 @@ func (f Fields) check() error {
 	return nil
 }
 
-// PolicyItem returns the item of RateLimit-Policy that describes a limit, whose
-// Name may have no byte that a structured field's String must escape.
+// PolicyItem returns the item of RateLimit-Policy for a limit, whose Name must have no byte
+// that needs escaping in a String of a structured field.
 func PolicyItem(limit *sluice.Term) string { return string(appendPolicy(nil, limit)) }
 
-// appendPolicy appends the item of RateLimit-Policy for a limit. Windows that
-// are not whole seconds, or differ in length, are left out: w is optional, and
-// any number would be wrong. The burst is reported where each spent unit is back after
-// its share of the window: by that alone a client can keep a pace of more than a
-// request a second under a small one, as t is in whole seconds.
+// appendPolicy appends the item of RateLimit-Policy for a limit. Windows that are not whole
+// seconds, or that differ in length, are left out: w is optional, and any number would be
+// wrong. The burst is included where units are refilled one by one: without it a client
+// cannot keep a pace of more than a request a second under a small burst, as t is in whole
+// seconds.
 func appendPolicy(b []byte, t *sluice.Term) []byte {
 	b = appendItem(b, t.Name)
 	b = appendParam(b, ";q=", t.Quota)
@@ -99,8 +98,7 @@ func appendPolicy(b []byte, t *sluice.Term) []byte {
 	return b
 }
 
-// appendItem appends name as a String. Names of limits have no byte that
-// would need escaping.
+// appendItem appends name as a String. Names of limits need no escaping.
 func appendItem(b []byte, name string) []byte {
 	b = append(b, '"')
 	b = append(b, name...)
@@ -111,11 +109,10 @@ func appendParam(b []byte, param string, n int64) []byte {
 	return strconv.AppendInt(append(b, param...), min(max(n, 0), maxInteger), 10)
 }
 
-// Set writes what a client sees of a decision into the header of its answer:
-// for fronts that decide by other means than a [Middleware]. The limit is the
-// one that binds; policy is the value of RateLimit-Policy, a list of
-// [PolicyItem] of all limits that applied. Zero means [Draft11]. It adds to
-// RateLimit fields that are there already.
+// Set sets the header fields for a decision in the header of its answer, for fronts that
+// decide without a [Middleware]. The limit is the one that binds; policy is the value of
+// RateLimit-Policy, a list of the [PolicyItem] of each limit that applied. Zero means
+// [Draft11]. RateLimit items are added to existing fields.
 func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decision) {
 	if f == 0 {
 		f = Draft11
@@ -123,7 +120,7 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	f.set(h, &memory{alone: true}, &limitItem{head: headOf(t), full: fullOf(t)}, policy, &d)
 }
 
-// headOf returns what RateLimit begins with.
+// headOf returns the beginning of RateLimit.
 func headOf(t *sluice.Term) string { return string(append(appendItem(nil, t.Name), ";r="...)) }
 
 // fullOf returns X-RateLimit-Limit.
@@ -134,7 +131,7 @@ func fullOf(t *sluice.Term) string {
 	return strconv.FormatInt(t.Full(), 10)
 }
 
-// set is Set with what is always said of the limit, and memory for the values.
+// set is Set with the limit's constant texts, and memory for the values.
 func (f Fields) set(h http.Header, m *memory, of *limitItem, policy string, d *sluice.Decision) {
 	denied := !d.Allowed && !d.TooLarge
 	n := f.count(denied)
@@ -163,7 +160,7 @@ func (f Fields) set(h http.Header, m *memory, of *limitItem, policy string, d *s
 	}
 }
 
-// count returns how many fields there may be.
+// count returns the largest number of fields that set may write.
 func (f Fields) count(denied bool) (n int) {
 	if f&Draft11 != 0 {
 		n += 2
@@ -177,7 +174,7 @@ func (f Fields) count(denied bool) (n int) {
 	return n
 }
 
-// texts are those in which decisions differ, and what they say.
+// texts are the variable texts of a decision, with the numbers in them.
 type texts struct {
 	of                     *limitItem
 	left, seconds, resetIn int64
@@ -188,8 +185,8 @@ type texts struct {
 	wait      string // Retry-After
 }
 
-// textsOf returns the texts of a decision: those of the last one if it says the same, as do
-// most of keys that are seldom used, and under attack.
+// textsOf returns the texts of a decision. It returns the last ones if their numbers are
+// the same, as for most idle keys, and under attack.
 func (f Fields) textsOf(m *memory, of *limitItem, d *sluice.Decision) *texts {
 	s := &m.last
 	seconds := effective(d)
@@ -207,8 +204,7 @@ func (f Fields) textsOf(m *memory, of *limitItem, d *sluice.Decision) *texts {
 	return s
 }
 
-// write writes the texts. All lie in one string, and what says the same has the same
-// bytes.
+// write writes the texts. All share one string, and equal numbers share bytes.
 func (s *texts) write(m *memory) {
 	const between = ";t="
 	var buf [128]byte
@@ -234,9 +230,8 @@ func (s *texts) write(m *memory) {
 	}
 }
 
-// setRetryAfter answers a request that was not decided, or not in
-// time, when to come again, in seconds rounded up. It says no more than what is
-// said.
+// setRetryAfter sets Retry-After, in seconds rounded up, for a request that failed or was
+// abandoned. It keeps an existing field.
 func setRetryAfter(h http.Header, e *policy.Event) {
 	if e.Verdict != policy.FailedClosed && e.Verdict != policy.Abandoned || h[fieldRetryAfter] != nil {
 		return
@@ -246,9 +241,9 @@ func setRetryAfter(h http.Header, e *policy.Event) {
 	}
 }
 
-// addField keeps the items of a limiter further out: both fields are lists.
+// addField adds to the items of an outer limiter: both fields are lists.
 func addField(h http.Header, bare bool, key string, value []string) {
-	if !bare { // else there are none
+	if !bare { // a bare header has no items
 		if before := h[key]; len(before) > 0 {
 			value = append(slices.Clip(before), value...)
 		}
@@ -256,13 +251,12 @@ func addField(h http.Header, bare bool, key string, value []string) {
 	h[key] = value
 }
 
-// effective returns t: the seconds for which "at most r units" is true.
+// effective returns t, the seconds for which "at most r units" holds.
 //
-// Of an allowed request r is what remains, and it does not become less before
-// the key is fully refilled, if only this client draws on it: so t lasts until
-// then. Of a denied one r may be too little for it, and t lasts until it fits;
-// Retry-After is the same, so that it never points into t. Where it never fits,
-// t is as of an allowed one.
+// For an allowed request, r units remain, and no fewer before the key is full again if only
+// this client draws on it: t is the time until then. For a denied one r may be too little,
+// and t is the time until it fits, the same as Retry-After, which so never lies within t. If
+// it can never fit, t is that of an allowed one.
 func effective(d *sluice.Decision) int64 {
 	if !d.Allowed && !d.TooLarge {
 		return max(ceilSeconds(d.RetryAfter), 1)

@@ -178,7 +178,7 @@ func TestEpochAfter(t *testing.T) {
 	}
 }
 
-// What was set further out stays, and what follows does not write into it.
+// Values set by an outer limiter stay, and later values do not overwrite them.
 func TestSetFieldsAddsToLists(t *testing.T) {
 	p := plan(t, "a: 100/min")
 	h := http.Header{}
@@ -196,7 +196,7 @@ func TestSetFieldsAddsToLists(t *testing.T) {
 	}
 }
 
-// A response has the fields of its own decision, whatever the one before it was.
+// A response has the fields of its own decision, whatever the last decision was.
 func TestFieldsAfterOthers(t *testing.T) {
 	p := plan(t, "a: 100/min", "b: 3/s burst 2")
 	var of []*limitItem
@@ -226,8 +226,8 @@ func TestFieldsAfterOthers(t *testing.T) {
 	})
 }
 
-// Another implementation of RFC 9651 reads every field as what was meant, for
-// every decision, and its own serialisation of that is the same text.
+// Another implementation of RFC 9651 reads the intended values from every field, for every
+// decision, and serialises them to the same text.
 func TestFieldsAreStructuredFields(t *testing.T) {
 	name := rapid.StringMatching(`[a-z0-9._-]{1,64}`)
 	duration := rapid.Custom(func(t *rapid.T) time.Duration {

@@ -15,9 +15,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// BenchmarkGateway is what a request costs on its way through a limit and a
-// Gateway to an upstream, over real sockets on the upstream's side. A request
-// that settles may outlive its client.
+// BenchmarkGateway measures a request through a limit and a Gateway to an upstream, with real
+// sockets to the upstream. A request that settles may outlive its client.
 func BenchmarkGateway(b *testing.B) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := io.WriteString(w, "hello"); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestHangUpIsSeen: on a real connection, too, a client that is delayed and
-// hangs up frees its place at once, whether it has sent a body or not.
+// TestHangUpIsSeen: on a real connection a delayed client that hangs up frees its place at
+// once, whether it has sent a body or not.
 func TestHangUpIsSeen(t *testing.T) {
 	for _, c := range []struct{ name, request string }{
 		{"without a body", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
@@ -61,8 +61,8 @@ func reach(t *testing.T, queue *policy.Queue, want int) {
 	testkit.Until(t, fmt.Sprintf("%d held requests", want), func() bool { return queue.Held() == want })
 }
 
-// TestHeldBodies: a body arrives whole after the wait, of whatever size, and one
-// that breaks off is refused and costs nothing.
+// TestHeldBodies: a body of any size arrives whole after the delay; one that breaks off is
+// refused and costs nothing.
 func TestHeldBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 9}", echo, httplimit.Options{})
@@ -88,8 +88,8 @@ func TestHeldBodies(t *testing.T) {
 	})
 }
 
-// TestBodyAcrossTheWait: a body that comes in parts before, during and after the
-// wait arrives whole, and an answer need not wait for it.
+// TestBodyAcrossTheWait: a body in parts before, during and after the delay arrives whole, and
+// the response need not wait for it.
 func TestBodyAcrossTheWait(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -147,9 +147,9 @@ func TestBodyAcrossTheWait(t *testing.T) {
 	})
 }
 
-// TestLateLeave: over HTTP/1 a client that has sent more of a body than is read
-// while its request is delayed is seen to be gone when its instant has come, which
-// is within max_wait; one that has sent less, at once.
+// TestLateLeave: over HTTP/1 the leave of a client that has sent more of a body than is read
+// ahead is noticed at the request's instant, within max_wait; that of a client that has sent
+// less, at once.
 func TestLateLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -32,8 +32,7 @@ func rule(t testing.TB, name string, key httplimit.Key, limits ...string) policy
 	return policy.NewRule(name, key, ls...)
 }
 
-// counting returns a rule that counts only responses of some statuses, and
-// charges each request until its response is known.
+// counting returns a rule that counts only responses of some statuses.
 func counting(r policy.Rule, statuses ...policy.Status) policy.Rule {
 	r.When = &policy.When{Status: statuses, Hold: true}
 	return r
@@ -45,8 +44,8 @@ func costing(r policy.Rule, cost policy.Cost) policy.Rule {
 	return r
 }
 
-// keyer returns what finds the key that a request is charged to under key, or
-// says why there is none.
+// keyer returns a function that finds the key of a request under key, or an error if that
+// cannot be compiled.
 func keyer(t testing.TB, key httplimit.Key) func(*http.Request) (string, error) {
 	t.Helper()
 	var last httplimit.Event

@@ -17,9 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestHold: what a leaky bucket lets through later is delayed as long, in
-// order, and what exceeds its depth or max_wait is denied at once. With max_wait any
-// other limit delays too.
+// TestHold: a leaky bucket delays requests in order, and denies at once a request that
+// exceeds its depth or max_wait. With max_wait other limits delay, too.
 func TestHold(t *testing.T) {
 	for _, c := range []struct {
 		name, rule string
@@ -64,8 +63,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHangUpFreesPlace: a client that is delayed and gone has its units given
-// back, so that the next one has them.
+// TestHangUpFreesPlace: the units of a delayed client that leaves are given back to the next
+// request.
 func TestHangUpFreesPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := policy.NewQueue(100)
@@ -97,8 +96,8 @@ func TestHangUpFreesPlace(t *testing.T) {
 	})
 }
 
-// TestQueueIsBounded: beyond the queue's places nobody is delayed: the answer
-// is 503, and nothing is charged.
+// TestQueueIsBounded: without a place in the queue no request is delayed: the answer is 503,
+// and nothing is charged.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := policy.NewQueue(2)
@@ -129,8 +128,8 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// TestInFlight: slots are held while requests run, however long, and free
-// afterwards, also after a panic.
+// TestInFlight: slots are held while requests run, however long, and free afterwards, even
+// after a panic.
 func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

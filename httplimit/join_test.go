@@ -23,9 +23,8 @@ func values(of []string) []httplimit.Key {
 	return keys
 }
 
-// Two lists of values of one length, as all of one rule are, make one key only if
-// they are equal, whatever they hold.
-// The bytes that the joining gives a meaning are drawn more often than others.
+// Two lists of values of one length, as all of one rule are, make one key only if they are
+// equal, whatever they hold. Bytes with a meaning in joined keys are drawn more often.
 func TestJoinNeverCollides(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) string {
 		special := rapid.SampledFrom([]byte("|%|%257Cc:"))
@@ -36,7 +35,7 @@ func TestJoinNeverCollides(t *testing.T) {
 		values []string
 		key    func(*http.Request) (string, error)
 	}
-	// A Middleware for each length reads the values of the list at hand.
+	// A Middleware for each length reads the values of the current list.
 	lists := make([]joined, 5)
 	for n := range lists {
 		if n == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// A query parameter is what net/url makes of it, or refused.
+// A query parameter has the value that net/url reads, or is refused.
 func FuzzByQueryEqualsNetURL(f *testing.F) {
 	for _, s := range []string{"id=1", "a=b&id=%31", "id=1&id=2", "i%64=+", "id;=1", "id=%", "&&=&id", "%=1&id=%2B"} {
 		f.Add(s)
@@ -44,7 +44,7 @@ func FuzzByQueryEqualsNetURL(f *testing.F) {
 	})
 }
 
-// A segment is what a ServeMux makes of it, or refused.
+// A segment has the value that a ServeMux reads, or is refused.
 func FuzzByPathSegmentEqualsServeMux(f *testing.F) {
 	for _, s := range []string{"/users/u1", "/users/u%31", "/users//u1", "/users/a%2Fb", "/users/../u1", "/users/%2e", "/users/u1/", "/users/%zz"} {
 		f.Add(s)

@@ -130,7 +130,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// join returns a Key of n fields, which headers returns the lines of.
+// join returns a Key of n fields, whose lines headers returns.
 func join(n int, key func(name string) httplimit.Key) httplimit.Key {
 	keys := make([]httplimit.Key, n)
 	for i := range keys {

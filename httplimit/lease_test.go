@@ -32,7 +32,7 @@ func (s *faltering) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Sl
 	return s.Store.Slot(ctx, req)
 }
 
-// crowd is requests that run until they are asked to end.
+// crowd is a set of requests that run until they are ended.
 type crowd struct {
 	guard   *guard
 	store   *faltering
@@ -49,7 +49,7 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// run lets two requests in and returns what ends them.
+// run lets two requests in and returns a function that ends them.
 func (c *crowd) run(t *testing.T) context.CancelFunc {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,14 +65,14 @@ func (c *crowd) run(t *testing.T) context.CancelFunc {
 	return cancel
 }
 
-// outage has the store away for longer than the TTL.
+// outage makes the store fail for longer than the TTL.
 func (c *crowd) outage() {
 	c.store.away.Store(true)
 	time.Sleep(4500 * time.Millisecond)
 	c.store.away.Store(false)
 }
 
-// full reports whether another request finds no place.
+// full reports whether no further request is admitted.
 func (c *crowd) full(t *testing.T) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
@@ -89,8 +89,8 @@ func (c *crowd) expired() (n int) {
 	return n
 }
 
-// TestSlotsAfterOutage: requests that have lost their slots in an outage longer
-// than the TTL are counted again after it, and free them when they end.
+// TestSlotsAfterOutage: requests that have lost their slots in an outage longer than the TTL
+// count again after it, and release their slots when they end.
 func TestSlotsAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -111,8 +111,8 @@ func TestSlotsAfterOutage(t *testing.T) {
 	})
 }
 
-// TestSlotsTakenAfterOutage: those whose slots others have taken are counted as
-// soon as these have ended.
+// TestSlotsTakenAfterOutage: requests whose slots others have taken count again as soon as
+// these have ended.
 func TestSlotsTakenAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -169,8 +169,8 @@ func (s unrenewed) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Slo
 	return s.Store.Slot(ctx, req)
 }
 
-// TestErrorsOfRenewals is for the race detector: OnError is notified of a request while
-// its body is put into what counts it.
+// TestErrorsOfRenewals is for the race detector: OnError is called with a request while its
+// body is replaced by one that counts.
 func TestErrorsOfRenewals(t *testing.T) {
 	reported := make(chan string, 100)
 	g := newGuard(t, "  - {name: a, by: ip, in_flight: {cap: 2, ttl: 3ms}}\n", func(http.ResponseWriter, *http.Request) {

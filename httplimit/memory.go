@@ -5,12 +5,11 @@ package httplimit
 
 import "strings"
 
-// memory is what the values of header fields are cut from, of one response after the
-// other: they belong to the responses, which may keep them. So a few of these share
-// what is allocated at once. The zero memory is ready to use.
+// memory allocates the values of header fields for several responses at once. The values
+// belong to the responses, which may keep them. The zero memory is ready to use.
 type memory struct {
-	alone  bool     // it is for one response, for which no more is allocated than it needs
-	values []string // not used yet
+	alone  bool     // for one response only: allocates exactly
+	values []string // unused
 	text   strings.Builder
 	last   texts
 }

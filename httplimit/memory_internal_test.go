@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What one response was given stays as it is, whatever others write or append.
+// The values of one response do not change when others write or append.
 func TestMemoryIsNotShared(t *testing.T) {
 	var m memory
 	var texts, want []string

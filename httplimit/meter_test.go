@@ -25,12 +25,12 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// upload is a rule that counts the bytes of bodies.
+// upload returns a rule that counts the bytes of bodies.
 func upload(limits string) string {
 	return "  - {name: up, by: ip, cost: request-bytes, limits: " + limits + "}\n"
 }
 
-// chunked returns a request with a body of so many bytes, and of unknown length.
+// chunked returns a request with a body of that many bytes, and of unknown length.
 func chunked(t *testing.T, size int) *http.Request {
 	t.Helper()
 	r := requestOf(t, "POST", "/", strings.Repeat("x", size))
@@ -38,8 +38,7 @@ func chunked(t *testing.T, size int) *http.Request {
 	return r
 }
 
-// countingBytes is a handler that notes how many bytes it has read, and answers 200 whatever
-// comes.
+// countingBytes is a handler that counts the bytes that it has read, and always answers 200.
 func countingBytes(read *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
@@ -54,8 +53,8 @@ func countingBytes(read *atomic.Int64) http.HandlerFunc {
 	}
 }
 
-// TestUnknownLength: a body of unknown length passes where the same body passes with a
-// length, costs the same, and nothing beyond what was charged reaches the handler.
+// TestUnknownLength: a body of unknown length passes where the same body passes with a known
+// length, and costs the same; the handler reads no byte beyond those charged.
 func TestUnknownLength(t *testing.T) {
 	for _, c := range []struct {
 		name, limit  string
@@ -140,7 +139,7 @@ func TestUnknownLengthAsMany(t *testing.T) {
 	}
 }
 
-// TestUnknownLengthAtOnce: many bodies at once never pass more than the limit has.
+// TestUnknownLengthAtOnce: concurrent bodies never pass more bytes than the limit has.
 func TestUnknownLengthAtOnce(t *testing.T) {
 	var read atomic.Int64
 	store := memstore.New(memstore.Options{Now: newClock().Now})
@@ -157,7 +156,7 @@ func TestUnknownLengthAtOnce(t *testing.T) {
 }
 
 // TestUnknownLengthOfRules: a step charges every rule that counts request bytes, or none.
-// Rules that deny nothing, or wait for the response, are charged at the end.
+// Rules that shape, or wait for the response, are charged at the end.
 func TestUnknownLengthOfRules(t *testing.T) {
 	const large = "  - {name: large, by: ip, cost: request-bytes, limits: 10MB/day fixed-window}\n"
 	for _, c := range []struct {
@@ -200,8 +199,8 @@ func TestUnknownLengthOfRules(t *testing.T) {
 	}
 }
 
-// TestUnknownLengthDelayed: bodies that may be delayed are, rather than denied, and no
-// longer than they would be with a length.
+// TestUnknownLengthDelayed: bodies that may be delayed are delayed rather than denied, and no
+// longer than with a known length.
 func TestUnknownLengthDelayed(t *testing.T) {
 	for _, limits := range []string{"100KB/s leaky-bucket burst 1MB", "100KB/s burst 1MB, max_wait: 20s"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -228,7 +227,7 @@ func TestUnknownLengthDelayed(t *testing.T) {
 	}
 }
 
-// failingLater is a store that fails from a call on.
+// failingLater is a store that fails after some calls.
 type failingLater struct {
 	sluice.Store
 	left atomic.Int64
@@ -242,8 +241,8 @@ func (s *failingLater) Take(ctx context.Context, req sluice.Request) (sluice.Dec
 	return s.Store.Take(ctx, req)
 }
 
-// TestUnknownLengthFailures: where the store fails in the middle of a body, that goes on
-// or ends as its rules say, and a client that has left gets nothing.
+// TestUnknownLengthFailures: if the store fails in the middle of a body, the failure policies
+// decide whether it goes on, and a client that has left gets nothing.
 func TestUnknownLengthFailures(t *testing.T) {
 	outage := errors.New("outage")
 	for _, c := range []struct {
@@ -288,8 +287,8 @@ func TestUnknownLengthFailures(t *testing.T) {
 	}
 }
 
-// TestUnknownLengthEvents: a denial in the middle of a body is the request's one verdict,
-// and ends its summary; a body that fits is reported once, too.
+// TestUnknownLengthEvents: a denial in the middle of a body is the request's one verdict and
+// in its summary; a body that fits is also reported once.
 func TestUnknownLengthEvents(t *testing.T) {
 	var verdicts []policy.VerdictKind
 	var end httplimit.Summary

@@ -19,26 +19,25 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Middleware limits the requests to a handler under one policy. It does not
-// change, is safe for concurrent use and holds no state of its own: that is the
-// store's. For another policy make another Middleware.
+// Middleware limits the requests to a handler under one policy. It does not change, is safe
+// for concurrent use and holds no state of its own, which is in the store. For another
+// policy make another Middleware.
 type Middleware struct {
 	opts     Options
 	front    *policy.Front
-	clients  *clientip.Finder // names their networks
+	clients  *clientip.Finder // groups clients by network
 	items    limitItems
 	log      *sampledlog.Log
 	requests sync.Pool // of *Request
 }
 
-// Limit returns a Middleware that charges each request to its key under limits:
-// the simple case of [New]. The scope names the budget, and is the name
-// of the rule. All faults are returned at once.
+// Limit returns a Middleware that charges each request to its key under limits, as the
+// simple case of [New]. The scope names the budget and the rule. The error joins all faults.
 func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*Middleware, error) {
 	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})
 }
 
-// New returns a Middleware, or every fault of o joined.
+// New returns a Middleware, or an error that joins all faults of o.
 func New(o Options) (*Middleware, error) {
 	m := &Middleware{log: &sampledlog.Log{Logger: slog.Default(), Part: "httplimit"}}
 	clients, err := clientip.New(clientip.Options{})
@@ -72,7 +71,7 @@ func New(o Options) (*Middleware, error) {
 	return m, nil
 }
 
-// Admits reports whether Allow and Deny let a client in. The zero Addr is one whose
+// Admits reports whether Allow and Deny admit a client. The zero Addr is a client whose
 // address is not known.
 func (m *Middleware) Admits(client netip.Addr) bool { return m.front.Admits(client) }
 
@@ -81,20 +80,18 @@ func (m *Middleware) client(r *http.Request) netip.Addr {
 	return m.front.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
 }
 
-// verifies reports whether tokens have a part in decisions.
+// verifies reports whether tokens are used in decisions.
 func (m *Middleware) verifies() bool { return m.opts.Claims != nil || m.opts.TokenRequired }
 
 // skips reports whether a request is passed on undecided.
 func (m *Middleware) skips(r *http.Request) bool { return m.opts.Skip != nil && m.opts.Skip(r) }
 
-// Wrap returns a handler that passes on to next what the limits allow and
-// answers the rest. It blocks as long as a request is delayed. One Middleware
-// may wrap any number of handlers, which then share its budgets. It panics if
-// next is nil.
+// Wrap returns a handler that passes allowed requests to next and answers all others. It
+// blocks while a request is delayed. One Middleware may wrap any number of handlers, which
+// then share its budgets. It panics if next is nil.
 //
-// A response that nobody wrote through the writer that next is given counts,
-// whatever statuses a rule counts: a framework that has hidden the writer from its
-// handlers settles by [Middleware.Decide].
+// A response that is not written through next's writer counts under every When: a framework
+// that hides the writer from its handlers must settle by [Middleware.Decide].
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	if next == nil {
 		panic("httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux") //nolint:forbidigo // a mistake of the program's, and there is no error to return
@@ -111,14 +108,14 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// release keeps q for another request, without what belongs to this one. One that
-// is yet to be settled belongs to the caller that settles it.
+// release clears q and keeps it for another request. A request that is yet to be settled
+// belongs to the caller that settles it.
 func (m *Middleware) release(q *Request) {
 	if q.settlement.Taken() {
 		return
 	}
 	q.end()
-	if m.opts.OnEnd != nil { // else there is none
+	if m.opts.OnEnd != nil { // else the summary was never filled
 		q.summary = Summary{}
 	}
 	m.requests.Put(q)
@@ -131,9 +128,9 @@ func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *polic
 	}
 }
 
-// onError reports an error of the front. A renewal of slots may
-// fail while the request gets another body: it is passed the one that came. One of
-// no request, as an instant that nobody waits for is cancelled, is logged.
+// onError reports an error of the front, with the request as it came, since a renewal of
+// slots may fail while the request gets another body. Errors without a request, as of
+// canceling an instant, are logged.
 func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {
 	if of, ok := a.(*attributes); ok {
 		m.report(of.Request(), err)

@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// A request that one rule denies is charged under none.
+// A request that one rule denies is charged under no rule.
 func TestSeveralKeysAllOrNone(t *testing.T) {
 	store := newStore(newClock())
 	var last httplimit.Event
@@ -120,8 +120,8 @@ func TestMissingKey(t *testing.T) {
 	})
 }
 
-// A rule in shadow mode denies nothing and says nothing to clients. What it
-// would have denied is known, and what has no usable key only beside.
+// A shadow rule denies nothing and adds nothing to answers. Its denials are reported, and
+// requests without a usable key only as trials.
 func TestShadow(t *testing.T) {
 	type step struct {
 		verdict  policy.VerdictKind
@@ -165,7 +165,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// A rule in shadow mode knows nothing of the others, and they nothing of it.
+// A shadow rule does not depend on other rules, nor they on it.
 func TestShadowBesideOthers(t *testing.T) {
 	var last httplimit.Event
 	trial := rule(t, "trial", httplimit.ByIP(), "1/min")
@@ -298,8 +298,7 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 }
 
-// TestNil: a handler that is forgotten is reported where it is passed, not by the
-// first request.
+// TestNil: a missing handler panics in Wrap, not in the first request.
 func TestNil(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),

@@ -27,8 +27,8 @@ func bytesOf(t *testing.T, store sluice.Store, name string, cost policy.CostOf) 
 	return mw, func() int64 { return spent(t, store, testkit.Plan(t, name, limit), client) }
 }
 
-// TestNestedBody: each of two middlewares around one another counts what is read
-// of the body through it, and the end of the inner one is not that of the outer.
+// TestNestedBody: each of two nested middlewares counts the bytes read through it, and the end
+// of the inner body is not that of the outer one.
 func TestNestedBody(t *testing.T) {
 	store := newStore(newClock())
 	outer, out := bytesOf(t, store, "outer", policy.RequestBytes)
@@ -54,8 +54,8 @@ func TestNestedBody(t *testing.T) {
 	}
 }
 
-// TestNestedResponses: a handler may ask an inner one several times, each of
-// which counts, or slows down, its own bytes.
+// TestNestedResponses: a handler may call an inner one several times; each call counts, or
+// slows down, its own bytes.
 func TestNestedResponses(t *testing.T) {
 	store := newStore(newClock())
 	outer, out := bytesOf(t, store, "outer", policy.ResponseBytes)
@@ -81,8 +81,8 @@ func TestNestedResponses(t *testing.T) {
 	}
 }
 
-// TestNestedHold: a handler between two middlewares may put another body in the
-// place of the request's, which the inner one counts and reads ahead.
+// TestNestedHold: a handler between two middlewares may replace the request's body; the inner
+// middleware counts and reads ahead the new one.
 func TestNestedHold(t *testing.T) {
 	store := newStore(newClock())
 	outer, out := bytesOf(t, store, "outer", policy.RequestBytes)
@@ -113,8 +113,8 @@ func TestNestedHold(t *testing.T) {
 	}
 }
 
-// TestNestedAnswers: of fields by one name the innermost middleware's reach the
-// client, and none of the handler's, on a denial too.
+// TestNestedAnswers: of fields with one name, the innermost middleware's reach the client and
+// not the handler's, even on a denial.
 func TestNestedAnswers(t *testing.T) {
 	wrap := func(name, limit string, next http.Handler) http.Handler {
 		r := rule(t, name, policy.IP(), limit)
@@ -137,7 +137,7 @@ func TestNestedAnswers(t *testing.T) {
 	}
 }
 
-// TestNestedXRateLimit: a denial says what the middleware has left that denied.
+// TestNestedXRateLimit: a denial has the remaining units of the middleware that denied.
 func TestNestedXRateLimit(t *testing.T) {
 	wrap := func(name, limit string, next http.Handler) http.Handler {
 		r := rule(t, name, policy.IP(), limit)

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 )
 
-// settles returns what a handler needs that goes on with the request when its
-// client has left, as a Gateway does.
+// settles returns the settlement for a handler that continues the request when its client
+// has left, as a Gateway does.
 func (q *Request) settles() *exchange.Settlement {
 	if q.settlement.Settle == nil {
 		q.settlement = exchange.Settlement{Settle: q.settleLater, Presume: q.presume, Keys: q.keys}
@@ -16,8 +16,8 @@ func (q *Request) settles() *exchange.Settlement {
 	return &q.settlement
 }
 
-// settleLater settles the request after its handler has returned: what belongs to
-// that must not be touched, other than what was counted.
+// settleLater settles the request after its handler has returned: of the exchange it may
+// read the counts only.
 func (q *Request) settleLater(o exchange.Outcome) {
 	resp := Response{
 		Status: o.Status, Header: o.Header, Unseen: o.Unseen, Running: o.Running,
@@ -29,11 +29,11 @@ func (q *Request) settleLater(o exchange.Outcome) {
 	q.over(&resp)
 }
 
-// presume charges the request as if its response will count.
+// presume charges the units that depend on the response: see [policy.Call.Presume].
 func (q *Request) presume() { q.call.Presume(q.r.Context()) }
 
-// keys yields the keys that wait for the response. Where that is nobody's own, the
-// client's network stands for it: one client must not take the place of all.
+// keys yields the keys that wait for the response. If there is none but shared budgets, it
+// yields the client's network, so that one client cannot take all places.
 func (q *Request) keys(yield func(string) bool) {
 	own := false
 	for key := range q.call.Evaluated.Awaiting() {

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// recordedSlots shows what is asked of slots.
+// recordedSlots records the requests to slots.
 type recordedSlots struct {
 	sluice.SlotStore
 	renewed, released chan struct{}
@@ -37,8 +37,8 @@ func (s *recordedSlots) Slot(ctx context.Context, req sluice.SlotRequest) (sluic
 	return d, err
 }
 
-// TestSlotOutlivesItsClient: a slot is renewed while the upstream works on a request
-// without a client, under two limits around one another, and freed when it is done.
+// TestSlotOutlivesItsClient: under two nested limits, a slot is renewed while the upstream
+// processes a request whose client has left, and is free when it is done.
 func TestSlotOutlivesItsClient(t *testing.T) {
 	there, release := make(chan struct{}, 1), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -85,8 +85,8 @@ func TestSlotOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestSwitchEndsWithItsClient: behind a switch of protocol the client's leave ends
-// the exchange, and frees its slot.
+// TestSwitchEndsWithItsClient: after a switch of protocols the client's leave ends the
+// exchange and frees its slot.
 func TestSwitchEndsWithItsClient(t *testing.T) {
 	var open atomic.Int32
 	ended := make(chan struct{}, 1)

@@ -20,37 +20,34 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// OwnPath is where a client may ask what it has left.
+// OwnPath is the path at which a client may ask for its remaining units.
 const OwnPath = "/.well-known/ratelimit"
 
-// mostOwn is how many rules an answer is about at most: each may take the store
-// a look.
+// mostOwn is the largest number of rules in an answer: each may need a call of the store.
 const mostOwn = 64
 
-// fewOverrides is how many are compiled at once: more would make each change of one
-// slow.
+// fewOverrides is the largest number of overrides that NewOwn compiles at once: more would
+// slow down each change of one.
 const fewOverrides = 256
 
-// Own answers a client with the state of its own keys: of every rule whose key
-// can be made of what the request at [OwnPath] itself has, its address, fields
-// and cookies, whatever paths and methods the rule is about. Looking charges
-// none of them. A budget of all clients, or of all of one host, is nobody's own
-// and not shown. Nor are rules in shadow, candidates and limits of requests in
-// flight. A token that cannot be used is answered with 401, as other requests
-// with it are. It does not change and is safe for concurrent use.
+// Own answers a client with the state of its own keys: for every rule whose key the request
+// at [OwnPath] itself has, with its address, fields and cookies, whatever paths and
+// methods the rule matches. That charges none of the keys. A budget of all clients, or of
+// all of one host, is not a client's own and not shown, nor are shadow rules, candidates
+// and limits of requests in flight. A token that is not usable is answered with 401, as for
+// other requests. An Own does not change and is safe for concurrent use.
 type Own struct {
-	rules     []string // names, in order; empty where nothing can be shown
+	rules     []string // names, in order; empty if nothing can be shown
 	evaluator func() (*policy.Evaluator, error)
 	askers    *sluice.Limiter
 	finder    *clientip.Finder
 	fields    Fields
-	omitted   bool // there are more rules than are shown
+	omitted   bool // there are more rules than mostOwn
 }
 
-// NewOwn returns an Own of the policy's rules, whose states are in store. How
-// often a client may ask is charged to its address under askers.
-// It fails as [policy.Compile] does. Of a policy with many overrides this is done by
-// the first client that asks.
+// NewOwn returns an Own of the policy's rules, whose states are in store. Each question of a
+// client is charged to its address under askers. NewOwn fails as [policy.Compile] does. The
+// rules of a policy with many overrides are compiled when the first client asks.
 func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, now func() time.Time) (*Own, error) {
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule
@@ -86,21 +83,20 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 	return o, nil
 }
 
-// ownPath is a path that only one rule matches, so that each is looked at by
-// itself.
+// ownPath returns a path that only one rule matches, so that each rule is peeked at alone.
 func ownPath(rule string) string { return "/rule-" + rule }
 
-// ownRule returns a rule about the keys of r that a request of any path has. It
-// keeps the names, and so the states.
+// ownRule returns a rule with the keys of r that a request of any path has. It has the same
+// names and so the same states.
 func ownRule(r policy.Rule) policy.Rule {
 	if r.Shadow {
 		r.Levels = nil
 		return r
 	}
-	r.Shape, r.Lease, r.Answer = false, nil, nil // what is left is shown, and nothing passes
+	r.Shape, r.Lease, r.Answer = false, nil, nil // for showing only: nothing passes
 	r.Match = policy.Match{Hosts: r.Match.Hosts, Headers: r.Match.Headers, Networks: r.Match.Networks, Paths: []string{ownPath(r.Name)}}
 	if r.Cost, r.When, r.MaxWait = (policy.Cost{}), nil, 0; countsBytes(&r) {
-		r.Cost.Of = policy.ResponseBytes // which is 1 before the response, too
+		r.Cost.Of = policy.ResponseBytes // which is also 1 before the response
 	}
 	var levels []policy.Level
 	for _, l := range r.Levels {
@@ -111,7 +107,7 @@ func ownRule(r policy.Rule) policy.Rule {
 			continue
 		}
 		l.Missing, l.InFlight, l.Candidates = policy.Skip, nil, nil
-		// What others without the part share is not shown as the client's own.
+		// Units shared by requests without the part are not the client's own.
 		l.Overrides = slices.DeleteFunc(slices.Clone(l.Overrides), func(o policy.Override) bool { return slices.Contains(o.Key, "") })
 		l.ExemptKeys = slices.DeleteFunc(slices.Clone(l.ExemptKeys), func(key []string) bool { return slices.Contains(key, "") })
 		levels = append(levels, l)
@@ -138,7 +134,7 @@ func notOwn(p policy.Part) bool {
 	}
 }
 
-// ofClient reports whether a part distinguishes clients, whichever of several it is.
+// ofClient reports whether a part distinguishes clients, including each of several parts.
 func ofClient(p policy.Part) bool {
 	switch p.Source {
 	case source.First:
@@ -150,7 +146,7 @@ func ofClient(p policy.Part) bool {
 	}
 }
 
-// ownRequest are the attributes of a client that asks, at another path.
+// ownRequest are the attributes of a client's question, with another path.
 type ownRequest struct {
 	*wire.Attributes
 	path string
@@ -158,15 +154,15 @@ type ownRequest struct {
 
 func (r *ownRequest) Path() string { return r.path }
 
-// OwnLimit is what a client sees of one of its limits.
+// OwnLimit describes one of a client's own limits.
 type OwnLimit struct {
 	Name       string `json:"name"`
 	Quota      int64  `json:"quota"`
-	Full       int64  `json:"full,omitempty"` // units of a key that has spent nothing, if not the quota
+	Full       int64  `json:"full,omitempty"` // units of a full key, if not the quota
 	Unit       string `json:"unit"`
 	Window     int64  `json:"window"`      // seconds, rounded up
 	Remaining  int64  `json:"remaining"`   // units
-	ResetAfter int64  `json:"reset_after"` // seconds until the key is as new
+	ResetAfter int64  `json:"reset_after"` // seconds until the key is full again
 	RetryAfter int64  `json:"retry_after"` // seconds until 1 unit fits; 0: now
 	Soft       bool   `json:"soft,omitempty"`
 	Grace      bool   `json:"grace,omitempty"`
@@ -175,7 +171,7 @@ type OwnLimit struct {
 // OwnAnswer is the document at [OwnPath].
 type OwnAnswer struct {
 	Limits  []OwnLimit `json:"limits"`
-	Omitted bool       `json:"omitted,omitempty"` // there are more limits than these
+	Omitted bool       `json:"omitted,omitempty"` // there are more limits
 }
 
 func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
@@ -213,8 +209,8 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, 
 	}
 }
 
-// look adds to answer what the client has left. Its error is the store's, or a
-// [*policy.TokenError] if a rule needs a claim of a token that cannot be used.
+// look adds the client's remaining units to answer. Its error is the store's, or a
+// [*policy.TokenError] if a rule needs a claim of a token that is not usable.
 func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error {
 	evaluator, err := o.evaluator()
 	if err != nil {
@@ -227,8 +223,8 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
 				return v.Refused.Err
 			}
-			// A part that is sent twice, or in a way that servers read differently:
-			// the rule refuses every such request, so that it has no key to show.
+			// A part that is sent twice, or that servers read in different ways: the rule
+			// refuses every such request, so there is no key to show.
 			continue
 		}
 		if v.Err != nil {
@@ -258,7 +254,7 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 	return nil
 }
 
-// blockOf describes a block, while it denies: of requests there are none until it ends.
+// blockOf describes a block that denies: no units remain until it ends.
 func blockOf(out *policy.Outcome) OwnLimit {
 	left := max(ceilSeconds(out.RetryAfter), 1)
 	return OwnLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.Block.For), ResetAfter: left, RetryAfter: left}

@@ -29,8 +29,8 @@ func newOwn(t *testing.T, p *policy.Policy) (*httplimit.Own, error) {
 	return httplimit.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
 }
 
-// TestOwnShowsNoSharedBudget: what is left to all clients together is no one's
-// own, nor are the names of such limits.
+// TestOwnShowsNoSharedBudget: the remaining units of all clients together, and the names of
+// such limits, are not shown.
 func TestOwnShowsNoSharedBudget(t *testing.T) {
 	yaml := "  - {name: all, limits: 100/min}\n" +
 		"  - {name: site, by: host, limits: 100/min}\n" +
@@ -55,7 +55,7 @@ func TestOwnShowsNoSharedBudget(t *testing.T) {
 	}
 }
 
-// TestOwnSaysWhatALimitHolds: where that is not its quota.
+// TestOwnSaysWhatALimitHolds: Full is shown where it differs from the quota.
 func TestOwnSaysWhatALimitHolds(t *testing.T) {
 	yaml := "  - {name: large, by: ip, limits: 100/s burst 1000}\n" +
 		"  - {name: small, by: ip, limits: 100/s leaky-bucket}\n" +
@@ -79,8 +79,8 @@ func TestOwnSaysWhatALimitHolds(t *testing.T) {
 	}
 }
 
-// TestOwnOfBadToken: a client whose token cannot be used gets an answer, as by a
-// request of another path, and not that no rule is about it.
+// TestOwnOfBadToken: a client whose token is not usable gets the same answer as at other
+// paths, rather than an empty list.
 func TestOwnOfBadToken(t *testing.T) {
 	yaml := "  - {name: ip, by: ip, limits: 5/min}\n  - {name: user, by: claim.sub, missing: skip, limits: 5/min}\n"
 	own, err := newOwn(t, rules(t, yaml))
@@ -116,8 +116,8 @@ func TestOwnOfBadToken(t *testing.T) {
 	}
 }
 
-// A client's own limits are those of every policy, also of one that has other
-// limits, or none, for the budget of requests without a part of the key.
+// A client's own limits are shown under every policy, even one that has other limits, or none,
+// for the budget of requests without a part of the key.
 func TestOwnOfSharedBudget(t *testing.T) {
 	limits := []policy.Limit{{Limit: sluice.PerMinute(1)}}
 	p, err := policy.Compile([]policy.Rule{{Name: "api", Levels: []policy.Level{{
@@ -136,8 +136,7 @@ func TestOwnOfSharedBudget(t *testing.T) {
 	}
 }
 
-// TestOwnOfAnyRule: a rule that a policy may have never keeps a client's own
-// limits from being shown.
+// TestOwnOfAnyRule: no valid rule prevents a client's own limits from being shown.
 func TestOwnOfAnyRule(t *testing.T) {
 	for _, c := range []struct{ name, rule string }{
 		{"a number, leased", "by: ip, cost: 3, limits: 1000000/min burst 100000, lease: true"},
@@ -175,8 +174,8 @@ func TestOwnOfAnyRule(t *testing.T) {
 	}
 }
 
-// TestOwnWithManyOverrides: limits of a key's own are shown also where they are compiled
-// by the first client that asks.
+// TestOwnWithManyOverrides: limits of overrides are shown, too, if the first client's question
+// compiles them.
 func TestOwnWithManyOverrides(t *testing.T) {
 	var overrides []string
 	for i := range 1000 {

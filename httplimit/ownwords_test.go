@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// said is what an answer must be: its status, its body, and some fields, of
-// which an empty one must not be there.
+// said is an expected answer: its status, its body, and some fields; an empty field must be
+// absent.
 type said struct {
 	after  time.Duration
 	status int
@@ -27,7 +27,7 @@ type said struct {
 	fields map[string]string
 }
 
-// answerFields returns fields of names and values.
+// answerFields returns fields of alternating names and values.
 func answerFields(all ...string) (list []policy.AnswerField) {
 	for i := 0; i < len(all); i += 2 {
 		list = append(list, policy.AnswerField{Name: all[i], Value: all[i+1]})
@@ -35,8 +35,8 @@ func answerFields(all ...string) (list []policy.AnswerField) {
 	return list
 }
 
-// TestAnswersOfPlatforms: what clients of some APIs know is said to them in the
-// words that they know. The bubble's clock begins with the year 2000.
+// TestAnswersOfPlatforms: answers can have the form that clients of some APIs know. The
+// bubble's clock begins with the year 2000.
 func TestAnswersOfPlatforms(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -140,9 +140,9 @@ func TestAnswersOfPlatforms(t *testing.T) {
 	}
 }
 
-// TestAnswersOfSeveralRules: each rule that applies has its fields on every
-// response, of its own limits, and a denial is in the words of the rule that
-// binds. Of a request that nobody has decided nothing is said.
+// TestAnswersOfSeveralRules: each rule that applies sets its fields on every response, for its
+// own limits, and a denial has the answer of the rule that binds. A request that was not
+// decided has none.
 func TestAnswersOfSeveralRules(t *testing.T) {
 	user, address := rule(t, "user", httplimit.ByHeader("User"), "1/min"), rule(t, "address", httplimit.ByIP(), "3/min")
 	user.Answer = &policy.Answer{
@@ -176,8 +176,8 @@ func TestAnswersOfSeveralRules(t *testing.T) {
 	}
 }
 
-// TestAnswersOfSlots: a denial by what is in flight is in the rule's words, too,
-// and says of when only that nobody knows.
+// TestAnswersOfSlots: a denial by a limit of requests in flight has the rule's answer, too,
+// with unknown times.
 func TestAnswersOfSlots(t *testing.T) {
 	r := rule(t, "slots", httplimit.ByHeader("Slot"))
 	r.Levels[0].InFlight = &sluice.SlotLimit{Cap: 1, TTL: time.Minute}
@@ -198,7 +198,7 @@ func TestAnswersOfSlots(t *testing.T) {
 	held.Settle(httplimit.Response{Status: 200})
 }
 
-// TestAnswerInItsFormat: whatever the words are, an answer in JSON is JSON.
+// TestAnswerInItsFormat: with any texts, an answer in JSON is JSON.
 func TestAnswerInItsFormat(t *testing.T) {
 	r := rule(t, "api", httplimit.ByIP(), `1/min`)
 	r.Cost.Units = 2
@@ -221,8 +221,8 @@ func TestAnswerInItsFormat(t *testing.T) {
 	}
 }
 
-// TestAnswerReplacesFields: a field of one's own stands in the place of one that
-// is there in any case, and Refuse of the Options still writes the answer.
+// TestAnswerReplacesFields: a field of a rule's answer replaces the front's own, and Refuse of
+// the Options still writes the answer.
 func TestAnswerReplacesFields(t *testing.T) {
 	r := rule(t, "api", httplimit.ByIP(), "1/min")
 	r.Answer = &policy.Answer{

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPlatforms plays the vectors of platforms that answer HTTP, of units and of
-// requests in flight, by a clock that is set.
+// TestPlatforms plays the vectors of platforms that answer HTTP, for units and for requests in
+// flight, on a manual clock.
 func TestPlatforms(t *testing.T) {
 	played := 0
 	for _, p := range profile.All() {

@@ -16,22 +16,21 @@ import (
 // quotaExceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-11.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// WriteProblem is the answer of [Options] without Refuse: e.Status with a
-// problem document (RFC 9457, application/problem+json) that says what
-// happened and names the limits that denied. It shows a client nothing of an
-// error of the store but when to retry: see [policy.RetryError]. A denial by a
-// rule whose [policy.Answer] has a body is answered by that.
+// WriteProblem is the answer of [Options] without Refuse: e.Status with a problem document
+// (RFC 9457, application/problem+json) that states the problem and names the limits that
+// denied. Of a store error a client sees only when to retry: see [policy.RetryError]. A
+// denial by a rule whose [policy.Answer] has a body is answered with that body.
 //
-// A call of gRPC, by its Content-Type over HTTP/2, is answered with status 200 and
-// the code of gRPC in the place of e.Status, with grpc-retry-pushback-ms: its
-// clients take a bare 429 for a server that is down. Package grpclimit says more.
+// A gRPC call, by its Content-Type over HTTP/2, is answered with status 200 and the gRPC code
+// for e.Status, with grpc-retry-pushback-ms: gRPC clients take a bare 429 for a server that
+// is down. See package grpclimit.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	deleteStarted(w.Header())
 	p := problem{Event: &e.Event, status: e.Status, memory: &memory{alone: true}}
 	p.write(w, r)
 }
 
-// deleteStarted deletes what belongs to an answer that started further out.
+// deleteStarted deletes the fields of an answer that an outer handler has begun.
 func deleteStarted(h http.Header) {
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, of)
@@ -42,7 +41,7 @@ func deleteStarted(h http.Header) {
 type problem struct {
 	*policy.Event
 	status int
-	item   *limitItem // of the limit that binds; nil: nothing is known of it but its name
+	item   *limitItem // of the limit that binds; nil: only its name is known
 	memory *memory    // for the header's values
 	buf    []byte     // for the body
 }
@@ -57,7 +56,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	if cap(p.buf) == 0 {
 		p.buf = make([]byte, 0, 384)
 	}
-	if a := p.Answer(); a != nil && a.Body != "" { // in its rule's own words
+	if a := p.Answer(); a != nil && a.Body != "" { // the rule's own answer
 		p.setType(h, a.ContentType)
 		p.buf = a.AppendBody(p.buf, p.Event, p.status)
 	} else {
@@ -66,18 +65,18 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 		p.buf = p.append(p.buf)
 	}
 	w.WriteHeader(p.status)
-	w.Write(p.buf) //nolint:errcheck // a client that is gone needs no answer
+	w.Write(p.buf) //nolint:errcheck // a client that has left needs no answer
 }
 
-// setType says what the body is, and that it holds for this request alone.
+// setType sets the type of the body, and forbids caches to store it.
 func (p *problem) setType(h http.Header, contentType string) {
 	values := p.memory.strings(2)
 	values[0], values[1] = contentType, "no-store"
 	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
 }
 
-// append appends the document. Under attack nearly every answer is that of one limit
-// that has denied, in which nothing but the time differs.
+// append appends the document. Under attack nearly every answer is a denial by one limit, and
+// they differ only in the time to retry.
 func (p *problem) append(b []byte) []byte {
 	if p.item == nil || p.Verdict != policy.Denied || p.Limit.Block.For > 0 || p.Decision.TooLarge || len(p.Violated) != 1 {
 		return p.appendWhole(b)
@@ -95,14 +94,13 @@ func (p *problem) append(b []byte) []byte {
 	return append(b, d.tail...)
 }
 
-// denial is a document that says of one limit that it has denied, but for after how
-// many seconds to retry.
+// denial is the document of a denial by one limit, without the number of seconds.
 type denial struct {
 	status     int
 	head, tail string
 }
 
-// denial returns what all denials by the limit have in common.
+// denial returns the text that all denials by the limit share.
 func (p *problem) denial() *denial {
 	e := *p.Event
 	e.Decision.RetryAfter = time.Second
@@ -111,7 +109,7 @@ func (p *problem) denial() *denial {
 	return &denial{status: p.status, head: head, tail: ` s","violated-policies":` + tail}
 }
 
-// appendWhole writes the document by hand, as what is in it is known.
+// appendWhole appends the document without package json, as its form is fixed.
 func (p *problem) appendWhole(b []byte) []byte {
 	kind, title := "about:blank", http.StatusText(p.status)
 	if p.Verdict == policy.Denied {
@@ -147,7 +145,7 @@ func appendJSON(b, s []byte) []byte {
 		switch {
 		case c < ' ' || c > '~': // rare: a name in an error text
 			quoted, err := json.Marshal(string(s))
-			if err != nil { // of a string there is none
+			if err != nil { // a string is always marshaled
 				return append(b[:start], `""`...)
 			}
 			return append(b[:start], quoted...)

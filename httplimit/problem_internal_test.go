@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Whatever an error's text holds, the document is JSON and says it.
+// With any error text, the document is JSON and holds the text.
 func FuzzProblemIsJSON(f *testing.F) {
 	for _, s := range []string{"", "header X-User is missing", `a "quoted" \ text`, "tab\t", "ü <>&", "\x00\xff", strings.Repeat("x", 300)} {
 		f.Add(s)

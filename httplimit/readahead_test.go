@@ -21,15 +21,14 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// awaitBytes waits until so many bytes are kept.
+// awaitBytes waits until that many bytes are kept.
 func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 	t.Helper()
 	testkit.Until(t, fmt.Sprintf("%d bytes kept", want), func() bool { return room.Held() == want })
 }
 
-// TestReadAheadIsBounded: 10,000 requests with bodies of 66 KB that are delayed
-// keep no more bytes than all together may, however many keys they have, and when
-// they have gone nothing.
+// TestReadAheadIsBounded: 10,000 delayed requests with bodies of 66 KB, of any number of keys,
+// together keep no more bytes than the bound, and none when they have ended.
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, requests = 32 << 20, 10_000
@@ -55,7 +54,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 		if got := queue.Held(); got != requests {
 			t.Errorf("%d are held, want %d", got, requests)
 		}
-		// Half is for first chunks, of which there are more than would fit.
+		// Half of the bytes are for first chunks, of which there are more than fit.
 		if got := room.Held(); got > most || got <= most-4096 {
 			t.Errorf("%d bytes are kept, want all of %d", got, most)
 		}
@@ -71,9 +70,9 @@ func TestReadAheadIsBounded(t *testing.T) {
 	})
 }
 
-// TestReadAheadReturns: what was kept of a body is given back as it is read on, or
-// when its request ends, whatever the handler does with it, and the body is whole
-// however much of it there was room for.
+// TestReadAheadReturns: the kept bytes of a body are given back as they are read, or when the
+// request ends, whatever the handler does, and the body arrives whole however little room
+// there was.
 func TestReadAheadReturns(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"reads all":     echo,
@@ -118,8 +117,8 @@ func TestReadAheadReturns(t *testing.T) {
 	}
 }
 
-// TestReadAheadWithoutWriter: a request that a framework decides gives back what was
-// read ahead when it is settled, or refused.
+// TestReadAheadWithoutWriter: a request that a framework decides gives back the bytes that
+// were read ahead when it is settled or refused.
 func TestReadAheadWithoutWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room := httplimit.NewReadAhead(1 << 20)
@@ -151,8 +150,8 @@ func TestReadAheadWithoutWriter(t *testing.T) {
 	})
 }
 
-// TestReadAheadOfLeavers: over real connections clients that send large bodies and
-// hang up give back what was kept of them, and their places.
+// TestReadAheadOfLeavers: over real connections, clients that send large bodies and hang up
+// give back their kept bytes and their places.
 func TestReadAheadOfLeavers(t *testing.T) {
 	room, queue := httplimit.NewReadAhead(4<<20), policy.NewQueue(1000)
 	g := newGuard(t, "  - {name: a, limits: 1/min leaky-bucket burst 1000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})

@@ -17,37 +17,36 @@ import (
 // Request is a request that was decided. It belongs to one goroutine at a time.
 type Request struct {
 	mw         *Middleware
-	w          http.ResponseWriter // nil if another than Wrap asks
+	w          http.ResponseWriter // nil if the request is decided by Decide
 	x          *exchange.Exchange  // of w; nil until it is needed
-	r          *http.Request       // as the next handler gets it
+	r          *http.Request       // as passed to the next handler
 	attributes attributes
 	call       policy.Call
 	status     int    // of the answer, if it is not passed on
 	own        bool   // it asks for its own limits
-	ahead      *ahead // of a body that was read while the request was delayed
+	ahead      *ahead // of the body, if it was read during a delay
 
-	limit *sluice.Term // the last of which item was asked: mostly that of the next request, too
+	limit *sluice.Term // the limit of item, mostly that of the next request, too
 	item  *limitItem
 
 	memory  memory
 	buf     []byte  // memory for the body of an answer
-	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
+	summary Summary // for OnEnd; begun only if OnEnd is set and not yet called
 
 	token policy.Token
 	claim func(string) (string, error) // q.lookUp, nil if no tokens are verified
 
-	// settlement is for a handler that goes on when the client has left. Its
-	// functions are made once. A caller that takes it over has all of the Request.
+	// settlement is for a handler that continues when the client has left. Its functions are
+	// made once. A handler that takes it owns the whole Request.
 	settlement exchange.Settlement
 }
 
 // Response is the outcome of a request that was passed on.
 type Response = policy.Response
 
-// Decide is for where there is no [http.ResponseWriter] that sees the outcome of
-// a request, as in many a framework: it decides r, and blocks while r is held
-// back. What is allowed is then passed on as [Request.HTTP] and must be settled;
-// what is not is answered by [Request.Refuse].
+// Decide decides r without an [http.ResponseWriter] that sees the outcome of the request, as
+// in many frameworks. It blocks while r is delayed. An allowed request is then passed on as
+// [Request.HTTP] and must be settled; any other is answered by [Request.Refuse].
 //
 //	q := mw.Decide(r)
 //	if !q.Allowed() {
@@ -60,9 +59,9 @@ type Response = policy.Response
 //	resp.Status, resp.Written = handle(q.HTTP())
 //	resp.Unseen = false
 //
-// Rules that shape slow nothing down here. A body without a length is charged at the end,
-// by Response.Read, and not while it is read: it may exceed a limit of request bytes once,
-// and the excess is owed.
+// Rules that shape slow nothing down here. A body of unknown length is charged at the end, by
+// Response.Read, and not while it is read: it may exceed a limit of request bytes once, and
+// the excess is owed.
 func (m *Middleware) Decide(r *http.Request) *Request {
 	q := m.newRequest()
 	if m.skips(r) {
@@ -73,7 +72,7 @@ func (m *Middleware) Decide(r *http.Request) *Request {
 	return q
 }
 
-// newRequest returns a Request with what stays the same when it is used again.
+// newRequest returns a Request with the fields that do not change between uses.
 func (m *Middleware) newRequest() *Request {
 	q := &Request{mw: m}
 	if q.attributes.of = q; m.verifies() {
@@ -85,17 +84,15 @@ func (m *Middleware) newRequest() *Request {
 // Allowed reports whether the request may be passed on.
 func (q *Request) Allowed() bool { return q.status == 0 }
 
-// Event returns what was decided.
+// Event returns the verdict and its reason.
 func (q *Request) Event() Event { return Event{Event: q.call.Event, Status: q.status} }
 
-// HTTP returns the request as it is to be passed on: without the header fields
-// that its Connection field names, and with what was read of its body while it was
-// delayed.
+// HTTP returns the request to pass on: without the header fields that its Connection field
+// names, and with the part of its body that was read during the delay.
 func (q *Request) HTTP() *http.Request { return q.r }
 
-// Settle puts right what an allowed request was charged, now that its response is
-// known, and frees its slots in flight. It blocks for a second at most. A second
-// call does nothing.
+// Settle corrects the charges of an allowed request, once its response is known, and
+// releases its slots in flight. It blocks for a second at most. A second call does nothing.
 func (q *Request) Settle(resp Response) {
 	q.settle(resp)
 	q.over(&resp)
@@ -106,7 +103,7 @@ func (q *Request) settle(resp Response) {
 	q.call.Settle(q.r.Context(), resp)
 }
 
-// letGo frees what was read ahead of the body.
+// letGo gives back the bytes that were read ahead.
 func (q *Request) letGo() {
 	if q.ahead != nil {
 		q.ahead.drop()
@@ -138,9 +135,8 @@ func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Add
 	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
 }
 
-// end lets go of all that belongs to the request but for what it was charged, which the
-// next one is told in its place. Under the garbage collector each pointer that is
-// written costs more than to look whether it must be.
+// end clears everything except the charges, whose memory the next request reuses. It tests
+// before it writes, as writing a pointer costs more under the garbage collector.
 func (q *Request) end() {
 	q.letGo()
 	q.w, q.x, q.r, q.own = nil, nil, nil, false
@@ -153,7 +149,7 @@ func (q *Request) end() {
 	}
 }
 
-// serve passes the request on, or answers it.
+// serve passes the request on or answers it.
 func (q *Request) serve(next http.Handler) {
 	if q.awaited() {
 		q.observe(next)
@@ -193,7 +189,7 @@ func (q *Request) pass(next http.Handler) {
 	returned = true
 }
 
-// exchange returns what counts the request's body and its response.
+// exchange returns the counter of the request's body and of its response.
 func (q *Request) exchange() *exchange.Exchange {
 	if q.x == nil {
 		q.x, q.w = exchange.Count(q.w, q.r)
@@ -202,8 +198,8 @@ func (q *Request) exchange() *exchange.Exchange {
 	return q.x
 }
 
-// response returns what is known of a response. A handler that did not return
-// answered 500, unless it had begun with something else.
+// response returns the outcome of the request. A handler that panicked has answered 500,
+// unless it had begun another response.
 func (q *Request) response(x *exchange.Exchange, returned bool) Response {
 	if body := x.Body(); body != nil {
 		body.End()

@@ -11,14 +11,14 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// isRPC reports whether a client understands an answer of gRPC, and no other: to
-// such a one every other status of HTTP than 200 is a failure of the server. All
-// calls are POST: else a client could have a cache keep an empty page for others.
+// isRPC reports whether a client expects a gRPC answer: it takes any HTTP status other than
+// 200 for a failure of the server. All gRPC calls are POST: with other methods a client could
+// make a cache keep an empty page for others.
 func isRPC(r *http.Request) bool {
 	return r.ProtoMajor > 1 && r.Method == http.MethodPost && wire.RPC(r.Header)
 }
 
-// writeRPC answers a call of gRPC by its status alone, without a message.
+// writeRPC answers a gRPC call with a status and without a message.
 func writeRPC(w http.ResponseWriter, e *policy.Event) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{"application/grpc"}, []string{"no-store"}
@@ -31,7 +31,7 @@ func writeRPC(w http.ResponseWriter, e *policy.Event) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// percented returns a text as Grpc-Message has it.
+// percented returns a text in the encoding of Grpc-Message.
 func percented(text []byte) string {
 	const digits = "0123456789ABCDEF"
 	b := make([]byte, 0, len(text))

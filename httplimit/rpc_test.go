@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestRPCAnswers: a call of gRPC over HTTP/2 is answered by a code of gRPC, and
-// anything else as any request.
+// TestRPCAnswers: a gRPC call over HTTP/2 is answered with a gRPC code, and other requests as
+// usual.
 func TestRPCAnswers(t *testing.T) {
 	byKey := policy.NewRule("calls", policy.Header("X-Key"), sluice.PerHour(1))
 	costly := policy.NewRule("calls", policy.Header("X-Key"), sluice.PerHour(1))

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// rules returns the policy of a file's rules.
+// rules compiles the rules of a file.
 func rules(t testing.TB, yaml string) *policy.Policy {
 	t.Helper()
 	c, err := config.Parse("test.yaml", []byte("rules:\n"+yaml))
@@ -27,7 +27,7 @@ func rules(t testing.TB, yaml string) *policy.Policy {
 	return c.Policy
 }
 
-// errorList gathers what a Middleware reports.
+// errorList collects the errors that a Middleware reports.
 type errorList struct {
 	mu   sync.Mutex
 	list []error
@@ -51,8 +51,8 @@ type guard struct {
 	*httplimit.Middleware
 }
 
-// newGuard returns a guard on a store of its own, whose errors fail the test,
-// and which has only what o says beside.
+// newGuard returns a guard with the options o on a store of its own, whose errors fail the
+// test.
 func newGuard(t *testing.T, yaml string, next http.HandlerFunc, o httplimit.Options) *guard {
 	t.Helper()
 	o.Policy = rules(t, yaml)
@@ -75,7 +75,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requestOf returns one of a client at 192.0.2.1.
+// requestOf returns a request of a client at 192.0.2.1.
 func requestOf(t *testing.T, method, path, body string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))

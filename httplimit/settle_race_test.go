@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestBodyReadPastTheHandler is for the race detector: what passes a body on may
-// read it still when its handler has returned. What it has read by then counts,
-// and what it has not it never gets.
+// TestBodyReadPastTheHandler is for the race detector: code that passes a body on may still
+// read it when its handler has returned. Bytes read by then count, and the rest is never
+// read.
 func TestBodyReadPastTheHandler(t *testing.T) {
 	const size = 64 << 10
 	const limit = "1MB/min"

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// A streamed body reaches the client while it is written; all of it is
-// charged, and the request after the quota is spent is denied.
+// A streamed body reaches the client while it is written; all of it is charged, and a request
+// after the quota is spent is denied.
 func TestStreamedResponseBytes(t *testing.T) {
 	c := newClock()
 	const limit = "100B/min sliding-log debt 100B"
@@ -86,8 +86,7 @@ func TestStreamedResponseBytes(t *testing.T) {
 	}
 }
 
-// A body without Content-Length is charged by what was read of it, and denied where that
-// does not fit.
+// A body without Content-Length is charged while it is read, and denied where it does not fit.
 func TestRequestBytesOfUnknownLength(t *testing.T) {
 	const limit = "100B/min sliding-log"
 	store, plan := newStore(newClock()), testkit.Plan(t, "upload", limit)
@@ -117,8 +116,7 @@ func TestRequestBytesOfUnknownLength(t *testing.T) {
 	}
 }
 
-// A handler that panics has cost what it wrote, or 1 if it has answered nothing,
-// and the panic goes on.
+// A handler that panics has cost the bytes that it wrote, or 1 if none, and the panic goes on.
 func TestPanickingHandlerIsSettled(t *testing.T) {
 	store := newStore(newClock())
 	var statuses []int
@@ -155,7 +153,7 @@ func TestPanickingHandlerIsSettled(t *testing.T) {
 	}
 }
 
-// What cannot be put right is reported; the client's answer is not changed.
+// A correction that fails is reported; the client's answer does not change.
 func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 	store := &testkit.Store{Store: newStore(newClock())}
 	var seen []error
@@ -172,8 +170,8 @@ func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 	}
 }
 
-// What a client that hangs up has had is charged: settling does not end with
-// the request's context.
+// Bytes sent to a client that hangs up are charged: settling does not end with the request's
+// context.
 func TestSettlingOutlivesTheRequest(t *testing.T) {
 	store, plan := contextual(newStore(newClock())), testkit.Plan(t, "b", "100B/min")
 	h := newMiddleware(t, httplimit.Options{
@@ -190,7 +188,7 @@ func TestSettlingOutlivesTheRequest(t *testing.T) {
 	}
 }
 
-// contextual returns a store that fails where one that is reached over a network would.
+// contextual returns a store that fails like one over a network when its context ends.
 func contextual(s sluice.Store) *testkit.Store {
 	return &testkit.Store{Store: s, Before: func(ctx context.Context, _ sluice.Request) error { return ctx.Err() }}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// paces returns those of a request's response and of its body under its verdict;
-// nil ones are as fast as it goes.
+// paces returns the paces of a request's response and of its body under its verdict; nil
+// means no bound.
 func (q *Request) paces() (response, upload *exchange.Pace) {
-	var of [2]*pace // of the response, and of what is sent
+	var of [2]*pace // of the response, and of the body
 	for s := range q.call.Evaluated.Shapes() {
 		into := &of[0]
 		if s.Rule.Cost.Of == policy.RequestBytes {
@@ -42,19 +42,19 @@ func (q *Request) paces() (response, upload *exchange.Pace) {
 
 const (
 	mostAtOnce  = 32 << 10               // bytes
-	leastAtOnce = 512                    // bytes, where the limit's burst allows it
-	smoothness  = 100 * time.Millisecond // of a slow pace: how long a chunk takes
+	leastAtOnce = 512                    // bytes, if the limit's burst allows it
+	smoothness  = 100 * time.Millisecond // the time between chunks at a slow pace
 )
 
-// pace lets bytes through as the buckets of one or more keys let them.
+// pace passes bytes on at the pace of the limits of one or more keys.
 type pace struct {
 	exchange.Pace
 	mw      *Middleware
 	of      *http.Request
 	charges []sluice.Charge
 	failure sluice.Failure
-	maxWait time.Duration // of each chunk: the least of the rules'
-	most    atomic.Int64  // bytes at once, where a chunk is more than a node's share; 0: a chunk
+	maxWait time.Duration // of each chunk: the least of all rules
+	most    atomic.Int64  // bytes at once, if a node's share is less than a chunk; 0: a chunk
 }
 
 func (p *pace) add(s *policy.Shape) {
@@ -68,7 +68,7 @@ func (p *pace) add(s *policy.Shape) {
 	}
 }
 
-// take blocks until n bytes, a chunk at most, may go on.
+// take blocks until n bytes, at most a chunk, may pass.
 func (p *pace) take(n int) error {
 	for left := int64(n); left > 0; {
 		part := left
@@ -87,7 +87,7 @@ func (p *pace) take(n int) error {
 	return nil
 }
 
-// takeAtOnce blocks until n bytes may go on at once.
+// takeAtOnce blocks until n bytes may pass together.
 func (p *pace) takeAtOnce(n int64) error {
 	charges := slices.Clone(p.charges) // several goroutines may take
 	for i := range charges {
@@ -111,14 +111,14 @@ func (p *pace) takeAtOnce(n int64) error {
 	return sluice.Await(ctx, p.mw.opts.Store, req, d)
 }
 
-// aboveShare reports whether a cost was refused of which smaller parts may pass.
+// aboveShare reports whether err refuses a cost of which smaller parts may pass.
 func aboveShare(err error) bool {
 	of, ok := errors.AsType[*sluice.RequestError](err)
 	return ok && of.Field == "Cost"
 }
 
-// meter has the request's body charged while it is read, if its length is not known and
-// a rule counts it. What it returns, nil if not, has why the body was denied.
+// meter charges the request's body while it is read, if its length is not known and a rule
+// counts it; else it returns nil. The result holds the denial of the body, if it is denied.
 func (q *Request) meter() *atomic.Pointer[policy.Event] {
 	take := q.call.Meter(q.r.Context())
 	if take == nil {
@@ -130,7 +130,7 @@ func (q *Request) meter() *atomic.Pointer[policy.Event] {
 		return denied.Load() == nil
 	}, func() {
 		q.overrule(denied.Load())
-		delete(q.w.Header(), warningField) // of what would have passed
+		delete(q.w.Header(), warningField) // it is of the request, which passed
 		if q.r.ProtoMajor == 1 {
 			q.w.Header()["Connection"] = []string{"close"} // the body was not read to its end
 		}
@@ -139,7 +139,7 @@ func (q *Request) meter() *atomic.Pointer[policy.Event] {
 	return denied
 }
 
-// overrule makes the denial of the request's body its verdict, once.
+// overrule makes the denial of the request's body the request's verdict, once.
 func (q *Request) overrule(e *policy.Event) {
 	if !q.Allowed() {
 		return

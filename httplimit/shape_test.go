@@ -31,8 +31,8 @@ func slowed(limits string) string {
 	return "  - {name: down, by: ip, cost: response-bytes, shape: true, limits: " + limits + "}\n"
 }
 
-// TestShaping: bodies pass whole, and no faster than the limit: all that a
-// client gets shares its pace, which costs the requests nothing else.
+// TestShaping: bodies pass whole, at most at the pace of the limit, which all responses of a
+// client share; requests cost nothing else.
 func TestShaping(t *testing.T) {
 	const size = 50_000 // 5 s at 10,000 bytes a second
 	body := strings.Repeat("x", size)
@@ -81,8 +81,8 @@ func TestShaping(t *testing.T) {
 	}
 }
 
-// TestShapingByAShare: while the store is away bodies pass whole, at the pace of the node's
-// share, which holds less than goes at once by the limit.
+// TestShapingByAShare: while the store is unavailable, bodies pass whole at the pace of the
+// node's share, which holds less than a chunk of the limit.
 func TestShapingByAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := remote.Wrap(testkit.Failing(errDown), remote.Options{
@@ -106,7 +106,7 @@ func TestShapingByAShare(t *testing.T) {
 	})
 }
 
-// TestShapingIsShared: two downloads of one client have the pace of one.
+// TestShapingIsShared: two downloads of one client together have one pace.
 func TestShapingIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, down, func(w http.ResponseWriter, _ *http.Request) {
@@ -128,7 +128,7 @@ func TestShapingIsShared(t *testing.T) {
 	})
 }
 
-// TestShapingEndsWithTheClient: a client that hangs up while bytes wait frees their turn.
+// TestShapingEndsWithTheClient: a client that hangs up while bytes wait gives their units back.
 func TestShapingEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed error
@@ -157,7 +157,7 @@ func TestShapingEndsWithTheClient(t *testing.T) {
 
 var errAway = errors.New("the store is unavailable")
 
-// TestStoreAway: what happens without the store is what the rules say, and is
+// TestStoreAway: without the store the rules' failure policies apply, and errors are
 // reported.
 func TestStoreAway(t *testing.T) {
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// TestShapingGivesUp: bytes whose turn would not come in time are cut off.
+// TestShapingGivesUp: bytes that could not pass in time are cut off.
 func TestShapingGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan error, 8)

@@ -11,40 +11,39 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 )
 
-// statusClientGone is what a gateway has for the status where the client did not
-// wait for the response.
+// statusClientGone is the status of a request whose client left before the response.
 const statusClientGone = 499
 
 // Upstream is the outcome of a request that a gateway passed on.
 type Upstream = exchange.Upstream
 
-// Summary is a request that is over. It is valid until the function that is given
-// it returns, and with it all that it points to.
+// Summary describes a request that is over. The Summary and all values that it points to are
+// valid until OnEnd returns.
 type Summary struct {
-	// Event is what was decided. It is zero if Own.
+	// Event is the verdict. It is zero if Own.
 	Event Event
-	// Own says that a client has asked for its own limits, at [OwnPath]: nothing was
+	// Own says that a client has asked for its own limits at [OwnPath]: nothing was
 	// decided or charged.
 	Own    bool
 	Client netip.Addr
-	// Status is that of the response, 101 if the protocol was switched. It is 499 if the
-	// client left before there was one, and 0 if there was none for another reason.
+	// Status is the status of the response, 101 if the protocol was switched. It is 499 if
+	// the client left before the response, and 0 if there was none for another reason.
 	Status int
-	// Broken says that the handler has panicked, as where a response breaks off, or that
-	// the client left before it came.
+	// Broken says that the handler panicked, as it does to break off a response, or that the
+	// client left before the response.
 	Broken bool
 	// Written are the bytes of the response's body that were sent, and Read those of the
-	// request's that were read; with those of a connection that has switched protocol.
-	// Read is -1 where nobody knows.
+	// request's body that were read, with those after a switch of protocols. Read is -1 if
+	// not known.
 	Written, Read int64
-	Began         time.Time     // when the request's header was there
-	Took          time.Duration // since then, with the time for which it was delayed
-	// Upstream is the outcome of the request at an upstream. It has no URL if there
-	// was none, or the request was not passed on.
+	Began         time.Time     // when the request's header was complete
+	Took          time.Duration // since then, including any delay
+	// Upstream is the outcome of the request at an upstream. Its URL is empty if there was
+	// none, or the request was not passed on.
 	Upstream *Upstream
 }
 
-// start begins the summary of a request, if somebody wants it.
+// start begins the summary of a request, if OnEnd is set.
 func (q *Request) start() {
 	if q.mw.opts.OnEnd == nil {
 		return
@@ -57,10 +56,10 @@ func (q *Request) start() {
 	}
 }
 
-// awaited reports whether OnEnd is to be called.
+// awaited reports whether OnEnd is yet to be called.
 func (q *Request) awaited() bool { return !q.summary.Began.IsZero() }
 
-// observe passes the request on, or answers it, and reports its outcome.
+// observe passes the request on or answers it, and reports its outcome.
 func (q *Request) observe(next http.Handler) {
 	x := q.exchange()
 	q.summary.Upstream = x.Observe()
@@ -72,7 +71,7 @@ func (q *Request) observe(next http.Handler) {
 		q.summary.Broken = !returned
 		resp := Response{Status: x.Status(), Written: x.Written(), Read: x.Read()}
 		if resp.Status == 0 && returned {
-			resp.Status = http.StatusOK // which net/http sends
+			resp.Status = http.StatusOK // net/http sends it
 		}
 		q.summary.Took = time.Since(q.summary.Began)
 		q.over(&resp)
@@ -81,7 +80,7 @@ func (q *Request) observe(next http.Handler) {
 	returned = true
 }
 
-// over reports that the request is over, once.
+// over calls OnEnd once.
 func (q *Request) over(resp *Response) {
 	s := &q.summary
 	if s.Began.IsZero() {

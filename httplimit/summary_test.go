@@ -22,7 +22,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// reported is what a test looks at of a summary.
+// reported is the part of a summary that a test compares.
 func reported(s *httplimit.Summary) string {
 	text := fmt.Sprintf("%v %d broken=%t sent=%d", s.Event.Verdict, s.Status, s.Broken, s.Written)
 	if u := s.Upstream; u.URL != "" {
@@ -31,7 +31,7 @@ func reported(s *httplimit.Summary) string {
 	return text
 }
 
-// observedSite is a server in front of an upstream, whose ends are reported.
+// observedSite is a server in front of an upstream, with an OnEnd.
 func observedSite(t *testing.T, rule, upstream string) (url string, ends chan string, returned chan struct{}) {
 	t.Helper()
 	next, err := gateway.New(upstream, gateway.Options{ResponseTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
@@ -183,8 +183,8 @@ func TestOnEndHangUp(t *testing.T) {
 	}
 }
 
-// TestOnEndOfSteps: without a writer that sees the response, a request is over when
-// it is settled or refused, once.
+// TestOnEndOfSteps: without a writer that sees the response, OnEnd is called once, when the
+// request is settled or refused.
 func TestOnEndOfSteps(t *testing.T) {
 	var ends []string
 	mw := newMiddleware(t, httplimit.Options{
@@ -207,7 +207,7 @@ func TestOnEndOfSteps(t *testing.T) {
 	}
 }
 
-// TestOnEndOfOwn: a client that asks for what it has left has no verdict.
+// TestOnEndOfOwn: a client that asks for its own limits has no verdict.
 func TestOnEndOfOwn(t *testing.T) {
 	ends := 0
 	p := rules(t, "  - {name: a, by: ip, limits: 1/min}")

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// switching is a ResponseWriter whose connection may switch protocol, and on
-// which some bytes have come already.
+// switching is a ResponseWriter whose connection may switch protocols, with some bytes
+// received already.
 type switching struct {
 	*httptest.ResponseRecorder
 	conn  net.Conn
@@ -32,14 +32,14 @@ func (w *switching) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return w.conn, bufio.NewReadWriter(r, bufio.NewWriter(w.conn)), err
 }
 
-// upgrade asks a Guard to switch protocol. What the client sends then is sent,
-// of which the first bytes come with the request.
+// upgrade asks a Guard to switch protocols, and then sends text, of which the first bytes come
+// with the request.
 func upgrade(t *testing.T, g http.Handler, sent string, early int) {
 	t.Helper()
 	upgradeBy(t, g, sent[:early], func(client net.Conn) { _, _ = io.WriteString(client, sent[early:]) })
 }
 
-// upgradeBy is upgrade by a client that does what it does, and hangs up.
+// upgradeBy is upgrade by a client with its own behaviour, which then hangs up.
 func upgradeBy(t *testing.T, g http.Handler, early string, does func(net.Conn)) {
 	t.Helper()
 	client, server := net.Pipe()
@@ -54,8 +54,8 @@ func upgradeBy(t *testing.T, g http.Handler, early string, does func(net.Conn)) 
 	g.ServeHTTP(&switching{httptest.NewRecorder(), server, early}, r)
 }
 
-// reads switches protocol and reads all that comes, from the connection or its
-// buffer. Requests that do not switch are read, too.
+// reads switches protocols and reads all bytes, from the connection or its buffer. It reads
+// requests that do not switch, too.
 func reads(t *testing.T, buffered bool, want string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -78,8 +78,8 @@ func reads(t *testing.T, buffered bool, want string) http.HandlerFunc {
 	}
 }
 
-// TestSwitchedRequestBytes: what a client sends on a connection that has
-// switched protocol counts as the body of its request, to the byte.
+// TestSwitchedRequestBytes: the bytes that a client sends after a switch of protocols count as
+// the body of its request, exactly.
 func TestSwitchedRequestBytes(t *testing.T) {
 	const limit = "  - {name: up, by: ip, cost: request-bytes, limits: 1000B/min sliding-log debt 1000B}\n"
 	for _, c := range []struct {
@@ -108,7 +108,7 @@ func TestSwitchedRequestBytes(t *testing.T) {
 	}
 }
 
-// TestSwitchedResponseBytes: what a server sends there counts as the body of its response.
+// TestSwitchedResponseBytes: the bytes that a server sends then count as the response's body.
 func TestSwitchedResponseBytes(t *testing.T) {
 	const limit = "  - {name: down, by: ip, cost: response-bytes, limits: 1000B/min sliding-log debt 1000B}\n"
 	for size, want := range map[int]int{0: 200, 999: 200, 1000: 429, 1500: 429} {
@@ -148,8 +148,7 @@ func TestSwitchDenied(t *testing.T) {
 	upgrade(t, g, "", 0)
 }
 
-// TestShapingSwitched: what comes and goes after a switch of protocol has the
-// pace of bodies.
+// TestShapingSwitched: bytes after a switch of protocols have the pace of bodies.
 func TestShapingSwitched(t *testing.T) {
 	sent := strings.Repeat("x", 50_000) // 5 s at 10,000 bytes a second
 	for _, c := range []struct {

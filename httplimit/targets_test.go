@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestTargetsThatAreNone: what is neither a path nor a URL of http is refused
+// TestTargetsThatAreNone: a target that is neither a path nor a URL of http is refused
 // before anything is charged.
 func TestTargetsThatAreNone(t *testing.T) {
 	g := newGuard(t, "  - {name: all, limits: 1/h}\n", func(_ http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func TestTargetsThatAreNone(t *testing.T) {
 	}
 }
 
-// statusOf asks for a target as it is sent. It is not ok if that makes no request.
+// statusOf sends a request with the target as written. ok is false if that is no request.
 func statusOf(h http.Handler, target string) (status int, ok bool) {
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")))
 	if err != nil {
@@ -43,7 +43,7 @@ func statusOf(h http.Handler, target string) (status int, ok bool) {
 	return w.Code, true
 }
 
-// TestFieldsOfTheHop: what Connection names is not passed on, and so not evaluated.
+// TestFieldsOfTheHop: fields that Connection names are not passed on, and so not evaluated.
 func TestFieldsOfTheHop(t *testing.T) {
 	g := newGuard(t, "  - {name: key, by: header.X-Api-Key, limits: 9/h}\n  - {name: session, by: cookie.sid, missing: share, limits: 1/h}\n", echo, httplimit.Options{})
 	for _, c := range []struct {
@@ -68,8 +68,8 @@ func TestFieldsOfTheHop(t *testing.T) {
 	}
 }
 
-// FuzzRoutesAndRules: what is routed to the upstream of a path is under the rule
-// of that path.
+// FuzzRoutesAndRules: a request that is routed to the upstream of a path is under the rule of
+// that path.
 func FuzzRoutesAndRules(f *testing.F) {
 	for _, target := range []string{
 		"/v1/a", "/v1%2fa", "/x/..%2fv1/a", "/%2e%2e%2Fv1/", "/x%2f..%2fv1/a%5c..%5c..%5c..", `/x\..\v1/a`, "//v1//a", "http://h/v1/a", "x:/v1/a", "*",

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestTokenThatNobodyVerifies: where a token is required and nothing verifies one,
-// no request has it.
+// TestTokenThatNobodyVerifies: if a token is required and there is no verifier, no request has
+// one.
 func TestTokenThatNobodyVerifies(t *testing.T) {
 	r := rule(t, "api", policy.First(policy.Claim("sub"), policy.IP()), "1/min")
 	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{r}, TokenRequired: true})

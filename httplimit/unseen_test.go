@@ -52,7 +52,7 @@ func startGateway(t *testing.T, yaml, upstream string, opts gateway.Options) *si
 
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
-// client returns one that speaks a version of HTTP to the site.
+// client returns a client of the site with a version of HTTP.
 func (s *site) client(t *testing.T, h2 bool) *http.Client {
 	t.Helper()
 	var protocols http.Protocols
@@ -81,8 +81,7 @@ func (s *site) get(t *testing.T, client *http.Client) int {
 	return resp.StatusCode
 }
 
-// hangUp sends a request and leaves once it is with the upstream, if it gets
-// there.
+// hangUp sends a request and leaves once it has reached the upstream, if it does.
 func (s *site) hangUp(t *testing.T, client *http.Client, there <-chan struct{}) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -107,8 +106,8 @@ func (s *site) hangUp(t *testing.T, client *http.Client, there <-chan struct{}) 
 	<-s.over
 }
 
-// TestHangUpsCount: a client that leaves before the answer does not get around a
-// rule that waits for it.
+// TestHangUpsCount: a client that leaves before the response does not evade a rule that waits
+// for it.
 func TestHangUpsCount(t *testing.T) {
 	for _, c := range []struct{ name, rule string }{
 		{"failures", "when: {response: [401, 403]}"},
@@ -144,9 +143,9 @@ func TestHangUpsCount(t *testing.T) {
 	}
 }
 
-// TestUnseenOutcomes: what the upstream may have done counts though its response
-// was not seen, and a response that was seen, or a request that was never sent,
-// does not.
+// TestUnseenOutcomes: a request that the upstream may have executed counts although its
+// response was not seen; a seen response that does not count, or a request that was never
+// sent, does not.
 func TestUnseenOutcomes(t *testing.T) {
 	const rule = "  - {name: a, by: ip, limits: 2/15min sliding-log, when: {response: [401], hold: HOLD}}"
 	answer := func(status int) http.HandlerFunc {
@@ -203,8 +202,8 @@ func TestUnseenOutcomes(t *testing.T) {
 	}
 }
 
-// TestBrokenBodiesCount: a client that breaks off its own body, of which the
-// upstream has read what it needs, does not get around the rule either.
+// TestBrokenBodiesCount: neither does a client evade the rule that breaks off its body after
+// the upstream has read enough of it.
 func TestBrokenBodiesCount(t *testing.T) {
 	var processed atomic.Int32
 	there, release := make(chan struct{}, 10), make(chan struct{})

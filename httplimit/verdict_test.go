@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestAdmits: the set of networks answers as a walk over all of them does.
+// TestAdmits: the set of networks gives the same answers as a walk over all of them.
 func TestAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // repeatable
 	random := func() netip.Addr {
@@ -61,7 +61,7 @@ func TestAdmits(t *testing.T) {
 	}
 }
 
-// TestClaimsAreVerifiedOnce: and only where a rule needs one.
+// TestClaimsAreVerifiedOnce: and only if a rule needs one.
 func TestClaimsAreVerifiedOnce(t *testing.T) {
 	asked := 0
 	claims := func(*http.Request) (func(string) (string, error), error) {
@@ -77,8 +77,8 @@ func TestClaimsAreVerifiedOnce(t *testing.T) {
 	}
 }
 
-// TestClaimsThatFail: a client reads of a token or a claim what is meant for it,
-// and nothing of other errors, which are reported.
+// TestClaimsThatFail: a client reads the problems of tokens and claims, and not other errors,
+// which are reported.
 func TestClaimsThatFail(t *testing.T) {
 	secret := errors.New("dial 10.0.0.5: refused")
 	expired := &policy.TokenError{Problem: "the token has expired"}
@@ -116,8 +116,8 @@ func TestClaimsThatFail(t *testing.T) {
 	}
 }
 
-// TestVerdictIsReportedOnce: whatever the outcome of a request, with what the policy had
-// to say, if it was asked.
+// TestVerdictIsReportedOnce: for every verdict, with the policy's verdict if it was
+// evaluated.
 func TestVerdictIsReportedOnce(t *testing.T) {
 	var reported []string
 	o := httplimit.Options{
@@ -145,8 +145,8 @@ func TestVerdictIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestFieldsSayWhatALimitHolds: what is left is never more than the limit, and
-// little only beside what the limit holds.
+// TestFieldsSayWhatALimitHolds: the remaining units never exceed the limit, and the warning
+// compares them with the full limit.
 func TestFieldsSayWhatALimitHolds(t *testing.T) {
 	for _, c := range []struct {
 		limits     string
@@ -180,8 +180,7 @@ func TestMissingOptions(t *testing.T) {
 	}
 }
 
-// TestRequestsAreReused: what belonged to one request is not seen by the next,
-// many at a time.
+// TestRequestsAreReused: nothing of one request is seen by the next, with many at a time.
 func TestRequestsAreReused(t *testing.T) {
 	g := newGuard(t, "  - {name: a, by: header.X-User, cost: response-bytes, limits: 1000000B/min debt 10}", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// queue runs requests in a bubble, in which time passes only when all wait.
+// queue runs requests in a bubble, whose time passes only when all wait.
 type queue struct {
 	handler http.Handler
 	start   time.Time
@@ -30,8 +30,7 @@ type queue struct {
 	wg      sync.WaitGroup
 }
 
-// newQueue returns a queue under a limit, to which what is not found is no
-// request.
+// newQueue returns a queue under a limit that does not count requests for other paths.
 func newQueue(t *testing.T, limit string, o httplimit.Options) *queue {
 	t.Helper()
 	api := counting(rule(t, "api", httplimit.ByIP(), limit), policy.Status{From: 100, To: 403}, policy.Status{From: 405, To: 599})
@@ -102,7 +101,7 @@ func TestDelayOfAQueue(t *testing.T) {
 	})
 }
 
-// Who hangs up while waiting gives the units back, and the place is free.
+// A client that hangs up while waiting gives back its units and its place.
 func TestHangingUpGivesBack(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -135,8 +134,7 @@ func TestHangingUpGivesBack(t *testing.T) {
 	}
 }
 
-// A request that could be served only after its deadline is denied at once and
-// charged nothing.
+// A request that could pass only after its deadline is denied at once and charged nothing.
 func TestDeadlineBeforeTheTurn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -180,7 +178,7 @@ func TestMaxWait(t *testing.T) {
 	})
 }
 
-// The refund of a request that has waited counts from when it was served.
+// The refund of a request that has waited is relative to its instant.
 func TestRefundAfterADelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, "q: 1/s burst 2 leaky-bucket", httplimit.Options{})
@@ -193,7 +191,7 @@ func TestRefundAfterADelay(t *testing.T) {
 	})
 }
 
-// In shadow mode nothing waits, but what would have been denied is known.
+// In shadow mode no request waits, but denials are reported.
 func TestShadowDoesNotDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := rule(t, "api", httplimit.ByIP(), "q: 1/s burst 2 leaky-bucket")

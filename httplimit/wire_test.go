@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite expected results under testdata")
 
-// wireCase is rules and requests, each of which is a line: METHOD PATH, then fields
-// parted by |. One that begins with + is a time that passes before.
+// wireCase is rules and requests, one on a line: METHOD PATH, then fields separated by |. A
+// line that begins with + is a time that passes before.
 type wireCase struct {
 	name, rules string
 	options     httplimit.Options
@@ -106,9 +106,8 @@ func wireCases(t *testing.T) []wireCase {
 	return all
 }
 
-// TestAnswersOnTheWire: what clients read is, to the byte, what testdata has, of every
-// kind of rule, family of fields, verdict and platform. The bubble's clock begins with
-// the year 2000.
+// TestAnswersOnTheWire: the bytes that clients read are those in testdata, for every kind of
+// rule, family of fields, verdict and platform. The bubble's clock begins with the year 2000.
 func TestAnswersOnTheWire(t *testing.T) {
 	const golden = "testdata/answers.txt"
 	var got bytes.Buffer
@@ -138,7 +137,7 @@ func TestAnswersOnTheWire(t *testing.T) {
 	}
 }
 
-// play writes what is answered to the requests of a case, but for the date.
+// play writes the answers to the requests of a case, without the date.
 func (c *wireCase) play(t *testing.T, to io.Writer) {
 	t.Helper()
 	o := c.options
@@ -182,7 +181,7 @@ func (c *wireCase) play(t *testing.T, to io.Writer) {
 	synctest.Wait()
 }
 
-// askOver returns what is answered to a request, its lines end by \n.
+// askOver returns the answer to a request, whose lines end with \n.
 func askOver(t *testing.T, l *testkit.Pipes, line string) string {
 	t.Helper()
 	client := l.Connect("192.0.2.1")

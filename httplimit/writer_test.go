@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// The writers below have some of the methods that net/http's may have.
+// The writers below have some of the methods that net/http's writers may have.
 type plainWriter struct{ http.ResponseWriter }
 
 type flushWriter struct {
@@ -56,7 +56,7 @@ func counted(t *testing.T, h http.HandlerFunc) http.Handler {
 	}).Wrap(h)
 }
 
-// A handler finds the methods of the writer below, and no others.
+// A handler finds the methods of the underlying writer, and no others.
 func TestWriterKeepsInterfaces(t *testing.T) {
 	flushed := 0
 	plain := plainWriter{httptest.NewRecorder()}
@@ -113,7 +113,7 @@ func TestWriterKeepsInterfaces(t *testing.T) {
 	}
 }
 
-// readerFrom notes that it was asked to read a source itself.
+// readerFrom records that ReadFrom was called.
 type readerFrom struct {
 	http.ResponseWriter
 	source io.Reader
@@ -124,8 +124,8 @@ func (w *readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{w.ResponseWriter}, src)
 }
 
-// The writer below gets the very reader that the handler copied from: that is
-// how net/http sends a file without copying it through memory.
+// The underlying writer gets the very reader that the handler copied from: that is how net/http
+// sends a file without copying it through memory.
 func TestReadFromReachesTheWriterBelow(t *testing.T) {
 	source := &struct{ io.Reader }{strings.NewReader("0123456789")}
 	below := &readerFrom{ResponseWriter: httptest.NewRecorder()}
@@ -139,7 +139,7 @@ func TestReadFromReachesTheWriterBelow(t *testing.T) {
 	}
 }
 
-// A connection that is taken over, as for a websocket, works as before.
+// A hijacked connection, as for a websocket, works as before.
 func TestHijackOverSockets(t *testing.T) {
 	srv := httptest.NewServer(counted(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
