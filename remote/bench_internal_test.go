@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// traffic is what a Store is asked for again and again.
+// traffic is the repeated request to a Store.
 var traffic = []struct {
 	name  string
 	limit string
@@ -66,8 +66,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// TestTakeAllocatesLittle: a caller that asks a store that has its answer at once pays
-// for no timer, channel or goroutine.
+// TestTakeAllocatesLittle: a call of a store that answers at once needs no timer, channel or
+// goroutine.
 func TestTakeAllocatesLittle(t *testing.T) {
 	for _, c := range traffic {
 		keys := min(c.keys, testkit.Steps(10_000, 100_000))

@@ -11,39 +11,39 @@ import (
 type state int32
 
 const (
-	closed   state = iota // the store is asked
-	open                  // it is not
-	halfOpen              // it is tried, by a few requests at a time
+	closed   state = iota // requests go to the store
+	open                  // none goes to the store
+	halfOpen              // a few requests at a time go to the store
 )
 
-// trials is how many requests must succeed one after the other before all are
-// let back to the store; as many at once are tried at most.
+// trials is how many requests must succeed in a row before all requests go to the store
+// again; at most that many are tried at once.
 const trials = 16
 
-// breaker says whether to ask the store. It opens when failures outnumber
-// successes by some.
+// breaker decides whether requests go to the store. It opens when failures exceed successes
+// by a number.
 type breaker struct {
 	failures int
 	changed  func(to state, err error) // called under the lock
 
 	state      atomic.Int32
-	generation atomic.Uint64 // of the state: reports of an older one say nothing
+	generation atomic.Uint64 // of the state; reports of an older one are ignored
 	score      atomic.Int32
 
 	mu      sync.Mutex
-	tried   int // requests under way while half open
-	window  int // how many may be
+	tried   int // requests in flight while half open
+	window  int // the most that may be
 	success int
 }
 
-// ticket lets one request through.
+// ticket admits one request.
 type ticket struct {
 	generation uint64
 	trial      bool
-	past       bool // the breaker has not been asked
+	past       bool // admitted without the breaker
 }
 
-// verdict is what a request says about the store.
+// verdict is the outcome of a request for the breaker.
 type verdict uint8
 
 const (
@@ -74,7 +74,7 @@ func (b *breaker) admit() (ticket, error) {
 	}
 }
 
-// report must follow once for every ticket.
+// report must be called once for every ticket.
 func (b *breaker) report(t ticket, v verdict, err error) {
 	if !t.trial && (v == neither || v == succeeded && b.score.Load() == 0) {
 		return
@@ -104,7 +104,7 @@ func (b *breaker) report(t ticket, v verdict, err error) {
 	}
 }
 
-// try lets a first request through after the store has answered a probe.
+// try admits a first request after the store has answered a probe.
 func (b *breaker) try() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

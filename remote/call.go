@@ -12,16 +12,15 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Why the store did not decide.
+// The reasons why the store did not decide.
 var (
 	errTimeout    = errors.New("no answer in time")
 	errSkipped    = &sluice.NotSentError{Err: errors.New("not asked, as it has been failing")}
 	errOverloaded = &sluice.NotSentError{Err: errors.New("not asked, as too many calls are in flight")}
 )
 
-// admit begins a call, which must be reported, if there is room. One past the
-// breaker, as those are that try the store, may go beyond MaxInFlight, as all
-// others may hang.
+// admit begins a call, which must be reported, if there is room. A call past the breaker,
+// as probes are, may exceed MaxInFlight by one, as all other calls may hang.
 func (s *Store) admit(past bool) (t ticket, err error) {
 	most := int64(s.opts.MaxInFlight)
 	if t.past = past; past {
@@ -41,8 +40,8 @@ func (s *Store) admit(past bool) (t ticket, err error) {
 	return t, errOverloaded
 }
 
-// ask asks the store about req. Its errors are as the store's; a
-// [*sluice.MaybeSentError] must be given the outcome of req.
+// ask asks the store about req. Its errors are the store's; a [*sluice.MaybeSentError] must
+// be passed the outcome of req.
 func (s *Store) ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	return s.askOne(ctx, req, false)
 }
@@ -58,8 +57,8 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d s
 	return d, err
 }
 
-// askBatch asks the store about reqs in one call, each as ask does. What is given
-// back at the end has no deadline yet.
+// askBatch asks the store about reqs in one call, as ask does for each. Units given back at
+// the end of a process have no deadline yet.
 func (s *Store) askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	if _, bounded := ctx.(*deadline); !bounded {
 		ctx = s.bound(ctx)
@@ -83,7 +82,7 @@ func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice
 	return err
 }
 
-// overAll is over for a call about reqs, which is as bad as the worst of them.
+// overAll is over for a call about reqs, which counts as the worst of them.
 func (s *Store) overAll(ctx context.Context, t ticket, reqs []sluice.Request, out []sluice.Result, bad error) {
 	if bad == nil {
 		s.answered(t, succeeded)
@@ -105,7 +104,7 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 	err = errNoAnswer
 	defer func() {
 		if err == nil && req.Op == sluice.SlotRelease {
-			s.answered(t, neither) // a store that refuses to write may release what it does not hold
+			s.answered(t, neither) // a store that refuses to write may release slots that it does not hold
 			return
 		}
 		err = s.over(ctx, t, &sluice.Request{}, err)
@@ -114,8 +113,8 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 	return d, err
 }
 
-// over takes note of a call about req that has ended, and returns its error. That
-// is errNoAnswer if the store has panicked.
+// over records the end of a call about req, and returns its error, which is errNoAnswer if
+// the store has panicked.
 func (s *Store) over(ctx context.Context, t ticket, req *sluice.Request, err error) error {
 	if err == nil {
 		s.answered(t, succeeded)
@@ -126,8 +125,8 @@ func (s *Store) over(ctx context.Context, t ticket, req *sluice.Request, err err
 	return c.watch(err, req)
 }
 
-// storeError returns err if the store has failed: a request that is not valid is
-// not its fault.
+// storeError returns err if the store has failed; an invalid request is no failure of the
+// store.
 func storeError(err error) error {
 	if _, invalid := errors.AsType[*sluice.RequestError](err); invalid {
 		return nil
@@ -135,8 +134,8 @@ func storeError(err error) error {
 	return err
 }
 
-// unwrap returns why there is no decision, and whether the store may yet spend
-// units for it, or have spent them; late is how to pass it the outcome.
+// unwrap returns why there is no decision, and whether the store may have spent units for
+// the request or may yet; late, if not nil, takes the outcome of the request.
 func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	late, _ = errors.AsType[*sluice.MaybeSentError](err)
 	unsent, ok := errors.AsType[*sluice.NotSentError](err)
@@ -152,7 +151,7 @@ func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	return late, late != nil || !ok, why
 }
 
-// answered takes note of a call that has ended without an error.
+// answered records the end of a call without an error.
 func (s *Store) answered(t ticket, v verdict) {
 	s.inFlight.Add(-1)
 	if !t.past {
@@ -160,7 +159,7 @@ func (s *Store) answered(t ticket, v verdict) {
 	}
 }
 
-// failed takes note of a call that has ended with an error.
+// failed records the end of a call with an error.
 func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 	v := failed
 	switch d, _ := ctx.(*deadline); {
@@ -183,26 +182,26 @@ func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 	if v == neither && !t.past {
 		c.unheard = &ticket{generation: t.generation}
 	}
-	c.answers.Store(1) // until all are watched
+	c.answers.Store(1) // until watch was called for all
 	return c
 }
 
-// missed is a call whose answers come late. It is in flight until all are there.
+// missed is a call with late answers. It is in flight until all have come.
 type missed struct {
 	store   *Store
 	answers atomic.Int32
-	unheard *ticket // of a call that counts against the store if no answer comes at all
+	unheard *ticket // of a call that counts as a failure if no answer comes at all
 }
 
-// end is called once more than there are late answers.
+// end is called once for each late answer, and once more.
 func (c *missed) end() {
 	if c.answers.Add(-1) == 0 {
 		c.store.inFlight.Add(-1)
 	}
 }
 
-// watch returns err, whose late answer to req is taken note of. What cannot be
-// undone is kept at once.
+// watch returns err and records the late answer to req. If req cannot be undone, its units
+// are kept at once.
 func (c *missed) watch(err error, req *sluice.Request) error {
 	late, _ := errors.AsType[*sluice.MaybeSentError](err)
 	if late == nil {
@@ -234,7 +233,7 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 	}
 }
 
-// heard takes note of a late answer to req, or of none.
+// heard records a late answer to req, or that none came.
 func (s *Store) heard(req *sluice.Request, undo bool, l sluice.Late) {
 	if l.Err != nil {
 		return

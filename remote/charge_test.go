@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestChargedOnReturn: what Local admitted is charged to the store once it is
-// back, as far as it still counts and the store has room.
+// TestChargedOnReturn: units that Local admitted are charged to the store on its return, as
+// far as they still count and fit.
 func TestChargedOnReturn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -90,8 +90,8 @@ func TestChargedOnce(t *testing.T) {
 	}
 }
 
-// TestChargedUnsent: what the store says that it has not sent is charged to it
-// later, alone or in a batch.
+// TestChargedUnsent: requests that the store has not sent are charged later, alone or in a
+// batch.
 func TestChargedUnsent(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -114,8 +114,7 @@ func TestChargedUnsent(t *testing.T) {
 	})
 }
 
-// TestGivenBack: an answer that comes too late for a request that was refused
-// gives back what it spent, of every kind of request.
+// TestGivenBack: a late answer to a refused request gives back its units, for every operation.
 func TestGivenBack(t *testing.T) {
 	p, q := testkit.Plan(t, "api", "100/h sliding-log"), testkit.Plan(t, "other", "50/h")
 	more := func(cost int64) []sluice.Charge { return []sluice.Charge{{Plan: q, Key: "k", Cost: cost}} }
@@ -157,7 +156,7 @@ func TestGivenBack(t *testing.T) {
 	}
 }
 
-// TestReceipts: a refund of what the store did not spend never reaches it.
+// TestReceipts: a refund of units that the store did not spend never reaches it.
 func TestReceipts(t *testing.T) {
 	for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal} {
 		for _, back := range []bool{false, true} {
@@ -200,7 +199,7 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// TestOwedIsBounded: keys beyond MaxOwed are not written down, and counted.
+// TestOwedIsBounded: units of keys beyond MaxOwed are not recorded, but counted.
 func TestOwedIsBounded(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, MaxOwed: 300})
@@ -220,8 +219,8 @@ func TestOwedIsBounded(t *testing.T) {
 	})
 }
 
-// TestReset: a reset that does not reach the store is an error under every
-// policy; what this process knows of the key is forgotten all the same.
+// TestReset: a reset that does not reach the store is an error under every policy; the state
+// of the key in this process is forgotten all the same.
 func TestReset(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -246,8 +245,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// TestStoreDiesAgain: a store that fails while it is charged keeps requests
-// away, and nothing is sent twice.
+// TestStoreDiesAgain: a store that fails while it is charged gets no requests, and nothing is
+// sent twice.
 func TestStoreDiesAgain(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -277,8 +276,8 @@ func TestStoreDiesAgain(t *testing.T) {
 	})
 }
 
-// TestMaybeSentIsNotOwed: what may have been sent is not charged again, whatever
-// else its error says.
+// TestMaybeSentIsNotOwed: units that may have been sent are not charged again, whatever else
+// the error says.
 func TestMaybeSentIsNotOwed(t *testing.T) {
 	unsent := &sluice.NotSentError{Err: errBroken}
 	for _, err := range []error{

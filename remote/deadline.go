@@ -12,25 +12,25 @@ import (
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
-// deadline is the one bound of a request in time: a context that ends with its
-// caller's, or when the Timeout is over. What reports the end is made for a store
-// that asks for it: one that has its answer at once needs no timer.
+// deadline is the only time bound of a request: a context that ends with its caller's, or
+// when the Timeout is over. Its timer is made when Done is first called: a store that
+// answers at once needs none.
 type deadline struct {
-	context.Context //nolint:containedctx // it is one itself
+	context.Context //nolint:containedctx // a deadline is itself a context
 	began, at       time.Time
-	shared          bool // by callers that never leave: it ends by itself
+	shared          bool // by callers that never leave: only its time ends it
 
 	mu     sync.Mutex
-	timed  context.Context //nolint:containedctx // the part made on demand
+	timed  context.Context //nolint:containedctx // made on demand
 	cancel context.CancelFunc
 	over   bool
 }
 
-// spanParts is in how many parts a Timeout is cut. Callers that never leave and
-// begin within one of them share a deadline, and so one timer.
+// spanParts is the number of parts of a Timeout. Callers that never leave and begin within
+// one part share a deadline, and so one timer.
 const spanParts = 64
 
-// deadlines hands out those that are shared. The zero value is ready to use.
+// deadlines returns shared deadlines. The zero value is ready to use.
 type deadlines struct{ current atomic.Pointer[deadline] }
 
 // bound returns ctx with the Timeout; end must follow.
@@ -46,18 +46,18 @@ func (s *Store) bound(ctx context.Context) context.Context {
 	return d
 }
 
-// of returns a deadline at most a part of the Timeout sooner than that.
+// of returns a shared deadline, at most a part of the Timeout early.
 func (s *deadlines) of(now time.Time, timeout time.Duration) *deadline {
 	old := s.current.Load()
 	if old != nil && now.Sub(old.began) < timeout/spanParts {
 		return old
 	}
 	d := &deadline{Context: context.Background(), began: now, at: now.Add(timeout), shared: true}
-	s.current.CompareAndSwap(old, d) // another that came first is as good
+	s.current.CompareAndSwap(old, d) // one that another caller has set first is as good
 	return d
 }
 
-// end ends a context of bound, and what it has made.
+// end ends a context of bound and releases its timer.
 func end(ctx context.Context) {
 	d, _ := ctx.(*deadline)
 	if d.shared {
@@ -71,7 +71,7 @@ func end(ctx context.Context) {
 	}
 }
 
-// left reports whether the caller has left, by itself or at a deadline of its own.
+// left reports whether the caller has left, or its own deadline has passed.
 func (d *deadline) left() bool { return caller.Left(d.Context) != nil }
 
 func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }
@@ -107,8 +107,8 @@ func (d *deadline) Err() error {
 	return err
 }
 
-// Value returns what belongs to the timer first, by which contexts made of this
-// one follow it without a goroutine.
+// Value returns the values of the timer's context, so that contexts derived from d follow it
+// without a goroutine.
 func (d *deadline) Value(key any) any {
 	d.mu.Lock()
 	timed := d.timed

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// TestDeadlineIsAContext: it ends when its caller leaves, when its time is over or
-// when it is released, whether its channel was asked for or not; contexts made of
-// it end with it.
+// TestDeadlineIsAContext: it ends when its caller leaves, when its time is over or when end is
+// called, whether Done was called or not; contexts derived from it end with it.
 func TestDeadlineIsAContext(t *testing.T) {
 	type key struct{}
 	for _, c := range []struct {
@@ -78,8 +77,8 @@ func TestDeadlineIsAContext(t *testing.T) {
 	}
 }
 
-// TestSharedDeadline: callers that never leave share one for a short time, which
-// no one of them can end, and which leaves each at least 63/64 of the Timeout.
+// TestSharedDeadline: callers that never leave share one for a short time; none of them can end
+// it, and it leaves each at least 63/64 of the Timeout.
 func TestSharedDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{opts: Options{Timeout: 64 * time.Millisecond}}

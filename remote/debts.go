@@ -18,21 +18,21 @@ type debtor struct {
 	key  string
 }
 
-// owed is what a key has spent without the store: since an instant, and in a
-// span as long before it. What is older no longer counts anywhere.
+// owed are the units that a key has spent without the store: since an instant, and in the span
+// before it. Older units no longer count anywhere.
 type owed struct {
 	since         time.Time
 	units, before int64
 }
 
-// debts keeps what is to be charged to the store, for a bounded number of keys.
+// debts are units to be charged to the store, for a bounded number of keys.
 type debts struct {
 	mu   sync.Mutex
 	most int
 	owed map[debtor]owed
 }
 
-// add writes down units and returns how many found no room.
+// add records units and returns how many found no room.
 func (l *debts) add(c *sluice.Charge, units int64, now time.Time) (dropped int64) {
 	if units <= 0 {
 		return 0
@@ -45,7 +45,7 @@ func (l *debts) add(c *sluice.Charge, units int64, now time.Time) (dropped int64
 		return units
 	}
 	if !ok {
-		o.since, at.key = now, strings.Clone(at.key) // it may be a small part of what came
+		o.since, at.key = now, strings.Clone(at.key) // the key may be a small part of a long text
 	}
 	o.turn(span(c.Plan), now)
 	o.units = min(o.units+units, sluice.MaxQuota)
@@ -53,7 +53,7 @@ func (l *debts) add(c *sluice.Charge, units int64, now time.Time) (dropped int64
 	return 0
 }
 
-// subtract takes back units that were given back, as far as they are still owed.
+// subtract removes units that were given back, as far as they are still owed.
 func (l *debts) subtract(c *sluice.Charge, units int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *debts) len() int {
 	return len(l.owed)
 }
 
-// turn begins a new span where the last is over.
+// turn begins a new span if the last is over.
 func (o *owed) turn(span time.Duration, now time.Time) {
 	switch passed := now.Sub(o.since); {
 	case passed < span:
@@ -110,7 +110,7 @@ func (o *owed) turn(span time.Duration, now time.Time) {
 	}
 }
 
-// span returns after which time nothing spent under a plan still counts.
+// span returns the time after which units spent under a plan no longer count.
 func span(p *sluice.Plan) time.Duration {
 	var longest int64 // µs
 	for i := range p.Len() {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// policy returns what happens to the units of req if the store does not decide it.
+// policy returns the failure policy for the units of req.
 func (s *Store) policy(req *sluice.Request) sluice.Failure {
 	of := s.opts.PolicyOf
 	if of == nil {
@@ -24,7 +24,8 @@ func (s *Store) policy(req *sluice.Request) sluice.Failure {
 	return p
 }
 
-// refuse is the answer to a request that no policy lets pass, and that was sent or not.
+// refuse returns the error of a request that no policy lets pass; sent says whether it may
+// have been sent.
 func (s *Store) refuse(why error, sent bool) error {
 	s.counters.refused.Add(1)
 	if !sent {
@@ -33,14 +34,14 @@ func (s *Store) refuse(why error, sent bool) error {
 	return &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
 }
 
-// degrade decides a request that the store has not. If it was sent, the store
-// may have charged it. It is let through if its units are, and its slot.
+// degrade decides a request by the failure policies, as the store has not. If it was sent,
+// the store may have charged it. The request passes if its units and its slot do.
 func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why error) (sluice.Decision, error) {
 	p, slots := s.policy(req), sluice.FailOpen
 	if req.Slot != nil {
 		slots = s.slotPolicy(req.Slot.Scope)
 	}
-	// To say that a reset, an add or a conversion is done would not be true.
+	// A reset, an add or a conversion cannot be done without the store.
 	if req.Op >= sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
 		return sluice.Decision{}, s.refuse(why, sent)
 	}
@@ -48,7 +49,7 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	var err error
 	if p == sluice.FailLocal && req.Op != sluice.OpRefund {
 		d, err = s.decide(ctx, req, slots, sent)
-	} else { // the receipt of a refund is the store's, which has spent the units and keeps them
+	} else { // the receipt of a refund is the store's, which keeps the units
 		given := true
 		if req.Slot != nil {
 			given, err = s.takeSlot(ctx, req, slots)
@@ -62,7 +63,7 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	return d, nil
 }
 
-// letThrough allows req without counting it, unless there is no slot for it.
+// letThrough allows req without counting it, unless it lacks its slot.
 func letThrough(req *sluice.Request, slot bool) sluice.Decision {
 	now := sluice.InstantOf(time.Now())
 	if !slot {
@@ -91,8 +92,8 @@ func (s *Store) takeSlot(ctx context.Context, req *sluice.Request, p sluice.Fail
 	return d.Allowed, err
 }
 
-// decide decides req in this process, and writes down what it spends if the
-// store does not know of it.
+// decide decides req in this process, and records its units as owed if the store does not
+// know of them.
 func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Failure, sent bool) (sluice.Decision, error) {
 	local := *req
 	if local.Slot = nil; req.Slot != nil && slots == sluice.FailLocal {
@@ -120,7 +121,7 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Fa
 	return d, nil
 }
 
-// owe writes down what an allowed request has spent.
+// owe records the units of an allowed request as owed.
 func (s *Store) owe(req *sluice.Request, spent int64) {
 	now := time.Now()
 	most := int64(sluice.MaxQuota)
@@ -128,8 +129,8 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge:
 	case sluice.OpTakeUpTo:
 		if most = spent; req.Cost == 0 {
-			// The others got the same number, which only they know: the least
-			// that any asked for.
+			// The other charges spent one common number, which is not known here: the
+			// smallest that any asked for bounds it.
 			most = sluice.MaxQuota
 			for i := range req.More {
 				if c := req.More[i].Cost; c > 0 {
@@ -149,10 +150,10 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	s.wake()
 }
 
-// refund gives back what was spent by a policy. What Local spent under further
-// charges stays owed to the store, which errs to denying.
+// refund gives back units that a failure policy spent. Units that Local spent under further
+// charges stay owed to the store, which errs to denying.
 func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
-	if m&localMark != 0 && s.local.store != nil { // else it is another node's, which alone could give back
+	if m&localMark != 0 && s.local.store != nil { // else another node decided, and only that could give back
 		s.counters.decidedLocally.Add(1)
 		if d, err := s.local.take(ctx, *req); err == nil {
 			if m&sentMark == 0 {
@@ -167,7 +168,7 @@ func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instan
 	return letThrough(req, true)
 }
 
-// forget forgets what was spent by the keys of a reset.
+// forget forgets the units spent by the keys of a reset.
 func (s *Store) forget(ctx context.Context, req *sluice.Request) error {
 	for i := range req.Charges() {
 		s.debts.forget(req.Nth(i))

@@ -12,23 +12,23 @@ import (
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
-// detached makes of a store that ignores its context one that returns when that
-// ends: each of its calls has a goroutine. How many there are its caller bounds:
-// it counts a request as under way until it is heard of.
+// detached wraps a store that ignores its context, so that calls return when the context ends:
+// each call has a goroutine. The caller bounds their number, as it counts a request as in
+// flight until its late answer.
 type detached struct {
 	store sluice.Store
 	slots sluice.SlotStore
-	late  time.Duration // for how long after its caller a call has a context
+	late  time.Duration // how long a call's context outlives its caller
 }
 
-// leaving is what a caller that has left says of its request.
+// leaving is the outcome of a request whose caller has left.
 type leaving struct {
 	undo  bool
 	heard func(sluice.Late)
 }
 
 func (d *detached) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	mine := stores.Clone(&req) // as it may be read and written after the caller has left
+	mine := stores.Clone(&req) // it may be read and written after the caller has left
 	var r sluice.Result
 	err := d.run(ctx, func(ctx context.Context) {
 		r.Decision, r.Err = d.store.Take(ctx, mine)
@@ -70,8 +70,8 @@ func (d *detached) Slot(ctx context.Context, req sluice.SlotRequest) (held sluic
 	return r, failed
 }
 
-// run returns nil when ask has. If ctx ends before, its error takes the
-// result of the request: then late gives back what it has spent, if need be.
+// run returns nil when ask has returned. If ctx ends before, it returns an error that takes
+// the outcome of the request: late then gives the units back, if need be.
 func (d *detached) run(ctx context.Context, ask func(context.Context), late func(ctx context.Context, undo bool) sluice.Late) error {
 	if err := ctx.Err(); err != nil {
 		return &sluice.NotSentError{Err: err}
@@ -98,7 +98,7 @@ func (d *detached) run(ctx context.Context, ask func(context.Context), late func
 	case <-ctx.Done():
 	}
 	if over.Swap(true) {
-		<-done // it has answered just now
+		<-done // it has just answered
 		return nil
 	}
 	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) { reported <- leaving{undo, heard} })

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// stalling is a store that ignores its context, and answers nobody while stalled.
+// stalling is a store that ignores its context, and does not answer while stalled.
 type stalling struct {
 	*memstore.Store
 	stalled sync.RWMutex
@@ -33,8 +33,8 @@ func (s *stalling) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotD
 	return s.Store.Slot(context.Background(), req) //nolint:contextcheck // it ignores it
 }
 
-// TestDetachedConformance: a store that ignores its context is one that does not,
-// once it is detached.
+// TestDetachedConformance: a detached store that ignores its context behaves like one that
+// does not.
 func TestDetachedConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := &stalling{Store: memstore.New(memstore.Options{Now: now})}

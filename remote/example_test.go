@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// away is a store that cannot be reached.
+// away is a store that is not reachable.
 type away struct{}
 
 func (away) Take(context.Context, sluice.Request) (sluice.Decision, error) {

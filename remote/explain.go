@@ -16,13 +16,13 @@ import (
 
 var _ sluice.ExplainStore = (*Store)(nil)
 
-// Explain is of [sluice.ExplainStore]: the store behind must be one. A plan that is
-// leased is explained under the limits that the store is given, and by the units in
-// hand where they cover the cost; a take that finds none asks for several at once,
-// and may be denied until their turn has come, though its own would fit. A denial
-// that is remembered is the store's. While the store is unavailable the policy answers. What
-// was asked counts in no statistics, and says nothing about the store's health.
-// Under Options.Detach it returns when the store does.
+// Explain implements [sluice.ExplainStore]; the wrapped store must implement it, too. A leased
+// plan is explained under the limits that the store gets, and by the units in hand if they
+// cover the cost; a take without units in hand asks for several at once, and may be denied
+// until their instant although its own cost would fit. A remembered denial is explained by the
+// store. While the store is unavailable the failure policy answers. The call counts in no
+// statistics and does not affect the store's health. Under Options.Detach it returns when the
+// store does.
 func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
 	if err := s.ended(ctx); err != nil {
 		return sluice.Explanation{}, err
@@ -51,7 +51,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 	return s.explainAway(ctx, &req, why)
 }
 
-// explainFault returns the error that is no outage, nil if it is one.
+// explainFault returns err if it is not an outage, else nil.
 func (s *Store) explainFault(ctx context.Context, err error) error {
 	left := caller.Left(ctx)
 	switch {
@@ -63,7 +63,7 @@ func (s *Store) explainFault(ctx context.Context, err error) error {
 	return nil
 }
 
-// explainAway explains a request that the store does not decide.
+// explainAway explains a request by its failure policy.
 func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error) (e sluice.Explanation, err error) {
 	p := s.policy(req)
 	switch {
@@ -100,7 +100,7 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 	return e, nil
 }
 
-// explain makes e the answer of the units in hand, if they cover the cost of req.
+// explain sets e to the answer of the units in hand, if they cover the cost of req.
 func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 	f, err := n.infoOf(req.Plan)
 	if err != nil || !f.leasable(req) {
@@ -117,7 +117,7 @@ func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 		if h.info.id != f.id {
 			continue
 		}
-		mine := *h // what is spent of it is not of h
+		mine := *h // a copy: the lease in use does not change
 		mine.grants, mine.refunds = slices.Clone(h.grants), slices.Clone(h.refunds)
 		in := int64(0)
 		for i := range mine.grants {
@@ -141,8 +141,8 @@ func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 	}
 }
 
-// ExplainSlot is of [sluice.ExplainStore]. While the store is unavailable the policy of the
-// scope answers.
+// ExplainSlot implements [sluice.ExplainStore]. While the store is unavailable the failure
+// policy of the scope answers.
 func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
 	if err := s.ended(ctx); err != nil {
 		return d, err

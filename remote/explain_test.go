@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// leaving is a store in memory that can be away.
+// leaving is a store in memory that can be unavailable.
 type leaving struct {
 	*memstore.Store
 	away bool
@@ -65,9 +65,8 @@ func snapshot(t *testing.T, s *memstore.Store) string {
 	return b.String()
 }
 
-// TestExplainBesideTheBooks: an explanation is the next decision where units are
-// in hand and where denials are remembered, and changes neither these nor the
-// store nor a number of the statistics.
+// TestExplainBesideTheBooks: an explanation equals the next decision with units in hand and
+// with remembered denials, and changes neither these nor the store nor the statistics.
 func TestExplainBesideTheBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := &leaving{Store: memstore.New(memstore.Options{MaxKeys: 1000})}
@@ -115,7 +114,7 @@ func TestExplainBesideTheBooks(t *testing.T) {
 	})
 }
 
-// TestExplainInAnOutage: what is explained is what the policy does.
+// TestExplainInAnOutage: an explanation equals the failure policy's decision.
 func TestExplainInAnOutage(t *testing.T) {
 	for _, c := range []struct {
 		policy sluice.Failure
@@ -163,7 +162,7 @@ func TestExplainInAnOutage(t *testing.T) {
 	}
 }
 
-// TestExplainNeedsAStoreThatCan: a store that cannot is no outage.
+// TestExplainNeedsAStoreThatCan: a store that cannot explain is no outage.
 func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	s, err := remote.Wrap(testkit.Failing(errors.New("never asked")), remote.Options{})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestLargestOptions: the largest numbers mean what they say.
+// TestLargestOptions: the largest numbers are valid.
 func TestLargestOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
@@ -48,8 +48,8 @@ func TestLargestOptions(t *testing.T) {
 	})
 }
 
-// TestReceiptOfAnother: a receipt that is marked as one of the local store's gives
-// nothing back where there is none, and harms nobody.
+// TestReceiptOfAnother: a receipt that is marked as local gives nothing back without a local
+// store, and has no other effect.
 func TestReceiptOfAnother(t *testing.T) {
 	s, err := remote.Wrap(memstore.New(memstore.Options{MaxKeys: 100}), remote.Options{})
 	if err != nil {
@@ -65,7 +65,7 @@ func TestReceiptOfAnother(t *testing.T) {
 	}
 }
 
-// TestRemoteAroundRemote: a refund of what the inner one has decided is answered.
+// TestRemoteAroundRemote: a refund of the inner Store's decision is answered.
 func TestRemoteAroundRemote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
@@ -88,7 +88,7 @@ func TestRemoteAroundRemote(t *testing.T) {
 	})
 }
 
-// TestMoreOutcomesThanLimits: there may be more room than is needed.
+// TestMoreOutcomesThanLimits: Outcomes may be longer than the limits.
 func TestMoreOutcomesThanLimits(t *testing.T) {
 	s, err := remote.Wrap(memstore.New(memstore.Options{MaxKeys: 100}), remote.Options{
 		Lease: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{TTL: time.Millisecond}, true },
@@ -107,7 +107,7 @@ func TestMoreOutcomesThanLimits(t *testing.T) {
 	}
 }
 
-// TestBatchWithOneThatCannotBeLeased: while the store is unavailable the others of its
+// TestBatchWithOneThatCannotBeLeased: while the store is unavailable the other requests of the
 // batch are decided by their policy.
 func TestBatchWithOneThatCannotBeLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

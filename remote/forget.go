@@ -8,22 +8,22 @@ import (
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
-// forgetter makes forgetting at hand in this module.
+// forgetter gives this module access to forgetting.
 type forgetter = stores.Forgetter
 
-// forgetKeys is [stores.Forgetter.Forget].
+// forgetKeys implements [stores.Forgetter.Forget].
 func (s *Store) forgetKeys(charges []sluice.Charge) {
 	if len(charges) == 0 {
 		s.near.forgetAll()
 	}
 	for _, c := range charges {
-		if _, err := s.near.infoOf(c.Plan); err == nil { // else nothing is known of it
+		if _, err := s.near.infoOf(c.Plan); err == nil { // else no state of it is kept
 			s.near.forget(&sluice.Request{Op: sluice.OpReset, Charge: c})
 		}
 	}
 }
 
-// forgetAll is forget of a reset of all keys.
+// forgetAll is forget for a reset of all keys.
 func (n *near) forgetAll() {
 	for i := range n.shards {
 		sh := &n.shards[i]

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestForget: what another process has reset is allowed again at once when this one is
-// notified, and units in hand from before are not used.
+// TestForget: a key that another process has reset is allowed at once when this process
+// forgets it, and earlier units in hand are not used.
 func TestForget(t *testing.T) {
 	for name, all := range map[string]bool{"a key": false, "all keys": true} {
 		t.Run(name, func(t *testing.T) {

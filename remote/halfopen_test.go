@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestGivenBackWhileHalfOpen: what is known of a key is forgotten where units are
-// given back while few requests are let to the store.
+// TestGivenBackWhileHalfOpen: the memory of a key is forgotten if units are given back while
+// only few requests go to the store.
 func TestGivenBackWhileHalfOpen(t *testing.T) {
 	for _, op := range []sluice.Op{sluice.OpReset, sluice.OpRefund} {
 		for _, leased := range []bool{false, true} {

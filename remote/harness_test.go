@@ -22,7 +22,7 @@ import (
 
 var errBroken = errors.New("store is broken")
 
-// fault is what is wrong with a store.
+// fault is a way in which a store fails.
 type fault string
 
 const (
@@ -42,8 +42,8 @@ const (
 	tardiness = 250 * time.Millisecond
 )
 
-// faulty is a store of this process that can be broken and mended. It ignores
-// that callers leave: see strict.
+// faulty is a store of this process that can be broken and mended. It ignores its context: see
+// strict.
 type faulty struct {
 	*memstore.Store
 	detach    bool // to be wrapped as it is
@@ -86,7 +86,7 @@ func (f *faulty) leave() {
 	f.now--
 }
 
-// peak returns the most calls at once since it was last called.
+// peak returns the most concurrent calls since it was last called.
 func (f *faulty) peak() (most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,8 +154,8 @@ func (f *faulty) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slo
 	return d, nil
 }
 
-// both runs a test in front of a store that returns when its context ends, and
-// of one that ignores it and is detached.
+// both runs a test on a store that returns when its context ends, and on a detached one that
+// ignores its context.
 func both(t *testing.T, test func(*testing.T, *faulty)) {
 	t.Helper()
 	for _, detach := range []bool{false, true} {
@@ -171,8 +171,7 @@ func both(t *testing.T, test func(*testing.T, *faulty)) {
 
 func (f *faulty) detached() bool { return f.detach }
 
-// wrap returns a Store in front of f, of which a faulty one is made strict unless
-// it is to be detached.
+// wrap returns a Store that wraps f, which is made strict unless it is detached.
 func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
 	t.Helper()
 	if store, ok := f.(interface {
@@ -192,15 +191,14 @@ func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
 	return s
 }
 
-// leaping returns a clock by which nothing that was learnt of a key lasts.
+// leaping returns a clock by which all memory of a key has expired.
 func leaping() func() time.Time {
 	began := time.Now()
 	var readings atomic.Int64
 	return func() time.Time { return began.Add(time.Duration(readings.Add(1)) * time.Hour) }
 }
 
-// end closes s and mends f. No goroutine may be left: the bubble of the test
-// would not end.
+// end closes s and mends f. No goroutine may remain: the bubble of the test would not end.
 func end(t *testing.T, f *faulty, s *remote.Store) {
 	t.Helper()
 	f.set(none)
@@ -214,7 +212,7 @@ func end(t *testing.T, f *faulty, s *remote.Store) {
 	}
 }
 
-// bring breaks s: it asks until the breaker is open.
+// bring breaks the store: it sends requests until the breaker is open.
 func bring(t *testing.T, f *faulty, s *remote.Store, to fault) {
 	t.Helper()
 	f.set(to)

@@ -20,9 +20,9 @@ func leasing(p *sluice.Plan) (sluice.LeaseTerms, bool) {
 	return sluice.LeaseTerms{TTL: 10 * time.Second, Units: 4}, p.Scope() == "leased"
 }
 
-// TestLeasedPlanInAnOutage: a policy decides under the limits of the plan; what it
-// let through is charged under those that the store is given, and units in hand
-// are not used while the store is unavailable.
+// TestLeasedPlanInAnOutage: a policy decides under the limits of the plan; units that it
+// admitted are charged under the limits that the store gets, and units in hand are not used
+// while the store is unavailable.
 func TestLeasedPlanInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Lease: leasing})
@@ -58,8 +58,8 @@ func TestLeasedPlanInAnOutage(t *testing.T) {
 	})
 }
 
-// TestDenialInAnOutage: what is remembered of a key does not answer while the
-// store is unavailable, and a late answer that is given back is not remembered.
+// TestDenialInAnOutage: a remembered denial is not used while the store is unavailable, and a
+// late answer that is given back is not remembered.
 func TestDenialInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{})
@@ -81,7 +81,7 @@ func TestDenialInAnOutage(t *testing.T) {
 	})
 }
 
-// TestGivenBackIsForgotten: units that are given back late can be had at once.
+// TestGivenBackIsForgotten: units that are given back late are available at once.
 func TestGivenBackIsForgotten(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})
@@ -103,8 +103,8 @@ func TestGivenBackIsForgotten(t *testing.T) {
 	})
 }
 
-// TestReturnToAHungStore: what is on lease is not given back for as long as it
-// likes, though nobody says until when.
+// TestReturnToAHungStore: giving back leased units ends in time although its caller has no
+// deadline.
 func TestReturnToAHungStore(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Lease: leasing})
@@ -127,8 +127,8 @@ func TestReturnToAHungStore(t *testing.T) {
 	})
 }
 
-// TestLeasesOfAHungStore: nobody waits for another's answer beyond the deadline,
-// and nothing stays in flight.
+// TestLeasesOfAHungStore: no caller waits for another's answer beyond the deadline, and no
+// call stays in flight.
 func TestLeasesOfAHungStore(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed, Lease: leasing, Failures: 1000})

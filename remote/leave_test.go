@@ -19,9 +19,9 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestShortDeadlineLiftsNoLimit: callers whose own deadlines end before the store of their
-// limits answers, or before they ask, get neither units nor slots under any failure policy,
-// and what the store has charged them is given back.
+// TestShortDeadlineLiftsNoLimit: callers whose own deadlines end before the store answers, or
+// before they call, get neither units nor slots under any failure policy, and units that the
+// store has charged them are given back.
 func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	const quota, slots, callers = 5, 2, 10
@@ -105,8 +105,8 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 	}
 }
 
-// TestEndedContextIsRefused: a Limiter whose store is far away refuses a caller whose deadline
-// has passed, whether its timer has run or not.
+// TestEndedContextIsRefused: a Limiter with a remote store refuses a caller whose deadline has
+// passed, whether its timer has run or not.
 func TestEndedContextIsRefused(t *testing.T) {
 	s := testkit.Closed(t, wrap(t, newFaulty(), remote.Options{Policy: sluice.FailOpen}))
 	l := testkit.Limiter(t, s, "api", "5/h")
@@ -124,8 +124,8 @@ type untimed struct{ context.Context } //nolint:containedctx // it is one itself
 
 func (untimed) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
-// TestSilentStoreIsNoticed: a store that answers nobody is unavailable, though no caller
-// waits for as long as it may take.
+// TestSilentStoreIsNoticed: a store that does not answer is unavailable, even if no caller
+// waits for the whole Timeout.
 func TestSilentStoreIsNoticed(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Timeout: 70 * time.Millisecond})

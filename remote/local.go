@@ -14,27 +14,27 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// local decides in this process under shares of limits.
+// local decides in this process under a node's shares of limits.
 type local struct {
 	store  sluice.Store     // nil if there is none
 	slots  sluice.SlotStore // the same
-	used   atomic.Bool      // whether it may hold states
+	used   atomic.Bool      // it may hold states
 	nodes  func() int
 	shares *compiled.Prepared[share]
 }
 
-// share is a plan of one node's shares, one of so many.
+// share is a plan of a node's shares of limits, for a number of nodes.
 type share struct {
 	nodes int
 	plan  *sluice.Plan
 }
 
-// can reports whether p lets anything be decided.
+// can reports whether requests can be decided under p.
 func (l *local) can(p sluice.Failure) bool {
 	return p == sluice.FailOpen || p == sluice.FailLocal && l.store != nil
 }
 
-// share returns the plan of the share of one of so many nodes.
+// share returns the plan of one node's shares among nodes.
 func (l *local) share(p *sluice.Plan, nodes int) (*sluice.Plan, error) {
 	if s, ok := l.shares.Of(p.Compiled()); ok && s.nodes == nodes {
 		return s.plan, nil
@@ -51,7 +51,7 @@ func (l *local) share(p *sluice.Plan, nodes int) (*sluice.Plan, error) {
 	return s, nil
 }
 
-// take decides req, whose receipt is this store's or none.
+// take decides req, which has a receipt of this process or none.
 func (l *local) take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	l.used.Store(true)
 	part, nodes, err := l.shared(req)
@@ -59,14 +59,14 @@ func (l *local) take(ctx context.Context, req sluice.Request) (d sluice.Decision
 		return d, err
 	}
 	part.At, part.Due = req.At&^marks, req.Due&^marks
-	d, err = l.store.Take(context.WithoutCancel(ctx), part) // whose end is no reason not to decide
+	d, err = l.store.Take(context.WithoutCancel(ctx), part) // it decides even if ctx has ended
 	if d.Nodes = int32(nodes); err == nil && d.TooLarge {
 		err = aboveShare(&req, nodes)
 	}
 	return d, err
 }
 
-// shared returns req under this node's shares, and of how many nodes it is one.
+// shared returns req under this node's shares, and the number of nodes.
 func (l *local) shared(req sluice.Request) (part sluice.Request, nodes int, err error) {
 	nodes = min(max(l.nodes(), 1), bounds.MaxNodes)
 	req.More = slices.Clone(req.More)
@@ -78,8 +78,8 @@ func (l *local) shared(req sluice.Request) (part sluice.Request, nodes int, err 
 	return req, nodes, nil
 }
 
-// aboveShare returns an error for a request that no share can hold, unless its limits cannot
-// either: it may pass on the store's return.
+// aboveShare returns an error for a request that fits no share, but may pass on the store's
+// return; nil if its limits cannot hold it either.
 func aboveShare(req *sluice.Request, nodes int) error {
 	for i := range req.Charges() {
 		c := req.Nth(i)
@@ -92,7 +92,7 @@ func aboveShare(req *sluice.Request, nodes int) error {
 	return costError(req.Cost, nodes)
 }
 
-// costError is why a cost is refused that is above a share, and not above its limit.
+// costError returns the error of a cost above a share that is not above its limit.
 func costError(cost int64, nodes int) error {
 	return &sluice.RequestError{Field: "Cost", Problem: fmt.Sprintf("%d is more than the share of one of %d nodes", cost, nodes)}
 }

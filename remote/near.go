@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// mostShards is how many parts of the keys have a lock of their own, and
-// leastKeys how many keys are worth one.
+// mostShards is the largest number of shards, each with a lock, and leastKeys the smallest
+// number of keys in a shard.
 const (
 	mostShards = 64
 	leastKeys  = 16
@@ -28,9 +28,9 @@ type asker interface {
 	askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error
 }
 
-// near holds what a process knows of the keys of a store far away, and decides from it
-// where it can. Each key has an entry: until when the key is denied, the units in hand,
-// and the calls under way. See the package comment on denials and leases.
+// near holds the state of keys that a process keeps for a store far away, and decides by it
+// where it can. Each key has an entry: until when it is denied, the units in hand,
+// and the calls in flight. See the package comment on denials and leases.
 type near struct {
 	store  asker
 	lease  func(*sluice.Plan) (sluice.LeaseTerms, bool)
@@ -42,8 +42,8 @@ type near struct {
 	shards []shard // a power of two
 }
 
-// newNear returns a near that asks store where it does not know enough. It starts no
-// goroutine. Units in hand should be given back before the process ends.
+// newNear returns a near that asks store when it cannot decide. It starts no goroutine. Units
+// in hand should be given back before the process ends.
 func newNear(o Options, store asker) *near {
 	n := &near{
 		store: store, lease: o.Lease, clock: clockOf(o.Now), age: int64(o.MaxDenial),

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestManyOutages: hundreds of outages leave nothing behind that a few do not.
+// TestManyOutages: hundreds of outages leave no more behind than a few.
 func TestManyOutages(t *testing.T) {
 	outages := testkit.Steps(200, 1000)
 	both(t, func(t *testing.T, f *faulty) {
@@ -49,7 +49,7 @@ func TestManyOutages(t *testing.T) {
 	})
 }
 
-// footprint returns the goroutines and the bytes in use.
+// footprint returns the number of goroutines and the bytes in use.
 func footprint() (goroutines int, bytes uint64) {
 	var m runtime.MemStats
 	for range 3 { // what pools keep goes by the second

@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestRefundOfWhatIsNotOwed: units that a node let through though they had been sent are
-// not owed, so that giving them back takes nothing off what others owe.
+// TestRefundOfWhatIsNotOwed: units that a node admitted although they may have been sent are
+// not owed, so a refund of them does not reduce the debt of others.
 func TestRefundOfWhatIsNotOwed(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Failures: 2})
@@ -54,8 +54,8 @@ func TestRefundOfWhatIsNotOwed(t *testing.T) {
 	})
 }
 
-// TestOwedKeepsItsKeyAlone: what is owed for a key does not keep the text in memory out of
-// which the key was cut, such as a URI.
+// TestOwedKeepsItsKeyAlone: the debt of a key does not keep the text in memory, such as a URI,
+// of which the key is a part.
 func TestOwedKeepsItsKeyAlone(t *testing.T) {
 	const keys, long = 200, 100_000
 	f := newFaulty()
@@ -83,7 +83,7 @@ func TestOwedKeepsItsKeyAlone(t *testing.T) {
 	}
 }
 
-// heldLease answers leases late, which it has decided in time.
+// heldLease delays the answers to leases that it has decided in time.
 type heldLease struct {
 	*memstore.Store
 	mu   sync.Mutex
@@ -107,8 +107,8 @@ func (s *heldLease) Take(ctx context.Context, req sluice.Request) (sluice.Decisi
 	return d, err
 }
 
-// TestLeaseOverAReset: units that were leased before a reset, and are heard of behind it,
-// are not spent: the store has forgotten them.
+// TestLeaseOverAReset: units leased before a reset whose answer comes after it are not spent:
+// the store has forgotten them.
 func TestLeaseOverAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &heldLease{Store: memstore.New(memstore.Options{})}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// panicking panics in every call that counts, and else answers.
+// panicking panics in every counted call, and answers otherwise.
 type panicking struct {
 	*memstore.Store
 	panics atomic.Bool
@@ -46,7 +46,7 @@ func (p *panicking) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Sl
 
 var panicSlot = sluice.SlotRequest{Scope: "scope", Limit: sluice.SlotLimit{Name: "l", Cap: 1, TTL: time.Second}, Owner: "o", Cost: 1}
 
-// recovered calls f, as a server calls handlers.
+// recovered calls f and recovers from its panic, as a server does for handlers.
 func recovered(f func()) {
 	defer func() { _ = recover() }()
 	f()
@@ -91,8 +91,8 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 	}
 }
 
-// TestPanicOfAPolicyLeavesNothingInFlight: the store is notified of a request whose
-// policy panics that it did not take place.
+// TestPanicOfAPolicyLeavesNothingInFlight: the store learns that a request whose policy
+// panicked did not take place.
 func TestPanicOfAPolicyLeavesNothingInFlight(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{

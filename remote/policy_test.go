@@ -65,8 +65,8 @@ func TestPolicyOf(t *testing.T) {
 	})
 }
 
-// TestLocalBlocks: while the store is unavailable each node blocks whom it has denied as often
-// as the block says, and knows nothing of what the others have denied.
+// TestLocalBlocks: while the store is unavailable each node blocks keys by the denials that it
+// has made itself.
 func TestLocalBlocks(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		f.set(erring)
@@ -90,8 +90,8 @@ func TestLocalBlocks(t *testing.T) {
 	})
 }
 
-// TestNodesChange: the share follows the last known number of nodes, and what a
-// key has spent is carried over.
+// TestNodesChange: the share follows the last known number of nodes, and the units that a
+// key has spent are carried over.
 func TestNodesChange(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		nodes := 1
@@ -107,7 +107,7 @@ func TestNodesChange(t *testing.T) {
 	})
 }
 
-// TestMemstoreBehind: a store that never fails is never doubted.
+// TestMemstoreBehind: a store that never fails stays healthy.
 func TestMemstoreBehind(t *testing.T) {
 	s := wrap(t, memstore.New(memstore.Options{}), remote.Options{Timeout: time.Hour})
 	p := testkit.Plan(t, "api", "5/h")

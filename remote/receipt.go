@@ -5,12 +5,12 @@ package remote
 
 import "github.com/sluicegate/sluice"
 
-// Receipts of decisions that the store did not make are marked by a bit that no
-// instant has, so that a refund need not know which node decided.
+// Marks of receipts of decisions that the store did not make. No instant has these bits, so a
+// refund need not know which node decided.
 const (
 	localMark sluice.Instant = 1 << 61
 	openMark  sluice.Instant = 1 << 62
-	sentMark  sluice.Instant = 1 << 60 // beside localMark: the store may have charged it, and is owed nothing
+	sentMark  sluice.Instant = 1 << 60 // beside localMark: the store may have charged it, so nothing is owed
 	marks                    = localMark | openMark | sentMark
 )
 

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	chargesAtOnce = 128                    // of one call, when the store has returned
-	pace          = 10 * time.Millisecond  // between tries of a store that answers
-	settling      = 100 * time.Millisecond // how long owed units keep requests from a store that answers
+	chargesAtOnce = 128                    // in one call on the store's return
+	pace          = 10 * time.Millisecond  // between probes of a store that answers
+	settling      = 100 * time.Millisecond // the longest time for which owed units keep requests from a store that answers
 )
 
-// recovery owns the goroutine that brings the store back.
+// recovery owns the goroutine that probes and settles with the store.
 type recovery struct {
 	mu      sync.Mutex
 	running bool
@@ -49,7 +49,7 @@ func (k *recovery) close() {
 	k.group.Wait()
 }
 
-// wait waits for d, less if it is hurried; it reports false at the end.
+// wait waits for d, or less if hurried; it reports false when the Store closes.
 func (k *recovery) wait(d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -62,7 +62,7 @@ func (k *recovery) wait(d time.Duration, hurry <-chan struct{}) bool {
 	return true
 }
 
-// nudge reports that the store has answered, however late.
+// nudge reports an answer of the store, however late.
 func (s *Store) nudge() {
 	select {
 	case s.recovery.nudged <- struct{}{}:
@@ -70,7 +70,7 @@ func (s *Store) nudge() {
 	}
 }
 
-// wake starts the goroutine if there is none.
+// wake starts the goroutine if it does not run.
 func (s *Store) wake() {
 	k := &s.recovery
 	k.mu.Lock()
@@ -82,8 +82,8 @@ func (s *Store) wake() {
 	k.group.Go(s.keep)
 }
 
-// keep tries a store that is not asked, charges what it is owed when it answers,
-// and lets requests back to it. It ends when there is nothing left to do.
+// keep probes an unavailable store, charges owed units when it answers, and lets requests back
+// to it. It ends when nothing is left to do.
 func (s *Store) keep() {
 	for s.step(context.Background()) { // every call has its own deadline
 	}
@@ -91,7 +91,7 @@ func (s *Store) keep() {
 
 // jitter returns d to 2·d.
 func jitter(d time.Duration) time.Duration {
-	return d + rand.N(d+1) //nolint:gosec // nodes shall not come together; nobody gains by guessing
+	return d + rand.N(d+1) //nolint:gosec // nodes should not probe together; the number is no secret
 }
 
 // step reports whether there is more to do.
@@ -107,8 +107,8 @@ func (s *Store) step(ctx context.Context) bool {
 			s.breaker.try()
 		}
 	case halfOpen:
-		// Where no request comes, the store is tried all the same.
-		s.ping(ctx, false) // the breaker has heard
+		// Without requests the store is still probed.
+		s.ping(ctx, false) // askOne has reported to the breaker
 		return k.wait(pace, nil)
 	case closed:
 		if !s.settle(ctx, time.Hour, false) && !k.wait(s.opts.Probe/2, nil) {
@@ -122,15 +122,15 @@ func (s *Store) step(ctx context.Context) bool {
 	return true
 }
 
-// keep lets what a question without a caller may have spent count.
+// keep keeps the units that a call without a caller may have spent.
 func keep(err error) {
 	if late, _, _ := unwrap(err); late != nil {
 		late.Keep(nil)
 	}
 }
 
-// ping reports whether the store answers. It takes a unit of a key of its own: a
-// store that answers that can write.
+// ping reports whether the store answers. It takes a unit of a key of its own, as a store
+// that decides that can write.
 func (s *Store) ping(ctx context.Context, past bool) bool {
 	bounded := s.bound(ctx)
 	defer end(bounded)
@@ -139,8 +139,8 @@ func (s *Store) ping(ctx context.Context, past bool) bool {
 	return storeError(err) == nil
 }
 
-// settle charges what is owed and releases what is held, for so long at most. It
-// reports whether the store has answered all of it.
+// settle charges owed units and releases slots, for at most that long. It reports whether the
+// store has answered all calls.
 func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.recovery.ended(); {
 		debts, slots := s.debts.take(chargesAtOnce, time.Now()), s.releases.take(chargesAtOnce, time.Now())
@@ -154,15 +154,15 @@ func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool 
 	return true
 }
 
-// charge charges debts. What was not sent is owed again; what may have been
-// charged is not sent again.
+// charge charges debts. Units that were not sent are owed again; units that may have been
+// charged are not sent again.
 func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (all bool) {
 	if len(debts) == 0 {
 		return true
 	}
 	reqs, out := slices.Clone(debts), make([]sluice.Result, len(debts))
 	for i := range reqs {
-		_ = s.near.useLeasedPlans(&reqs[i]) // one that cannot be leased is as it is
+		_ = s.near.useLeasedPlans(&reqs[i]) // a plan that cannot be leased is unchanged
 	}
 	bounded := s.bound(ctx)
 	defer end(bounded)

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// heard is a store that notes when it was first asked since it was mended.
+// heard is a store that records when it was first called after it was mended.
 type heard struct {
 	*faulty
 	mended, asked time.Time
@@ -42,9 +42,9 @@ func (h *heard) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	return h.faulty.TakeBatch(ctx, reqs, out)
 }
 
-// TestInvariant22Recovery: whenever a store returns, be it just before or just
-// after it was tried, it is asked again within a Probe and all requests are its
-// own again within a Probe, a Timeout and 0.2 s: with the defaults 0.8 s.
+// TestInvariant22Recovery: whenever a store returns, even just before or after a probe, it is
+// called within a Probe and gets all requests within a Probe, a Timeout and 0.2 s: by
+// default 0.8 s.
 func TestInvariant22Recovery(t *testing.T) {
 	const (
 		again = bounds.DefaultProbe + bounds.DefaultTimeout + 10*time.Millisecond
@@ -71,7 +71,7 @@ func TestInvariant22Recovery(t *testing.T) {
 				if longest > back {
 					t.Errorf("healthy after %v, want at most %v", longest, back)
 				}
-				// A try that is answered late reports the return at once.
+				// A late answer to a probe reports the return at once.
 				if longest < bounds.DefaultProbe/2 && fault != late {
 					t.Errorf("healthy after %v at the latest: the store never returned just after it was tried", longest)
 				}
@@ -81,8 +81,8 @@ func TestInvariant22Recovery(t *testing.T) {
 	}
 }
 
-// recovery lets a store be away for some time and returns how long after its
-// return it was asked, and had all requests.
+// recovery makes a store unavailable for some time and returns how long after its return it
+// was called, and got all requests.
 func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (asked, healthy time.Duration) {
 	t.Helper()
 	h := &heard{faulty: newFaulty()}
@@ -116,9 +116,8 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	return h.asked.Sub(h.mended), healthy
 }
 
-// TestCause: in an outage the Store says why it does not ask, as the store said
-// it last, be it to a request or to what tries it; before and after it says
-// nothing.
+// TestCause: in an outage Cause returns the store's last error, of a request or of a probe;
+// before and after it returns nil.
 func TestCause(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		var s *remote.Store

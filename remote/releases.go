@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// releases are slots that the store may hold and should not. A release says the
-// same however often it is sent, so one whose answer was lost is sent again.
+// releases are slots that the store may hold and should not. A release may be repeated, so one
+// whose answer was lost is sent again.
 type releases struct {
 	most int
 
@@ -29,19 +29,17 @@ func ownerOf(r *sluice.SlotRequest) slotOwner {
 
 type unreleased struct {
 	req   sluice.SlotRequest
-	until time.Time // from then on the store has forgotten it by itself
-	done  bool      // the owner is
-	// awaited says that the request is still on its way: a release could come
-	// before it.
+	until time.Time // the store has dropped it by then
+	done  bool      // the owner is done
+	// awaited says that the acquire may still be on its way: a release could overtake it.
 	awaited bool
 }
 
-// due reports whether a release is to be sent.
+// due reports whether the release is to be sent.
 func (e *unreleased) due() bool { return e.done && !e.awaited }
 
-// put notes that the store may hold a slot: for an owner that is done, or for one
-// to whom a policy gave one. Without room it is left to expire, which errs to
-// denying.
+// put records that the store may hold a slot: for an owner that is done, or for one whose slot
+// a policy granted. Without room the slot is left to expire, which errs to denying.
 func (l *releases) put(r *sluice.SlotRequest, done, awaited bool) *unreleased {
 	e := &unreleased{req: *r, until: time.Now().Add(r.Limit.TTL), done: done, awaited: awaited}
 	e.req.Op, e.req.Cost, e.req.Key = sluice.SlotRelease, 1, strings.Clone(r.Key) // see debts.add
@@ -54,15 +52,15 @@ func (l *releases) put(r *sluice.SlotRequest, done, awaited bool) *unreleased {
 	return e
 }
 
-// heard notes that the request of e is no longer on its way.
+// heard records that the request of e is no longer on its way.
 func (l *releases) heard(e *unreleased) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.awaited, e.until = false, time.Now().Add(e.req.Limit.TTL)
 }
 
-// finish notes that an owner is done, if it was not certain what the store holds
-// for it. It reports whether there is something to be sent for it now.
+// finish records that an owner is done, if the store may hold its slot. It reports whether a
+// release is to be sent now.
 func (l *releases) finish(r *sluice.SlotRequest) (due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,14 +71,14 @@ func (l *releases) finish(r *sluice.SlotRequest) (due bool) {
 	return e != nil && e.due()
 }
 
-// forget is for an owner that begins anew.
+// forget removes the record of an owner that acquires anew.
 func (l *releases) forget(r *sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.list, ownerOf(r))
 }
 
-// len returns how many are to be sent.
+// len returns how many releases are to be sent.
 func (l *releases) len() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,8 +90,8 @@ func (l *releases) len() (n int) {
 	return n
 }
 
-// take removes and returns up to n that are to be sent, and forgets those that
-// the store has forgotten.
+// take removes and returns up to n releases that are to be sent, and removes slots that the
+// store has dropped.
 func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +107,8 @@ func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 	return reqs
 }
 
-// release releases slots. What was not answered is to be released again. It
-// reports whether the store has answered all of it.
+// release releases slots; those without an answer are to be released again. It reports whether
+// the store has answered all calls.
 func (s *Store) release(ctx context.Context, slots []sluice.SlotRequest, past bool) (all bool) {
 	all = true
 	for i := range slots {

@@ -77,14 +77,14 @@ func drawLimit(rnd *rand.Rand) sluice.Limit {
 	}
 }
 
-// admission is units that some node has admitted.
+// admission is a number of units that some node has admitted.
 type admission struct {
 	at    time.Time
 	units int64
 }
 
-// greedy has greedy clients at n nodes whose store is away, for so long, and returns what
-// is admitted to them.
+// greedy runs greedy clients at n nodes whose store is unavailable, for some time, and returns
+// their admissions.
 func greedy(t *testing.T, rnd *rand.Rand, l sluice.Limit, n int, long time.Duration) (all []admission) {
 	t.Helper()
 	f := newFaulty()
@@ -123,7 +123,7 @@ func greedy(t *testing.T, rnd *rand.Rand, l sluice.Limit, n int, long time.Durat
 	return all
 }
 
-// most returns the most units admitted within a window, or in one of the calendar's.
+// most returns the most units admitted within a window, or a calendar period.
 func most(all []admission, l *sluice.Limit, window time.Duration) (most int64) {
 	zone, err := time.LoadLocation(testkit.Fixed(*l).Zone)
 	if err != nil {
@@ -151,8 +151,8 @@ func sum(all []admission) (units int64) {
 	return units
 }
 
-// TestOutageAdmitsNoMore: nodes whose store is away admit together what one would, in any
-// window, at once and in the long run.
+// TestOutageAdmitsNoMore: nodes whose store is unavailable together admit what one would, in
+// any window, at once and in the long run.
 func TestOutageAdmitsNoMore(t *testing.T) {
 	for seed := range testkit.Steps(100, 4000) {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -194,14 +194,14 @@ func TestOutageAdmitsNoMore(t *testing.T) {
 	}
 }
 
-// aboveShare reports whether a cost was refused that is above a share.
+// aboveShare reports whether a cost was refused as above a share.
 func aboveShare(err error) bool {
 	of, ok := errors.AsType[*sluice.RequestError](err)
 	return ok && of.Field == "Cost" && strings.Contains(of.Problem, "is more than the share of one of 3 nodes")
 }
 
-// TestCostAboveShare: what no share can hold is refused until the store is back, and what
-// the limits can never hold is denied.
+// TestCostAboveShare: a cost above a share is refused until the store is back, and a cost above
+// the limits is denied.
 func TestCostAboveShare(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Nodes: func() int { return 3 }})
@@ -235,8 +235,8 @@ func TestCostAboveShare(t *testing.T) {
 	})
 }
 
-// TestSharesAreCharged: what nodes admitted in an outage is charged to the store on its
-// return, which is then as full as one that was there.
+// TestSharesAreCharged: units that nodes admitted in an outage are charged to the store on its
+// return, which is then as full as one that was available.
 func TestSharesAreCharged(t *testing.T) {
 	for _, text := range []string{"60/min sliding-log", "60/min", "60/min fixed-window", "100/day calendar UTC", "2/min sliding-histogram"} {
 		both(t, func(t *testing.T, f *faulty) {

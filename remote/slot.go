@@ -13,12 +13,11 @@ import (
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
-// Slot decides req by the store or, if that does not answer in time, by the
-// policy of its scope: see the package on what each does. It returns when the
-// deadline has passed at the latest. A release is never refused: what does not
-// reach the store is sent on its return. The error is as Take's, or says that
-// the store is no [sluice.SlotStore]. An owner that has released should not
-// acquire again: a release on its way could end what it then holds.
+// Slot decides req by the store or, if that does not answer in time, by the failure policy of
+// its scope: see the package comment. It returns at the deadline at the latest. A release is
+// never refused: if it does not reach the store, it is sent on the store's return. The error
+// is as Take's, or says that the store is no [sluice.SlotStore]. An owner that has
+// released should not acquire again: a late release could end its new slot.
 func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
 	if s.slots == nil {
 		return d, sluice.ErrNoSlots
@@ -38,8 +37,8 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slot
 	return s.finishSlot(ctx, &req, d, err)
 }
 
-// heldHere answers what is about a slot that a policy gave, and that the store
-// does not know of.
+// heldHere answers requests for a slot that a policy granted, and that the store does not
+// know of.
 func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice.SlotDecision, ok bool) {
 	switch req.Op {
 	case sluice.SlotAcquire:
@@ -61,8 +60,8 @@ func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice
 	return d, err == nil && d.Allowed
 }
 
-// finishSlot returns the store's answer or, if there is none, the policy's, and
-// sees to what the store may have granted without being heard.
+// finishSlot returns the store's answer or, without one, the policy's, and records a slot
+// that the store may have granted all the same.
 func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluice.SlotDecision, err error) (sluice.SlotDecision, error) {
 	if err == nil {
 		s.counters.decided.Add(1)
@@ -76,7 +75,7 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 	defer func() { // even if a policy panics
 		heard := s.doubt(req, given, sent, late != nil)
 		if late != nil {
-			late.Keep(heard) // what it may hold is released by its owner's name
+			late.Keep(heard) // its slot is released by the owner's name
 		}
 	}()
 	switch gone := caller.Left(ctx); {
@@ -91,9 +90,8 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 	return d, err
 }
 
-// doubt notes a slot that the store may hold for its owner, to
-// whom it was given, or not, without it. It returns what is to be called when the
-// store is heard of, if it is awaited.
+// doubt records a slot that the store may hold; given says whether its owner got one. If an
+// answer of the store is awaited, the result is to be called with it.
 func (s *Store) doubt(req *sluice.SlotRequest, given, sent, awaited bool) func(sluice.Late) {
 	owed := req.Op == sluice.SlotRelease
 	if !owed && (req.Op != sluice.SlotAcquire || !sent) {
@@ -107,8 +105,7 @@ func (s *Store) doubt(req *sluice.SlotRequest, given, sent, awaited bool) func(s
 	}
 }
 
-// slotPolicy returns what happens to slots of a scope if the store does not
-// decide.
+// slotPolicy returns the failure policy of slots in a scope.
 func (s *Store) slotPolicy(scope string) sluice.Failure {
 	if of := s.opts.SlotPolicyOf; of != nil {
 		return of(scope)
@@ -116,14 +113,14 @@ func (s *Store) slotPolicy(scope string) sluice.Failure {
 	return s.opts.Policy
 }
 
-// degradeSlot decides a request that the store has not, and that is no release.
+// degradeSlot decides a request other than a release, as the store has not.
 func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent bool, why error) (d sluice.SlotDecision, err error) {
 	p := s.slotPolicy(req.Scope)
 	if !s.local.can(p) {
 		return d, s.refuse(why, sent)
 	}
 	if req.Op == sluice.SlotRenew {
-		// The store gave it, and may yet have it: what runs goes on.
+		// The store granted it, and may still hold it: the owner goes on.
 		d = sluice.SlotDecision{Allowed: true}
 	} else if d, err = s.local.slot(ctx, req, p); err != nil {
 		return d, s.refuse(err, true)
@@ -149,7 +146,7 @@ func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Fail
 	return d, err
 }
 
-// slotShare returns req with what this process may give under p.
+// slotShare returns req with the cap of this process under p.
 func (l *local) slotShare(req sluice.SlotRequest, p sluice.Failure) sluice.SlotRequest {
 	req.Limit.Cap = max(req.Limit.Cap/int64(max(l.nodes(), 1)), 1)
 	if p == sluice.FailOpen {

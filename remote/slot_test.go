@@ -33,13 +33,13 @@ func ask(t *testing.T, s sluice.SlotStore, op sluice.SlotOp, owner string) sluic
 	return d
 }
 
-// held returns how many slots the store behind holds.
+// held returns how many slots the wrapped store holds.
 func held(t *testing.T, f *faulty) int64 {
 	t.Helper()
 	return ask(t, f.Store, sluice.SlotRelease, "nobody").Held
 }
 
-// settled waits until nothing is left to be released.
+// settled waits until no releases are left to send.
 func settled(t *testing.T, s *remote.Store) {
 	t.Helper()
 	for began := time.Now(); s.Stats().Unreleased > 0; time.Sleep(time.Millisecond) {
@@ -50,8 +50,8 @@ func settled(t *testing.T, s *remote.Store) {
 	time.Sleep(time.Second) // the last may be on its way
 }
 
-// While the store is unavailable its policy says who gets slots; what its holders do
-// meanwhile reaches the store on its return, whatever was wrong with it.
+// While the store is unavailable its policy grants slots; the requests of their owners
+// reach the store on its return, whatever its failure was.
 func TestSlotsInAnOutage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -136,7 +136,7 @@ func outage(t *testing.T, f *faulty, s *remote.Store, wrong fault, policy sluice
 	}
 }
 
-// A slot that the store granted without being heard does not stay held.
+// A slot whose grant was not received does not stay held.
 func TestSlotsGrantedUnheard(t *testing.T) {
 	for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal, sluice.FailClosed} {
 		for _, wrong := range []fault{lost, late, slow} {
@@ -172,8 +172,8 @@ func TestSlotsGrantedUnheard(t *testing.T) {
 	}
 }
 
-// An owner that is done is so for the store too, though what it asked for arrives
-// there later; one that begins anew keeps what it then has.
+// An owner that is done is done in the store, too, even if its acquire arrives there later; one
+// that begins anew keeps its new slot.
 func TestSlotsGrantedLate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -205,7 +205,7 @@ func TestSlotsGrantedLate(t *testing.T) {
 	}
 }
 
-// What a policy gave in an outage does not answer for the store when that is back.
+// A slot granted by a policy in an outage does not replace the store's decisions afterwards.
 func TestSlotPeekAfterAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
@@ -221,8 +221,7 @@ func TestSlotPeekAfterAnOutage(t *testing.T) {
 	})
 }
 
-// Where there is no memory for it, FailOpen gives slots all the same and
-// FailLocal none.
+// Without a store for slots, FailOpen grants all slots and FailLocal none.
 func TestSlotsWithoutLocal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
@@ -255,7 +254,7 @@ func TestSlotsWithoutLocal(t *testing.T) {
 	})
 }
 
-// Slots of each scope have a policy of their own.
+// The slots of each scope have a policy of their own.
 func TestSlotPolicyOf(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{SlotPolicyOf: func(scope string) sluice.Failure {
@@ -277,7 +276,7 @@ func TestSlotPolicyOf(t *testing.T) {
 	})
 }
 
-// plainStore is a store that keeps no slots.
+// plainStore is a store without slots.
 type plainStore struct{ sluice.Store }
 
 func TestSlotsThatAreNotDecided(t *testing.T) {

@@ -10,44 +10,42 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Health is what [Options].OnChange receives.
+// Health is the argument of [Options].OnChange.
 type Health struct {
 	Healthy bool
-	Err     error         // the failure that was one too many; nil if Healthy
+	Err     error         // the last failure before the outage; nil if Healthy
 	Down    time.Duration // how long the store was unavailable; 0 unless Healthy
 }
 
-// Stats is what a [Store] has done since it was made.
+// Stats are the counts of a [Store] since it was made.
 type Stats struct {
 	// Healthy says that requests go to the store.
 	Healthy bool
-	// Outages is how often they have ceased to.
+	// Outages is how often the store became unavailable.
 	Outages uint64
-	// Decided is how many requests the store has decided, now or by what it said
-	// before.
+	// Decided is the number of requests that the store has decided, or that were answered
+	// from its earlier answers.
 	Decided uint64
-	// Opened, DecidedLocally and Refused are how many requests it has not: let through by
+	// Opened, DecidedLocally and Refused count the other requests: let through by
 	// [sluice.FailOpen], decided by [sluice.FailLocal], refused by [sluice.FailClosed].
 	Opened, DecidedLocally, Refused uint64
-	// Timeouts, Errors, Skipped and Overloaded say why, by calls: no answer in
+	// Timeouts, Errors, Skipped and Overloaded count the reasons, by calls: no answer in
 	// time, an error, the breaker was open, too many calls in flight.
 	Timeouts, Errors, Skipped, Overloaded uint64
-	// InFlight is how many calls have not come back, those included whose
-	// callers have left.
+	// InFlight is the number of calls in flight, including those whose callers have left.
 	InFlight int
-	// Owed is how many keys have units to be charged to the store.
+	// Owed is the number of keys with units to be charged to the store.
 	Owed int
-	// Charged and Dropped are the units of such keys that were charged, and that
-	// could not be.
+	// Charged and Dropped count the units of such keys that were charged, and that could not
+	// be charged.
 	Charged, Dropped uint64
-	// GivenBack is how many decisions came too late and were refunded, NotGivenBack
-	// those decisions whose refund failed. Answers that never came are in neither.
+	// GivenBack counts the decisions that came too late and were refunded, NotGivenBack
+	// those whose refund failed. Answers that never came are in neither.
 	GivenBack, NotGivenBack uint64
-	// Unreleased is how many slots are to be released on the store's return.
+	// Unreleased is the number of slots to be released on the store's return.
 	Unreleased int
 
-	// Denials and Leases are what was decided without the store, by what it had
-	// said before.
+	// Denials and Leases count decisions without the store, by its earlier answers.
 	Denials DenialStats
 	Leases  LeaseStats
 }
@@ -58,7 +56,7 @@ type counters struct {
 	charged, dropped, givenBack, notGivenBack         atomic.Uint64
 }
 
-// of returns the counter of requests that a policy has decided.
+// of returns the counter of requests decided by a policy.
 func (c *counters) of(p sluice.Failure) *atomic.Uint64 {
 	if p == sluice.FailLocal {
 		return &c.decidedLocally
@@ -66,7 +64,7 @@ func (c *counters) of(p sluice.Failure) *atomic.Uint64 {
 	return &c.opened
 }
 
-// Stats returns what the Store has done. It does not wait for the store.
+// Stats returns the counts so far. It does not wait for the store.
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	denials, leases := s.near.stats()
@@ -80,9 +78,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Cause returns why requests do not go to the store: its last failure, in its
-// own words, which are what a server or the network said. It is nil if the store
-// is healthy. It never blocks.
+// Cause returns why requests do not go to the store: its last error, which may hold text of a
+// server or the network. It is nil if the store is healthy. It never blocks.
 func (s *Store) Cause() error {
 	if err := s.cause.Load(); err != nil && !s.Healthy() {
 		return *err
@@ -90,7 +87,6 @@ func (s *Store) Cause() error {
 	return nil
 }
 
-// Healthy reports whether requests go to the store: false from when the breaker
-// opens until all requests are let back. It is for readiness checks and never
-// blocks.
+// Healthy reports whether requests go to the store: it is false from when the breaker opens
+// until all requests go to the store again. It is for readiness checks and never blocks.
 func (s *Store) Healthy() bool { return s.breaker.is() == closed }

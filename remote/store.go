@@ -17,16 +17,16 @@ import (
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
-// Store is a [sluice.Store] that has an answer whatever the store behind it
-// does. It is a [sluice.SlotStore] too, if that is one. It is safe for
-// concurrent use. Its methods fail with an [*UnavailableError] where the failure policy
-// is to refuse, and else with the errors of the store behind it.
+// Store is a [sluice.Store] that answers whatever happens to the store that it wraps. It is a
+// [sluice.SlotStore] if the wrapped store is one. It is safe for concurrent use. Its methods
+// fail with an [*UnavailableError] where the failure policy is to refuse, and otherwise with
+// the errors of the wrapped store.
 type Store struct {
 	forgetter
 
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
-	explains  sluice.Store     // store, as it was given
+	explains  sluice.Store     // store, before Detach
 	opts      Options
 	deadlines deadlines
 	near      *near
@@ -47,9 +47,8 @@ var (
 	_ sluice.SlotStore  = (*Store)(nil)
 )
 
-// Wrap returns a Store in front of store. It has a goroutine only while store
-// is unavailable or is owed units; Close ends it.
-// It fails for options that cannot be.
+// Wrap returns a Store that wraps store. It has a goroutine only while store is
+// unavailable or is owed units; Close ends it. It fails for invalid options.
 func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	if store == nil {
 		return nil, errors.New("remote: wrap: store is nil")
@@ -90,7 +89,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// changed follows the breaker, under its lock.
+// changed records a change of the breaker, under its lock.
 func (s *Store) changed(to state, err error) {
 	var h Health
 	if to == open {
@@ -114,11 +113,10 @@ func (s *Store) changed(to state, err error) {
 	}
 }
 
-// Take decides req by what is known of its key, by the store or, if that does not
-// answer in time, by the policy of its plans. It returns when the deadline has
-// passed at the latest. The error is a [*sluice.RequestError], an
-// [*UnavailableError], the context's if that ended or its deadline passed before there
-// was a decision, or [sluice.ErrClosed].
+// Take decides req from memory, by the store or, if that does not answer in time, by the
+// failure policy of its plans. It returns at the deadline at the latest. The error is a
+// [*sluice.RequestError], an [*UnavailableError], the context's if that ended or its deadline
+// passed before there was a decision, or [sluice.ErrClosed].
 func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	if err := s.ended(ctx); err != nil {
 		return d, err
@@ -137,9 +135,9 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 	return s.finish(ctx, &req, out[0].Decision, out[0].Err)
 }
 
-// TakeBatch decides reqs as Take does, those that the store must decide in one
-// call if that is a [sluice.BatchStore]. Its error is that of the context, or
-// [sluice.ErrClosed], or says that out has another length than reqs.
+// TakeBatch decides reqs as Take does, with one call of the store if that is a
+// [sluice.BatchStore]. Its error is that of the context, [sluice.ErrClosed], or says that the
+// lengths of out and reqs differ.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	if err := stores.ValidateBatch(reqs, out); err != nil {
 		return err
@@ -165,7 +163,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	return nil
 }
 
-// askAll asks about reqs, of which none is decided where all have an error.
+// askAll asks about reqs. If all have an error, none is decided.
 func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	bounded := s.bound(ctx)
 	defer end(bounded)
@@ -178,8 +176,7 @@ func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.
 	}
 }
 
-// askPlain asks about each of reqs that can be asked as it is, without what is
-// known of its key.
+// askPlain asks the store about each of reqs that is valid, without the memory of its key.
 func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	asked, index := make([]sluice.Request, 0, len(reqs)), make([]int, 0, len(reqs))
 	for i := range reqs {
@@ -203,7 +200,7 @@ func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluic
 	}
 }
 
-// notDecided is the error of a batch of which none was decided or sent.
+// notDecided returns the error of a batch that was not decided, and nothing of it sent.
 func notDecided(err error) error {
 	if _, sent, why := unwrap(err); sent {
 		err = &sluice.NotSentError{Err: why}
@@ -211,7 +208,7 @@ func notDecided(err error) error {
 	return err
 }
 
-// ended returns why nothing is decided any more.
+// ended returns an error once the Store is closed or the caller has left.
 func (s *Store) ended(ctx context.Context) error {
 	if s.recovery.ended() {
 		return sluice.ErrClosed
@@ -222,8 +219,8 @@ func (s *Store) ended(ctx context.Context) error {
 	return nil
 }
 
-// before validates req, once for all that is behind. It reports true for one that
-// it has decided.
+// before validates req, once for all layers. It reports true for a request that it has
+// decided.
 func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decision, done bool, err error) {
 	if err := req.Validate(); err != nil {
 		return d, false, err
@@ -245,8 +242,8 @@ func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decis
 	return d, false, nil
 }
 
-// finish returns the store's decision or, if there is none, that of the policy,
-// and notifies the store of it.
+// finish returns the store's decision or, without one, that of the failure policy, and
+// reports the outcome to the store.
 func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decision, err error) (sluice.Decision, error) {
 	if err == nil {
 		s.counters.decided.Add(1)
@@ -258,7 +255,7 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	late, sent, why := unwrap(err)
 	passed := false
 	defer func() { s.report(req, late, sent, passed) }() // even if a policy panics
-	if left := caller.Left(ctx); left != nil {           // its time was over, not the store's
+	if left := caller.Left(ctx); left != nil {           // the caller's time was over, not the store's
 		d, err = sluice.Decision{}, fmt.Errorf("remote: %v %q: %w", req.Op, req.Plan.Scope(), left)
 	} else {
 		d, err = s.degrade(ctx, req, sent, why)
@@ -267,7 +264,7 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	return d, err
 }
 
-// report notifies the store whether a request that it has not answered took place.
+// report tells the store whether a request that it has not answered took place.
 func (s *Store) report(req *sluice.Request, late *sluice.MaybeSentError, sent, passed bool) {
 	var heard func(sluice.Late)
 	if req.Slot != nil {
@@ -282,9 +279,9 @@ func (s *Store) report(req *sluice.Request, late *sluice.MaybeSentError, sent, p
 	}
 }
 
-// Return gives back the units in hand that were leased: for a process about to
-// end, which should have stopped taking by then. What cannot be given back before
-// ctx ends counts in the store until it is forgotten there.
+// Return gives back the units in hand, for a process that is about to end and should have
+// stopped taking. Units that cannot be given back before ctx ends count in the store until
+// they expire there.
 func (s *Store) Return(ctx context.Context) error {
 	if err := s.ended(ctx); err != nil {
 		return err
@@ -293,8 +290,9 @@ func (s *Store) Return(ctx context.Context) error {
 }
 
 // Close ends the Store's goroutine and waits for it, for Timeout at most. Units that are
-// still owed are dropped, and slots that could not be released expire. Calls in
-// flight end when the store returns; from now on the answer is [sluice.ErrClosed]. It always returns nil, and may be called again.
+// still owed are dropped, and slots that could not be released expire. Calls in flight end
+// when the store returns; later calls return [sluice.ErrClosed]. Close always returns nil, and
+// may be called again.
 func (s *Store) Close() error {
 	s.recovery.close()
 	for _, req := range s.debts.take(math.MaxInt, time.Now()) {

@@ -22,9 +22,8 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// TestConformanceInFront: in front of a store that answers, every decision is that
-// store's. What is known of a key may be behind in its Remaining, so that nothing
-// of it lasts.
+// TestConformanceInFront: in front of a store that answers, every decision is that store's.
+// Memory of a key may be behind in its Remaining, so all memory expires at once.
 func TestConformanceInFront(t *testing.T) {
 	storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 		m := memstore.New(memstore.Options{Now: now})
@@ -41,9 +40,9 @@ func TestConformanceInFront(t *testing.T) {
 	})
 }
 
-// TestInvariant22 (store down): closed admits nothing, local no more than its
-// bound, no decision takes longer than its deadline, and a second after the
-// store's return all are its own again.
+// TestInvariant22 (store down): closed admits nothing, local no more than its bound, no
+// decision takes longer than its deadline, and a second after its return the store decides all
+// requests.
 func TestInvariant22(t *testing.T) {
 	for _, fault := range []fault{erring, hung, lost, late, slow, deaf} {
 		for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal, sluice.FailClosed} {
@@ -191,8 +190,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestCallersOwnMemory: what a caller passed is its own again once it has its
-// answer, whatever the store does later. The race detector checks it.
+// TestCallersOwnMemory: memory that a caller passes is its own again once it has its answer,
+// whatever the store does later. The race detector checks it.
 func TestCallersOwnMemory(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Failures: 100})
@@ -221,8 +220,8 @@ func TestCallersOwnMemory(t *testing.T) {
 	})
 }
 
-// TestNoHerd: of the callers that wait for a store's return only a few are let
-// to it at once, until it has shown that it answers.
+// TestNoHerd: when a store returns, only a few of the waiting requests reach it at once, until
+// it has shown that it answers.
 func TestNoHerd(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})
@@ -252,8 +251,8 @@ func TestNoHerd(t *testing.T) {
 	})
 }
 
-// TestNotTheStoresFault: requests that are not valid, callers that leave and
-// denials do not open the breaker.
+// TestNotTheStoresFault: invalid requests, callers that leave and denials do not open the
+// breaker.
 func TestNotTheStoresFault(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed, Now: leaping()})

@@ -11,14 +11,14 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// strict returns when its context ends, whatever the store within does, and goes
-// on listening to that.
+// strict returns when its context ends, whatever the wrapped store does, and still listens for
+// its answer.
 type strict struct {
 	sluice.BatchStore
 	slots sluice.SlotStore
 }
 
-// under runs do until it ends or ctx does. do has a context for a while longer.
+// under runs do until it ends or ctx does. The context of do lasts longer.
 func under(ctx context.Context, do func(context.Context)) (ended <-chan struct{}, err error) {
 	inner := context.WithoutCancel(ctx)
 	cancel := func() {}

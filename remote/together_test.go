@@ -16,21 +16,20 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// together asks for units of a plan and a slot for an owner.
+// together returns a request for units of a plan and a slot for an owner.
 func together(p *sluice.Plan, cost int64, owner string) sluice.Request {
 	req := testkit.Request(p, "k", cost)
 	req.Slot = &sluice.Slot{SlotRequest: slot(sluice.SlotAcquire, owner)}
 	return req
 }
 
-// apart is a policy for units and another for slots.
+// apart has a policy for units and another for slots.
 func apart(units, slots sluice.Failure) remote.Options {
 	return remote.Options{Policy: units, SlotPolicyOf: func(string) sluice.Failure { return slots }}
 }
 
-// TestSlotAndUnits: a request for both, that the store does not decide, is let
-// through if the policy of the units does so and that of the slot does. There are
-// two slots and units for three.
+// TestSlotAndUnits: a request for both that the store does not decide passes if the policy of
+// the units and that of the slot let it. There are two slots, and units for three.
 func TestSlotAndUnits(t *testing.T) {
 	const o, l, c = sluice.FailOpen, sluice.FailLocal, sluice.FailClosed
 	for _, k := range []struct {
@@ -94,8 +93,8 @@ func TestSlotAndUnits(t *testing.T) {
 	}
 }
 
-// TestSlotAndUnitsLate: what the store granted too late counts if the request was
-// let through, and else is given back: its units and its slot.
+// TestSlotAndUnitsLate: a late grant counts if the request passed; otherwise its units and its
+// slot are given back.
 func TestSlotAndUnitsLate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -134,8 +133,8 @@ func TestSlotAndUnitsLate(t *testing.T) {
 	}
 }
 
-// TestSlotAndUnitsDecided: what the store answers is passed on, and a store
-// without slots is named.
+// TestSlotAndUnitsDecided: the store's answers are passed on, and a store without slots is an
+// error.
 func TestSlotAndUnitsDecided(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{})

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// unwritable is a store that refuses to write, such as a Redis server without memory: what
-// it does not hold it can release.
+// unwritable is a store that refuses to write, such as a Redis server without memory: it can
+// release slots that it does not hold.
 type unwritable struct{}
 
 var errUnwritable = errors.New("OOM command not allowed")
@@ -33,8 +33,8 @@ func (unwritable) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDe
 	return sluice.SlotDecision{}, errUnwritable
 }
 
-// TestReleasesHideNoOutage: a store that refuses all slots is marked down, though it releases
-// what it has not granted.
+// TestReleasesHideNoOutage: a store that refuses all slots becomes unavailable, although it
+// releases slots that it has not granted.
 func TestReleasesHideNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := testkit.Closed(t, wrap(t, unwritable{}, remote.Options{Policy: sluice.FailOpen, Local: memstore.New(memstore.Options{})}))
