@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Statuses returns HTTP's statuses of codes, for a rule's When: see
-// [policy.RPCStatus], by which some codes share one.
+// Statuses returns the HTTP statuses of codes, for a rule's When; some codes share one: see
+// [policy.RPCStatus].
 func Statuses(of ...codes.Code) []policy.Status {
 	all := make([]policy.Status, len(of))
 	for i, code := range of {
@@ -28,7 +28,7 @@ func Statuses(of ...codes.Code) []policy.Status {
 	return all
 }
 
-// refuse returns the trailer and the answer to what does not pass.
+// refuse returns the trailer and the error of a call or message that does not pass.
 func refuse(c *policy.Call) (metadata.MD, error) {
 	var details []protoadapt.MessageV1
 	trailer := metadata.MD{}
@@ -45,13 +45,13 @@ func refuse(c *policy.Call) (metadata.MD, error) {
 		details = append(details, quotaFailure(c))
 	}
 	st := status.New(codes.Code(c.RPCCode()), string(c.AppendDetail(nil)))
-	if full, err := st.WithDetails(details...); err == nil { // else it says less
+	if full, err := st.WithDetails(details...); err == nil { // else without details
 		st = full
 	}
 	return trailer, st.Err()
 }
 
-// quotaFailure names the limits that denied. It says nothing of the key.
+// quotaFailure names the limits that denied. It holds nothing of the key.
 func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for _, name := range c.Violated {
@@ -63,7 +63,7 @@ func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
 	return f
 }
 
-// fields returns what HTTP's fields say.
+// fields returns the rate limit fields of HTTP as metadata.
 func fields(c *policy.Call) metadata.MD {
 	var items []string
 	for t := range c.Limits() {

@@ -20,18 +20,18 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Call is what keys, costs and hooks of this package know of a call, or of a
-// message of a stream.
+// Call describes a call, or a message of a stream, to the keys, costs and hooks of this
+// package.
 type Call struct {
 	Context    context.Context //nolint:containedctx // it is the call's, as a request of net/http carries its own
 	FullMethod string          // "/package.Service/Method"
-	// Message is the request of a unary call, or the message that is decided; nil
-	// of a stream that opens.
+	// Message is the request of a unary call, or the message that is decided; nil when a
+	// stream opens.
 	Message any
 }
 
-// CallOf returns the call whose attributes a are: for the functions of a
-// policy.Cost. It is the zero Call of what is none of gRPC.
+// CallOf returns the call that has the attributes a, for the functions of a policy.Cost. It
+// is the zero Call for attributes of another protocol.
 func CallOf(a policy.Attributes) Call {
 	if of, ok := a.(*attributes); ok {
 		return of.Call
@@ -39,10 +39,9 @@ func CallOf(a policy.Attributes) Call {
 	return Call{}
 }
 
-// KeyFunc returns a key that calls f, which must be safe for concurrent use. The
-// name is for error texts: "tenant". If the call lacks the key, f returns ""; for
-// what the client did wrong otherwise, a [*policy.PartError]. Any other error is
-// treated as one of the store.
+// KeyFunc returns a key that calls f, which must be safe for concurrent use. The name is
+// for error texts: "tenant". If the call lacks the key, f returns ""; for another fault of the
+// client, a [*policy.PartError]. Any other error is treated as a store error.
 func KeyFunc(name string, f func(Call) (string, error)) policy.Part {
 	if f == nil {
 		return policy.Func(name, nil)
@@ -55,7 +54,7 @@ func ByMethod() policy.Part {
 	return KeyFunc("method", func(c Call) (string, error) { return c.FullMethod, nil })
 }
 
-// attributes are those of a call, or of a message of a stream.
+// attributes are the attributes of a call, or of a message of a stream.
 type attributes struct {
 	Call
 	server *Server
@@ -64,7 +63,7 @@ type attributes struct {
 	token  policy.Token
 }
 
-// set makes a the attributes of what a front is to decide.
+// set makes a the attributes of a call that a front is to decide.
 func (a *attributes) set(s *Server, f *policy.Front, c Call) {
 	*a = attributes{Call: c, server: s, front: f}
 	if f != nil {
@@ -72,7 +71,7 @@ func (a *attributes) set(s *Server, f *policy.Front, c Call) {
 	}
 }
 
-// peerOf returns the address of the connection's other end.
+// peerOf returns the address of the connection's peer.
 func peerOf(ctx context.Context) netip.Addr {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -84,16 +83,16 @@ func peerOf(ctx context.Context) netip.Addr {
 	return clientip.Peer(p.Addr.String())
 }
 
-// Method returns POST, which all calls are.
+// Method returns POST, the method of all calls.
 func (a *attributes) Method() string { return http.MethodPost }
 
 // Path returns the full method.
 func (a *attributes) Path() string { return a.FullMethod }
 
-// Host returns what the client dialled, lower case and without its port.
+// Host returns the host that the client dialled, in lower case and without its port.
 func (a *attributes) Host() string { return wire.Host(strings.Join(a.Header(":authority"), "")) }
 
-// Header returns the values of a metadata key, whatever its case.
+// Header returns the values of a metadata key, whatever the case of name.
 func (a *attributes) Header(name string) []string {
 	if name == "Host" {
 		return []string{a.Host()}
@@ -101,10 +100,10 @@ func (a *attributes) Header(name string) []string {
 	return metadata.ValueFromIncomingContext(a.Context, name)
 }
 
-// Query returns nothing: a call has none.
+// Query returns nothing: a call has no query.
 func (a *attributes) Query(string) ([]string, error) { return nil, nil }
 
-// Cookie returns nothing: a call has none.
+// Cookie returns nothing: a call has no cookies.
 func (a *attributes) Cookie(string) ([]string, error) { return nil, nil }
 
 // Client returns the client's address.
@@ -120,8 +119,7 @@ func (a *attributes) Claim(name string) (string, error) {
 	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.front.Report(a.Context, a, err) })
 }
 
-// Certificate returns a name in the certificate of the connection's client, if the
-// server has verified one.
+// Certificate returns a name in the client's certificate, "" if the server has verified none.
 func (a *attributes) Certificate(name string) (string, error) {
 	if p, ok := peer.FromContext(a.Context); ok {
 		if over, ok := p.AuthInfo.(credentials.TLSInfo); ok {
@@ -131,7 +129,7 @@ func (a *attributes) Certificate(name string) (string, error) {
 	return "", nil
 }
 
-// Length returns the size of the message, -1 if a stream opens.
+// Length returns the size of the message, -1 when a stream opens.
 func (a *attributes) Length() int64 {
 	if a.Message == nil {
 		return -1
@@ -139,7 +137,7 @@ func (a *attributes) Length() int64 {
 	return a.server.size(a.Message)
 }
 
-// size returns how many bytes a message is.
+// size returns the size of a message in bytes.
 func (s *Server) size(message any) int64 {
 	if s.opts.Size != nil {
 		return int64(max(s.opts.Size(message), 0))

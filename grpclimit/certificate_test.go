@@ -19,7 +19,7 @@ import (
 )
 
 // TestCertificates: each client has the budget of its certificate's name, on all its
-// connections. Who shows none, or one that nobody verifies, has no name.
+// connections. A client without a verified certificate has no name.
 func TestCertificates(t *testing.T) {
 	ca := testkit.NewAuthority(t, "ca")
 	for _, c := range []struct {

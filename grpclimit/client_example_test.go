@@ -24,7 +24,7 @@ import (
 	"github.com/sluicegate/sluice/grpclimit"
 )
 
-// busyServer denies each other call, and says when to come back.
+// busyServer denies every second call, with a time to retry.
 func busyServer(l net.Listener) *grpc.Server {
 	var calls atomic.Int64
 	srv := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -43,10 +43,9 @@ func busyServer(l net.Listener) *grpc.Server {
 	return srv
 }
 
-// A connection whose calls keep to the limits that its server states: a call that
-// was denied is sent again when the server wants it. Calls wait for two seconds
-// at most; where the server asks for more they are not sent, and the error says
-// how long that would be.
+// The calls of a connection keep to the limits that its server states: a denied call is sent
+// again at the server's time. Calls wait for two seconds at most; if the server asks for more
+// they are not sent, and the error holds the length of the wait.
 func ExampleClient() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -55,12 +55,11 @@ func (*clientService) StreamingInputCall(s grpc.ClientStreamingServer[testgrpc.S
 	}
 }
 
-// clientAnswer decides the n-th call, from 1: the metadata of its header and its
+// clientAnswer decides the n-th call, from 1: it returns the metadata of its header and
 // trailer, and its error.
 type clientAnswer func(n int64) (header, trailer metadata.MD, err error)
 
-// clientServer is a server whose calls are decided before they are handled: by a
-// limit, or by answer.
+// clientServer is a server whose calls a limit, or answer, decides before they are handled.
 type clientServer struct {
 	limit           *grpclimit.Server
 	answer          clientAnswer
@@ -70,7 +69,7 @@ type clientServer struct {
 	latency, work   time.Duration // before and after the decision, and then of the handler; only in a bubble
 }
 
-// newClientServer is of a limit for all, which is stated on denials, or always.
+// newClientServer has one limit for all, stated on denials or always.
 func newClientServer(t testing.TB, text string, always bool) *clientServer {
 	t.Helper()
 	limit, err := sluice.ParseLimit(text)
@@ -152,8 +151,8 @@ func (s *clientServer) stream(srv any, ss grpc.ServerStream, info *grpc.StreamSe
 	return err
 }
 
-// clientServe starts a server, on a loopback port, or in memory within a bubble
-// of testing/synctest, and returns a connection that keeps to its limits.
+// clientServe starts a server, on a loopback port or in memory within a bubble of
+// testing/synctest, and returns a connection that keeps to its limits.
 func clientServe(t testing.TB, s *clientServer, o grpclimit.ClientOptions, inMemory bool, more ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	c, err := grpclimit.NewClient(o)
@@ -163,7 +162,7 @@ func clientServe(t testing.TB, s *clientServer, o grpclimit.ClientOptions, inMem
 	return clientDial(t, s, inMemory, append(more, c.DialOptions()...)...)
 }
 
-// clientDial is clientServe of a connection that keeps to nothing.
+// clientDial is clientServe for a connection that ignores limits.
 func clientDial(t testing.TB, s *clientServer, inMemory bool, more ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	var (
@@ -201,7 +200,7 @@ func clientDial(t testing.TB, s *clientServer, inMemory bool, more ...grpc.DialO
 	return conn
 }
 
-// clientDenial is a denial by code with RetryInfo and QuotaFailure.
+// clientDenial is a denial with a code, RetryInfo and QuotaFailure.
 func clientDenial(code codes.Code, wait time.Duration) error {
 	return clientDetailed(code, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 }

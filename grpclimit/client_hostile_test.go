@@ -28,7 +28,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// badClientAnswers are those of a server that is broken or means harm.
+// badClientAnswers are answers of a broken or hostile server.
 func badClientAnswers() map[string]clientAnswer {
 	answers := map[string]clientAnswer{
 		"details without end": clientSays(status.FromProto(&spb.Status{
@@ -76,8 +76,8 @@ func badClientAnswers() map[string]clientAnswer {
 	return answers
 }
 
-// TestClientMaxRetryAfter: whatever one answer says, MaxRetryAfter later a call goes out, and
-// when the server answers correctly again all do.
+// TestClientMaxRetryAfter: whatever one answer says, a call is sent MaxRetryAfter later, and all
+// are when the server answers correctly again.
 func TestClientMaxRetryAfter(t *testing.T) {
 	for name, bad := range badClientAnswers() {
 		for _, stream := range []bool{false, true} {
@@ -103,7 +103,8 @@ func TestClientMaxRetryAfter(t *testing.T) {
 						if _ = call(t.Context()); s.calls.Load() <= times {
 							t.Fatalf("call %d was not sent", times+1)
 						}
-						// Until MaxRetryAfter is over, a call that would have to wait fails at once, and says for how long.
+						// Until MaxRetryAfter is over, a call that would have to wait
+						// fails at once, with the duration.
 						err := call(t.Context())
 						if hold, held := errors.AsType[*grpclimit.WaitError](err); held && (hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
 							t.Fatalf("got %v; want at most 5m", err)
@@ -122,7 +123,7 @@ func TestClientMaxRetryAfter(t *testing.T) {
 	}
 }
 
-// TestClientWithoutAnswer: calls that fail on their way hold nobody back, and none
+// TestClientWithoutAnswer: calls that fail before an answer delay no other call, and none
 // stays in flight.
 func TestClientWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,8 @@ import (
 	"github.com/sluicegate/sluice/grpclimit"
 )
 
-// TestClientPaces: a client gets what it is due, and is denied once at most: what
-// its first denial says is enough to keep to the limit, and where every answer
-// states the limit it is never denied.
+// TestClientPaces: a client gets its quota, and is denied once at most: its first denial states
+// enough to keep to the limit, and if every answer states the limit it is never denied.
 func TestClientPaces(t *testing.T) {
 	const n = 30
 	for _, c := range []struct {
@@ -56,8 +55,8 @@ func TestClientPaces(t *testing.T) {
 	}
 }
 
-// TestClientPacesLongCalls: calls and streams that last, of which the server says
-// nothing while they do, take nothing of the limit but the unit of each.
+// TestClientPacesLongCalls: long calls and streams, whose server does not answer meanwhile, cost
+// the limit one unit each.
 func TestClientPacesLongCalls(t *testing.T) {
 	const n, work = 50, 20 * time.Second
 	for _, stream := range []bool{false, true} {
@@ -89,7 +88,7 @@ func TestClientPacesLongCalls(t *testing.T) {
 				if got := s.denied.Load(); got != 0 {
 					t.Errorf("%d were denied; want 0", got)
 				}
-				// A unit of two is kept for a second for the call that was sent last.
+				// One of two units is kept for a second for the latest call.
 				if took := time.Since(start); took > 2*n/2*time.Second+work {
 					t.Errorf("took %v; want at most %v", took, 2*n/2*time.Second+work)
 				}
@@ -98,8 +97,8 @@ func TestClientPacesLongCalls(t *testing.T) {
 	}
 }
 
-// TestClientRecovers: of a burst out of nothing some is denied, as no limit has
-// been stated; but each call once at most, and all get through.
+// TestClientRecovers: part of a first burst is denied, as no limit has been stated; each call
+// once at most, and all pass in the end.
 func TestClientRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientServer(t, "10/s", false)

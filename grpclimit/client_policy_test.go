@@ -25,12 +25,11 @@ func clientPolicy(code string) grpc.DialOption {
 	}}]}`, code))
 }
 
-// TestClientWithRetryPolicy: with the retry policy of grpc-go on, what is denied
-// once is let in the next time: nothing is sent too early, whichever of both sends
-// it again.
+// TestClientWithRetryPolicy: with the retry policy of grpc-go on, a call that was denied once
+// passes the next time: nothing is sent too early, whichever of the two repeats it.
 func TestClientWithRetryPolicy(t *testing.T) {
 	for _, retries := range []int{0, -1} {
-		// A machine that stops for long enough between two calls denies none of them.
+		// A machine that pauses long enough between two calls denies none of them.
 		t.Run(fmt.Sprintf("MaxRetries=%d on a port", retries), func(t *testing.T) { testRetryPolicy(t, retries, false, 0) })
 		t.Run(fmt.Sprintf("MaxRetries=%d in memory", retries), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testRetryPolicy(t, retries, true, 1) })

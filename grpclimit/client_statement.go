@@ -16,23 +16,22 @@ import (
 	"github.com/sluicegate/sluice/internal/pacing"
 )
 
-// mostSilent is for how long a call is in flight of which the server says nothing.
-// By then the server has counted it, though it may answer hours later: what is left
-// of a limit need not be kept for it any longer.
+// mostSilent is how long a call without any answer counts as in flight. By then the server
+// has counted it, even if it answers hours later, so no unit need be kept for it.
 const mostSilent = time.Second
 
-// call is one that was sent.
+// call is a call that was sent.
 type call struct {
 	budget *pacing.Budget
 	ticket uint64
-	silent *time.Timer // takes it out of those in flight
+	silent *time.Timer // ends its time in flight
 }
 
 func newCall(b *pacing.Budget, ticket uint64) call {
 	return call{b, ticket, time.AfterFunc(mostSilent, b.Lost)}
 }
 
-// heard passes to the budget what an answer says, and returns it.
+// heard passes the statement of an answer to the budget, and returns it.
 func (c *call) heard(err error, header, trailer metadata.MD) pacing.Statement {
 	said, ok := statement(err, header, trailer)
 	switch inFlight := c.silent.Stop(); {
@@ -46,8 +45,8 @@ func (c *call) heard(err error, header, trailer metadata.MD) pacing.Statement {
 	return said
 }
 
-// statement returns what the answer to a call says of the limits, and whether
-// there is one: a call that failed on its way has no answer.
+// statement returns the statement of an answer about limits. ok is false for a call that
+// failed before an answer.
 func statement(err error, header, trailer metadata.MD) (pacing.Statement, bool) {
 	s := pacing.Statement{At: time.Now()}
 	if err != nil {
@@ -64,8 +63,8 @@ func statement(err error, header, trailer metadata.MD) (pacing.Statement, bool) 
 	return s, err == nil || s.Denied || len(header)+len(trailer) > 0
 }
 
-// comeback returns after how long the server wants to be asked again, and whether
-// it does: RetryInfo is the most exact, but a pushback can forbid it.
+// comeback returns the server's time until a retry, and whether it wants one. RetryInfo is the
+// most exact, but a pushback can forbid the retry.
 func comeback(st *status.Status, trailer metadata.MD) (time.Duration, bool) {
 	if code := st.Code(); code != codes.ResourceExhausted && code != codes.Unavailable {
 		return 0, false
@@ -74,7 +73,7 @@ func comeback(st *status.Status, trailer metadata.MD) (time.Duration, bool) {
 	if len(pushback) > 0 {
 		n, err := strconv.ParseInt(pushback[0], 10, 64)
 		if len(pushback) > 1 || err != nil || n < 0 {
-			return 0, false // as gRFC A6 has it
+			return 0, false // by gRFC A6
 		}
 		pushed = n
 	}
@@ -94,7 +93,7 @@ func comeback(st *status.Status, trailer metadata.MD) (time.Duration, bool) {
 	return longest, asked
 }
 
-// retryDelay returns that of RetryInfo, which is missing if it is negative.
+// retryDelay returns the delay of RetryInfo; a negative one counts as missing.
 func retryDelay(st *status.Status) (time.Duration, bool) {
 	var info errdetails.RetryInfo
 	for _, detail := range st.Proto().GetDetails() {

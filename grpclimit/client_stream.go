@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Stream is the interceptor of streams, which paces their opening: that blocks for
-// MaxWait at most. A stream that is denied is not opened again, as what was sent on
-// it would have to be sent again: the error of RecvMsg says so, and the next stream
-// waits.
+// Stream is the interceptor of streams. It paces their opening, which blocks for MaxWait at
+// most. A denied stream is not opened again, as its messages would have to be sent again:
+// RecvMsg returns the denial, and the next stream waits. Stream returns a [*WaitError] for a
+// stream that was not opened.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)
@@ -32,15 +32,15 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &clientStream{ClientStream: s, sent: sent}, nil
 }
 
-// clientStream passes to a budget the first message of the server and how it ends.
+// clientStream passes a stream's header and end to a budget.
 type clientStream struct {
 	grpc.ClientStream
 	sent  call
-	began atomic.Bool // the header has been heard
+	began atomic.Bool // the header was passed on
 	ended bool        // RecvMsg has failed
 }
 
-// Header returns the header, and hears what it says of limits.
+// Header returns the header, and passes its statement to the budget.
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
 	if len(header) > 0 && s.began.CompareAndSwap(false, true) {
@@ -49,8 +49,8 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	return header, err
 }
 
-// RecvMsg receives a message, and hears what the first word and the last say of
-// limits.
+// RecvMsg receives a message, and passes the statements of the header and of the end to the
+// budget.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	failure := err
@@ -58,7 +58,7 @@ func (s *clientStream) RecvMsg(m any) error {
 		failure = nil
 	}
 	if failure == nil && !s.began.Load() {
-		_, _ = s.Header() // it came before the message
+		_, _ = s.Header() // the header came before the message
 	}
 	if err != nil && !s.ended {
 		s.ended = true

@@ -36,8 +36,8 @@ func clientDown(ctx context.Context, conn *grpc.ClientConn, n int) (got int, err
 	return got, err
 }
 
-// TestClientPacesStreams: streams are opened at the pace of the limit, and none is
-// denied once it is known; one that is denied is not opened again.
+// TestClientPacesStreams: streams open at the pace of the limit, and none is denied once that is
+// known; a denied stream is not opened again.
 func TestClientPacesStreams(t *testing.T) {
 	for _, stated := range []bool{false, true} {
 		for _, messages := range []int{0, 1, 5} {
@@ -68,8 +68,8 @@ func TestClientPacesStreams(t *testing.T) {
 	}
 }
 
-// TestClientStreamDenied: whatever shows the application that its stream was
-// denied notifies the budget, too.
+// TestClientStreamDenied: each way in which an application learns of a stream's denial also
+// notifies the budget.
 func TestClientStreamDenied(t *testing.T) {
 	denial := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second), "grpc-retry-pushback-ms", "8000")
 	for _, c := range []struct {
@@ -162,8 +162,8 @@ func TestClientStreamDeniedLate(t *testing.T) {
 	})
 }
 
-// TestClientStreamHeaderIsHeardOnce: what the header said when it came is not taken
-// for news when the stream ends.
+// TestClientStreamHeaderIsHeardOnce: the statement of the header is not repeated when the
+// stream ends.
 func TestClientStreamHeaderIsHeardOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
@@ -198,8 +198,8 @@ func TestClientStreamHeaderIsHeardOnce(t *testing.T) {
 	})
 }
 
-// TestClientStreamFirstWord: what the header says counts as soon as there is a
-// message, however late that is, and not only when the stream ends.
+// TestClientStreamFirstWord: the header's statement counts as soon as there is a message,
+// however late, and not only when the stream ends.
 func TestClientStreamFirstWord(t *testing.T) {
 	for _, latency := range []time.Duration{0, 2 * time.Second} {
 		t.Run(latency.String(), func(t *testing.T) {
@@ -227,8 +227,8 @@ func TestClientStreamFirstWord(t *testing.T) {
 	}
 }
 
-// TestClientStreamKeepsItsContract: what the application sees of a stream is what
-// it sees without the interceptor.
+// TestClientStreamKeepsItsContract: an application sees of a stream the same as without the
+// interceptor.
 func TestClientStreamKeepsItsContract(t *testing.T) {
 	s := newClientScript()
 	s.answer = func(int64) (metadata.MD, metadata.MD, error) {
@@ -279,7 +279,7 @@ func TestClientStreamKeepsItsContract(t *testing.T) {
 	}
 }
 
-// failingCredentials cannot be had, so that no call is sent.
+// failingCredentials always fail, so that no call is sent.
 type failingCredentials struct{}
 
 func (failingCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
@@ -288,9 +288,8 @@ func (failingCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 
 func (failingCredentials) RequireTransportSecurity() bool { return false }
 
-// TestClientLeavesStreams: a stream that does not open, that the application
-// leaves, or of which the server says nothing for long, takes nothing of the limit
-// from others.
+// TestClientLeavesStreams: a stream that fails to open, that the application leaves, or whose
+// server does not answer for long, takes no units from others.
 func TestClientLeavesStreams(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -332,8 +331,8 @@ func TestClientLeavesStreams(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Second)
-				// Nothing is known of what comes next: the first goes ahead, and the
-				// others wait for its answer.
+				// The next time is not known: the first goes ahead, and the others wait for its
+				// answer.
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if err := c.open(ctx, testgrpc.NewTestServiceClient(conn), cancel); err != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/sluicegate/sluice/grpclimit"
 )
 
-// clientScript answers the n-th call with the n-th answer, and lets in from then
-// on. It notes when calls came.
+// clientScript gives the n-th call the n-th answer, and admits later calls. It records when
+// calls came.
 type clientScript struct {
 	clientServer
 	start time.Time
@@ -49,12 +49,12 @@ func newClientScript(answers ...clientAnswer) *clientScript {
 	return s
 }
 
-// clientSays is an answer of an error and pairs of the trailer.
+// clientSays is an answer with an error and pairs of the trailer.
 func clientSays(err error, trailer ...string) clientAnswer {
 	return func(int64) (metadata.MD, metadata.MD, error) { return nil, metadata.Pairs(trailer...), err }
 }
 
-// clientStates is an answer that lets in, with pairs of the header.
+// clientStates is an answer that admits, with pairs of the header.
 func clientStates(header ...string) clientAnswer {
 	return func(int64) (metadata.MD, metadata.MD, error) { return metadata.Pairs(header...), nil, nil }
 }
@@ -123,7 +123,7 @@ func TestClientRetries(t *testing.T) {
 				if c.attempts > 1 && (s.at[1] < c.from || s.at[1] > c.to) {
 					t.Errorf("the second attempt came after %v; want %v to %v", s.at[1], c.from, c.to)
 				}
-				// What is no denial delays nothing.
+				// An error that is no denial delays nothing.
 				if c.attempts == 1 && c.want != codes.OK && c.opts.MaxRetries == 0 && c.opts.MaxWait == 0 {
 					before := time.Now()
 					if err := clientCall(t.Context(), conn); err != nil || !time.Now().Equal(before) {
@@ -135,8 +135,8 @@ func TestClientRetries(t *testing.T) {
 	}
 }
 
-// TestClientHolds: a call that would wait too long fails at once, and one that gives
-// up keeps nobody back.
+// TestClientHolds: a call that would wait too long fails at once, and one that gives up delays
+// no other call.
 func TestClientHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientStates("ratelimit", `"a";r=0;t=90`))
@@ -201,8 +201,8 @@ func TestClientHangsUpBetweenAttempts(t *testing.T) {
 	})
 }
 
-// TestClientKeepsTargetsApart: nobody waits for the limit of another target or
-// partition, and what a target has said can be forgotten.
+// TestClientKeepsTargetsApart: no call waits for the limit of another target or partition, and
+// the limits of a target can be forgotten.
 func TestClientKeepsTargetsApart(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -244,8 +244,8 @@ func TestClientKeepsTargetsApart(t *testing.T) {
 	})
 }
 
-// TestClientKeepsLimitsOfDenials: calls without a word of limits do not end those
-// that a denial has stated, also where the answer comes after their time.
+// TestClientKeepsLimitsOfDenials: answers without limits do not end those that a denial has
+// stated, even after the stated time.
 func TestClientKeepsLimitsOfDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientSays(clientDenial(codes.ResourceExhausted, time.Second), "ratelimit-policy", `"a";q=1;w=10`, "ratelimit", `"a";r=0;t=1`))
@@ -271,8 +271,8 @@ func TestClientKeepsLimitsOfDenials(t *testing.T) {
 	})
 }
 
-// TestClientProbesSlowly: while nothing is known of the next time, one call a second
-// asks a server that answers late, and once it has answered all are let go.
+// TestClientProbesSlowly: while the next time is not known, one call a second goes to a server
+// that answers late, and once it has answered all go.
 func TestClientProbesSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
@@ -296,8 +296,7 @@ func TestClientProbesSlowly(t *testing.T) {
 	})
 }
 
-// TestClientHearsFailures: an answer that is an error for other reasons states
-// limits, too.
+// TestClientHearsFailures: an answer with another error states limits, too.
 func TestClientHearsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientSays(status.Error(codes.NotFound, "no such thing"), "ratelimit", `"a";r=0;t=10`))
@@ -311,8 +310,8 @@ func TestClientHearsFailures(t *testing.T) {
 	})
 }
 
-// TestClientReturnsTheServersStatus: who was denied, and then does not get its turn
-// again in time, is given what the server said.
+// TestClientReturnsTheServersStatus: a denied call that cannot be sent again in time returns the
+// server's status.
 func TestClientReturnsTheServersStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second))
@@ -335,7 +334,7 @@ func TestClientReturnsTheServersStatus(t *testing.T) {
 	})
 }
 
-// TestClientLeavesOptionsAlone: callers may share a slice of options that has room.
+// TestClientLeavesOptionsAlone: callers may share a slice of options with spare capacity.
 func TestClientLeavesOptionsAlone(t *testing.T) {
 	conn := clientServe(t, &clientServer{answer: clientStates()}, grpclimit.ClientOptions{}, false)
 	opts := make([]grpc.CallOption, 0, 4)

@@ -23,8 +23,8 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestShortDeadlineLiftsNoLimit: calls with a grpc-timeout that is shorter than the store of
-// their limit takes do not reach the handler beyond it, though the store may fail open.
+// TestShortDeadlineLiftsNoLimit: calls whose grpc-timeout is shorter than the store's answer do
+// not reach the handler beyond the limit, even if the failure policy is open.
 func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 	redis, err := redisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {

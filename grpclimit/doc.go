@@ -1,50 +1,49 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grpclimit limits the calls of a gRPC server, by the rules of package
-// policy, as package httplimit limits HTTP requests.
+// Package grpclimit limits the calls of a gRPC server by the rules of package policy, as
+// package httplimit limits HTTP requests.
 //
 //	lim, err := grpclimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	srv := grpc.NewServer(lim.ServerOptions()...)
 //
-// [New] takes [Options] for everything else: several keys and limits, of which all
-// or none are charged, costs, calls in flight, rules that count only some codes,
-// and rules for each message of a stream. [NewClient] is the client's end.
+// [New] takes [Options] for everything else: several keys and limits, charged all or
+// none, costs, calls in flight, rules that count only some codes, and rules for each message
+// of a stream. [NewClient] returns the interceptors of a client.
 //
-// # What a rule sees of a call
+// # Calls in rules
 //
-//   - Its path is the full method, "/package.Service/Method", its method POST, and
-//     its host what the client dialled: one file of rules serves HTTP and gRPC.
+//   - The path is the full method, "/package.Service/Method", the method POST, and the
+//     host the one that the client dialled: one file of rules serves HTTP and gRPC.
 //     [ByMethod] is a key of the full method.
 //   - Header fields are the metadata of the call.
-//   - The client's address is the peer's, or what a trusted proxy says in metadata.
-//   - Claims are what Options.Claims finds, mostly where an interceptor before this
-//     one has left the verified token.
+//   - The client's address is the peer's, or the one that a trusted proxy sends in metadata.
+//   - Claims come from Options.Claims, usually out of the context in which an earlier
+//     interceptor has left the verified token.
 //   - [KeyFunc], and a cost that is a function, see the message itself: [CallOf].
 //   - There are no query parameters, and no cookies.
-//   - Bytes are those of the messages, decoded.
+//   - Bytes are those of the decoded messages.
 //
-// A rule's When names HTTP's statuses: [Statuses] has those of gRPC's codes. A call
-// whose client has left before the answer counts whatever its code is.
+// A rule's When names HTTP statuses: [Statuses] returns those of gRPC codes. A call whose
+// client has left before the answer counts with any code.
 //
-// # What a client sees
+// # Answers to clients
 //
-// A denied call ends with RESOURCE_EXHAUSTED, whose details are a RetryInfo, unless
-// nobody knows how long to wait, and a QuotaFailure that names the limits. Its
-// trailer has grpc-retry-pushback-ms, which grpc-go's retries obey: "-1" where no
-// wait would help. ratelimit and ratelimit-policy are there, too, as HTTP has them.
-// other outcomes of a call:
+// A denied call ends with RESOURCE_EXHAUSTED, whose details are a RetryInfo, unless the time
+// is not known, and a QuotaFailure that names the limits. Its trailer has
+// grpc-retry-pushback-ms, which grpc-go's retries obey ("-1" if no wait would help), and
+// ratelimit and ratelimit-policy, as in HTTP. The other codes are:
 //
 //	INVALID_ARGUMENT    it has no usable key
-//	UNAUTHENTICATED     its token cannot be used, or it needs one
-//	PERMISSION_DENIED   its network is not let in
-//	UNAVAILABLE         the store failed, and a rule is closed then; or too many wait
-//	CANCELED, DEADLINE_EXCEEDED   it ended before its turn came
+//	UNAUTHENTICATED     its token is not usable, or it lacks one
+//	PERMISSION_DENIED   its network is not admitted
+//	UNAVAILABLE         the store failed under a closed rule, or the queue is full
+//	CANCELED, DEADLINE_EXCEEDED   it ended before it was decided or could go on
 //
-// # What is not limited
+// # Limitations
 //
-// Interceptors see a unary call when its message has been read, so that a large one
-// has cost its memory by then: set grpc.MaxRecvMsgSize. Calls of methods that the
-// server does not have reach no interceptor. Rules that shape are refused.
+// Interceptors see a unary call when its message has been read and has taken its memory: set
+// grpc.MaxRecvMsgSize. Calls of methods that the server does not have reach no interceptor.
+// Rules that shape are refused.
 package grpclimit

@@ -28,7 +28,7 @@ import (
 // endings are the ways in which calls of TestEndings end.
 var endings = []string{"well", "error", "panic", "hang", "key", "cost", "reported", "size", "busy", "rest"}
 
-// howOf returns how a call is to end.
+// howOf returns the way in which a call is to end.
 func howOf(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if how := md.Get("how"); len(how) == 1 {
@@ -37,7 +37,7 @@ func howOf(ctx context.Context) string {
 	return ""
 }
 
-// run ends a call as it asks.
+// run ends a call in the requested way.
 func run(ctx context.Context) error {
 	switch howOf(ctx) {
 	case "error":
@@ -51,8 +51,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// endsAsAsked is a service whose calls end as they ask, and whose streams leave
-// goroutines behind that still use them.
+// endsAsAsked is a service whose calls end as requested, and whose streams leave goroutines
+// behind that still use them.
 func endsAsAsked(left, running *atomic.Int64) *service {
 	behind := func(f func()) { // the handler
 		left.Add(1)
@@ -93,8 +93,8 @@ func endsAsAsked(left, running *atomic.Int64) *service {
 	}
 }
 
-// TestEndings: whatever way calls end, by their handlers, their clients and hooks
-// that panic, all slots are free afterwards.
+// TestEndings: however calls end, by their handlers, their clients or panics of hooks, all
+// slots are free afterwards.
 func TestEndings(t *testing.T) {
 	const most = 6
 	crowd := policy.NewRule("crowd", policy.IP(), sluice.PerMinute(1_000_000))
@@ -153,8 +153,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// none waits until what handlers have left behind has ended. A handler of a call that its
-// client has left may begin later, so this is no WaitGroup.
+// none waits until the goroutines of handlers have ended. The handler of a call whose client
+// has left may begin later, so this is no WaitGroup.
 func none(left *atomic.Int64) {
 	for left.Load() > 0 {
 		runtime.Gosched()
@@ -170,7 +170,7 @@ func recoverStream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, hand
 	return handler(srv, ss)
 }
 
-// endOne makes a call, of one kind or the other, that ends in some way.
+// endOne makes a unary call or a stream that ends in some way.
 func endOne(ctx context.Context, client testgrpc.TestServiceClient, random *rand.Rand) {
 	how := endings[random.IntN(len(endings))]
 	ctx, leave := context.WithTimeout(as(ctx, "how", how), time.Duration(1+random.IntN(20))*time.Millisecond)
@@ -185,7 +185,7 @@ func endOne(ctx context.Context, client testgrpc.TestServiceClient, random *rand
 	echo(ctx, client, make([]int, random.IntN(4))...)
 }
 
-// allFree waits until as many calls run at once as may.
+// allFree waits until the largest number of calls can run at once.
 func allFree(ctx context.Context, t *testing.T, client testgrpc.TestServiceClient, running *atomic.Int64, most int) {
 	t.Helper()
 	for full := false; !full; {

@@ -54,8 +54,8 @@ func Example() {
 	// ResourceExhausted
 }
 
-// Each user may fail to log in three times a minute, and send ten messages a second
-// on streams, which wait for their turn.
+// Each user may fail to log in three times a minute, and send ten messages a second on
+// streams, where further messages are delayed.
 func ExampleNew() {
 	logins := policy.NewRule("logins", policy.Header("x-user"), sluice.PerMinute(3))
 	logins.Match.Paths = []string{"/auth.v1.Auth/LogIn"}

@@ -29,8 +29,8 @@ func two() policy.Rule {
 	return policy.Rule{Name: "crowd", Levels: []policy.Level{{By: []policy.Part{policy.IP()}, InFlight: &sluice.SlotLimit{Name: "crowd", Cap: 2, TTL: time.Minute}}}}
 }
 
-// TestInFlight: as many calls run as may, unary ones and streams, and the place of
-// one is free when its handler has ended, however it does.
+// TestInFlight: the limit's number of calls run, unary ones and streams, and a slot is free when
+// its handler has ended, in any way.
 func TestInFlight(t *testing.T) {
 	running, leave := make(chan struct{}, 8), make(chan func(), 8)
 	busy := &service{
@@ -79,7 +79,7 @@ func TestInFlight(t *testing.T) {
 
 const lease = 20 * time.Millisecond // of TestRenewed
 
-// TestRenewed: a stream that runs for longer than its lease keeps its place.
+// TestRenewed: a stream that outlasts its lease keeps its slot.
 func TestRenewed(t *testing.T) {
 	r := two()
 	r.Levels[0].InFlight.Cap, r.Levels[0].InFlight.TTL = 1, lease
@@ -104,7 +104,7 @@ func TestRenewed(t *testing.T) {
 	want(t, "the stream", []codes.Code{<-ends}, ok)
 }
 
-// counted reports renewals, by whose clock they come when they should.
+// counted reports renewals, on whose clock they are due.
 type counted struct {
 	sluice.SlotStore
 	renewals chan struct{}
@@ -123,8 +123,8 @@ func (c counted) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotD
 	return d, err
 }
 
-// TestRetryPolicy: grpc-go's own retries keep to the pushback: one denial, and
-// then it passes.
+// TestRetryPolicy: grpc-go's own retries obey the pushback: a call is denied once and then
+// passes.
 func TestRetryPolicy(t *testing.T) {
 	const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
 		"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
@@ -175,14 +175,14 @@ func TestWait(t *testing.T) {
 	want(t, "a call that would wait past its deadline", times(2, short), ok, denied)
 }
 
-// TestErrorOfNoCall: OnError has a context to log under, also where what fails is
-// about a call that has left.
+// TestErrorOfNoCall: OnError always has a context to log under, even for an error about a call
+// that has left.
 func TestErrorOfNoCall(t *testing.T) {
 	reported := make(chan grpclimit.Call, 10)
 	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
 	defer leave()
 	began := time.Now()
-	// A store that gives nothing back, and at which who is told to wait leaves.
+	// A store whose refunds fail, and whose delayed callers leave.
 	store := &testkit.Store{Store: memstore.New(memstore.Options{Now: func() time.Time { return began }})}
 	store.After = func(req sluice.Request, r sluice.Result) error {
 		if req.Op == sluice.OpRefund {

@@ -27,8 +27,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// service answers as its functions say: a unary call with as many bytes as it asks
-// for and the status that it names, a stream by an echo.
+// service answers as requested: a unary call with that many bytes and that status, and a
+// stream with an echo.
 type service struct {
 	testgrpc.UnimplementedTestServiceServer
 
@@ -75,7 +75,7 @@ func chunk(n int) *testgrpc.StreamingOutputCallRequest {
 	return &testgrpc.StreamingOutputCallRequest{Payload: payload(n)}
 }
 
-// start starts a server of s under o, and returns a client of it and what dials it.
+// start starts a server of s under o, and returns a client of it and a function that dials it.
 func start(t *testing.T, s *service, o grpclimit.Options, with ...grpc.ServerOption) (testgrpc.TestServiceClient, func(...grpc.DialOption) testgrpc.TestServiceClient) {
 	t.Helper()
 	if o.Store == nil {
@@ -114,7 +114,7 @@ func start(t *testing.T, s *service, o grpclimit.Options, with ...grpc.ServerOpt
 	return dial(), dial
 }
 
-// newStore returns a store in which nothing comes back while a test runs.
+// newStore returns a store in which no unit is refilled during a test.
 func newStore(t *testing.T) *memstore.Store {
 	t.Helper()
 	now := time.Now()
@@ -157,7 +157,7 @@ func ending(code codes.Code) *testgrpc.SimpleRequest {
 	return &testgrpc.SimpleRequest{ResponseStatus: &testgrpc.EchoStatus{Code: int32(code), Message: "as asked"}}
 }
 
-// detailsOf returns what an error says beside its code.
+// detailsOf returns the details of an error.
 func detailsOf(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
 	for _, d := range status.Convert(err).Details() {
 		switch d := d.(type) {

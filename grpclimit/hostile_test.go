@@ -26,7 +26,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// recovering makes a status of what panics within.
+// recovering turns a panic within into a status.
 func recovering() grpc.ServerOption {
 	return grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 		defer func() {
@@ -38,7 +38,7 @@ func recovering() grpc.ServerOption {
 	})
 }
 
-// TestSizeThatPanics: it holds no slot.
+// TestSizeThatPanics: no slot stays held.
 func TestSizeThatPanics(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{two()}, Size: func(m any) int {
 		if m.(*testgrpc.SimpleRequest).GetFillUsername() {
@@ -52,8 +52,8 @@ func TestSizeThatPanics(t *testing.T) {
 	want(t, "calls whose size panics", times(4, bad), codes.Internal, codes.Internal, codes.Internal, codes.Internal)
 }
 
-// TestBothWaysDenied: where the messages of both directions are turned away, the
-// client is notified of the first: by two pushbacks it would never come again.
+// TestBothWaysDenied: if messages of both directions are denied, the client gets the pushback of
+// the first: with two it would never retry.
 func TestBothWaysDenied(t *testing.T) {
 	queue, never := policy.NewQueue(10), rule(t, "messages", policy.IP(), "1/min")
 	never.Cost.Units = 2
@@ -86,8 +86,8 @@ func TestBothWaysDenied(t *testing.T) {
 	}
 }
 
-// TestBytesOfDenied: a reply that was turned away has sent no bytes, and a message
-// that was has come.
+// TestBytesOfDenied: the bytes of a denied reply do not count, and those of a denied message
+// do.
 func TestBytesOfDenied(t *testing.T) {
 	one := []policy.Rule{rule(t, "one", policy.IP(), "1/min")}
 	for _, c := range []struct {
@@ -105,8 +105,7 @@ func TestBytesOfDenied(t *testing.T) {
 	}
 }
 
-// TestDenyWithoutCalls: a client that is not let in is not, also where only messages have
-// rules.
+// TestDenyWithoutCalls: a client is not admitted even if only messages have rules.
 func TestDenyWithoutCalls(t *testing.T) {
 	var reported atomic.Int64
 	client, _ := start(t, &service{}, grpclimit.Options{
@@ -126,8 +125,8 @@ func TestDenyWithoutCalls(t *testing.T) {
 	}
 }
 
-// TestPanicsCount: a handler that panics has failed, which a rule about failures
-// counts, of unary calls and of streams.
+// TestPanicsCount: a handler that panics has failed, and counts under a rule for failures, in
+// unary calls and in streams.
 func TestPanicsCount(t *testing.T) {
 	r := rule(t, "failures", policy.IP(), "2/min")
 	r.When = &policy.When{Status: grpclimit.Statuses(codes.Internal)}
@@ -140,8 +139,8 @@ func TestPanicsCount(t *testing.T) {
 	want(t, "a third", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, denied)
 }
 
-// TestRetryIsExact: RetryInfo says when, and a pushback, which has milliseconds only,
-// is never before that.
+// TestRetryIsExact: RetryInfo has the exact time, and a pushback, in milliseconds, is never
+// before it.
 func TestRetryIsExact(t *testing.T) {
 	const window = 1_000_500 * time.Microsecond
 	client, _ := start(t, &service{}, grpclimit.Options{
@@ -157,8 +156,8 @@ func TestRetryIsExact(t *testing.T) {
 	}
 }
 
-// TestRefusalsSayNothing: of what no limit has denied there is no QuotaFailure, and
-// no word of when to come again where that does not help.
+// TestRefusalsSayNothing: a call that no limit has denied gets no QuotaFailure, and no time to
+// retry where that does not help.
 func TestRefusalsSayNothing(t *testing.T) {
 	closed := rule(t, "api", policy.IP(), "1/min")
 	closed.Failure = sluice.FailClosed
@@ -178,8 +177,8 @@ func TestRefusalsSayNothing(t *testing.T) {
 	}
 }
 
-// TestHandlerIgnoresDenial: a client that goes on after a denied message neither receives those
-// behind it nor sends, though they would fit.
+// TestHandlerIgnoresDenial: after a denied message the handler neither receives later messages
+// nor sends, even if they would fit.
 func TestHandlerIgnoresDenial(t *testing.T) {
 	got, sent := make(chan codes.Code, 4), make(chan struct{})
 	client, _ := start(t, &service{duplex: func(stream testgrpc.TestService_FullDuplexCallServer) error {

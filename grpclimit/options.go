@@ -17,84 +17,78 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Options say what a [Server] does. Store is required, and one of Rules, Policy,
-// Messages and Replies; every other zero field means what it says.
+// Options configure a [Server]. Store is required, and one of Rules, Policy,
+// Messages and Replies; zero values of all other fields are valid.
 type Options struct {
 	Store sluice.Store
-	// Slots keeps the calls in flight. Nil means Store, if it can.
+	// Slots keeps the calls in flight. Nil means Store, if it is a [sluice.SlotStore].
 	Slots sluice.SlotStore
 
-	// Rules are what a call is charged, a stream when it opens: all that match it,
-	// or none.
+	// Rules are the rules for a call, which decide a stream when it opens.
 	Rules []policy.Rule
-	// Policy are rules that have been compiled already, such as those of a file
-	// that package config has read.
+	// Policy are compiled rules, such as those of a file that package config has read.
 	Policy *policy.Policy
-	// Messages are what each message is charged that a client sends on a stream,
-	// and Replies each that it is sent. A limit in bytes counts the message's. A
-	// message that a rule delays waits, so does all behind it; one that is
-	// denied ends the stream. These rules have no When and no InFlight.
+	// Messages are the rules for each message that a client sends on a stream, and Replies
+	// those for each that the server sends. A limit in bytes counts the message's. A message
+	// that is delayed delays all behind it; one that is denied ends the stream. These rules
+	// have no When and no InFlight.
 	Messages, Replies []policy.Rule
 
-	// Trusted are the proxies whose ClientHeader, a field of metadata, is
-	// trusted, by default x-forwarded-for. None are by default: a client is the
-	// peer.
+	// Trusted are the proxies whose ClientHeader, a metadata key, is trusted, which is
+	// x-forwarded-for by default. Without any, the client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// ClientHops, from 1 to 16, is for proxies whose networks are not known: see
 	// [policy.FrontOptions].
 	ClientHops int
-	// Allow, if not empty, are the only networks from which clients are let in;
-	// Deny are those from which they are not, whatever Allow says.
+	// Allow, if not empty, are the only networks whose clients are admitted; clients in
+	// Deny are not admitted even so.
 	Allow, Deny []netip.Prefix
 
-	// Claims, if not nil, returns what looks up the claims of a call's token, nil
-	// if it has none. It is called once for each call and each direction of a
-	// stream, and only if a rule needs a claim. Its errors are as those of
-	// httplimit's: the call ends with UNAUTHENTICATED.
+	// Claims, if not nil, returns a lookup of the claims of a call's token, nil if it has
+	// none. It is called once for each call and each direction of a stream, and only if a
+	// rule needs a claim. Its errors mean the same as those of httplimit.Options: the call
+	// ends with UNAUTHENTICATED.
 	Claims func(ctx context.Context) (policy.Lookup, error)
-	// TokenRequired refuses a call that has no token, and for which a rule needs a
-	// claim, whatever the rule says of calls without one.
+	// TokenRequired refuses a call that has no token, if a rule needs a claim, whatever the
+	// rule's [policy.Missing] is.
 	TokenRequired bool
 
-	// MaxWait is how long a call or message may be delayed until it fits,
-	// whatever the algorithm; at most sluice.MaxWait. Zero leaves it to the rules,
-	// and to limits that queue, such as a leaky bucket. The least of all counts,
-	// and nothing is delayed past the deadline of the call.
+	// MaxWait is how long a call or message may be delayed until it fits, under any
+	// algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to limits that
+	// queue, such as a leaky bucket. The least of these applies, and nothing is delayed past
+	// the deadline of the call.
 	MaxWait time.Duration
-	// Queue bounds how many calls and messages are delayed at once. Nil means
-	// one for calls, one for messages and one for replies, each of
-	// 10,000 places.
+	// Queue bounds how many calls and messages are delayed at once. Nil means one new Queue
+	// each for calls, messages and replies, of 10,000 places.
 	Queue *policy.Queue
 
-	// Fields sends ratelimit and ratelimit-policy in the header of every call that
-	// passes, which costs it about a microsecond. Denials have them in any case.
+	// Fields sends ratelimit and ratelimit-policy in the header of every call that passes,
+	// at about a microsecond each. Denials always have them.
 	Fields bool
-	// Size returns how many bytes a message is. Nil means that of proto.Size; set it
-	// for messages of another codec, which would count one byte each.
+	// Size returns the size of a message in bytes. Nil means proto.Size; set it for messages
+	// of another codec, which would count one byte each.
 	Size func(message any) int
 
-	// OnDecision, if not nil, is called once for every call and message that is
-	// decided; for one that is delayed, after that. It must be safe for
-	// concurrent use and should be quick.
+	// OnDecision, if not nil, is called once for every call and message that is decided,
+	// and after any delay. It must be safe for concurrent use and quick.
 	OnDecision func(c Call, e policy.Event)
-	// OnError, if not nil, is called with every error of the store, and of a
-	// function of the Options that is not the client's fault; of a call that has
-	// left it may have no more than a context. It must be safe for concurrent use
-	// and quick. Nil logs them to slog.Default, at most one a second.
+	// OnError, if not nil, is called with every error of the store, and of a function of the
+	// Options that is not the client's fault. For a call that has left, c may hold only a
+	// context. OnError must be safe for concurrent use and quick. Nil logs errors to
+	// slog.Default, at most one a second.
 	OnError func(c Call, err error)
-	// Now says which overrides have expired. Nil means time.Now.
+	// Now decides which overrides have expired. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Limit returns a Server that charges each call to its key under limits: the simple
-// case of [New]. The scope names the budget, and is the name of the rule.
-// All faults are returned at once.
+// Limit returns a Server that charges each call to its key under limits, as the simple case of
+// [New]. The scope names the budget and the rule. The error joins all faults.
 func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.Limit) (*Server, error) {
 	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})
 }
 
-// New returns a Server, or every fault of o joined.
+// New returns a Server, or an error that joins all faults of o.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, idle: sync.Pool{New: func() any { return new(decision) }}}
 	common := policy.FrontOptions{
@@ -107,7 +101,7 @@ func New(o Options) (*Server, error) {
 	if o.OnError != nil {
 		common.OnError = func(ctx context.Context, a policy.Attributes, err error) {
 			c := CallOf(a)
-			c.Context = ctx // of what failed, which may be about a call that has left
+			c.Context = ctx // of the error, which may concern a call that has left
 			o.OnError(c, err)
 		}
 	}
@@ -120,7 +114,7 @@ func New(o Options) (*Server, error) {
 		return f
 	}
 	if len(o.Messages)+len(o.Replies) > 0 && len(o.Rules) == 0 && o.Policy == nil && len(o.Allow)+len(o.Deny) > 0 {
-		o.Policy, _ = policy.Compile(nil) // each call is decided when it comes
+		o.Policy, _ = policy.Compile(nil) // each call is decided on arrival
 	}
 	if len(o.Messages)+len(o.Replies) == 0 || o.Policy != nil || len(o.Rules) > 0 {
 		s.calls = front("calls", o.Rules, o.Policy)
@@ -137,7 +131,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// ofMessages returns rules whose bytes are those of a message.
+// ofMessages returns the rules with response bytes replaced by the bytes of a message.
 func ofMessages(rules []policy.Rule) []policy.Rule {
 	rules = slices.Clone(rules)
 	for i := range rules {
@@ -148,7 +142,7 @@ func ofMessages(rules []policy.Rule) []policy.Rule {
 	return rules
 }
 
-// ServerOptions returns both interceptors, behind those that stand before.
+// ServerOptions returns both interceptors, to be chained after earlier ones.
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.Unary), grpc.ChainStreamInterceptor(s.Stream)}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Server limits the calls of a gRPC server under one policy. It does not change,
-// is safe for concurrent use and holds no state of its own: that is the store's.
+// Server limits the calls of a gRPC server under one policy. It does not change, is safe for
+// concurrent use and holds no state of its own, which is in the store.
 type Server struct {
 	opts     Options
 	calls    *policy.Front // nil if calls are not limited
@@ -27,17 +27,16 @@ type Server struct {
 	idle     sync.Pool     // of *decision
 }
 
-// decision is a call that is decided, or the messages of a stream that go one way:
-// grpc lets one goroutine at a time have them.
+// decision is the decision of a call, or of the messages of a stream in one direction, which
+// grpc lets one goroutine at a time use.
 type decision struct {
 	attributes
 	call  policy.Call
 	bytes atomic.Int64 // of messages
 }
 
-// Unary is the [grpc.UnaryServerInterceptor]. It blocks as long as a call is held
-// back.
-// Its errors are statuses, or those of the handler.
+// Unary is the [grpc.UnaryServerInterceptor]. It blocks while a call is delayed. Its errors
+// are statuses, or those of the handler.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	d, err := s.begin(Call{Context: ctx, FullMethod: info.FullMethod, Message: req})
 	defer s.end(d)
@@ -47,7 +46,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if !d.call.Settles() {
 		return handler(ctx, req)
 	}
-	resp := policy.Response{Status: http.StatusInternalServerError, Read: -1} // of a handler, or a Size, that panics
+	resp := policy.Response{Status: http.StatusInternalServerError, Read: -1} // if a handler, or a Size, panics
 	defer func() { d.settle(resp) }()
 	resp.Read = s.size(req)
 	reply, err := handler(ctx, req)
@@ -57,9 +56,8 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return reply, err
 }
 
-// Stream is the [grpc.StreamServerInterceptor]. It blocks as long as the stream is
-// delayed.
-// Its errors are statuses, or those of the handler.
+// Stream is the [grpc.StreamServerInterceptor]. It blocks while the stream is delayed. Its
+// errors are statuses, or those of the handler.
 func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	d, err := s.begin(Call{Context: ss.Context(), FullMethod: info.FullMethod})
 	defer s.end(d)
@@ -70,20 +68,20 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return handler(srv, ss)
 	}
 	w := newStream(d, ss)
-	code := http.StatusInternalServerError // of a handler that panics
+	code := http.StatusInternalServerError // if the handler panics
 	defer func() {
 		w.cancel()
 		d.settle(policy.Response{Status: code, Read: w.messages.bytes.Load(), Written: w.replies.bytes.Load()})
 	}()
 	err = handler(srv, w)
-	if denied := w.denied.Load(); denied != nil { // whatever the handler makes of it
+	if denied := w.denied.Load(); denied != nil { // even if the handler ignores it
 		err = *denied
 	}
 	code = statusOf(err)
 	return err
 }
 
-// begin decides a call, and returns the answer to one that does not pass.
+// begin decides a call, and returns the error of one that does not pass.
 func (s *Server) begin(c Call) (*decision, error) {
 	d := s.idle.Get().(*decision) //nolint:forcetypeassert // nothing else is ever put in
 	d.set(s, s.calls, c)
@@ -95,14 +93,14 @@ func (s *Server) begin(c Call) (*decision, error) {
 	return d, err
 }
 
-// end lets go of all that belongs to the call.
+// end clears d and keeps it for another call.
 func (s *Server) end(d *decision) {
 	d.attributes, d.call.Event = attributes{}, policy.Event{}
 	s.idle.Put(d)
 }
 
-// decide decides, and returns the trailer and the answer to what does not pass.
-// Without a front all does.
+// decide decides, and returns the trailer and the error of a call or message that does not
+// pass. Without a front all pass.
 func (d *decision) decide() (metadata.MD, error) {
 	if d.front == nil {
 		return nil, nil
@@ -113,37 +111,36 @@ func (d *decision) decide() (metadata.MD, error) {
 	return refuse(&d.call)
 }
 
-// statusOf returns HTTP's status of how a handler ended.
+// statusOf returns the HTTP status of a handler's error.
 func statusOf(err error) int {
 	st, ok := status.FromError(err)
 	if !ok {
-		st = status.FromContextError(err) // as grpc has it
+		st = status.FromContextError(err) // as grpc does
 	}
 	return policy.RPCStatus(uint32(st.Code()))
 }
 
-// settle settles a call, now that its handler is done.
+// settle settles a call after its handler has returned.
 func (d *decision) settle(resp policy.Response) {
 	at, ends := d.Context.Deadline()
-	resp.Header, resp.Unseen = d.answered, d.Context.Err() != nil || ends && !time.Now().Before(at) // whose timer may be late
+	resp.Header, resp.Unseen = d.answered, d.Context.Err() != nil || ends && !time.Now().Before(at) // the timer may be late
 	d.call.Settle(d.Context, resp)
 }
 
-// answered returns the values of a key that the handler has set in its header or
-// its trailer.
+// answered returns the values of a key in the handler's header or trailer.
 func (d *decision) answered(name string) []string {
 	set, ok := grpc.ServerTransportStreamFromContext(d.Context).(interface {
 		Header() (metadata.MD, error)
 		Trailer() metadata.MD
 	})
-	if !ok { // as where a test calls the interceptor
+	if !ok { // as in a test that calls the interceptor
 		return nil
 	}
 	header, _ := set.Header() // without one there are no values
 	return append(header.Get(name), set.Trailer().Get(name)...)
 }
 
-// stream is a stream whose messages are counted, and decided if they are limited.
+// stream is a stream whose messages are counted, and decided by rules for messages.
 type stream struct {
 	grpc.ServerStream
 	cancel            context.CancelFunc
@@ -159,7 +156,7 @@ func newStream(d *decision, ss grpc.ServerStream) *stream {
 	return w
 }
 
-// Context returns the stream's context, which ends with a message that is denied.
+// Context returns the stream's context, which ends when a message is denied.
 func (w *stream) Context() context.Context { return w.messages.Context }
 
 // RecvMsg receives a message, and blocks while it is delayed.
@@ -184,17 +181,17 @@ func (w *stream) SendMsg(m any) error {
 	return w.ServerStream.SendMsg(m)
 }
 
-// pass counts a message and decides it. One that is denied ends the stream.
+// pass counts and decides a message. A denied message ends the stream.
 func (w *stream) pass(d *decision, m any) error {
 	n := d.server.size(m)
 	d.Message = m
 	trailer, err := d.decide()
 	d.call.Settle(d.Context, policy.Response{Status: http.StatusOK, Read: n, Written: n})
-	if d.Message = nil; err == nil || d == &w.messages { // else it is not sent
+	if d.Message = nil; err == nil || d == &w.messages { // a denied reply is not sent
 		d.bytes.Add(n)
 	}
 	if err != nil {
-		if w.denied.CompareAndSwap(nil, &err) { // two trailers would be none
+		if w.denied.CompareAndSwap(nil, &err) { // a second trailer would void the first
 			grpc.SetTrailer(d.Context, trailer) //nolint:errcheck // a call that is over needs none
 		}
 		w.cancel()

@@ -24,8 +24,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestDenial: a denied call says why, and when to come again, in every way that
-// clients read.
+// TestDenial: a denial has its reason and the time to retry in every form that clients read.
 func TestDenial(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{rule(t, "api", policy.IP(), "2/min", "100/hour")}})
 	ctx := within(t)
@@ -58,7 +57,7 @@ func TestDenial(t *testing.T) {
 	}
 }
 
-// TestNeverFits: a request that never fits is not asked to come again.
+// TestNeverFits: a request that never fits gets no time to retry.
 func TestNeverFits(t *testing.T) {
 	r := rule(t, "api", policy.IP(), "2/min")
 	r.Cost.Units = 3
@@ -71,7 +70,7 @@ func TestNeverFits(t *testing.T) {
 	}
 }
 
-// TestKeys: the key that a call is charged to.
+// TestKeys: the keys that calls are charged to.
 func TestKeys(t *testing.T) {
 	claims := func(ctx context.Context) (policy.Lookup, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -126,7 +125,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestMethods: a key of the method, and rules about some methods only.
+// TestMethods: a key of the method, and rules for some methods only.
 func TestMethods(t *testing.T) {
 	byMethod := rule(t, "each", grpclimit.ByMethod(), "2/min")
 	one := rule(t, "unary", policy.IP(), "1/min")
@@ -138,7 +137,7 @@ func TestMethods(t *testing.T) {
 	want(t, "EmptyCall", times(3, empty), ok, ok, denied)
 }
 
-// TestCosts: what a call costs, before and after it ran.
+// TestCosts: the costs of calls, before and after they ran.
 func TestCosts(t *testing.T) {
 	named := &service{unary: func(ctx context.Context, req *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
 		cost := metadata.Pairs("x-cost", fmt.Sprint(req.GetResponseSize()))
@@ -180,7 +179,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestStore: the outcome of calls while the store fails, or too many wait.
+// TestStore: the outcome of calls while the store fails, or the queue is full.
 func TestStore(t *testing.T) {
 	broken := errors.New("the store is broken")
 	for _, c := range []struct {
@@ -217,8 +216,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestFields: what is left is reported with every call, if the options say so, and
-// OnDecision hears of each once.
+// TestFields: the remaining units are reported with every call, if the options say so, and
+// OnDecision is called once for each.
 func TestFields(t *testing.T) {
 	var reported []string
 	client, _ := start(t, &service{}, grpclimit.Options{
@@ -249,7 +248,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestFaults: every fault of the options is said at once, with what to do.
+// TestFaults: all faults of the options are reported at once, with remedies.
 func TestFaults(t *testing.T) {
 	shaping := rule(t, "slow", policy.IP(), "1MB/s")
 	shaping.Shape = true

@@ -20,8 +20,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// echo sends messages on a stream, one after another, and returns how many came
-// back and how the stream ended.
+// echo sends messages on a stream, one after another, and returns how many came back and the
+// stream's error.
 func echo(ctx context.Context, c testgrpc.TestServiceClient, sizes ...int) (came int, code codes.Code, trailer metadata.MD) {
 	stream, err := c.FullDuplexCall(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func echo(ctx context.Context, c testgrpc.TestServiceClient, sizes ...int) (came
 	return came, codeOf(err), stream.Trailer()
 }
 
-// TestStreams: a stream is charged when it opens, whatever passes over it.
+// TestStreams: a stream is charged when it opens, whatever its messages.
 func TestStreams(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{rule(t, "api", policy.IP(), "2/min")}})
 	for i, want := range []string{"3 OK", "0 OK", "0 ResourceExhausted"} {
@@ -59,9 +59,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestMessages: a message that is denied ends its stream, in either direction,
-// whatever the handler makes of the error. The limit is the client's, not the
-// stream's.
+// TestMessages: a denied message ends its stream, in either direction, even if the handler
+// ignores the error. The limit is the client's, not the stream's.
 func TestMessages(t *testing.T) {
 	deaf := &service{duplex: func(stream testgrpc.TestService_FullDuplexCallServer) error {
 		for {
@@ -119,7 +118,7 @@ func TestMessagesWait(t *testing.T) {
 	}
 }
 
-// TestBytesOfStreams: a rule about calls counts the bytes of a stream's messages.
+// TestBytesOfStreams: a rule for calls counts the bytes of a stream's messages.
 func TestBytesOfStreams(t *testing.T) {
 	for _, of := range []policy.Cost{{Of: policy.RequestBytes}, {Of: policy.ResponseBytes}} {
 		r := rule(t, "bytes", policy.IP(), "1000B/min debt 5000")
@@ -134,8 +133,8 @@ func TestBytesOfStreams(t *testing.T) {
 	}
 }
 
-// TestFailedLogIns: six log-ins, of which three a minute may fail, by whatever the
-// handler says that one has, and also where the client does not stay to see it.
+// TestFailedLogIns: six log-ins, of which three a minute may fail, by the handler's status,
+// even if the client leaves before it.
 func TestFailedLogIns(t *testing.T) {
 	logins := func(t *testing.T) []policy.Rule {
 		r := rule(t, "logins", policy.IP(), "3/min")
@@ -188,8 +187,8 @@ func TestFailedLogIns(t *testing.T) {
 			want(t, "a call that is left", []codes.Code{call(ctx, client, ending(failed))}, codes.Canceled)
 			<-done
 		}
-		// The last one is settled when its handler has returned, a moment after.
-		// A call that comes before that runs, and is left, too.
+		// The last one is settled shortly after its handler has returned. A call before
+		// that passes, and its client leaves, too.
 		ctx := within(t)
 		for code := ok; code != denied; {
 			if ctx.Err() != nil {
