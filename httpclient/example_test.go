@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A client that is limited to 100 requests a second makes 30 of them as fast as
-// it may: none is denied.
+// A client that is limited to 100 requests a second sends 30 of them as fast as it may: none
+// is denied.
 func ExampleTransport() {
 	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", httplimit.ByIP(), sluice.PerSecond(100))
 	if err != nil {
@@ -53,8 +53,8 @@ func ExampleTransport() {
 	// map[200 OK:30]
 }
 
-// A server once sent a point in time where Retry-After has seconds, and has been
-// mended. The client need not wait for MaxRetryAfter until it asks again.
+// A server once sent a point in time instead of seconds in Retry-After, and has been mended.
+// The client need not wait until MaxRetryAfter.
 func ExampleTransport_Forget() {
 	mended := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -99,8 +99,8 @@ func ExampleTransport_Forget() {
 	// 200 OK
 }
 
-// A client spares a server that states no limits: all processes whose Limiters share
-// a store, such as redisstore's, send it ten requests a second together.
+// A client spares a server that states no limits: all processes whose Limiters share a store,
+// such as redisstore's, together send it ten requests a second.
 func ExampleTransport_limiter() {
 	limiter, err := sluice.New(memstore.New(memstore.Options{}), "partner", sluice.PerSecond(10).WithBurst(1))
 	if err != nil {

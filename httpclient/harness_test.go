@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// base starts a server in the bubble and returns what sends requests to it.
+// base starts a server in the bubble and returns a RoundTripper to it.
 func base(t *testing.T, h http.Handler) *http.Transport {
 	t.Helper()
 	l := testkit.NewPipes()
@@ -40,7 +40,7 @@ func base(t *testing.T, h http.Handler) *http.Transport {
 	return base
 }
 
-// limited returns a client of a server in the bubble that keeps to its limits.
+// limited returns a client, of a server in the bubble, that keeps to its limits.
 func limited(t *testing.T, h http.Handler, o httpclient.TransportOptions) *http.Client {
 	t.Helper()
 	o.Base = base(t, h)
@@ -51,7 +51,7 @@ func limited(t *testing.T, h http.Handler, o httpclient.TransportOptions) *http.
 	return &http.Client{Transport: rt}
 }
 
-// get returns the status of a request's answer, which is read to its end.
+// get returns the status of a request's answer, whose body it reads.
 func get(ctx context.Context, c *http.Client, url string) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	}
 })
 
-// perAddress is a rule of one limit for each address.
+// perAddress is a rule with one limit for each address.
 func perAddress(t testing.TB, text string) policy.Rule {
 	t.Helper()
 	limit, err := sluice.ParseLimit(text)
@@ -81,7 +81,7 @@ func perAddress(t testing.TB, text string) policy.Rule {
 	return policy.NewRule("api", httplimit.ByIP(), limit)
 }
 
-// counter is a middleware on the real store that counts what it decides.
+// counter is a middleware on a real store that counts its decisions.
 type counter struct {
 	http.Handler
 	allowed, denied atomic.Int64
@@ -92,7 +92,7 @@ func newCounter(t *testing.T, fields httplimit.Fields, limit string) *counter {
 	return newCounterOf(t, fields, perAddress(t, limit))
 }
 
-// newCostlyCounter is newCounter of requests at a cost.
+// newCostlyCounter is newCounter for requests at a cost.
 func newCostlyCounter(t *testing.T, limit string, cost int64) *counter {
 	t.Helper()
 	rule := perAddress(t, limit)

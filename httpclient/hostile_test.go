@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// badAnswers are those of an upstream that is broken or means harm.
+// badAnswers are answers of a broken or hostile upstream.
 var badAnswers = []struct {
 	name   string
 	status int
@@ -87,8 +87,8 @@ var badAnswers = []struct {
 	{"X-RateLimit, twice", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 5", "X-RateLimit-Reset: 1790000000"}},
 }
 
-// TestTransportMaxRetryAfter: whatever one answer says, MaxRetryAfter later a request goes
-// out, and when the server answers correctly again all do.
+// TestTransportMaxRetryAfter: whatever one answer says, a request is sent MaxRetryAfter later,
+// and all are when the server answers correctly again.
 func TestTransportMaxRetryAfter(t *testing.T) {
 	for _, c := range badAnswers {
 		for _, times := range []int{1, 3} {
@@ -105,7 +105,8 @@ func TestTransportMaxRetryAfter(t *testing.T) {
 						if status, err := get(t.Context(), client, "http://api.test/"); status != c.status || err != nil {
 							t.Fatalf("got %d, %v; want %d", status, err, c.status)
 						}
-						// Until MaxRetryAfter is over, a call that would have to wait fails at once, and says for how long.
+						// Until MaxRetryAfter is over, a request that would have to
+						// wait fails at once.
 						_, err := get(t.Context(), client, "http://api.test/")
 						var hold *httpclient.WaitError
 						if err != nil && (!errors.As(err, &hold) || hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
@@ -125,8 +126,8 @@ func TestTransportMaxRetryAfter(t *testing.T) {
 	}
 }
 
-// TestTransportProbes: once an answer is too old one request
-// asks, and the others wait for what its answer says.
+// TestTransportProbes: once an answer is too old one request is sent, and the others wait for
+// its answer.
 func TestTransportProbes(t *testing.T) {
 	lie := answer(429, "Retry-After: 1790000000")
 	empty := answer(200, `RateLimit: "a";r=0;t=999999999`)
@@ -192,8 +193,8 @@ func TestTransportProbes(t *testing.T) {
 	}
 }
 
-// TestTransportProbeLost: a probe without an answer says nothing, and one that
-// hangs does not keep the others back for longer than MaxRetryAfter.
+// TestTransportProbeLost: a probe without an answer changes nothing, and one that hangs does not
+// delay the others for longer than MaxRetryAfter.
 func TestTransportProbeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -232,7 +233,7 @@ func TestTransportProbeLost(t *testing.T) {
 	})
 }
 
-// TestTransportForget: what a host has said is forgotten, for all who wait too.
+// TestTransportForget: the statements of a host are forgotten, for waiting requests, too.
 func TestTransportForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -277,8 +278,8 @@ func TestTransportForget(t *testing.T) {
 	})
 }
 
-// TestTransportAmongBadAnswers: answers that change all the time make no request wait
-// longer than MaxWait, and none keeps the server from being asked for long.
+// TestTransportAmongBadAnswers: with constantly changing answers no request waits longer than
+// MaxWait, and none keeps requests from the server for long.
 func TestTransportAmongBadAnswers(t *testing.T) {
 	for seed := range uint64(testkit.Steps(10, 20)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/httpclient"
 )
 
-// TestTransportAtOnce: what says nothing against it lets requests go at the same
-// time, however slowly one of them is answered.
+// TestTransportAtOnce: while no answer forbids it requests are sent concurrently, however slow
+// one of them is.
 func TestTransportAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string

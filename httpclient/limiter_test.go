@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// arrivals is a server that states no limits and keeps when requests came.
+// arrivals is a server that states no limits and records when requests came.
 type arrivals struct {
 	began time.Time
 	deny  int // so many of the first
@@ -54,8 +54,8 @@ func limiter(t *testing.T, store sluice.Store, limit string) *sluice.Limiter {
 	return l
 }
 
-// TestLimiter: clients that share a store keep to a limit of their own together, on
-// each host and partition, at a server that states none.
+// TestLimiter: clients that share a store together keep to their own limit, for each host and
+// partition, at a server that states none.
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &arrivals{began: time.Now()}
@@ -85,8 +85,8 @@ func TestLimiter(t *testing.T) {
 	})
 }
 
-// TestLimiterRefuses: a request that would wait for longer than MaxWait is not sent,
-// and spends nothing; one whose caller leaves gives back what it had reserved.
+// TestLimiterRefuses: a request that would wait longer than MaxWait is not sent and spends
+// nothing; one whose caller leaves gives back its reservation.
 func TestLimiterRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &arrivals{began: time.Now()}
@@ -118,8 +118,8 @@ func TestLimiterRefuses(t *testing.T) {
 	})
 }
 
-// TestLimiterCountsAttempts: what is sent again takes a unit again. Where there is
-// none in time the server's answer is handed on.
+// TestLimiterCountsAttempts: each attempt takes a unit. Without one in time the server's answer
+// is returned.
 func TestLimiterCountsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &arrivals{began: time.Now(), deny: 10}
@@ -132,7 +132,7 @@ func TestLimiterCountsAttempts(t *testing.T) {
 	})
 }
 
-// TestLimiterWithoutStore: nothing is sent that nobody has counted.
+// TestLimiterWithoutStore: a request that was not counted is not sent.
 func TestLimiterWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, away := &arrivals{began: time.Now()}, errors.New("the store is unavailable")

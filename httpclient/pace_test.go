@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/httpclient"
 )
 
-// TestTransportPace: a client gets what it is due also of what its server holds
-// the least of, and never asks before there is a unit.
+// TestTransportPace: a client gets its quota under each algorithm, even one of least capacity,
+// and never sends a request before there is a unit.
 func TestTransportPace(t *testing.T) {
 	const n = 30
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestTransportPace(t *testing.T) {
 		{"1/s burst 1", 0, 29 * time.Second},
 		{"100/h burst 1", 0, 29 * 36 * time.Second},
 		{"10/s burst 5", 5, 15 * time.Second},
-		// What would be too early is not sent, however slow that makes it.
+		// A request that would be too early is not sent, however slow that makes the client.
 		{"10/s burst 1 debt 5", 0, 30 * time.Second},
 		{"10/s burst 5 debt 20", 5, 30 * time.Second},
 		{"10/s interval-refill", 0, 30 * time.Second},

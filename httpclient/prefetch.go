@@ -9,12 +9,11 @@ import (
 	"sync"
 )
 
-// mostAhead is how much of a body is read ahead.
+// mostAhead is the most of a body that is read ahead.
 const mostAhead = 16 << 10
 
-// aheadBody is a body whose beginning is read in the background, before it is asked for:
-// one that is small comes off its connection, which need not wait with us.
-// Closing it ends that.
+// aheadBody is a body whose beginning is read in the background, so that a small body leaves
+// its connection while its request waits. Close ends the reading.
 type aheadBody struct {
 	rest  io.Reader
 	close func() error
@@ -22,20 +21,20 @@ type aheadBody struct {
 	mu       sync.Mutex
 	came     sync.Cond
 	buf      []byte
-	from, to int   // what of buf is there and has not been handed on
-	done     bool  // nothing more is read in the background
-	err      error // what ended it, if not that buf is full
+	from, to int   // buf[from:to] has not been returned
+	done     bool  // reading in the background has ended
+	err      error // why, unless buf is full
 }
 
-// readAhead lets what may be small of the body be read while nobody waits for
-// it. It returns at once, and nothing is lost of the body that res has then.
+// readAhead reads a small body, or the beginning of a body of unknown length, in the
+// background. It returns at once; the new body of res is complete.
 func readAhead(res *http.Response) {
 	if res.ContentLength > mostAhead || res.Body == nil || res.Body == http.NoBody {
 		return
 	}
 	size := int64(mostAhead)
 	if res.ContentLength >= 0 {
-		size = res.ContentLength + 1 // for its end to be seen
+		size = res.ContentLength + 1 // one more, to see its end
 	}
 	b := &aheadBody{rest: res.Body, close: sync.OnceValue(res.Body.Close), buf: make([]byte, size)}
 	b.came.L = &b.mu
@@ -43,7 +42,7 @@ func readAhead(res *http.Response) {
 	go b.fill()
 }
 
-// fill reads ahead until the body has ended or is closed, or is not small.
+// fill reads ahead until the body ends, is closed, or fills the buffer.
 func (b *aheadBody) fill() {
 	for to := 0; ; {
 		n, err := b.rest.Read(b.buf[to:])
@@ -62,7 +61,7 @@ func (b *aheadBody) fill() {
 	}
 }
 
-// Read hands on what was read ahead, and then the rest.
+// Read returns the bytes read ahead, and then the rest.
 func (b *aheadBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	for b.from == b.to && !b.done {

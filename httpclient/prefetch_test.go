@@ -38,9 +38,8 @@ func trickle(retryAfter string, n int) http.HandlerFunc {
 	}
 }
 
-// TestTransportDoesNotWaitForBodies: an answer that denies delays a request
-// for its limit, however slowly its body comes; and where it is handed on its
-// body is whole.
+// TestTransportDoesNotWaitForBodies: a denial delays a request for its limit only, however
+// slowly its body comes; if it is returned its body is whole.
 func TestTransportDoesNotWaitForBodies(t *testing.T) {
 	const endless = 1_000_000
 	for _, c := range []struct {
@@ -75,8 +74,8 @@ func TestTransportDoesNotWaitForBodies(t *testing.T) {
 	}
 }
 
-// TestTransportLosesNothingOfABody: an answer is handed on whole that was being
-// read ahead when the wait became too long.
+// TestTransportLosesNothingOfABody: an answer that was being read ahead when the wait became too
+// long is returned whole.
 func TestTransportLosesNothingOfABody(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -109,8 +108,8 @@ func TestTransportLosesNothingOfABody(t *testing.T) {
 	}
 }
 
-// TestTransportFreesConnections: a small answer does not keep its connection
-// while the request waits.
+// TestTransportFreesConnections: a small answer does not keep its connection while the request
+// waits.
 func TestTransportFreesConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []http.HandlerFunc{trickle("8", 3)}, start: time.Now()}
@@ -129,7 +128,7 @@ func TestTransportFreesConnections(t *testing.T) {
 	})
 }
 
-// fetch returns an answer whose body is the caller's.
+// fetch returns an answer whose body belongs to the caller.
 func fetch(ctx context.Context, t *testing.T, c *http.Client) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.test/", nil)

@@ -5,8 +5,7 @@ package httpclient
 
 import "net/http"
 
-// repeat returns the request to be sent again, with a body of its own, if it
-// may be.
+// repeat returns a copy of the request to send again, with a new body, if it may be repeated.
 func (t *Transport) repeat(r *http.Request) (*http.Request, bool) {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -19,7 +18,7 @@ func (t *Transport) repeat(r *http.Request) (*http.Request, bool) {
 			return nil, false
 		}
 	}
-	again := r.WithContext(r.Context()) // a copy: the caller's is not ours to change
+	again := r.WithContext(r.Context()) // a copy: the caller's request must not change
 	if r.Body == nil || r.Body == http.NoBody {
 		return again, true
 	}

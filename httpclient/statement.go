@@ -24,11 +24,11 @@ const (
 	fieldXReset     = "X-RateLimit-Reset"
 )
 
-// statement returns what an answer says of the limits.
+// statement returns the statement of an answer about limits.
 func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statement {
 	s, h, status := pacing.Statement{At: now}, res.Header, res.StatusCode
 	s.Denied = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
-	age, _ := pacing.Seconds(h.Get("Age")) // 0 if it does not say
+	age, _ := pacing.Seconds(h.Get("Age")) // 0 without the field
 	if age > 0 && !s.Denied {
 		return pacing.Statement{At: now, Cached: true}
 	}
@@ -37,10 +37,10 @@ func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statemen
 		s.Wait = max(wait-age, 0)
 		s.Denied = s.Denied || asked && status >= http.StatusBadRequest
 	}
-	if age > 0 { // what else it says was meant for another request
+	if age > 0 { // all other fields were meant for another request
 		return s
 	}
-	// Of families that state the same limit the most exact comes first.
+	// Families of one limit are read in order, the most exact first.
 	f := t.opts.Fields
 	if f&RateLimit != 0 {
 		s.Draft11(lines(h, fieldPolicy), lines(h, fieldRateLimit))
@@ -61,8 +61,8 @@ func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statemen
 	return s
 }
 
-// retryAfter returns what Retry-After says, of several lines the longest, and whether it
-// says anything.
+// retryAfter returns the duration of Retry-After, the longest of several lines, and whether
+// there is one.
 func retryAfter(h http.Header, now time.Time) (longest time.Duration, asked bool) {
 	for _, text := range h.Values(fieldRetryAfter) {
 		if d, ok := retryLine(text, h, now); ok {
@@ -72,8 +72,8 @@ func retryAfter(h http.Header, now time.Time) (longest time.Duration, asked bool
 	return longest, asked
 }
 
-// retryLine returns what a line of Retry-After says, in either form, and whether it says
-// anything.
+// retryLine returns the duration of a line of Retry-After, in either form, and whether it is
+// valid.
 func retryLine(text string, h http.Header, now time.Time) (time.Duration, bool) {
 	if d, ok := pacing.Seconds(text); ok {
 		return d, true
@@ -88,7 +88,7 @@ func retryLine(text string, h http.Header, now time.Time) (time.Duration, bool) 
 	return min(max(at.Sub(serverTime(h, now)), 0), sluice.MaxWindow), true
 }
 
-// serverTime returns the time by the server's own clock, now if it does not say.
+// serverTime returns the time of the server's clock, or now without a Date.
 func serverTime(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		return date
@@ -96,8 +96,8 @@ func serverTime(h http.Header, now time.Time) time.Time {
 	return now
 }
 
-// lines returns the lines of a field. On the wire case does not matter, but in
-// a map it does.
+// lines returns the lines of a field. Its name may have the case of the wire or the canonical
+// one in the map.
 func lines(h http.Header, name string) []string {
 	if v := h.Values(name); len(v) > 0 {
 		return v
@@ -108,7 +108,7 @@ func lines(h http.Header, name string) []string {
 // mostText bounds the text of a date or a pair.
 const mostText = 128
 
-// one returns the text of a field that is there once.
+// one returns the text of a field with a single line.
 func one(h http.Header, name string) string {
 	if v := lines(h, name); len(v) == 1 && len(v[0]) <= mostText {
 		return strings.TrimSpace(v[0])
@@ -127,15 +127,15 @@ func pair(text, key string) string {
 	return ""
 }
 
-// Above these a reset is a point in time, in seconds since 1970 or in milliseconds:
-// of seconds from now they would be 31 years, or more.
+// A reset above these is a point in time, in seconds or milliseconds since 1970: as a number
+// of seconds it would be 31 years or more.
 const (
 	leastEpoch   = 1e9
 	leastEpochMs = 1e12
 )
 
-// state takes in the units that are left and when that ends, if nothing more exact
-// is known of the limits.
+// state records the remaining units and when their time ends, unless a more exact family has
+// stated a limit.
 func state(s *pacing.Statement, h http.Header, left, reset string) {
 	n, ok := pacing.Number(left)
 	end, also := pacing.Number(reset)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpclient is the client's end of rate limits: a [Transport] keeps to
-// what servers state in Retry-After, RateLimit and their like.
+// Package httpclient keeps a client to the rate limits of servers: a [Transport] obeys
+// Retry-After, RateLimit and similar fields.
 package httpclient
 
 import (
@@ -19,13 +19,13 @@ import (
 // Fields are families of header fields, which may be combined by |.
 type Fields uint8
 
-// The families. Of those by which an answer states what is left, the first counts:
-// servers that send several state the same limit in each. RateLimit-Policy alone states
-// no such thing.
+// The families. The first family in which an answer states the remaining units applies: servers
+// that send several state the same limit in each. RateLimit-Policy alone states no remaining
+// units.
 const (
 	// RateLimit is RateLimit and RateLimit-Policy of drafts 7 to 11 of
-	// draft-ietf-httpapi-ratelimit-headers, with the parameter sluice-burst of our
-	// own, and RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6.
+	// draft-ietf-httpapi-ratelimit-headers, with the nonstandard parameter sluice-burst,
+	// and RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6.
 	RateLimit Fields = 1 << iota
 	// XRateLimit is X-RateLimit-Remaining and X-RateLimit-Reset. A reset above 10^9
 	// is a point in time, in seconds since 1970, and one above 10^12 in milliseconds;
@@ -36,77 +36,73 @@ const (
 	fieldsEnd
 )
 
-// TransportOptions say how a [Transport] keeps to the limits of servers. Every
-// zero field means what it says; the zero TransportOptions are ready to use.
+// TransportOptions configure a [Transport]. The zero value of every field is valid; the zero
+// TransportOptions are ready to use.
 type TransportOptions struct {
-	// Base sends the requests. Nil means [http.DefaultTransport]. The bodies of
-	// its answers may be closed while they are read, as those of net/http may.
+	// Base sends the requests. Nil means [http.DefaultTransport]. The bodies of its answers
+	// must allow Close during Read, as those of net/http do.
 	Base http.RoundTripper
 
-	// Fields are the header fields that are obeyed besides Retry-After, which
-	// always is. Zero means RateLimit|XRateLimit, all that there are.
+	// Fields are the header fields to obey besides Retry-After, which is always obeyed.
+	// Zero means RateLimit|XRateLimit, which are all.
 	Fields Fields
 
-	// Partition, if not nil, names the budget at its host that a request draws on,
-	// such as the name of the API key that it carries. Nil means that all
-	// requests to a host draw on one.
+	// Partition, if not nil, names the budget of a request at its host, such as the name of
+	// the API key that it carries. Nil means one budget for all requests to a host.
 	Partition func(*http.Request) string
 
-	// Limiter, if not nil, is a limit of one's own, for servers that state none, or
-	// of which one wants to leave some to others. Each attempt takes a unit, and
-	// waits for it within MaxWait, behind what the server's limits have it wait: a
-	// request that would wait longer is not sent, and the error wraps a
-	// [*sluice.DeniedError]. The key is the scheme and host, as in https://api.example,
-	// and Partition's text behind a blank. Processes whose Limiters share a store and a
-	// scope share the limit. Where its store fails nothing is sent, unless a
-	// wrapper as of package remote decides instead.
+	// Limiter, if not nil, is a limit of the client's own, for servers that state none, or to
+	// leave part of a server's limit to others. Each attempt waits for a unit within MaxWait,
+	// after any wait for the server's limits. A request that would wait longer is not sent,
+	// and the error wraps a [*sluice.DeniedError]. The key is the scheme and host, as in
+	// https://api.example, followed by a blank and Partition's text. Processes whose Limiters
+	// share a store and a scope share the limit. If the store fails nothing is sent, unless
+	// a wrapper such as that of package remote decides instead.
 	Limiter *sluice.Limiter
 
-	// MaxWait is how long a request may be delayed in all, before it is sent
-	// and between attempts; at most sluice.MaxWindow. Zero means a minute. A
-	// wait that would be longer, or that would outlast the deadline of the
-	// request's context, is not started: see [WaitError].
+	// MaxWait is how long a request may be delayed in all, before it is sent and between
+	// attempts; at most sluice.MaxWindow. Zero means a minute. A wait that would be longer, or
+	// that would outlast the deadline of the request's context, is not started: see
+	// [WaitError].
 	MaxWait time.Duration
 
-	// MaxRetryAfter bounds how long one answer may delay requests: when it asks for
-	// more, one request goes out after MaxRetryAfter all the same, and the others wait
-	// for what its answer says. At most sluice.MaxWindow. Zero means
-	// 10 minutes, or MaxWait if that is longer: a server that means it is asked
-	// six times an hour in vain, and one mistaken answer, such as a point in time
-	// where seconds belong, keeps nobody out for a year.
+	// MaxRetryAfter bounds how long one answer may delay requests. If an answer asks for
+	// more, one request is sent after MaxRetryAfter all the same, and the others wait for its
+	// answer. At most sluice.MaxWindow. Zero means 10 minutes, or MaxWait if that is longer:
+	// a server that means a longer time gets six requests an hour in vain, and a mistaken
+	// answer, such as a point in time instead of seconds, does not stop a client for a year.
 	MaxRetryAfter time.Duration
 
 	// MaxRetries is how often a request is sent again after an answer of 429 or 503,
 	// or another of 400 to 599 with a Retry-After. Zero means 3, a negative number never.
 	MaxRetries int
 
-	// Repeatable says whether a request may be sent again though its method
-	// does not promise that this does no harm. Nil means one that carries an
-	// Idempotency-Key. GET, HEAD, OPTIONS, TRACE, PUT and DELETE always may; no
-	// request may whose body cannot be had again: set GetBody.
+	// Repeatable reports whether a request may be sent again whose method is not
+	// idempotent. Nil means that it carries an Idempotency-Key. GET, HEAD, OPTIONS, TRACE,
+	// PUT and DELETE may always be repeated. No request is repeated whose body cannot be
+	// read again: set GetBody.
 	Repeatable func(*http.Request) bool
 
-	// MaxBudgets is how many budgets, one for each host and partition, are
-	// remembered: of more, the one not used for longest is forgotten. Zero
-	// means 1024.
+	// MaxBudgets is how many budgets are kept at most, one for each host and partition;
+	// beyond it the least recently used one is forgotten. Zero means 1024.
 	MaxBudgets int
 
-	// OnWait, if not nil, is called before a request is delayed, with how
-	// long at least. It must be safe for concurrent use and should be quick.
+	// OnWait, if not nil, is called before a request is delayed, with the least duration of
+	// the delay. It must be safe for concurrent use and quick.
 	OnWait func(r *http.Request, wait time.Duration)
 }
 
-// WaitError says that a request was not sent, as its server had asked for a
-// longer wait than was allowed.
+// WaitError is the error of a request that was not sent, as its server had asked for a longer
+// wait than allowed.
 type WaitError struct {
 	Host string
-	// Wait is how long it would have been delayed at least, MaxRetryAfter at most; 0
-	// if it did not get its turn among the requests that waited before it.
+	// Wait is the least duration of the wait, MaxRetryAfter at most; 0 if the request did not
+	// get its turn among the requests that waited before it.
 	Wait time.Duration
 	err  error
 }
 
-// Error says how long the wait would have been.
+// Error returns how long the wait would have been.
 func (e *WaitError) Error() string {
 	why := "longer than MaxWait"
 	if e.err != nil {
@@ -118,46 +114,43 @@ func (e *WaitError) Error() string {
 	return fmt.Sprintf("httpclient: not sent to %s: its limit asks to wait %v, %s", e.Host, e.Wait, why)
 }
 
-// Unwrap returns [context.DeadlineExceeded] if the request's own deadline was
-// too close, and nil if MaxWait was.
+// Unwrap returns [context.DeadlineExceeded] if the request's own deadline was too close, nil if
+// MaxWait was too short.
 func (e *WaitError) Unwrap() error { return e.err }
 
-// Transport is an [http.RoundTripper] that keeps to the limits which servers
-// state: the client's end of package httplimit, of use with any server that sends
-// such fields.
+// Transport is an [http.RoundTripper] that keeps to the limits that servers state. It works
+// with any server that sends such fields.
 //
-// Of "at most r units within t" it makes a pace: requests are spread over t, or
-// as the limit's quota allows in the long run if that is more, and go out in the
-// order in which they came. When nothing is left the next goes out as soon as
-// units that were spent before are back for certain. After a Retry-After, in whole or
-// decimal seconds or as a date, of several the longest, no request goes to that host before
-// its end, whatever the status from 300 on: also one that a redirect leads there. A
-// Retry-After of a success, such as 202, is not obeyed: it says when to ask for the result
-// of that one request, which the caller reads, and a delay of all requests to the host
-// would stall clients that poll for many results.
+// "At most r units within t" makes a pace: requests are spread over t, or sent at the pace of
+// the limit's quota if that is faster, in the order of their arrival. When nothing is left,
+// the next request is sent as soon as units spent before have certainly been refilled. After
+// a Retry-After, in whole or decimal seconds or as a date, the longest of several, no request
+// goes to that host before its end, for every status from 300 on, nor does a request that a
+// redirect leads there. A Retry-After of a success, such as 202, is not obeyed: it says when
+// to ask for the result of that one request, which the caller reads, and a delay of all
+// requests to the host would stall clients that poll for many results.
 //
-// What was answered with 429 or 503, or another status from 400 on with a Retry-After, as
-// GitHub's 403, is sent again, with a random delay on top so that clients do not come back
-// all at once, as often and as long as the options allow; then the answer is handed on as it
-// is. Until a host has stated a limit nothing is delayed. No answer holds
-// requests back for longer than MaxRetryAfter, and [Transport.Forget] ends a wait that is
-// known to be mistaken.
+// A request answered with 429 or 503, or another status from 400 on with a Retry-After, as
+// GitHub's 403, is sent again, after a further random delay so that clients do not return all
+// at once, as often and as long as the options allow; after that the answer is returned
+// unchanged. Until a host has stated a limit no request is delayed. No answer delays requests
+// for longer than MaxRetryAfter, and [Transport.Forget] ends a wait that is known to be
+// mistaken.
 //
-// Fields on answers from a cache (Age above 0) are ignored, as they were meant
-// for another request; but of a 429 or 503 the Retry-After is obeyed, less the age. A
-// cache belongs around a Transport, not within, or else what it could answer at once is
-// paced too: examples/client has one, so that repeated reads cost nothing.
+// Fields of answers from a cache (Age above 0) are ignored, as they were meant for another
+// request; but the Retry-After of a 429 or 503 is obeyed, less the age. Put a cache around a
+// Transport, not within it: otherwise answers from the cache are paced, too. The example
+// examples/client has one, so that repeated reads cost nothing.
 //
-// It is safe for concurrent use and needs no closing. A goroutine reads a small
-// answer that denied off its connection, until the request is sent again or the
-// answer's body is closed.
+// It is safe for concurrent use and needs no closing. A goroutine reads a small answer that
+// denied off its connection, until the request is sent again or the answer's body is closed.
 type Transport struct {
 	base    http.RoundTripper
 	opts    TransportOptions
 	budgets *pacing.Budgets
 }
 
-// NewTransport returns a Transport, or every fault of o joined.
+// NewTransport returns a Transport, or an error that joins all faults of o.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	budgets, err := pacing.NewBudgets("httpclient", pacing.Options{
 		MaxWait: o.MaxWait, MaxRetryAfter: o.MaxRetryAfter, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
@@ -180,23 +173,22 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return &Transport{base: o.Base, opts: o, budgets: budgets}, nil
 }
 
-// CloseIdleConnections closes those of the Base, if it can.
+// CloseIdleConnections closes the idle connections of the Base, if it can.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// Forget forgets what a host has said of its limits, so that its next requests are
-// delayed no longer; those that wait go on. The host is as in a request's URL,
-// with the port if that has one: [WaitError] has it. All its partitions are
-// meant. What answers to requests on their way say still counts.
+// Forget forgets the limits that a host has stated. Its next requests are not delayed, and
+// waiting requests go on. The host is as in a request's URL and in [WaitError], with the port
+// if there is one. Forget applies to all its partitions. Answers to requests in flight still
+// count.
 func (t *Transport) Forget(host string) { t.budgets.Forget(host) }
 
-// RoundTrip sends the request when its turn has come, and again if it should
-// be. It blocks at most for MaxWait longer than the Base does; the end of the
-// request's context ends every wait.
-// A request that was not sent fails with a [*WaitError].
+// RoundTrip sends the request when the limits allow, and again after a denial if it may be
+// repeated. It blocks at most for MaxWait longer than the Base; the end of the request's
+// context ends every wait. A request that was not sent fails with a [*WaitError].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := r.URL.Scheme + "://" + r.URL.Host
 	if t.opts.Partition != nil {
@@ -246,7 +238,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// take waits for a unit of the Limiter. Without one the request is not sent.
+// take waits for a unit of the Limiter, if there is one.
 func (t *Transport) take(r *http.Request, key string, b *pacing.Budget, h *pacing.Waiting) error {
 	if t.opts.Limiter == nil {
 		return nil
@@ -264,7 +256,7 @@ func (t *Transport) take(r *http.Request, key string, b *pacing.Budget, h *pacin
 	return fmt.Errorf("httpclient: not sent to %s: %w", r.URL.Host, err)
 }
 
-// hold returns how long a request that comes now may wait.
+// hold returns how long a request that begins now may wait.
 func (t *Transport) hold(r *http.Request) *pacing.Waiting {
 	if t.opts.OnWait == nil {
 		return t.budgets.Waiting(r.Context(), nil)

@@ -107,8 +107,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// FuzzStatement: no field states a wait that is longer than is accepted, or more
-// than a few limits.
+// FuzzStatement: no field states a wait above the bound, or more than a few limits.
 func FuzzStatement(f *testing.F) {
 	f.Add("9", "Fri, 01 May 2026 11:59:58 GMT", `"a";q=10;w=1`, `"a";r=1;t=1`, "3", "7")
 	f.Add("Fri, 01 May 2026 12:00:05 GMT", "", `"a";q=0;w=0`, `"a";r=0;t=999999999999999`, "-1", "99999999999999999999")

@@ -20,8 +20,8 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// TestTransportStaysWithinLimits: after its first answer a client is never
-// denied, whether it asks one by one or all at once, and it gets what it is due.
+// TestTransportStaysWithinLimits: after its first answer a client is never denied, whether its
+// requests come one by one or all at once, and it gets its quota.
 func TestTransportStaysWithinLimits(t *testing.T) {
 	const n = 100
 	for _, c := range []struct {
@@ -40,8 +40,8 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 		{"sliding log", "10/s sliding-log", 0, 0, 10 * time.Second},
 		{"sliding log of a minute", "10/min sliding-log", 0, 0, 10 * time.Minute},
 		{"sliding histogram", "10/s sliding-histogram", 0, 0, 10 * time.Second},
-		// Of a sliding counter the client knows only that it has forgotten a unit
-		// two windows later.
+		// Of a sliding counter the client knows only that a unit is forgotten two windows
+		// later.
 		{"sliding counter", "10/s sliding-counter", 0, 0, 20 * time.Second},
 		{"X-RateLimit", "10/s", httplimit.XRateLimit, 0, 12 * time.Second},
 		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, 0, 12 * time.Second},
@@ -84,8 +84,8 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 	}
 }
 
-// TestTransportRecovers: of a burst out of nothing some is denied, as no limit
-// has been stated; but each request once at most, and all get through.
+// TestTransportRecovers: part of a first burst is denied, as no limit has been stated; each
+// request once at most, and all pass in the end.
 func TestTransportRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newCounter(t, 0, "10/s")
@@ -235,8 +235,8 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
-// TestTransportObeysAnyStatus: whatever the failure, a Retry-After delays the request that
-// is sent again and all others; of a redirect it delays the request that follows.
+// TestTransportObeysAnyStatus: whatever the failure, a Retry-After delays the repeated request
+// and all others; that of a redirect delays the next request.
 func TestTransportObeysAnyStatus(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 408, 409, 413, 420, 429, 500, 502, 503, 504, 509, 529, 599} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -273,8 +273,8 @@ func TestTransportObeysAnyStatus(t *testing.T) {
 	})
 }
 
-// TestTransportObeysOddAnswers: where an answer says in several ways when to come back, or
-// comes from a cache, the next request waits for as long as was asked.
+// TestTransportObeysOddAnswers: if an answer states the time of a retry in several ways, or
+// comes from a cache, the next request still waits for the requested time.
 func TestTransportObeysOddAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -329,7 +329,7 @@ func TestTransportHolds(t *testing.T) {
 		if got := time.Since(s.start); got != 40*time.Second {
 			t.Errorf("the refusals took until %v; want 40s: no wait that is in vain", got)
 		}
-		// One that gives up does not keep back who comes after it.
+		// A call that gives up does not delay a later one.
 		ctx, hangUp := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -352,8 +352,8 @@ func TestTransportHolds(t *testing.T) {
 	})
 }
 
-// TestTransportKeepsHostsApart: nobody waits for another's limit, and an answer
-// from a cache states none.
+// TestTransportKeepsHostsApart: no request waits for another host's limit, and an answer from a
+// cache states none.
 func TestTransportKeepsHostsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -396,8 +396,8 @@ func TestTransportKeepsHostsApart(t *testing.T) {
 	})
 }
 
-// TestTransportSpreads: what is left is spread over the time that it is for, and
-// nothing is sent above it before that is over.
+// TestTransportSpreads: the remaining units are spread over their time, and no further request
+// is sent before that is over.
 func TestTransportSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []http.HandlerFunc{
@@ -417,8 +417,8 @@ func TestTransportSpreads(t *testing.T) {
 	})
 }
 
-// TestTransportBlind: where the time is up and no quota is known, one request
-// goes ahead and the others wait for what its answer says.
+// TestTransportBlind: when the time is over and no quota is known, one request goes ahead and
+// the others wait for its answer.
 func TestTransportBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := answer(200, `RateLimit: "a";r=0;t=10`)
