@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// A service that limits its clients, and has a registry already.
+// A service that limits its clients and already has a registry.
 func Example() {
 	registry := prometheus.NewRegistry()
 	m, err := metrics.New(metrics.Options{Registerer: registry})

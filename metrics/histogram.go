@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// histogramOf is a histogram whose series come into being with their first value.
+// histogramOf is a histogram whose series is made with its first value.
 type histogramOf struct {
 	made   atomic.Pointer[prometheus.Observer]
 	of     func() prometheus.Observer
-	traced atomic.Int64 // when a trace was noted last, in ns since 1970
+	traced atomic.Int64 // when a trace was last recorded, in ns since 1970
 }
 
 func (h *histogramOf) get() prometheus.Observer {
@@ -26,8 +26,8 @@ func (h *histogramOf) get() prometheus.Observer {
 	return *h.made.Load()
 }
 
-// The duration of a trace is noted with it if it is this long, and else once in a while:
-// to note one costs twenty times what the rest does, and clients ask for it.
+// A duration is recorded with its trace if it is at least slow, and otherwise once in a while:
+// a trace costs twenty times as much as the rest, and clients decide that there is one.
 const (
 	slow           = 250 * time.Millisecond
 	tracesInterval = 100 * time.Millisecond
@@ -36,8 +36,8 @@ const (
 // observe adds a duration.
 func (h *histogramOf) observe(d time.Duration) { h.get().Observe(d.Seconds()) }
 
-// observeTraced adds a duration with the trace in which it was, if that is to be noted; else it
-// reports that it has not.
+// observeTraced adds a duration with its trace, if that is to be recorded; otherwise it reports
+// false and adds nothing.
 func (h *histogramOf) observeTraced(d time.Duration, traceID string, now time.Time) bool {
 	last, at := h.traced.Load(), now.UnixNano()
 	if d < slow && (at-last < int64(tracesInterval) || !h.traced.CompareAndSwap(last, at)) {

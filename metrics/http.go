@@ -20,22 +20,22 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// maxRoutes is how many routes are distinguished. Those beyond it count as otherRoute.
+// maxRoutes is the largest number of routes. Further routes count as otherRoute.
 const (
 	maxRoutes  = 1000
 	otherRoute = "other"
 )
 
-// classes of a status: what the client got.
+// The classes of the status that the client got.
 const (
 	classNone = 0 // no status was sent
-	classLeft = 6 // the client left before one was; 1 to 5 are the first digits of a status
+	classLeft = 6 // the client left before a status was sent; 1 to 5 are the first digits of a status
 	classes   = 7
 )
 
 var classNames = [classes]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx", "left"}
 
-// statusLeft is what a Summary has for the status where the client left.
+// statusLeft is the status in a Summary if the client left.
 const statusLeft = 499
 
 func classOf(status int) int {
@@ -45,7 +45,7 @@ func classOf(status int) int {
 	return classNone
 }
 
-// httpVecs are the series of HTTP requests that are over.
+// httpVecs are the series of finished HTTP requests.
 type httpVecs struct {
 	took, header           *prometheus.HistogramVec
 	sent, answered, failed *prometheus.CounterVec
@@ -66,8 +66,7 @@ func newHTTPVecs() *httpVecs {
 	}
 }
 
-// route is what is measured of one route. What it points to is made when it is first
-// needed.
+// route holds the series of one route, each made when it is first needed.
 type route struct {
 	name, label    string
 	of             *httpVecs
@@ -77,7 +76,7 @@ type route struct {
 	failed         [numReasons]counterOf
 }
 
-// counterOf is a counter whose series comes into being with its first value.
+// counterOf is a counter whose series is made with its first value.
 type counterOf struct {
 	made atomic.Pointer[prometheus.Counter]
 }
@@ -92,9 +91,9 @@ func (c *counterOf) inc(of *prometheus.CounterVec, labels ...string) {
 	made.Inc()
 }
 
-// routeOf returns what is measured of a route.
+// routeOf returns the series of a route.
 func (m *Metrics) routeOf(name string) *route {
-	if last := m.lastRoute.Load(); last != nil && last.name == name { // of most requests, and in the cache
+	if last := m.lastRoute.Load(); last != nil && last.name == name { // the route of most requests, and in the cache
 		return last
 	}
 	if r, ok := m.routes.Load(name); ok {
@@ -120,8 +119,8 @@ func (m *Metrics) routeOf(name string) *route {
 	return r
 }
 
-// EndHTTP measures an HTTP request that is over. It fits OnEnd of
-// [httplimit.Options]. Of requests for [httplimit.OwnPath] it counts the response only.
+// EndHTTP measures a finished HTTP request. It is for OnEnd of [httplimit.Options]. For
+// requests to [httplimit.OwnPath] it counts the response only.
 func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
 	e := ended{route: m.routeOf(m.route(r, s)), sent: int8(sentClass(s)), verdict: -1}
 	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {
@@ -141,15 +140,15 @@ func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
 	m.http.pending.add(e)
 }
 
-// ended is an HTTP request that is over, as far as it is yet to be counted.
+// ended holds the values of a finished HTTP request that are still to be counted.
 type ended struct {
 	route                   *route
-	took, header            time.Duration // header 0: there was none of an upstream's
-	verdict, sent, answered int8          // verdict -1: took is not known
-	hasStatus               bool          // of an upstream's answer
+	took, header            time.Duration // header 0: no header of an upstream
+	verdict, sent, answered int8          // verdict -1: took is not counted
+	hasStatus               bool          // the upstream answered
 }
 
-// count is of [counted].
+// count implements [counted].
 func (e ended) count() {
 	r := e.route
 	r.sent[e.sent].inc(r.of.sent, r.label, classNames[e.sent])
@@ -164,8 +163,8 @@ func (e ended) count() {
 	}
 }
 
-// withTrace adds the durations at once that are to be noted with their trace, and returns
-// what is left.
+// withTrace adds the durations that are to be recorded with their trace, and returns the
+// remaining values.
 func (e ended) withTrace(id string, now time.Time) ended {
 	if e.verdict >= 0 && e.route.took[e.verdict].observeTraced(e.took, id, now) {
 		e.verdict = -1
@@ -176,7 +175,7 @@ func (e ended) withTrace(id string, now time.Time) ended {
 	return e
 }
 
-// sentClass returns the class of what the client got.
+// sentClass returns the class of the status that the client got.
 func sentClass(s *httplimit.Summary) int {
 	if s.Status == statusLeft && (s.Upstream == nil || s.Upstream.Status != statusLeft) {
 		return classLeft
@@ -184,24 +183,24 @@ func sentClass(s *httplimit.Summary) int {
 	return classOf(s.Status)
 }
 
-// RouteOf returns the route by which a request is measured if Options do not say: that
-// of the gateway that passed it on, or the pattern of an [http.ServeMux].
+// RouteOf returns the route of a request if Options do not set one: the route of the gateway
+// that passed it on, or the pattern of an [http.ServeMux].
 func RouteOf(r *http.Request, s *httplimit.Summary) string {
 	switch {
 	case s.Upstream != nil && s.Upstream.Route != "":
 		return s.Upstream.Route
 	case s.Upstream != nil && s.Upstream.URL != "":
-		return "/" // of all requests
+		return "/" // the upstream of all requests
 	default:
 		return cmp.Or(r.Pattern, otherRoute)
 	}
 }
 
-// Why there is no whole response of an upstream.
+// The reasons why there is no whole response of an upstream.
 const (
 	otherReason  = iota
-	noConnection // could be made in time, or at all
-	tookTooLong  // until its header, or altogether
+	noConnection // none could be made, or not in time
+	tookTooLong  // to its header, or altogether
 	brokenOff    // after its header
 	clientLeft   // before its end
 	gatewayStops // before its end
@@ -228,8 +227,8 @@ func reasonOf(u *httplimit.Upstream) int {
 	return otherReason
 }
 
-// traceID returns the trace that a request belongs to by its traceparent (W3C Trace
-// Context), empty if it has none or that is not sampled.
+// traceID returns the trace of a request from its traceparent (W3C Trace Context), empty if it
+// has none or is not sampled.
 func traceID(h http.Header) string {
 	lines := h["Traceparent"]
 	if len(lines) != 1 {
@@ -241,7 +240,7 @@ func traceID(h http.Header) string {
 		return ""
 	}
 	if len(p) > length && (p[:2] == "00" || p[length] != '-') {
-		return "" // of a later version more may follow
+		return "" // later versions may have more fields
 	}
 	id := p[3:35]
 	if strings.Trim(id, "0") == "" || strings.Trim(p[36:52], "0") == "" || strings.IndexByte("13579bdf", p[flags+1]) < 0 {

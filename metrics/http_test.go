@@ -28,7 +28,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// of returns the series whose names begin so, without those of buckets and sums.
+// of returns the series with a prefix, without those of buckets and sums.
 func of(all map[string]float64, prefix string) map[string]float64 {
 	all = maps.Clone(all)
 	maps.DeleteFunc(all, func(name string, _ float64) bool {
@@ -37,8 +37,8 @@ func of(all map[string]float64, prefix string) map[string]float64 {
 	return all
 }
 
-// TestByPattern: a program's own handlers are measured by the patterns of its mux, and
-// denials apart from what was passed on.
+// TestByPattern: a program's own handlers are measured by the patterns of its mux, and denials
+// separately.
 func TestByPattern(t *testing.T) {
 	m := newMetrics(t)
 	mux := http.NewServeMux()
@@ -72,7 +72,7 @@ func TestByPattern(t *testing.T) {
 	}
 }
 
-// TestUpstream: what the upstream answered, and why it did not.
+// TestUpstream: the upstream's answers, and why there was none.
 func TestUpstream(t *testing.T) {
 	m := newMetrics(t)
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
@@ -129,8 +129,8 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// TestNotTimed: a connection that has switched protocol, and a client that asks for its
-// own limits, are no requests of which the time says anything.
+// TestNotTimed: a switched connection and a question for a client's own limits have no
+// duration.
 func TestNotTimed(t *testing.T) {
 	m := newMetrics(t)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -147,7 +147,7 @@ func TestNotTimed(t *testing.T) {
 	}
 }
 
-// TestRoutesAreBounded: whatever names the routes, there are no more than so many.
+// TestRoutesAreBounded: with any names of routes there are at most maxRoutes.
 func TestRoutesAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := metrics.New(metrics.Options{Registerer: registry, Route: func(r *http.Request, _ *httplimit.Summary) string { return r.URL.Path }})
@@ -165,7 +165,7 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBuckets: from the buckets a p99 of 1 to 50 ms is known to within a half.
+// TestBuckets: the buckets give a p99 of 1 to 50 ms to within a half.
 func TestBuckets(t *testing.T) {
 	for _, p99 := range []time.Duration{time.Millisecond, 2500 * time.Microsecond, 4 * time.Millisecond, 9 * time.Millisecond, 17 * time.Millisecond, 42 * time.Millisecond} {
 		m := newMetrics(t)
@@ -189,7 +189,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// histogramOf returns the only histogram of a name.
+// histogramOf returns the only histogram with a name.
 func histogramOf(t *testing.T, registry *prometheus.Registry, name string) *dto.Histogram {
 	t.Helper()
 	families, err := registry.Gather()
@@ -205,7 +205,7 @@ func histogramOf(t *testing.T, registry *prometheus.Registry, name string) *dto.
 	return nil
 }
 
-// TestTraces: a sampled traceparent is the exemplar of its request, and nothing else is.
+// TestTraces: a sampled traceparent is the exemplar of its request, and no other is.
 func TestTraces(t *testing.T) {
 	const id, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for _, c := range []struct {
@@ -249,8 +249,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTracesAreFew: clients that all are traced do not make it note each of them, but
-// the slow ones.
+// TestTracesAreFew: if all clients are traced, only slow requests and a few others are
+// recorded with their traces.
 func TestTracesAreFew(t *testing.T) {
 	m := newMetrics(t)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -295,7 +295,7 @@ func TestEndDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkEnd: what a request costs when it is over, with a trace and without.
+// BenchmarkEnd measures EndHTTP with a trace and without.
 func BenchmarkEnd(b *testing.B) {
 	for _, c := range []struct{ name, traceparent string }{{"plain", ""}, {"traced", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}} {
 		b.Run(c.name, func(b *testing.B) {
@@ -313,8 +313,8 @@ func BenchmarkEnd(b *testing.B) {
 	}
 }
 
-// TestDurationsAreCollected: however many there are, and from wherever, each is there at
-// the next scrape, once.
+// TestDurationsAreCollected: any number of durations, from any goroutine, is in the next
+// scrape, each once.
 func TestDurationsAreCollected(t *testing.T) {
 	m := newMetrics(t)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

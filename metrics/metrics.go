@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics counts what limits decide, for Prometheus: as collectors in a
-// registry of the program's own.
+// Package metrics counts the decisions of limits for Prometheus, as collectors in a registry
+// of the program's own.
 //
 //	m, err := metrics.New(metrics.Options{Registerer: registry})
 //	store := m.Wrap(memstore.New(memstore.Options{}), "memory")
 //	mw, err := httplimit.New(httplimit.Options{Store: store, OnDecision: m.CountHTTP, OnEnd: m.EndHTTP, …})
 //
-// No key and nothing else that a client chose ever becomes a label: the number of
-// series depends on the limits, stores and routes alone. docs/metrics.md lists them.
+// Neither keys nor other values that a client chooses become labels: the number of series
+// depends only on the limits, stores and routes. docs/metrics.md lists them.
 //
-// A decision counts once, for the limit that binds. Only what admits or denies is
-// one: take, take-up-to and reserve. So, of these operations, those that limits and
-// slots allowed and denied, and errors, are as many as the operations.
+// A decision counts once, for the limit that binds. Only operations that admit or deny are
+// decisions: take, take-up-to and reserve. The number of these operations is the sum of those
+// allowed or denied by limits, those denied by slots, and errors.
 package metrics
 
 import (
@@ -32,20 +32,20 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Options say where series are registered. The zero value works.
+// Options configure [New]. The zero value is valid.
 type Options struct {
-	// Registerer gets the series; those of the Go runtime and the process are not
-	// among them. Nil means [prometheus.DefaultRegisterer].
+	// Registerer gets the series, without those of the Go runtime and the process. Nil means
+	// [prometheus.DefaultRegisterer].
 	Registerer prometheus.Registerer
-	// Route names the route by which a request is measured that is over: a name of the
-	// program's own, never what a client sent, as each has series of its own. Nil means
-	// [RouteOf]. It must be safe for concurrent use.
+	// Route names the route by which a finished request is measured: a name that the program
+	// chooses, and not the client, as each has series of its own. Nil means [RouteOf]. It must
+	// be safe for concurrent use.
 	Route func(*http.Request, *httplimit.Summary) string
 }
 
-// Metrics are the series of one program. They are safe for concurrent use, and
-// nothing of them blocks. An error of a Watch method means that the series are there
-// already, from another call of the same name.
+// Metrics are the series of one program. They are safe for concurrent use, and their methods
+// do not block. An error of a Watch method means that another call with the same name has
+// registered the series.
 type Metrics struct {
 	registerer prometheus.Registerer
 
@@ -65,14 +65,14 @@ type Metrics struct {
 	lastRoute atomic.Pointer[route]
 
 	mu        sync.Mutex
-	stores    map[string]*operations // by their names
+	stores    map[string]*operations // by name
 	numRoutes int
 }
 
 const numVerdicts = int(policy.FailedClosed) + 1
 
-// Native histograms have this resolution, beside the buckets listed: 10 % apart, and
-// coarser where more would be needed.
+// Native histograms have this resolution, beside the listed buckets: 10 % apart, and coarser
+// if more would be needed.
 const (
 	bucketFactor = 1.1
 	maxBuckets   = 100
@@ -91,8 +91,8 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// New returns Metrics at zero, which are registered. It is an error where some of
-// these names are in the registry already, as those of other Metrics.
+// New returns Metrics at zero and registers them. It fails if the registry has some of their
+// names already, as those of other Metrics.
 func New(o Options) (*Metrics, error) {
 	if o.Registerer == nil {
 		o.Registerer = prometheus.DefaultRegisterer
@@ -144,8 +144,8 @@ func (m *Metrics) register(all ...prometheus.Collector) error {
 	return nil
 }
 
-// Count counts the outcome of a request. It fits OnDecision of [policy.FrontOptions]
-// and, with the arguments in its place, that of any front.
+// Count counts the outcome of a request. It is for OnDecision of [policy.FrontOptions] and of
+// any front, with the arguments adapted.
 func (m *Metrics) Count(e *policy.Event) {
 	if int(e.Verdict) < len(m.requests) {
 		m.requests[e.Verdict].Inc()
@@ -165,15 +165,14 @@ func (m *Metrics) Count(e *policy.Event) {
 	}
 }
 
-// CountHTTP counts the outcome of an HTTP request. It fits OnDecision of
-// [httplimit.Options].
+// CountHTTP counts the outcome of an HTTP request. It is for OnDecision of [httplimit.Options].
 func (m *Metrics) CountHTTP(_ *http.Request, e httplimit.Event) { m.Count(&e.Event) }
 
-// module is this one, by which its version is found in a program.
+// module is the path of this module, by which its version is found in a program.
 const module = "github.com/sluicegate/sluice"
 
-// buildInfo returns what the program was built from, "unknown" where the
-// linker did not say.
+// buildInfo returns the versions that the program was built from, "unknown" where the linker
+// has recorded none.
 func buildInfo() (version, revision, goversion string) {
 	const unknown = "unknown"
 	info, ok := debug.ReadBuildInfo()

@@ -74,8 +74,8 @@ func fixed() *memstore.Store {
 	return memstore.New(memstore.Options{Now: func() time.Time { return now }})
 }
 
-// TestCountsTheLimitThatBinds: a decision counts once, for the limit that
-// binds, in whichever of the charges it is.
+// TestCountsTheLimitThatBinds: a decision counts once, for the limit that binds, in any of its
+// charges.
 func TestCountsTheLimitThatBinds(t *testing.T) {
 	m := newMetrics(t)
 	store := m.Wrap(fixed(), "memory")
@@ -94,7 +94,7 @@ func TestCountsTheLimitThatBinds(t *testing.T) {
 	for _, key := range []string{"a", "a", "a", "b", "c", "d", "d"} {
 		take(key)
 	}
-	// Of user a the third is denied by few; b and c leave the tenant nothing,
+	// The third of user a is denied by few; b and c leave the tenant nothing,
 	// so that d is denied by narrow.
 	want := map[string]float64{
 		series("user", "few", "allowed"):      3, // a, a, b: few has the least left
@@ -107,9 +107,8 @@ func TestCountsTheLimitThatBinds(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: whatever is asked, alone or in batches, valid or not,
-// shows up as exactly one decision, or one error, or one operation that
-// decides nothing.
+// TestNothingIsLost: every operation, alone or in batches, valid or not, counts as exactly one
+// decision, one error, or one operation that decides nothing.
 func TestNothingIsLost(t *testing.T) {
 	m := newMetrics(t)
 	failing := &testkit.Store{Store: fixed()}
@@ -214,7 +213,7 @@ func TestNoKeyIsALabel(t *testing.T) {
 		take("visitor-" + strconv.Itoa(i))
 	}
 	after := scraped(t, m)
-	// The runtime's own series are not ours to count: some appear with time.
+	// The runtime's own series do not count: some appear with time.
 	of := func(all map[string]float64) []string {
 		return slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, float64) bool) {
 			for name, v := range all {
@@ -241,7 +240,7 @@ func TestNoKeyIsALabel(t *testing.T) {
 	}
 }
 
-// TestPlansComeAndGo: counters stay right when more plans are used than are kept.
+// TestPlansComeAndGo: counters stay right with more plans than are kept.
 func TestPlansComeAndGo(t *testing.T) {
 	m := newMetrics(t)
 	store := m.Wrap(fixed(), "memory")
@@ -290,7 +289,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkTake compares a store with the same one wrapped.
+// BenchmarkTake compares a store with the same store wrapped.
 func BenchmarkTake(b *testing.B) {
 	for _, c := range []struct {
 		name  string

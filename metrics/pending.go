@@ -9,19 +9,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// pending keeps what is to be counted until there is some to be counted together, or a
-// series is collected. One by one each would find the memory of its series in no cache.
+// pending collects values until there are several to count together, or a series is collected.
+// Counted one by one, each would find the memory of its series in no cache.
 type pending[T counted] struct {
 	mu   sync.Mutex
 	n    int
 	kept [32]T
 }
 
-// counted is what adds itself to the series.
+// counted is a value that adds itself to its series.
 type counted interface{ count() }
 
 func (p *pending[T]) add(v T) {
-	if !p.mu.TryLock() { // another is at it, and there is nothing to be won by waiting
+	if !p.mu.TryLock() { // another goroutine holds it, and waiting gains nothing
 		v.count()
 		return
 	}
@@ -32,7 +32,7 @@ func (p *pending[T]) add(v T) {
 	p.mu.Unlock()
 }
 
-// flush counts what is kept. p.mu must be held.
+// flush counts the collected values. p.mu must be held.
 func (p *pending[T]) flush() {
 	for i := range p.n {
 		p.kept[i].count()
@@ -40,7 +40,7 @@ func (p *pending[T]) flush() {
 	p.n = 0
 }
 
-// before returns c with what is pending counted before it is collected.
+// before returns a collector that counts pending values before it collects c.
 func (p *pending[T]) before(c prometheus.Collector) prometheus.Collector {
 	return &flushed{c, func() {
 		p.mu.Lock()
@@ -54,7 +54,7 @@ type flushed struct {
 	flush func()
 }
 
-// Collect is of [prometheus.Collector].
+// Collect implements [prometheus.Collector].
 func (f *flushed) Collect(ch chan<- prometheus.Metric) {
 	f.flush()
 	f.Collector.Collect(ch)

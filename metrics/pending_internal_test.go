@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// tick adds one to what it points to.
+// tick adds one to its target.
 type tick struct{ of *atomic.Int64 }
 
 func (c tick) count() { c.of.Add(1) }
 
-// TestPendingCountsOnce: what several goroutines count at once is counted, each once, by
-// the next time that a series is collected.
+// TestPendingCountsOnce: values that several goroutines add at once count once each when a
+// series is next collected.
 func TestPendingCountsOnce(t *testing.T) {
 	const goroutines, each = 8, 10_001
 	var p pending[tick]

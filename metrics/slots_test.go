@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestSlotDenies: what a slot denies, no limit has.
+// TestSlotDenies: a denial by a slot is no denial by a limit.
 func TestSlotDenies(t *testing.T) {
 	m := newMetrics(t)
 	s := m.Wrap(memstore.New(memstore.Options{}), "memory")
@@ -63,8 +63,7 @@ func TestSlotDenies(t *testing.T) {
 	}
 }
 
-// TestSlotsStayVisible: whether a store keeps slots is shown through the wrapper
-// what the store would say.
+// TestSlotsStayVisible: the wrapped store has slots if and only if the inner store has.
 func TestSlotsStayVisible(t *testing.T) {
 	m := newMetrics(t)
 	if _, ok := m.Wrap(memstore.New(memstore.Options{}), "memory").(sluice.SlotStore); !ok {

@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
-// Wrap returns a Store that asks inner, and counts and times what it does under the
-// label store; a [sluice.SlotStore] if inner is one. Stores of one name count
-// together. It adds about 0.2 µs to a take, and no allocation.
+// Wrap returns a Store that calls inner, and counts and times its operations under the label
+// store. It is a [sluice.SlotStore] if inner is one. Stores of one name count together. It
+// adds about 0.2 µs to a take, and no allocation.
 func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
 	s := &store{inner: inner, metrics: m, ops: m.operations(name), made: time.Now(), plans: new(compiled.Prepared[[]verdicts])}
 	if _, ok := inner.(sluice.SlotStore); ok {
@@ -27,7 +27,7 @@ func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
 	return s
 }
 
-// The operations of slots come behind those of units, and then what is none.
+// The operations of slots follow those of units, and an unknown one comes last.
 const (
 	slotOps = int(sluice.OpConvert) + 1
 	unknown = slotOps + int(sluice.SlotPeek) + 1
@@ -38,7 +38,7 @@ var slotNames = [...]string{
 	sluice.SlotAcquire: "slot-acquire", sluice.SlotRenew: "slot-renew", sluice.SlotRelease: "slot-release", sluice.SlotPeek: "slot-peek",
 }
 
-// operations are those of one store.
+// operations are the operations of one store.
 type operations [numOps]operation
 
 type operation struct {
@@ -76,15 +76,15 @@ func (o *operations) of(req *sluice.Request) *operation {
 	return &o[unknown]
 }
 
-// operated is an operation that is yet to be counted.
+// operated is an operation that is still to be counted.
 type operated struct {
 	of      *operation
 	took    time.Duration
 	failed  bool
-	verdict prometheus.Counter // nil: it admits or denies nothing
+	verdict prometheus.Counter // nil: the operation admits or denies nothing
 }
 
-// count is of [counted].
+// count implements [counted].
 func (o operated) count() {
 	o.of.asked.Inc()
 	o.of.took.observe(o.took)
@@ -101,13 +101,13 @@ type store struct {
 	metrics *Metrics
 	ops     *operations
 	made    time.Time
-	// plans keeps the counters of each plan, since looking them up by their
-	// labels costs more than a take in memory does.
+	// plans keeps the counters of each plan, since looking them up by label costs more than
+	// a take in memory.
 	plans *compiled.Prepared[[]verdicts]
-	slots sync.Map // slotLimit to verdicts; as many as there are limits of requests in flight
+	slots sync.Map // slotLimit to verdicts, one for each limit of requests in flight
 }
 
-// verdicts are a limit's counters.
+// verdicts are the counters of a limit.
 type verdicts struct{ allowed, denied prometheus.Counter }
 
 func (v *verdicts) of(allowed bool) prometheus.Counter {
@@ -122,15 +122,15 @@ func verdictsOf(of *prometheus.CounterVec, scope, limit string) verdicts {
 	return verdicts{allowed: of.WithLabelValues(scope, limit, "allowed"), denied: of.WithLabelValues(scope, limit, "denied")}
 }
 
-// Take is of [sluice.Store].
+// Take implements [sluice.Store].
 func (s *store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	start := time.Since(s.made) // half of what the time of day costs
+	start := time.Since(s.made) // at half the cost of time.Now
 	d, err := s.inner.Take(ctx, req)
 	s.count(&req, &d, time.Since(s.made)-start, err)
 	return d, err
 }
 
-// TakeBatch is of [sluice.BatchStore].
+// TakeBatch implements [sluice.BatchStore].
 func (s *store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	start := time.Now()
 	err := sluice.TakeBatch(ctx, s.inner, reqs, out)
@@ -153,8 +153,8 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, took time.Duratio
 	s.metrics.pending.add(o)
 }
 
-// verdictOf returns the counter of what a limit has decided, nil if none has. A slot's is
-// counted.
+// verdictOf returns the counter of a limit's decision, nil if no limit decided. It counts the
+// decision of a slot itself.
 func (s *store) verdictOf(req *sluice.Request, d *sluice.Decision) prometheus.Counter {
 	switch req.Op {
 	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
@@ -202,10 +202,10 @@ func (s *store) countSlot(req *sluice.SlotRequest, allowed bool) {
 	}
 }
 
-// slotStore is a store that keeps slots.
+// slotStore is a store with slots.
 type slotStore struct{ *store }
 
-// Slot is of [sluice.SlotStore].
+// Slot implements [sluice.SlotStore].
 func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	start := time.Now()
 	d, err := stores.Slot(ctx, s.inner, req)

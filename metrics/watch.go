@@ -24,8 +24,8 @@ func (m *Metrics) watch(c *series.Collector, store string, collect func(chan<- p
 	return nil
 }
 
-// WatchMemory exports what a memory store holds under the label store: pass its
-// Stats method. It is called once a scrape, since it walks all shards.
+// WatchMemory exports the contents of a memory store under the label store: pass its Stats
+// method. It is called once a scrape, since it walks all shards.
 func (m *Metrics) WatchMemory(stats func() memstore.Stats, store string) error {
 	var c series.Collector
 	keys := c.Gauge("sluice_keys", "States held in memory: one for each key under each limit.")
@@ -41,9 +41,8 @@ func (m *Metrics) WatchMemory(stats func() memstore.Stats, store string) error {
 	})
 }
 
-// WatchShared exports the state of a shared store under the label
-// store: pass the Stats method of the [remote.Store] around it, which is called at
-// every scrape.
+// WatchShared exports the state of a shared store under the label store: pass the Stats method
+// of the [remote.Store] that wraps it, which is called at every scrape.
 func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 	var c series.Collector
 	up := c.Gauge("sluice_store_up", "1 while requests go to the shared store, 0 while the failure policy decides.")

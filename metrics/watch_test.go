@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestWatchShared: every number is in the series that is about it.
+// TestWatchShared: every number is in its series.
 func TestWatchShared(t *testing.T) {
 	m := newMetrics(t)
 	err := m.WatchShared(func() remote.Stats {
@@ -49,7 +49,7 @@ func TestWatchShared(t *testing.T) {
 	}
 }
 
-// TestWatchSeveral: stores have names of their own, and one name is for one store.
+// TestWatchSeveral: each store has a name, and each name one store.
 func TestWatchSeveral(t *testing.T) {
 	m := newMetrics(t)
 	for i, name := range []string{"a", "b\xff"} {
@@ -68,8 +68,7 @@ func TestWatchSeveral(t *testing.T) {
 	}
 }
 
-// TestJoins: where the names are taken already, nothing of it is registered and an
-// error says so.
+// TestJoins: if names are taken already, nothing is registered and an error says so.
 func TestJoins(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_build_info", Help: "Mine."}))
