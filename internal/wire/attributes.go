@@ -10,31 +10,30 @@ import (
 	"strings"
 )
 
-// Attributes are what a policy may know of an HTTP request. They may be reused for
-// another one through [Attributes.Reset].
+// Attributes are the policy.Attributes of an HTTP request. They may be reused for another
+// request by [Attributes.Reset].
 type Attributes struct {
 	request *http.Request
 	client  netip.Addr
 	claims  func(name string) (string, error)
-	host    string    // once it was asked for
-	query   [1]string // memory of Query: mostly there is one value
+	host    string    // set by Host
+	query   [1]string // memory for Query: usually there is one value
 }
 
-// Reset makes h the attributes of r. The client's address comes from the front,
-// which knows which proxies to trust. Claims is what Claim calls; nil is a request
-// without a token.
+// Reset makes h the attributes of r. The front finds the client's address, as it knows the
+// trusted proxies. Claim calls claims; nil means a request without a token.
 func (h *Attributes) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, error)) {
 	h.request, h.client, h.claims, h.host = r, client, claims, ""
 }
 
-// Request returns the request itself, for parts that functions say.
+// Request returns the request itself, for functions of key parts.
 func (h *Attributes) Request() *http.Request { return h.request }
 
-// Method returns the request's method in capitals: many an application reads
-// "post" as POST, so it must not get around a rule.
+// Method returns the request's method in capitals: many applications read "post" as POST, so
+// it must not evade a rule.
 func (h *Attributes) Method() string { return strings.ToUpper(h.request.Method) }
 
-// Host returns the requested host, lower case and without its port.
+// Host returns the requested host in lower case and without its port.
 func (h *Attributes) Host() string {
 	if h.host == "" {
 		h.host = Host(h.request.Host)
@@ -42,10 +41,9 @@ func (h *Attributes) Host() string {
 	return h.host
 }
 
-// Path returns the escaped path. A target that has none, as that of "GET
-// http://host" and "CONNECT host:443", is passed on as "/", and "*" as "/*": so
-// they are evaluated as these. A front must refuse one that is neither path nor
-// server, such as "GET x:y", whose URL is Opaque.
+// Path returns the escaped path. A target without one, as in "GET http://host" and "CONNECT
+// host:443", is passed on as "/", and "*" as "/*", so these are evaluated. A front must refuse
+// a target that is neither a path nor a server, such as "GET x:y", whose URL is Opaque.
 func (h *Attributes) Path() string {
 	p := h.request.URL.EscapedPath()
 	if p == "" || p[0] != '/' {
@@ -62,9 +60,8 @@ func (h *Attributes) Header(name string) []string {
 	return h.request.Header[name]
 }
 
-// Query returns the values of a query parameter. It is an error if servers do not
-// agree on them, as of q in "q=100%", "a;q=1", "a#&q=1" and "Q=1". They are valid
-// until it is called again.
+// Query returns the values of a query parameter. It fails if servers do not agree on them, as
+// for q in "q=100%", "a;q=1", "a#&q=1" and "Q=1". The values are valid until the next call.
 func (h *Attributes) Query(name string) ([]string, error) {
 	values, ok := AppendQuery(h.query[:0], h.request.URL.RawQuery, name)
 	if !ok {
@@ -75,9 +72,8 @@ func (h *Attributes) Query(name string) ([]string, error) {
 
 var errQuery = errors.New(QueryProblem)
 
-// Cookie returns the values of a cookie, unescaped, without blanks and quotes
-// around them. One that servers read in different ways is an error: what an
-// application reads into it is not known.
+// Cookie returns the values of a cookie, unescaped, without blanks and quotes around them. It
+// fails if servers read the cookie in different ways, as the application's is not known.
 func (h *Attributes) Cookie(name string) ([]string, error) {
 	values, problem := Cookies(h.request, name)
 	if problem != "" {
@@ -97,8 +93,7 @@ func (h *Attributes) Claim(name string) (string, error) {
 	return h.claims(name)
 }
 
-// Certificate returns a name in the certificate of the request's client, if the
-// server has verified one.
+// Certificate returns a name in the client's certificate, "" if the server has verified none.
 func (h *Attributes) Certificate(name string) (string, error) {
 	return VerifiedName(h.request.TLS, name)
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// VerifiedName returns a name in the certificate of a connection's client, "" if the
-// server has verified none; t may be nil. The name is uri, dns, cn or subject.
+// VerifiedName returns a name in the certificate of a connection's client, "" if the server
+// has verified none; t may be nil. The name is uri, dns, cn or subject.
 func VerifiedName(t *tls.ConnectionState, name string) (string, error) {
 	if t == nil || len(t.VerifiedChains) == 0 || len(t.VerifiedChains[0]) == 0 {
 		return "", nil
@@ -21,7 +21,7 @@ func VerifiedName(t *tls.ConnectionState, name string) (string, error) {
 	return certificateName(t.VerifiedChains[0][0], name)
 }
 
-// certificateName returns what a verified certificate has under a name.
+// certificateName returns the value of a name in a verified certificate.
 func certificateName(c *x509.Certificate, name string) (string, error) {
 	var values []string
 	switch name {
@@ -40,7 +40,7 @@ func certificateName(c *x509.Certificate, name string) (string, error) {
 			}
 		}
 	case "subject":
-		// Name.String sorts what it knows, so that two subjects could be one.
+		// Name.String sorts known attributes, so that two subjects could become one.
 		var subject pkix.RDNSequence
 		if rest, err := asn1.Unmarshal(c.RawSubject, &subject); err != nil || len(rest) > 0 {
 			return "", errors.New("cannot be read")

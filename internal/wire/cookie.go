@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// Cookies returns the values of all cookies of a name, as applications read them
-// that unescape cookies: values that others distinguish are equal then, and so
-// the same budget.
+// Cookies returns the values of all cookies with a name, as read by applications that unescape
+// cookies: values that others distinguish become equal and share a budget.
 //
-// There are none if servers read one of the cookies in more than one way, so that
-// an application may see another one, or another value. The problem says so; it
-// never holds what the client sent, and is empty otherwise.
+// It returns none, and a problem, if servers read one of the cookies in different ways, so
+// that an application may see another cookie or value. The problem never holds a value that
+// the client sent.
 func Cookies(r *http.Request, name string) (values []string, problem string) {
 	for _, line := range r.Header["Cookie"] {
 		for part := range strings.SplitSeq(line, ";") {
@@ -38,10 +37,9 @@ func Cookies(r *http.Request, name string) (values []string, problem string) {
 	return values, ""
 }
 
-// cookieValue returns what stands behind a cookie's equals sign without blanks
-// around it, quotes and escapes. It is not ok if RFC 6265 does not allow it:
-// some servers end a value at a blank or a comma, leave out one with other bytes,
-// or have escapes of their own within quotes.
+// cookieValue returns a cookie's value without surrounding blanks, quotes and escapes. ok is
+// false if RFC 6265 does not allow the value: some servers end a value at a blank or a comma,
+// drop a value with other bytes, or have escapes of their own within quotes.
 func cookieValue(text string) (value string, ok bool) {
 	text = textproto.TrimString(text)
 	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
@@ -53,16 +51,16 @@ func cookieValue(text string) (value string, ok bool) {
 		}
 	}
 	value = PlainCookie(text)
-	// Of j: and a text in JSON some frameworks make the text.
+	// Some frameworks read j: followed by a JSON text as that text.
 	if json, found := strings.CutPrefix(value, "j:"); found && strings.HasPrefix(strings.TrimLeft(json, " \t\r\n"), `"`) {
 		return "", false
 	}
 	return value, true
 }
 
-// hides reports whether some server finds a cookie of that name in a part of a
-// Cookie field whose own name, of own bytes, is spelled otherwise: there are those
-// that end a cookie at a blank or a comma, too.
+// hides reports whether some server finds a cookie of that name in a part of a Cookie field
+// whose own name, of own bytes, is spelled otherwise: some servers also end a cookie at a
+// blank or a comma.
 func hides(part string, own int, name string) bool {
 	if own == len(part) {
 		return false // no value
@@ -72,11 +70,11 @@ func hides(part string, own int, name string) bool {
 	}
 	part = strings.TrimRight(part, "=") // no value follows
 	if own > 0 && strings.IndexByte(part[min(own+1, len(part)):], '=') < 0 && strings.IndexFunc(part[:own], ends) < 0 {
-		return false // as most are
+		return false // as most parts
 	}
-	// Every word up to its equals sign; some servers skip those before it. The sign
+	// Check every word up to its equals sign; some servers skip the words before it. The sign
 	// may also begin the next word.
-	before := "" // the last word, if it has none
+	before := "" // the last word, if it has no sign
 	for word := range strings.FieldsFuncSeq(part, ends) {
 		if before != "" && word[0] == '=' {
 			if alike(before, name) {
@@ -98,9 +96,9 @@ func hides(part string, own int, name string) bool {
 	return false
 }
 
-// alike reports whether some server takes one cookie's name for another's: there
-// are those that drop blanks around or within it, unescape it, look it up without
-// case, or put an underscore for what PHP allows in no variable's name.
+// alike reports whether some server takes one cookie's name for another's: some servers drop
+// blanks around or within a name, unescape it, ignore its case, or replace characters that PHP
+// does not allow in a variable's name by an underscore.
 func alike(spelled, name string) bool {
 	if len(spelled) < len(name) {
 		return false
@@ -108,7 +106,7 @@ func alike(spelled, name string) bool {
 	if strings.IndexFunc(spelled, unusual) < 0 {
 		return folds(spelled, name)
 	}
-	spelled, _, _ = strings.Cut(Unescape(spelled), "\x00") // at which some end a name
+	spelled, _, _ = strings.Cut(Unescape(spelled), "\x00") // some servers end a name there
 	spelled = strings.TrimFunc(spelled, invisible)
 	return folds(spelled, name) || folds(strings.Map(visible, spelled), name)
 }
@@ -133,14 +131,14 @@ func lower(c byte) byte {
 	return c
 }
 
-// invisible is every blank of ASCII and of Unicode, in whatever bytes it is
-// written, and whatever else no cookie's name has.
+// invisible reports whether c is a blank of ASCII or Unicode, in any bytes, or another
+// character that no cookie's name has.
 func invisible(c rune) bool { return c <= ' ' || c > '~' }
 
-// unusual is what a name has that is not read as it stands.
+// unusual reports whether a name with c may be read in another way.
 func unusual(c rune) bool { return invisible(c) || c == '%' || c == '+' }
 
-// ends is what ends a cookie for some servers.
+// ends reports whether c ends a cookie for some servers.
 func ends(c rune) bool { return invisible(c) || c == ',' }
 
 func visible(c rune) rune {
@@ -150,15 +148,15 @@ func visible(c rune) rune {
 	return c
 }
 
-// PlainCookie returns a cookie's value as it is compared: without escapes, and
-// with blanks for pluses. Some servers read a plus as a blank and some as it
-// stands, so that a plus, its escape and that of a blank may be one session.
+// PlainCookie returns a cookie's value in the form in which values are compared: unescaped, and
+// with blanks for pluses. Some servers read a plus as a blank and some as a plus, so a plus,
+// its escape and the escape of a blank may be one session.
 func PlainCookie(value string) string {
 	return strings.ReplaceAll(Unescape(value), "+", " ")
 }
 
-// Unescape returns a text of a form without escapes: %41 is A and a plus a space.
-// What is no escape stays as it is.
+// Unescape returns the text of a form's value: %41 becomes A and a plus a space. Invalid
+// escapes stay.
 func Unescape(value string) string {
 	if !strings.ContainsAny(value, "%+") {
 		return value

@@ -55,8 +55,8 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// TestCookieSpellings: whatever a server might read as the session v, in whatever
-// spelling, is refused, or is v. What stands behind sid=w would be another budget.
+// TestCookieSpellings: every spelling that a server may read as the session v is refused, or is
+// v. The text after sid=w would be another budget.
 func TestCookieSpellings(t *testing.T) {
 	const refused, twice = "", "twice"
 	for _, c := range []struct{ line, want string }{
@@ -76,7 +76,7 @@ func TestCookieSpellings(t *testing.T) {
 		{"sid=v\x1f", refused},
 		{"sid=v\x00w", refused},
 		{"sid=v\x7f", refused},
-		// One value to some who unescape it.
+		// One value for servers that unescape it.
 		{"sid=a+b", "a b"},
 		{"sid=a%2Bb", "a b"},
 		{"sid=a%2bb", "a b"},
@@ -134,7 +134,7 @@ func TestCookieSpellings(t *testing.T) {
 		{"sid=w; ==sid=v", refused},
 		{"sid=w; = sid=v", refused},
 		{"=sid=v", refused},
-		// Within the value of another.
+		// In the value of another cookie.
 		{"sid=w; a=b sid=v", refused},
 		{"a=b sid=v; sid=w", refused},
 		{"sid=w; a=b\tsid = v", refused},
@@ -156,7 +156,7 @@ func TestCookieSpellings(t *testing.T) {
 		{"$Version=1, sid=v; sid=w", refused},
 		{"$Version=1; sid=w, sid=v", refused},
 		{`$Version="1"; sid="v"; $Path="/"`, "v"},
-		// Beside others.
+		// Beside other cookies.
 		{"a=b;sid=v;c=d", "v"},
 		{"sid=v; Path=/; HttpOnly", "v"},
 		{"a; sid=v", "v"},
@@ -192,7 +192,7 @@ func TestCookieSpellings(t *testing.T) {
 			t.Errorf("%q: got %q, %q; want %q", c.line, got, problem, c.want)
 		}
 	}
-	// What PHP makes a variable's name of.
+	// The form of a variable's name in PHP.
 	for _, line := range []string{"my_sid=w; my.sid=v", "my_sid=w; my sid=v", "my_sid=w; my[sid=v", "my_sid=w; my%20sid=v", "my_sid=w; My+sid=v"} {
 		if got, problem := cookies([]string{line}, "my_sid"); problem == "" {
 			t.Errorf("%q: got %q, want it refused", line, got)
@@ -200,7 +200,7 @@ func TestCookieSpellings(t *testing.T) {
 	}
 }
 
-// TestCookiesOfOthers: what is no spelling of a name is not refused.
+// TestCookiesOfOthers: other names are not refused.
 func TestCookiesOfOthers(t *testing.T) {
 	for _, line := range []string{
 		"sid=v; sid2=w; asid=w; s_id=w; si=w; id=w",
@@ -219,8 +219,8 @@ func TestCookiesOfOthers(t *testing.T) {
 	}
 }
 
-// FuzzCookies: blanks around separators and names, quotes around a value and
-// cookies of other names change nothing.
+// FuzzCookies: blanks around separators and names, quotes around a value and cookies of other
+// names do not change the values.
 func FuzzCookies(f *testing.F) {
 	for _, seed := range []string{"", "a=b; sid=v", "a=b sid=v", "=sid=v", "sid\xa0=v", "%73id=v", "=;=,= sid", strings.Repeat("%20=", 50)} {
 		f.Add(seed, "v")

@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// Fault says what is wrong with a request whose method, target, host or length
-// others could read differently than it was evaluated; empty if nothing is. A transport
-// writes some hosts in another way than they came: without the zone of an
-// address, or with other letters.
+// Fault returns what is wrong with a request whose method, target, host or length servers may
+// read in another way than it was evaluated, "" if nothing is. A transport writes some hosts
+// differently than it read them: without the zone of an address, or with other letters.
 func Fault(r *http.Request) string {
 	switch {
-	case r.URL.Opaque != "": // as of "GET x:/login": others read a path or a host into it
+	case r.URL.Opaque != "": // such as "GET x:/login": others read a path or a host
 		return "the request's target is neither a path nor a URL of http"
-	case r.URL.RawQuery != "" && strings.IndexByte(r.URL.RawQuery, ' ') >= 0: // as over HTTP/2: it ends the target in a line of HTTP/1
+	case r.URL.RawQuery != "" && strings.IndexByte(r.URL.RawQuery, ' ') >= 0: // as over HTTP/2: a space ends the target in HTTP/1
 		return "the request's query has a space that is not escaped"
 	case !plainHost(r.Host):
 		return "the request's host is not a name, or an address without a zone, with at most a port behind it"
@@ -30,9 +29,9 @@ func Fault(r *http.Request) string {
 	return ""
 }
 
-// oneLength reports whether the values of Content-Length say the same number.
-// None do. The server of HTTP/1.1 refuses others; that of HTTP/2 reads the
-// first, and 0 where it is not a number.
+// oneLength reports whether the values of Content-Length are the same number, or there are
+// none. The server of HTTP/1.1 refuses others; that of HTTP/2 reads the first, and 0 where it
+// is not a number.
 func oneLength(values []string) bool {
 	for _, v := range values {
 		if _, err := strconv.ParseUint(v, 10, 63); err != nil || v != values[0] {
@@ -42,7 +41,7 @@ func oneLength(values []string) bool {
 	return true
 }
 
-// plainHost reports whether a host is written so that all read it alike. None is.
+// plainHost reports whether all servers read a host alike. An empty host is plain.
 func plainHost(host string) bool {
 	var rest string
 	if inner, ok := strings.CutPrefix(host, "["); ok {
@@ -70,8 +69,8 @@ func plainHost(host string) bool {
 	return rest[0] == ':'
 }
 
-// Token reports whether s is a token of RFC 9110, section 5.6.2: the name of a
-// field, or a method.
+// Token reports whether s is a token of RFC 9110, section 5.6.2: the name of a field, or a
+// method.
 func Token(s string) bool {
 	for i := range len(s) {
 		if partOf[s[i]]&ofToken == 0 {
@@ -81,13 +80,13 @@ func Token(s string) bool {
 	return s != ""
 }
 
-// What a byte may be part of.
+// The texts that a byte may be part of.
 const (
 	ofToken = 1 << iota
 	ofHost
 )
 
-// partOf says of each byte what it may be part of.
+// partOf holds the texts that each byte may be part of.
 var partOf = func() (all [256]uint8) {
 	put := func(chars string, of uint8) {
 		for i := range len(chars) {

@@ -53,7 +53,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestFaultLength: over HTTP/2 nothing has compared what the values say.
+// TestFaultLength: over HTTP/2 the server has not compared the values.
 func TestFaultLength(t *testing.T) {
 	for _, c := range []struct {
 		values []string

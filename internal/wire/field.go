@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// SetField sets a field with the case of its name, in the place of those that are
-// there in any case.
+// SetField sets a field with the case of its name, and replaces fields whose names differ in
+// case only.
 func SetField(h http.Header, name string, values []string) {
 	for other := range h {
 		if strings.EqualFold(other, name) {

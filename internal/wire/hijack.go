@@ -10,10 +10,9 @@ import (
 	"net/http"
 )
 
-// Hijack takes over the connection of w as [http.ResponseController] does. What
-// the client has sent along with its request is read from the connection first:
-// by net/http it is in the reader alone, which [httputil.ReverseProxy] does not
-// read. Of the two only one is to be read.
+// Hijack takes over the connection of w as [http.ResponseController] does. Reads of the
+// connection begin with the bytes that net/http has read already; net/http itself leaves these
+// in the reader alone, which [httputil.ReverseProxy] does not read. Read only one of the two.
 func Hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil || rw.Reader.Buffered() == 0 {
@@ -23,10 +22,10 @@ func Hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	return whole, bufio.NewReadWriter(bufio.NewReader(whole), rw.Writer), nil
 }
 
-// earlyConn is a connection of which some bytes have been read already.
+// earlyConn is a connection of which some bytes have already been read.
 type earlyConn struct {
 	net.Conn
-	early *bufio.Reader // nil once they are read again
+	early *bufio.Reader // nil once it is empty
 }
 
 func (c *earlyConn) Read(p []byte) (int, error) {
@@ -39,12 +38,12 @@ func (c *earlyConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// CloseWrite ends what is sent and leaves open what comes. It is an error where
-// the connection below cannot do that.
+// CloseWrite closes the sending side of the connection. It fails if the underlying connection
+// cannot do that.
 func (c *earlyConn) CloseWrite() error { return CloseWrite(c.Conn) }
 
-// CloseWrite ends what is sent over a connection and leaves open what comes. It
-// is an error where the connection cannot do that.
+// CloseWrite closes the sending side of a connection. It fails if the connection cannot do
+// that.
 func CloseWrite(conn net.Conn) error {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok {

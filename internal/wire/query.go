@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// QueryProblem is what is wrong with a parameter of which [AppendQuery] is not ok. It
-// never holds what the client sent.
+// QueryProblem is the problem of a parameter for which [AppendQuery] is not ok. It holds no
+// value that the client sent.
 const QueryProblem = "is sent in a way that servers do not agree on; send it under this name alone, and escape a percent sign as %25, a semicolon as %3B and a number sign as %23"
 
-// AppendQuery appends the values of a parameter of a query, as it was sent. It is
-// not ok if servers do not agree on them: if a value has a percent sign that begins
-// no escape, for which some take it as it is and some leave the pair out, or a
-// semicolon, which some take for an ampersand, if the parameter is behind a
-// number sign, at which some end a query, or if there is one whose name some take
-// for this one's. The other parameters are not checked.
+// AppendQuery appends the values of a parameter of a raw query. ok is false if servers do not
+// agree on them: if a value has a percent sign that begins no escape, which some servers keep
+// and some drop with the pair; or a semicolon, which some take for an ampersand; if the
+// parameter follows a number sign, at which some end a query; or if some take another
+// parameter's name for this one's. The other parameters are not checked.
 func AppendQuery(values []string, raw, name string) (all []string, ok bool) {
 	ok = true
-	ended := false // at a number sign, for some
+	ended := false // for some servers, at a number sign
 	for pair := range strings.SplitSeq(raw, "&") {
 		first, _, sign := strings.Cut(pair, "#")
 		ended = ended || sign
@@ -42,7 +41,7 @@ func AppendQuery(values []string, raw, name string) (all []string, ok bool) {
 	return values, ok
 }
 
-// mayName reports whether some read the name of a parameter into a pair.
+// mayName reports whether some servers read the name of the parameter in a pair.
 func mayName(pair, name string) bool {
 	is := func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")
@@ -60,9 +59,9 @@ func mayName(pair, name string) bool {
 	return false
 }
 
-// likeParameter reports whether some server takes one parameter's name for
-// another's: there are those that drop blanks before it, end it at a NUL, look it
-// up without case, or read brackets behind it as of a list of that name.
+// likeParameter reports whether some server takes one parameter's name for another's: some
+// servers drop blanks before a name, end it at a NUL, ignore its case, or read brackets after
+// it as a list of that name.
 func likeParameter(spelled, name string) bool {
 	if len(spelled) < len(name) || !strings.EqualFold(spelled, name) && !strings.ContainsAny(spelled, " \x00[") {
 		return false

@@ -30,7 +30,7 @@ var readers = map[string]func(raw, name string) []string{
 
 func same(key, name string) bool { return key == name }
 
-// listed is how PHP reads names, about.
+// listed is roughly the way in which PHP reads names.
 func listed(key, name string) bool {
 	key, _, _ = strings.Cut(strings.TrimLeft(key, " "), "\x00")
 	key, _, _ = strings.Cut(key, "[")
@@ -44,7 +44,7 @@ func before(raw string) string {
 	return raw
 }
 
-// leniently takes what is no escape as it is.
+// leniently keeps invalid escapes.
 func leniently(pairs []string, name string, is func(key, name string) bool) (values []string) {
 	for _, pair := range pairs {
 		if key, value, _ := strings.Cut(pair, "="); pair != "" && is(wire.Unescape(key), name) {
@@ -105,7 +105,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// FuzzQuery: what is ok all servers read alike, as it is returned.
+// FuzzQuery: if AppendQuery is ok, all readers find its values.
 func FuzzQuery(f *testing.F) {
 	for _, raw := range []string{"q=1&r=2", "q=100%", "a;q=1", "a#&q=1", "%71=1&q", "q=%c3%a4+b", "&&q=&=;q#"} {
 		f.Add(raw, "q")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// RPC reports whether the fields of a request or a response are those of gRPC over
-// HTTP/2, which gRPC-Web is not.
+// RPC reports whether the fields of a request or a response are those of gRPC over HTTP/2.
+// Those of gRPC-Web are not.
 func RPC(h http.Header) bool {
 	const kind = "application/grpc"
 	types := h["Content-Type"]

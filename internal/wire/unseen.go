@@ -5,19 +5,19 @@ package wire
 
 import "net/http"
 
-// Observer is a ResponseWriter that wants to know that nobody saw the response to
-// a request which may have been acted on.
+// Observer is a ResponseWriter to be notified if the request may have been executed and its
+// response was not seen.
 type Observer interface{ Unseen() }
 
-// Watcher is a ResponseWriter that wants to know that an upstream may still work on
-// the request, though nobody waits for it.
+// Watcher is a ResponseWriter to be notified if an upstream may still process the request
+// although its client has left.
 type Watcher interface{ Running() }
 
-// NotifyUnseen reports every [Observer] around w, found as [http.ResponseController]
-// finds what it needs.
+// NotifyUnseen notifies every [Observer] around w, found by Unwrap as in
+// [http.ResponseController].
 func NotifyUnseen(w http.ResponseWriter) { notify(w, Observer.Unseen) }
 
-// NotifyRunning reports every [Watcher] around w.
+// NotifyRunning notifies every [Watcher] around w.
 func NotifyRunning(w http.ResponseWriter) { notify(w, Watcher.Running) }
 
 func notify[T any](w http.ResponseWriter, what func(T)) {

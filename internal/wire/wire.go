@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire reads parts of requests that servers read in more than one way,
-// so that a limit is about what the application behind it sees.
+// Package wire reads parts of requests that servers read in different ways, so that a limit
+// applies to the request that the application sees.
 package wire
 
 import (
@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Host returns the host of a Host field or a URL's authority as it is compared:
-// lower case, without a port and without dots at its end; an IPv6 address is in
-// brackets and as short as it can be. Nothing behind the first colon counts.
+// Host returns the host of a Host field or a URL's authority in the form in which hosts are
+// compared: in lower case, without a port and without trailing dots; an IPv6 address is in
+// brackets and in its shortest form. Text after the first colon is ignored.
 func Host(authority string) string {
 	if inner, ok := strings.CutPrefix(authority, "["); ok {
 		inner, _, _ = strings.Cut(inner, "]")
@@ -28,9 +28,8 @@ func Host(authority string) string {
 	return strings.ToLower(strings.TrimRight(name, "."))
 }
 
-// EndToEnd returns the request without the header fields that its Connection
-// field names: they are for this hop, and a proxy does not pass them on. The
-// request itself stays as it is.
+// EndToEnd returns the request without the header fields that its Connection field names, which
+// are for this hop and not passed on by a proxy. The request itself does not change.
 func EndToEnd(r *http.Request) *http.Request {
 	if lines := r.Header["Connection"]; len(lines) > 0 {
 		return without(r, lines)
@@ -38,7 +37,7 @@ func EndToEnd(r *http.Request) *http.Request {
 	return r
 }
 
-// without is EndToEnd by the lines of Connection.
+// without is EndToEnd with the lines of Connection.
 func without(r *http.Request, lines []string) *http.Request {
 	var kept http.Header
 	for _, line := range lines {
@@ -61,8 +60,8 @@ func without(r *http.Request, lines []string) *http.Request {
 	return &copied
 }
 
-// ofConnection reports whether a field is for the proxy itself to see: about the
-// connection, or about where the request came from before.
+// ofConnection reports whether a field is for the proxy itself: about the connection, or about
+// earlier hops.
 func ofConnection(name string) bool {
 	switch name {
 	case "Connection", "Upgrade", "Te", "Forwarded":

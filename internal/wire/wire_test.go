@@ -34,7 +34,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestEndToEnd: what Connection names is not there, and all else is.
+// TestEndToEnd: only the fields that Connection names are missing.
 func TestEndToEnd(t *testing.T) {
 	for _, c := range []struct {
 		name       string
