@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// line is what waits for the same charges. Its n-th request waits for its n-th
+// line holds the requests with the same charges that wait. Its n-th request waits for its n-th
 // instant, and there are at least as many instants as requests.
 type line[K comparable, R any] struct {
 	id          uint64
 	charges     []Charge[K]
-	instants    []Instant[R] // the first due first
+	instants    []Instant[R] // in the order of Due
 	first, last *Waiter[K, R]
 	waiting     int
 	timer       *time.Timer // of the first instant
 }
 
-// free returns how many instants nobody waits for: they are the last ones.
+// free returns the number of instants that no request waits for: they are the last ones.
 func (l *line[K, R]) free() int { return len(l.instants) - l.waiting }
 
-// insert puts an instant where it belongs, and returns how many are behind it:
-// few, as a later request is reserved a later one.
+// insert inserts an instant in order, and returns the number of later ones: few, as a later
+// request usually reserves a later instant.
 func (l *line[K, R]) insert(at Instant[R]) (behind int) {
 	i := len(l.instants)
 	for i > 0 && l.instants[i-1].Due.After(at.Due) {
@@ -35,7 +35,7 @@ func (l *line[K, R]) insert(at Instant[R]) (behind int) {
 
 func (l *line[K, R]) shift() Instant[R] {
 	at := l.instants[0]
-	l.instants[0] = Instant[R]{} // its receipt is not kept
+	l.instants[0] = Instant[R]{} // to drop its receipt
 	l.instants = l.instants[1:]
 	return at
 }
@@ -48,7 +48,7 @@ func (l *line[K, R]) pop() Instant[R] {
 	return at
 }
 
-// add adds a request ahead of so many others.
+// add adds a request ahead of that many others.
 func (l *line[K, R]) add(w *Waiter[K, R], ahead int) {
 	for w.prev = l.last; ahead > 0; ahead-- {
 		w.prev, w.next = w.prev.prev, w.prev
@@ -62,7 +62,7 @@ func (l *line[K, R]) remove(w *Waiter[K, R]) {
 	l.waiting--
 }
 
-// link makes the neighbours of w point to it, or to each other if by is nil.
+// link makes the neighbours of w point to by, or to each other if by is nil.
 func (l *line[K, R]) link(w, by *Waiter[K, R]) {
 	before, behind := by, by
 	if by == nil {
@@ -89,16 +89,15 @@ type Waiter[K comparable, R any] struct {
 	at         Instant[R]
 }
 
-// Come is closed when the request's instant has come: it is [Waiter.Instant] from
-// then on.
+// Come returns a channel that is closed when the request's instant has come.
 func (w *Waiter[K, R]) Come() <-chan struct{} { return w.come }
 
 // Instant returns the request's instant, which must have come.
 func (w *Waiter[K, R]) Instant() Instant[R] { return w.at }
 
-// Leave makes the request wait no longer: those behind move up. It is not ok
-// if its instant has come, which is its own to give back. If too many instants
-// are free by that, the receipts are those to give back now. It is called once.
+// Leave ends the request's wait, and the requests behind it move up. ok is false if its
+// instant has come, which the caller must give back itself. If that leaves too many instants
+// free, back holds the receipts to give back now. Call Leave once.
 func (w *Waiter[K, R]) Leave() (back []R, ok bool) {
 	r, l := w.registry, w.line
 	r.mu.Lock()

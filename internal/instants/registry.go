@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instants hands instants, which a store has reserved for requests, to
-// those that wait for them in this process.
+// Package instants assigns instants that a store has reserved for requests to the requests that
+// wait in this process.
 //
-// Requests that charge the same form a line. The first of a line to wait has its
-// first instant, the second its second, and so on. A waiter that leaves takes no instant
-// along: those behind have an earlier one by that, and the last instant is free for
-// the next that comes. A free instant is given back when it is due, or when a
-// request comes that charges one of its keys otherwise.
+// Requests with the same charges form a line. The first to wait in a line has its first
+// instant, the second its second, and so on. A request that leaves takes no instant along:
+// those behind it get earlier ones, and the last instant is free for the next request. A free
+// instant is given back when it is due, or when a request with one of its keys and other
+// charges comes.
 package instants
 
 import (
@@ -19,37 +19,36 @@ import (
 	"time"
 )
 
-// Charge is what an instant was reserved for: Cost units of Key under the limits
-// that Plan identifies.
+// Charge is a charge for which an instant is reserved: Cost units of Key under the limits that
+// Plan identifies.
 type Charge[K comparable] struct {
 	Key  K
 	Plan uint64
 	Cost int64
 }
 
-// Instant is when a request may go on, and the receipt of what is charged for it.
+// Instant is the time at which a request may go on, and the receipt of its charges.
 type Instant[R any] struct {
 	Due     time.Time
 	Receipt R
 }
 
-// Registry holds the lines of a process. It is safe for concurrent use, and calls
-// nothing and waits for nothing while it is locked. It has no goroutine: a line has
-// a timer.
+// Registry holds the lines of a process. It is safe for concurrent use; while locked it
+// neither blocks nor calls out. It has no goroutine: each line has a timer.
 type Registry[K comparable, R any] struct {
 	giveBack func([]R)
 	seed     maphash.Seed
-	free     atomic.Int64 // instants for which nobody waits; changed under mu
+	free     atomic.Int64 // instants that no request waits for; changed under mu
 
 	mu    sync.Mutex
-	most  int64 // of free
+	most  int64 // bounds free
 	lines map[uint64]*line[K, R]
-	// vacant are the lines with free instants, under each of their keys.
+	// vacant holds the lines with free instants, by each of their keys.
 	vacant map[K]map[*line[K, R]]struct{}
 }
 
-// New returns a Registry of at most so many free instants. What is due and free is
-// given back by the function, which a goroutine of its own calls.
+// New returns a Registry of at most so many free instants. A free instant that is due is given
+// back by giveBack, which a goroutine of its own calls.
 func New[K comparable, R any](most int, giveBack func([]R)) *Registry[K, R] {
 	return &Registry[K, R]{
 		giveBack: giveBack, seed: maphash.MakeSeed(), most: int64(most),
@@ -57,25 +56,25 @@ func New[K comparable, R any](most int, giveBack func([]R)) *Registry[K, R] {
 	}
 }
 
-// Resize sets how many instants may be free at most, from the next that becomes so.
+// Resize sets the largest number of free instants; it applies when the next one becomes free.
 func (r *Registry[K, R]) Resize(most int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.most = int64(most)
 }
 
-// Free returns how many instants are free.
+// Free returns the number of free instants.
 func (r *Registry[K, R]) Free() int { return int(r.free.Load()) }
 
-// Claim makes a request wait for a free instant of its line, if there is one by
-// then: at, if nobody ahead leaves. w is nil if there is none. Before the store is
-// asked for another, what is free under the same keys in other lines must be given
-// back: these are the receipts, the latest instant of each line first. For a
-// request that waits for nothing, by is zero, and its own line is one of these.
+// Claim makes a request wait for a free instant of its line, if there is one until by: it is at,
+// unless a request ahead leaves. Otherwise w is nil, and others holds the receipts of free
+// instants under the same keys in other lines, the latest of each line first: these must be
+// given back before the store is asked for an instant. For a request that may not wait by is
+// zero, and others includes its own line.
 func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, R], at Instant[R], others []R) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var own *line[K, R] // of one that waits
+	var own *line[K, R] // nil if the request may not wait
 	if !by.IsZero() {
 		own = r.find(charges)
 	}
@@ -93,9 +92,9 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 	return nil, Instant[R]{}, others
 }
 
-// Last takes the last instant out of the line of requests that charge the same, if
-// nobody waits in it. It is for the caller that gives that back: a store can use the one that it
-// reserved last.
+// Last removes and returns the last instant of the line with these charges, if no request waits
+// there. It is for a caller that gives an instant back: a store can best use the one reserved
+// last.
 func (r *Registry[K, R]) Last(charges []Charge[K]) (receipt R, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,9 +105,9 @@ func (r *Registry[K, R]) Last(charges []Charge[K]) (receipt R, ok bool) {
 	return r.drop(l), true
 }
 
-// Enter makes a request wait that an instant was reserved for: in the place of that
-// instant in its line, or for an earlier one that is free. One of no charges waits
-// for its own instant.
+// Enter makes a request wait for the instant reserved for it, in the order of instants in its
+// line, or for an earlier one that is free. A request without charges waits for its own
+// instant.
 func (r *Registry[K, R]) Enter(charges []Charge[K], at Instant[R]) *Waiter[K, R] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +136,7 @@ func (r *Registry[K, R]) wait(l *line[K, R], ahead int) *Waiter[K, R] {
 	return w
 }
 
-// find returns the line of requests that charge the same, nil if there is none.
+// find returns the line with these charges, nil if there is none.
 func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
 	if l := r.lines[r.hash(charges)]; l != nil && slices.Equal(l.charges, charges) {
 		return l
@@ -145,8 +144,8 @@ func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
 	return nil
 }
 
-// open makes a line. One of no charges, or whose hash another has, is not found
-// again: its only waiter is alone.
+// open makes a line. A line without charges, or whose hash is taken, is not found again and has
+// one waiter.
 func (r *Registry[K, R]) open(charges []Charge[K]) *line[K, R] {
 	l := &line[K, R]{charges: slices.Clone(charges), id: r.hash(charges)}
 	if len(charges) > 0 && r.lines[l.id] == nil {
@@ -164,7 +163,7 @@ func (r *Registry[K, R]) hash(charges []Charge[K]) uint64 {
 	return h.Sum64()
 }
 
-// arm has the timer of a line run until its first instant.
+// arm sets the timer of a line to its first instant.
 func (r *Registry[K, R]) arm(l *line[K, R]) {
 	wait := time.Until(l.instants[0].Due)
 	if l.timer == nil {
@@ -174,7 +173,7 @@ func (r *Registry[K, R]) arm(l *line[K, R]) {
 	l.timer.Reset(wait)
 }
 
-// fire lets those go on whose instants are due, and gives the free ones back.
+// fire lets the requests of due instants go on, and gives the free ones back.
 func (r *Registry[K, R]) fire(l *line[K, R]) {
 	if back := r.due(l, time.Now()); len(back) > 0 {
 		r.giveBack(back)
@@ -199,7 +198,7 @@ func (r *Registry[K, R]) due(l *line[K, R], now time.Time) (back []R) {
 	return back
 }
 
-// drop takes the last instant, which is free, out of a line.
+// drop removes the last instant of a line, which is free.
 func (r *Registry[K, R]) drop(l *line[K, R]) R {
 	r.free.Add(-1)
 	at := l.pop()
@@ -207,7 +206,7 @@ func (r *Registry[K, R]) drop(l *line[K, R]) R {
 	return at.Receipt
 }
 
-// tidy arms the timer of a line that has lost instants, and forgets what is over.
+// tidy arms the timer of a line that has lost instants, and forgets an empty line.
 func (r *Registry[K, R]) tidy(l *line[K, R]) {
 	if l.free() == 0 {
 		r.occupied(l)
@@ -222,7 +221,7 @@ func (r *Registry[K, R]) tidy(l *line[K, R]) {
 	}
 }
 
-// vacated notes that a line has a free instant.
+// vacated records that a line has a free instant.
 func (r *Registry[K, R]) vacated(l *line[K, R]) {
 	for _, c := range l.charges {
 		if r.vacant[c.Key] == nil {
@@ -232,7 +231,7 @@ func (r *Registry[K, R]) vacated(l *line[K, R]) {
 	}
 }
 
-// occupied notes that a line has no free instant.
+// occupied records that a line has no free instant.
 func (r *Registry[K, R]) occupied(l *line[K, R]) {
 	for _, c := range l.charges {
 		if delete(r.vacant[c.Key], l); len(r.vacant[c.Key]) == 0 {

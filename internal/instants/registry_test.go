@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// room is a Registry in a bubble, and what it has given back.
+// room is a Registry in a bubble, with the receipts that it has given back.
 type room struct {
 	*Registry[string, int]
 	start time.Time
@@ -33,7 +33,7 @@ func newRoom(most int) *room {
 	return r
 }
 
-// given returns what has been given back once nothing else is to be done now.
+// given returns the receipts given back once the bubble is idle.
 func (r *room) given() []string {
 	synctest.Wait()
 	r.mu.Lock()
@@ -45,13 +45,13 @@ func of(key string, cost int64) []Charge[string] {
 	return []Charge[string]{{Key: key, Plan: 1, Cost: cost}}
 }
 
-// enter makes a request wait for an instant of so many seconds, which is its
-// receipt too.
+// enter makes a request wait for an instant in that many seconds, which is also its
+// receipt.
 func (r *room) enter(charges []Charge[string], second int) *Waiter[string, int] {
 	return r.Enter(charges, Instant[int]{Due: r.start.Add(time.Duration(second) * time.Second), Receipt: second})
 }
 
-// leave makes a request leave that still waits, and returns what is to be given back.
+// leave makes a waiting request leave, and returns the receipts to give back.
 func leave(t *testing.T, w *Waiter[string, int]) []int {
 	t.Helper()
 	back, ok := w.Leave()
@@ -61,7 +61,7 @@ func leave(t *testing.T, w *Waiter[string, int]) []int {
 	return back
 }
 
-// check waits for requests to go on, one after the other, at these instants.
+// check waits for requests to go on, one after another, at these instants.
 func (r *room) check(t *testing.T, waiters []*Waiter[string, int], seconds ...int) {
 	t.Helper()
 	for i, w := range waiters {
@@ -72,7 +72,7 @@ func (r *room) check(t *testing.T, waiters []*Waiter[string, int], seconds ...in
 	}
 }
 
-// over checks that nothing is kept.
+// over checks that the registry is empty.
 func (r *room) over(t *testing.T) {
 	t.Helper()
 	r.Registry.mu.Lock()
@@ -113,8 +113,8 @@ func TestThoseBehindMoveUp(t *testing.T) {
 	})
 }
 
-// TestAnswersOutOfOrder: who was reserved an earlier instant goes on earlier,
-// whichever was reported first.
+// TestAnswersOutOfOrder: a request with an earlier instant goes on earlier, whichever was
+// reported first.
 func TestAnswersOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(10)
@@ -124,8 +124,8 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	})
 }
 
-// TestOthersUnderTheKeyAreGivenBack: before a request that is charged otherwise asks
-// for an instant, those that nobody waits for are given back, the last first.
+// TestOthersUnderTheKeyAreGivenBack: before a request with other charges reserves an instant,
+// free ones under its key are given back, the last first.
 func TestOthersUnderTheKeyAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(10)
@@ -149,7 +149,7 @@ func TestOthersUnderTheKeyAreGivenBack(t *testing.T) {
 	})
 }
 
-// TestWhoDoesNotWait gives back what is free in its own line, too.
+// TestWhoDoesNotWait: a request that may not wait gives back free instants of its own line, too.
 func TestWhoDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(10)
@@ -187,7 +187,7 @@ func TestFreeInstantsAreBounded(t *testing.T) {
 	})
 }
 
-// TestAlone: requests that are charged nothing move nobody up.
+// TestAlone: requests without charges move no request up.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(10)
@@ -200,9 +200,9 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestRandomLines: whatever comes and leaves, each instant is used once, by one
-// request or by none; nobody goes on later than at the instant that it was
-// reserved, or claimed; and nobody overtakes in a line.
+// TestRandomLines: in any order of requests, each instant is used once, by one request or by
+// none; no request goes on later than at its reserved or claimed instant; and none overtakes
+// another in a line.
 func TestRandomLines(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
