@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pacing is the client's end of rate limits, whatever the protocol: of
-// what servers say of their limits it makes when a call may be sent.
+// Package pacing is the client's end of rate limits for every protocol: from servers'
+// statements of their limits it computes when a call may be sent.
 package pacing
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Budget is what is known of the limits on the calls of one host and partition.
-// It is safe for concurrent use.
+// Budget holds the known limits on the calls of one host and partition. It is safe for
+// concurrent use.
 type Budget struct {
 	key, host string
 	o         *Options
@@ -175,7 +175,7 @@ func (b *Budget) hear(ticket uint64, s Statement) {
 	b.newest = max(b.newest, ticket)
 	for _, it := range s.Items {
 		if it.Quota == 0 && !it.Stated {
-			continue // it limits bytes, or states nothing
+			continue // it limits bytes, or states no limit
 		}
 		b.pace(it).state(it, s, late, b.inFlight)
 	}
@@ -187,25 +187,25 @@ func (b *Budget) hear(ticket uint64, s Statement) {
 	}
 }
 
-// blockUntil records the wait that an answer asks of all calls. The answer to a call that
-// was sent before the last such answer can only lengthen it.
+// blockUntil records the wait that an answer asks of all calls. The answer to a call sent
+// before the last such answer can only lengthen it.
 func (b *Budget) blockUntil(ticket uint64, s Statement) {
 	until, newer := s.At.Add(s.Wait), ticket > b.blockedBefore
 	switch {
 	case s.Wait > 0 && (newer || until.After(b.blockedUntil)):
 		b.blockedUntil, b.blockedAt, b.blockedBefore = until, s.At, b.sent
-	case newer && s.Denied: // without a duration: the one before stays
+	case newer && s.Denied: // without a duration: the last one stays
 		b.blockedAt = s.At
 	case newer:
 		b.blockedUntil = time.Time{}
 	}
 }
 
-// pace returns the pace of the limit that it states.
+// pace returns the pace of the limit of an item.
 func (b *Budget) pace(it Item) *pace {
 	i := slices.IndexFunc(b.paces, func(p pace) bool { return p.identity == it.identity })
 	if i < 0 {
-		// The text may be a part of the whole answer's.
+		// The text may be part of the whole answer's text.
 		kept := identity{strings.Clone(it.Name), strings.Clone(it.Partition)}
 		i, b.paces = len(b.paces), append(b.paces, pace{identity: kept})
 	}

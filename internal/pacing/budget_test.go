@@ -28,7 +28,7 @@ func testBudget(t *testing.T) *Budget {
 	return testBudgets(t, Options{MaxRetryAfter: time.Minute}).Of("k", "h")
 }
 
-// TestBudgetsAreBounded: the one not used for longest goes.
+// TestBudgetsAreBounded: the least recently used budget is forgotten.
 func TestBudgetsAreBounded(t *testing.T) {
 	s := testBudgets(t, Options{MaxBudgets: 2})
 	a, b := s.Of("a", "h"), s.Of("b", "h")
@@ -44,8 +44,8 @@ func TestBudgetsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: whatever hosts and limits there are, and however their
-// names change, no more is remembered than was said.
+// TestMemoryIsBounded: with any number of hosts and limits, and any change of names, memory
+// stays within the options.
 func TestMemoryIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // repeatable
 	s := testBudgets(t, Options{MaxBudgets: 8})
@@ -85,7 +85,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLateAnswers: what a late answer says can only tighten.
+// TestLateAnswers: a late answer can only tighten.
 func TestLateAnswers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := testBudget(t)
@@ -107,8 +107,8 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestHoldOfAnswersInFlight: of answers to requests sent before the first denial
-// was known, none makes the wait shorter; one to a later request does.
+// TestHoldOfAnswersInFlight: no answer to a request sent before the first denial was known
+// shortens the wait; one to a later request does.
 func TestHoldOfAnswersInFlight(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := testBudget(t)
@@ -138,8 +138,8 @@ func TestHoldOfAnswersInFlight(t *testing.T) {
 	}
 }
 
-// TestHeardKeepsTheCount: words of a call that is in flight no longer change what
-// is known, and not how many are in flight.
+// TestHeardKeepsTheCount: an answer to a call that is no longer in flight changes the limits,
+// and not the number of calls in flight.
 func TestHeardKeepsTheCount(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := testBudget(t)
@@ -152,8 +152,8 @@ func TestHeardKeepsTheCount(t *testing.T) {
 	}
 }
 
-// TestSilence: where only denials state a limit, silence does not end it before
-// MaxRetryAfter; where every answer states the limits, it ends with its time.
+// TestSilence: if only denials state a limit, silence does not end it before MaxRetryAfter; if
+// every answer states the limits, it ends with its time.
 func TestSilence(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, c := range []struct {
@@ -186,7 +186,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestNewBudgetsRefuses: every fault is named, with the package whose it is.
+// TestNewBudgetsRefuses: every fault is reported, with the name of the package.
 func TestNewBudgetsRefuses(t *testing.T) {
 	_, err := NewBudgets("p", Options{MaxWait: -1, MaxRetryAfter: sluice.MaxWindow + 1, MaxBudgets: -1})
 	const want = "p: MaxWait: -1ns must be 0 to 8784h0m0s\np: MaxRetryAfter: 8784h0m0.000000001s must be 0 to 8784h0m0s\np: MaxBudgets: -1 is negative; leave it 0 for 1024"

@@ -14,24 +14,24 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Options are the bounds of a client. Every zero field means what it says.
+// Options are the bounds of a client. The zero value of every field is valid.
 type Options struct {
 	MaxWait       time.Duration // of a call in all; zero means a minute
-	MaxRetryAfter time.Duration // by one answer; zero means 10 minutes, or MaxWait if that is longer
+	MaxRetryAfter time.Duration // of one answer; zero means 10 minutes, or MaxWait if that is longer
 	MaxRetries    int           // zero means 3, a negative number never
-	MaxBudgets    int           // remembered; zero means 1024
+	MaxBudgets    int           // in memory; zero means 1024
 }
 
-// Budgets are the budgets that were used last. They are safe for concurrent use.
+// Budgets are the most recently used budgets. They are safe for concurrent use.
 type Budgets struct {
 	o Options // none of them zero
 
 	mu    sync.Mutex
 	byKey map[string]*list.Element
-	used  list.List // of *Budget, the latest in front
+	used  list.List // of *Budget, the most recently used first
 }
 
-// NewBudgets returns Budgets, or every fault of o joined, which begin with the
+// NewBudgets returns Budgets, or an error that joins all faults of o, each beginning with the
 // name of the package whose options they are.
 func NewBudgets(pkg string, o Options) (*Budgets, error) {
 	var all []error
@@ -64,14 +64,14 @@ func NewBudgets(pkg string, o Options) (*Budgets, error) {
 	return &Budgets{o: o, byKey: make(map[string]*list.Element)}, nil
 }
 
-// Of returns the budget of a key, which belongs to a host. Of more than
-// MaxBudgets the one not used for longest is forgotten.
+// Of returns the budget of a key, which belongs to a host. Beyond MaxBudgets the least recently
+// used one is forgotten.
 func (s *Budgets) Of(key, host string) *Budget {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.byKey[key]; ok {
 		s.used.MoveToFront(e)
-		return e.Value.(*Budget) // nothing else is put in
+		return e.Value.(*Budget) // no other type is stored
 	}
 	if s.used.Len() >= s.o.MaxBudgets {
 		oldest := s.used.Remove(s.used.Back()).(*Budget) // as above
@@ -82,7 +82,7 @@ func (s *Budgets) Of(key, host string) *Budget {
 	return b
 }
 
-// Forget forgets what is known of a host.
+// Forget forgets the limits of a host.
 func (s *Budgets) Forget(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

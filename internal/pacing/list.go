@@ -38,8 +38,8 @@ func (m *member) integer(key string) (int64, bool) {
 	return p.num, ok && p.kind == 'i'
 }
 
-// identity returns the name and the partition key, which is of any bytes and
-// empty if there is none.
+// identity returns the name and the partition key, which may hold any bytes and is empty if
+// there is none.
 func (m *member) identity() identity {
 	if p, ok := m.param("pk"); ok && p.kind == 'b' {
 		return identity{m.name, p.text}
@@ -47,8 +47,8 @@ func (m *member) identity() identity {
 	return identity{Name: m.name}
 }
 
-// requests reports whether m counts requests, which is what it counts if it
-// does not say. The draft spells the unit in two ways.
+// requests reports whether m counts requests, as it does without a unit. The draft spells the
+// unit in two ways.
 func (m *member) requests() bool {
 	p, ok := m.param("qu")
 	return !ok || p.kind == 's' && (p.text == "requests" || p.text == "request")
@@ -56,8 +56,8 @@ func (m *member) requests() bool {
 
 var errMalformed = errors.New("malformed")
 
-// parseList reads a List from the lines of a field. One fault anywhere voids
-// all of it, as RFC 9651 demands.
+// parseList reads a List from the lines of a field. A single fault voids the whole List, as
+// RFC 9651 demands.
 func parseList(lines []string) ([]member, error) {
 	size := 0
 	for _, l := range lines {
@@ -87,7 +87,7 @@ func parseList(lines []string) ([]member, error) {
 	return members, nil
 }
 
-// listParser cuts what it has read off the front of rest.
+// listParser parses rest and removes the parsed prefix.
 type listParser struct{ rest string }
 
 func (p *listParser) peek() byte {
@@ -105,7 +105,7 @@ func (p *listParser) take(c byte) bool {
 	return true
 }
 
-// while cuts off the longest prefix whose bytes all fit.
+// while removes and returns the longest prefix whose bytes all fit.
 func (p *listParser) while(fits func(byte) bool) string {
 	i := 0
 	for i < len(p.rest) && fits(p.rest[i]) {
@@ -142,7 +142,7 @@ func (p *listParser) member() (m member, ok bool) {
 	return m, true
 }
 
-// set adds a parameter, of which the last of a name counts.
+// set adds a parameter; the last one of a name counts.
 func (m *member) set(v parameter) bool {
 	for i := range m.params {
 		if m.params[i].key == v.key {
@@ -231,7 +231,7 @@ func (p *listParser) byteSequence() (parameter, bool) {
 	return parameter{kind: 'b', text: string(b)}, err == nil
 }
 
-// displayString skips one: %"…" with %hh for what is not plain ASCII.
+// displayString skips a Display String: %"…" with %hh for bytes other than printable ASCII.
 func (p *listParser) displayString() (parameter, bool) {
 	if p.rest = p.rest[1:]; !p.take('"') {
 		return parameter{}, false
@@ -264,7 +264,7 @@ func (p *listParser) displayString() (parameter, bool) {
 func lower(c byte) bool { return c >= 'a' && c <= 'z' }
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// tokenByte reports whether c may stand in a Token.
+// tokenByte reports whether c may occur in a Token.
 func tokenByte(c byte) bool {
 	return lower(c) || digit(c) || c >= 'A' && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~:/", c) >= 0
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// FuzzList: whatever is read is what another reader of RFC 9651 reads.
+// FuzzList: the parser agrees with another reader of RFC 9651.
 func FuzzList(f *testing.F) {
 	for _, seed := range []string{
 		``, `"a";r=1;t=2`, `"a";r=1, "b";r=2`, `a;q=1;w=60;pk=:QQ:`, `"a\"\\";x=?1;y=-1.5;z`, `"a";d=@12;u=%"f%c3%bc"`,
@@ -67,8 +67,8 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzPace: whatever an answer says, no call waits for longer than MaxRetryAfter, and no
-// more than a few limits are remembered.
+// FuzzPace: with any answers, no call waits for longer than MaxRetryAfter, and only a few limits
+// are kept.
 func FuzzPace(f *testing.F) {
 	f.Add(int64(9), `"a";q=10;w=1`, `"a";r=1;t=1`, int64(3), int64(7))
 	f.Add(int64(1<<62), `"a";q=0;w=0`, `"a";r=0;t=999999999999999`, int64(0), int64(1<<62))

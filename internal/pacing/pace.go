@@ -5,33 +5,32 @@ package pacing
 
 import "time"
 
-// pace is what is known of one limit: at most left units until then, which are
-// sent at least every apart.
+// pace is the state of one limit: at most left units until the instant until, which are sent
+// at intervals of at least every.
 type pace struct {
 	identity
 
 	left  int64
-	said  time.Time // when that was said
+	said  time.Time // when the server said so
 	until time.Time
-	span  time.Duration // how long until was unavailable when it was said
+	span  time.Duration // from said to until
 	every time.Duration
 
-	quota  int64         // of the policy; 0 if unknown
+	quota  int64         // of the policy; 0 if not known
 	window time.Duration // likewise
 	burst  int64         // likewise
 
-	mentioned time.Time // when the server last did
+	mentioned time.Time // when the server last mentioned the limit
 
-	returns returns // what of ours comes back, and when
+	returns returns // units of this client, and when they are refilled
 
-	// blind says that the time is up and nothing is known of the next, or that
-	// what was stated is no longer valid: then one call is sent, and the
-	// others wait for what its answer says.
+	// blind says that the time is over and the next is not known, or that the statement is no
+	// longer valid: then one call is sent, and the others wait for its answer.
 	blind bool
 }
 
-// state takes in an item of an answer. Calls in flight may not have been
-// counted in it. What a late answer says of what is left can only be too much.
+// state records an item of an answer, which may not include calls in flight. In a late answer
+// the remaining units can only be too many.
 func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
 	p.mentioned = s.At
 	if it.Quota > 0 && it.Window > 0 {
@@ -49,13 +48,13 @@ func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
 	}
 	every := spread(span, left)
 	if sustained := spread(p.window, p.quota); sustained > 0 {
-		// A window that slides is never all empty while it is used: what is left
-		// need not last until it would be.
+		// A sliding window in use is never empty, so the remaining units need not last until
+		// it would be.
 		every = min(every, sustained)
 	}
 	if !s.Denied && span > 0 {
 		span = p.full(span, left)
-		p.returns.add(s.At.Add(span)) // by then all that was counted has come back
+		p.returns.add(s.At.Add(span)) // by then all counted units are refilled
 	}
 	spare := max(left-int64(inFlight), 0)
 	if late && p.until.After(s.At) {
@@ -64,13 +63,12 @@ func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
 	}
 	p.left, p.every, p.span, p.blind = spare, every, span, false
 	p.said, p.until = s.At, s.At.Add(span)
-	p.returns.take(s.At) // is in what is left
+	p.returns.take(s.At) // they are in the remaining units
 }
 
-// full returns after how long the limit is fully refilled, of which the server
-// has said span, rounded up to seconds: of a bucket that refills one by one it is
-// the time that what is gone of the burst takes. Where that is more than rounding,
-// the server knows better.
+// full returns the time until the limit is full, which the server states as span, rounded up to
+// seconds. For a bucket with continuous refill it is the time to refill the missing part of the
+// burst. If they differ by more than rounding, the server's is right.
 func (p *pace) full(span time.Duration, left int64) time.Duration {
 	every, gone := spread(p.window, p.quota), p.burst-left
 	if gone <= 0 || every <= 0 || gone > int64(span/every) {
@@ -82,8 +80,8 @@ func (p *pace) full(span time.Duration, left int64) time.Duration {
 	return span
 }
 
-// spread returns how far apart n units are within span, in the µs that servers
-// count in: any less, and one might not be there yet.
+// spread returns the interval between n units within span, rounded up to the µs in which
+// servers count: after less, a unit might be missing.
 func spread(span time.Duration, n int64) time.Duration {
 	if n <= 0 || span <= 0 {
 		return 0
@@ -98,9 +96,9 @@ func spread(span time.Duration, n int64) time.Duration {
 	return d
 }
 
-// renew adds the refilled units, and starts over when the time is up: with the quota,
-// if that is known, or else as before; and after a denial, blindly. So it does
-// where requests are still delayed once it is in doubt what was said.
+// renew adds refilled units. When the time is over it starts again: with the quota if that is
+// known, else as before, and after a denial blindly. It also turns blind if requests are still
+// delayed at the instant doubt.
 func (p *pace) renew(now, doubt time.Time, inFlight int) {
 	if now.Before(p.until) && !now.Before(doubt) {
 		p.blind = true
@@ -134,7 +132,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// next returns when the next unit may be spent.
+// next returns the earliest time at which the next unit may be spent.
 func (p *pace) next(last time.Time) time.Time {
 	switch {
 	case p.blind:

@@ -10,8 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// TestSpread: paces are in whole microseconds, and n of them are never less than
-// the span.
+// TestSpread: paces are in whole microseconds, and n of them are never less than the span.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
 		span time.Duration
@@ -33,8 +32,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestFull: what a bucket's burst says of when it is full is more exact than t,
-// unless the server says something else.
+// TestFull: the time from a bucket's burst is more exact than t, unless the server says
+// otherwise.
 func TestFull(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -59,7 +58,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestReturnsAreBounded: units come back late rather than early, and all do.
+// TestReturnsAreBounded: all units are refilled, late rather than early.
 func TestReturnsAreBounded(t *testing.T) {
 	const n = 10 * mostReturns
 	start := time.Unix(1000, 0)

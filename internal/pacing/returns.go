@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// mostReturns bounds how many instants of a limit are remembered.
+// mostReturns bounds the number of instants of a limit.
 const mostReturns = 64
 
-// returns are the units that the client spent and will have again, whatever the
-// algorithm: an answer that says when the limit is whole again says when the
-// unit of its own call is back at the latest.
+// returns are the units that the client has spent and that will be refilled, under any
+// algorithm: an answer that states when the limit is full also bounds when the unit of its own
+// call is refilled.
 type returns []comeback
 
-// comeback is how many units are back at an instant.
+// comeback is a number of units that are refilled at an instant.
 type comeback struct {
 	at time.Time
 	n  int64
 }
 
-// add notes a unit that is back at an instant.
+// add records a unit that is refilled at an instant.
 func (r *returns) add(at time.Time) {
 	i, found := slices.BinarySearchFunc(*r, at, func(c comeback, at time.Time) int { return c.at.Compare(at) })
 	if found {
@@ -35,7 +35,7 @@ func (r *returns) add(at time.Time) {
 	}
 }
 
-// merge joins each two neighbours at the later of their instants.
+// merge joins pairs of neighbours at the later of their instants.
 func (r *returns) merge() {
 	kept := (*r)[:0]
 	for pair := range slices.Chunk(*r, 2) {
@@ -48,7 +48,7 @@ func (r *returns) merge() {
 	*r = kept
 }
 
-// take removes what is back by now and returns how many units these are.
+// take removes and returns the units that are refilled by now.
 func (r *returns) take(now time.Time) (n int64) {
 	i := 0
 	for ; i < len(*r) && !(*r)[i].at.After(now); i++ {
@@ -58,7 +58,7 @@ func (r *returns) take(now time.Time) (n int64) {
 	return n
 }
 
-// next returns when the next units are back, if any are due.
+// next returns when the next units are refilled; ok is false if there are none.
 func (r *returns) next() (time.Time, bool) {
 	if len(*r) == 0 {
 		return time.Time{}, false

@@ -13,63 +13,62 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// paramBurst is the parameter of RateLimit-Policy that shows how many units a
-// bucket holds, if not its quota.
+// paramBurst is the parameter of RateLimit-Policy for the burst of a bucket, if that is not
+// its quota.
 const paramBurst = "sluice-burst"
 
 // maxInteger is the largest Integer of a structured field (RFC 9651).
 const maxInteger = 999_999_999_999_999
 
-// Bounds of what is read of an answer. A field that exceeds them is ignored.
+// Bounds on the parts of an answer. A field that exceeds them is ignored.
 const (
 	maxFieldBytes = 8 << 10
 	maxNameBytes  = 512 // of a limit and its partition
-	maxItems      = 16  // limits
-	maxParams     = 16  // of each
-	// maxSeconds is the longest wait that is accepted.
+	maxItems      = 16  // limits of an answer
+	maxParams     = 16  // of each limit
+	// maxSeconds is the longest accepted wait.
 	maxSeconds = int64(sluice.MaxWindow / time.Second)
 )
 
-// Statement is what an answer says of the limits.
+// Statement is the content of an answer about limits.
 type Statement struct {
 	At     time.Time     // when it came
-	Cached bool          // it was meant for another call; the rest is empty
+	Cached bool          // the answer was meant for another call; all else is empty
 	Denied bool          // the call may be sent again later
-	Silent bool          // it says nothing of limits, nor that there are none
-	Wait   time.Duration // before which nothing is to be sent; 0 if it does not say
+	Silent bool          // it names no limits, and may leave existing ones out
+	Wait   time.Duration // no call may be sent before; 0 if not stated
 	Items  []Item        // in no order
 }
 
 // identity distinguishes the limits of an answer.
 type identity struct{ Name, Partition string }
 
-// Item is what is said of one limit.
+// Item is the statement about one limit.
 type Item struct {
 	identity
 	Stated bool          // Left and Span are known
-	Other  bool          // it counts something else than requests; the rest is empty
+	Other  bool          // the limit does not count requests; all else is empty
 	Left   int64         // units
 	Span   time.Duration // 0: the window
 	Quota  int64         // units; 0: unknown
 	Window time.Duration // 0: unknown
-	Burst  int64         // units of a bucket whose units come back one by one; 0: unknown
+	Burst  int64         // of a bucket with continuous refill; 0: unknown
 }
 
 func (s *Statement) mentions(id identity) bool {
 	return slices.ContainsFunc(s.Items, func(it Item) bool { return it.identity == id })
 }
 
-// members returns the items of a field, none if it is malformed. One whose name
-// is too long to be remembered is left out.
+// members returns the items of a field, none if it is malformed. An item whose name is too long
+// is left out.
 func members(lines []string) []member {
-	all, _ := parseList(lines) // malformed: as if not there
+	all, _ := parseList(lines) // a malformed field counts as missing
 	return slices.DeleteFunc(all, func(m member) bool { id := m.identity(); return len(id.Name)+len(id.Partition) > maxNameBytes })
 }
 
-// Draft11 reads the lines of RateLimit-Policy and of RateLimit, as
-// draft-ietf-httpapi-ratelimit-headers-11 has them. Items without the parameter
-// that they must have are left out, as are those that count something else
-// than requests.
+// Draft11 reads the lines of RateLimit-Policy and of RateLimit, in the format of
+// draft-ietf-httpapi-ratelimit-headers-11. Items without their required parameter are left
+// out, as are those that do not count requests.
 func (s *Statement) Draft11(policy, limit []string) {
 	policies := members(policy)
 	for _, m := range policies {
@@ -105,13 +104,13 @@ func (s *Statement) Draft11(policy, limit []string) {
 	}
 }
 
-// counts reports whether the limit m counts requests: its policy says so.
+// counts reports whether the limit m counts requests, by its policy.
 func counts(policies []member, m member) bool {
 	i := slices.IndexFunc(policies, func(p member) bool { return p.identity() == m.identity() })
 	return i < 0 || policies[i].requests()
 }
 
-// item returns that of a limit, made if need be.
+// item returns the item of a limit, and adds it if it is missing.
 func (s *Statement) item(id identity) *Item {
 	i := slices.IndexFunc(s.Items, func(it Item) bool { return it.identity == id })
 	if i < 0 {
@@ -120,23 +119,23 @@ func (s *Statement) item(id identity) *Item {
 	return &s.Items[i]
 }
 
-// State takes in that a limit of that name, which counts calls, has so many units
-// left for a time. Neither is negative.
+// State records that the limit with that name, which counts calls, has left units for span.
+// Neither is negative.
 func (s *Statement) State(name string, left int64, span time.Duration) {
 	it := s.item(identity{Name: name})
 	it.Left, it.Stated = min(left, maxInteger), true
 	it.Span = min(span, sluice.MaxWindow)
 }
 
-// Seconds reads a non-negative number of them, as [Number] does. One longer than is
-// accepted counts as the longest.
+// Seconds reads a non-negative number of seconds, as [Number] does, and caps it at the longest
+// accepted wait.
 func Seconds(text string) (time.Duration, bool) {
 	n, ok := Number(text)
 	return time.Duration(min(n, float64(maxSeconds))*float64(time.Second) + 0.5), ok // to the nearest ns
 }
 
-// Number reads digits, with or without a decimal point. One too large for a float64
-// is infinite.
+// Number reads digits, with or without a decimal point. A number too large for a float64 is
+// infinite.
 func Number(text string) (float64, bool) {
 	if len(text) > maxFieldBytes || strings.Trim(text, "0123456789.") != "" {
 		return 0, false // such as a sign, an exponent or a name

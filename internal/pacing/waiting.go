@@ -17,21 +17,21 @@ type Waiting struct {
 	onWait func(time.Duration)
 }
 
-// WaitError reports a wait that was not started, as it would outlast MaxWait or the
+// WaitError is the error of a wait that was not started, as it would outlast MaxWait or the
 // call's own deadline.
 type WaitError struct {
 	Wait time.Duration // at least; 0 if the call did not get its turn
 	Err  error         // context.DeadlineExceeded if the call's own deadline is too close, else nil
 }
 
-// Error says how long the wait would have been.
+// Error returns how long the wait would have been.
 func (e *WaitError) Error() string { return fmt.Sprintf("pacing: a wait of %v is too long", e.Wait) }
 
 // Unwrap returns Err.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// Waiting returns the Waiting of a call that begins now. OnWait, if not nil, is called
-// before each wait with its least duration.
+// Waiting returns the Waiting of a call that begins now. onHold, if not nil, is called before
+// each wait with its least duration.
 func (s *Budgets) Waiting(ctx context.Context, onHold func(time.Duration)) *Waiting {
 	h := &Waiting{end: time.Now().Add(s.o.MaxWait), onWait: onHold}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(h.end) {
@@ -93,9 +93,8 @@ func (b *Budget) Backoff(h *Waiting, n int, s Statement) (time.Duration, bool) {
 	return wait, !time.Now().Add(wait).After(h.end)
 }
 
-// backoff returns how long to wait after the n-th answer that denied: what the
-// server asked for and up to an eighth more, or if it did not say, half a
-// second doubled each time, and half of it left to chance.
+// backoff returns how long to wait after the n-th denial: the time that the server asked for
+// and up to an eighth more; without one, half a second doubled each time, half of it random.
 func backoff(n int, asked time.Duration) time.Duration {
 	const first, most = 500 * time.Millisecond, 30 * time.Second
 	if asked > 0 {
