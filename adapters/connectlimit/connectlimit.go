@@ -22,29 +22,27 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// New returns what wraps handlers, or a whole mux of them: what the limits allow
-// is passed on, and the rest answered. It blocks as long as a call is delayed. It
-// is safe for concurrent use, and mw may serve any number of them, which then share
-// its budgets. The options are those of the handlers, for the errors.
+// New returns a function that wraps a handler, or a whole mux: allowed calls are passed on and
+// all others answered. It blocks while a call is delayed. It is safe for concurrent use;
+// handlers of one mw share its budgets. The options are those of the handlers, for the errors.
 //
-// A call that is not passed on is answered by an error in the protocol of its
-// client: resource_exhausted if a limit denies it, with google.rpc.QuotaFailure and
-// google.rpc.RetryInfo; invalid_argument without a usable key, unauthenticated
-// without a usable token, permission_denied from a network that is not let in,
-// unavailable if nothing could be decided, and canceled or deadline_exceeded if it
-// ended before its turn came. The header fields are those of every other front. Of
-// Refuse in [httplimit.Options] only the header fields are used. What is no call is
-// answered as [httplimit.Middleware.Wrap] does.
+// A call that is not passed on is answered with an error in the protocol of its client:
+// resource_exhausted if a limit denies it, with google.rpc.QuotaFailure and
+// google.rpc.RetryInfo; invalid_argument without a usable key, unauthenticated without a
+// usable token, permission_denied from a network that is not admitted, unavailable if nothing
+// could be decided, and canceled or deadline_exceeded if it ended before it was decided or
+// could go on. The header fields are those of every other front. Of Refuse in
+// [httplimit.Options] only the header fields are used. Requests that are no calls are answered
+// as by [httplimit.Middleware.Wrap].
 //
-// A call is settled when its handler has returned, by the bytes that were read and
-// written and by the code that ended it, in whatever protocol: each stands for an
-// HTTP status, see [policy.RPCStatus]. A call counts whatever a rule waits for if
-// nobody knows how it ended: its handler panicked, it failed when its client had
-// left, the code is canceled or deadline_exceeded, or the end of its stream is
+// A call is settled when its handler has returned, by the bytes read and written and by its
+// code, in every protocol: each code stands for an HTTP status, see [policy.RPCStatus]. A call
+// counts under every When if its code is not known: its handler panicked, it failed after its
+// client had left, the code is canceled or deadline_exceeded, or the end of its stream is
 // compressed other than by gzip.
 //
-// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
-// name. Rules that shape slow nothing down.
+// The client's address is the peer's, or the one from the proxies in [httplimit.Options]
+// Trusted. Rules that shape slow nothing down.
 func New(mw *httplimit.Middleware, opts ...connect.HandlerOption) func(http.Handler) http.Handler {
 	errs := connect.NewErrorWriter(opts...)
 	return func(next http.Handler) http.Handler {
@@ -79,7 +77,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 
 func (x *exchange) media() string { return x.Header().Get("Content-Type") }
 
-// response returns what is known of the response.
+// response returns the outcome of the call.
 func (x *exchange) response(returned bool) httplimit.Response {
 	resp := x.Response(x.Status(), returned)
 	resp.Header = func(name string) []string { return x.Header()[name] }
@@ -93,8 +91,8 @@ func (x *exchange) response(returned bool) httplimit.Response {
 	return resp
 }
 
-// code returns how a call ended whose status says nothing of it; 0 is well. It
-// reports whether that is known.
+// code returns the code of a call that is not in its status, 0 for success, and whether it is
+// known.
 func (x *exchange) code() (connect.Code, bool) {
 	for _, name := range [...]string{"Grpc-Status", http.TrailerPrefix + "Grpc-Status"} {
 		if values := x.Header()[name]; len(values) > 0 {
@@ -104,4 +102,4 @@ func (x *exchange) code() (connect.Code, bool) {
 	return x.frames.code(x.Header())
 }
 
-const statusCanceled = 499 // which has no name in net/http
+const statusCanceled = 499 // net/http has no name for it

@@ -25,8 +25,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestFailedLogins: six calls that fail, of which three a minute may, in every
-// protocol and kind of call, compressed or not. Calls that succeed are free.
+// TestFailedLogins: six failing calls, of which three a minute may fail, in every protocol and
+// kind of call, compressed or not. Successful calls are free.
 func TestFailedLogins(t *testing.T) {
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
 	for protocol, opt := range protocols {
@@ -54,8 +54,8 @@ func TestFailedLogins(t *testing.T) {
 	}
 }
 
-// TestCodes: every code counts as the status that google.rpc.Code names, and those
-// whose outcome nobody knows count in any case.
+// TestCodes: every code counts as the status that google.rpc.Code names, and a call whose code
+// is not known always counts.
 func TestCodes(t *testing.T) {
 	statuses := map[string]int{
 		"ok": 200, "invalid_argument": 400, "not_found": 404, "already_exists": 409, "permission_denied": 403,
@@ -83,7 +83,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestDenials: each comes as an error of the protocol, with what a client needs.
+// TestDenials: each denial is an error of the protocol, with the details that clients need.
 func TestDenials(t *testing.T) {
 	closed := limittest.Rule(t, "1/min")
 	closed.Failure = sluice.FailClosed
@@ -147,8 +147,8 @@ func TestDenials(t *testing.T) {
 	}
 }
 
-// TestTrailer: what gRPC reads in the trailer of a denial stands there, once, and not
-// in the header too.
+// TestTrailer: fields that gRPC reads in the trailer of a denial are there, once, and not also in
+// the header.
 func TestTrailer(t *testing.T) {
 	s := limittest.Serve(t, serving(), httplimit.Options{Rules: []policy.Rule{limittest.Rule(t, "1/min")}})
 	protocols := new(http.Protocols)
@@ -186,7 +186,7 @@ func TestTrailer(t *testing.T) {
 	}
 }
 
-// TestGet: a call by GET is answered as a call, and a page is not.
+// TestGet: a call by GET is answered as a call, and a page as a page.
 func TestGet(t *testing.T) {
 	s := serve(t, limittest.Rule(t, "1/min"))
 	s.Get(t, "/bytes")
@@ -202,8 +202,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// failing returns a rule whose function fails, with an error that clients may not
-// read, and which then lets nothing pass.
+// failing returns a rule whose function fails, with an error that clients may not read, and
+// which then lets no call pass.
 func failing(t *testing.T) policy.Rule {
 	t.Helper()
 	r := limittest.Rule(t, "1/min")
@@ -214,7 +214,7 @@ func failing(t *testing.T) policy.Rule {
 	return r
 }
 
-// details returns what the details of an error say.
+// details returns the texts of an error's details.
 func details(t *testing.T, err *connect.Error) (retry time.Duration, quotas []string) {
 	t.Helper()
 	for _, d := range err.Details() {
@@ -259,8 +259,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestPanics: a call whose handler panics counts, and frees its slot, whether
-// Connect recovers or net/http does.
+// TestPanics: a call whose handler panics counts and frees its slot, whether Connect or net/http
+// recovers.
 func TestPanics(t *testing.T) {
 	recovers := connect.WithRecover(func(context.Context, connect.Spec, http.Header, any) error { return errors.New("recovered") })
 	for name, start := range map[string]limittest.Start{"recovered": serving(recovers), "not recovered": serving()} {
@@ -286,7 +286,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: who cancels a call, or lets its time run out, has spent a try.
+// TestClientLeaves: a client that cancels a call, or lets its time run out, has spent a try.
 func TestClientLeaves(t *testing.T) {
 	for protocol, opt := range protocols {
 		for kind, call := range calls {

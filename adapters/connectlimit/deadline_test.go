@@ -31,8 +31,8 @@ func (s slow) Take(ctx context.Context, req sluice.Request) (sluice.Decision, er
 	return s.Store.Take(ctx, req)
 }
 
-// TestShortDeadlineLiftsNoLimit: calls whose timeout is shorter than the store of their limit
-// takes do not reach the handler beyond the limit, though the store may fail open.
+// TestShortDeadlineLiftsNoLimit: calls whose timeout is shorter than the store's answer do not
+// reach the handler beyond the limit, even if the failure policy is open.
 func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 	for protocol, opt := range protocols {
 		t.Run(protocol, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// The media types of protocols whose responses have status 200 however they end:
-// gRPC and gRPC-Web, and streams of Connect.
+// The media types of protocols whose responses always have status 200: gRPC and gRPC-Web, and
+// streams of Connect.
 const (
 	grpcMedia   = "application/grpc"
 	webMedia    = "application/grpc-web"
@@ -25,23 +25,23 @@ const (
 )
 
 const (
-	prefix     = 5        // bytes in front of a message: flags and length
-	mostOfEnd  = 64 << 10 // bytes that are kept of the last message
+	prefix     = 5        // bytes before a message: flags and length
+	mostOfEnd  = 64 << 10 // bytes kept of the last message
 	compressed = 1 << 0   // flags
 	streamEnds = 1 << 1
 	webEnds    = 1 << 7
 )
 
-// frames keeps the last message of a stream, which says how it ended. The zero
-// value is the beginning of a response.
+// frames keeps the last message of a stream, which states its code. The zero value is the
+// beginning of a response.
 type frames struct {
 	ends byte   // the flag of the last message
-	head []byte // of the message that comes
-	left int64  // bytes of it
+	head []byte // of the current message
+	left int64  // bytes of it still to come
 	last []byte
 }
 
-// take looks at a part of a response.
+// take reads a part of a response.
 func (f *frames) take(p []byte, media string) {
 	switch {
 	case strings.HasPrefix(media, webMedia):
@@ -74,8 +74,7 @@ func (f *frames) take(p []byte, media string) {
 // ended reports whether the last message has begun.
 func (f *frames) ended() bool { return len(f.head) == prefix && f.head[0]&f.ends != 0 }
 
-// code returns the code in the last message, 0 if all went well. It reports
-// whether that is known.
+// code returns the code in the last message, 0 for success, and whether it is known.
 func (f *frames) code(h http.Header) (connect.Code, bool) {
 	if !f.ended() || f.left > 0 {
 		return 0, false
@@ -108,7 +107,7 @@ func (f *frames) code(h http.Header) (connect.Code, bool) {
 	return end.Error.Code, true
 }
 
-// parse reads a code of gRPC.
+// parse reads a gRPC code.
 func parse(number string) (connect.Code, bool) {
 	n, err := strconv.ParseUint(number, 10, 32)
 	return connect.Code(n), err == nil

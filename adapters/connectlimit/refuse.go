@@ -26,26 +26,26 @@ func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q
 	h := w.Header()
 	q.Refuse(headerOnly{h})
 	for _, of := range [...]string{"Content-Encoding", "Content-Length", "Content-Type", "Grpc-Status", "Grpc-Message", keyPushback} {
-		h.Del(of) // of an answer that is not sent
+		h.Del(of) // of the answer that is not sent
 	}
-	// An error means that the client is gone and needs no answer.
+	// An error means that the client has left and needs no answer.
 	_ = errs.Write(w, r, failure(e))
 }
 
-// isCall reports whether a client can read an error of a protocol. A GET is a call
-// if it has a message.
+// isCall reports whether a client can read an error of a protocol. A GET is a call if it has a
+// message.
 func isCall(errs *connect.ErrorWriter, r *http.Request) bool {
 	return errs.IsSupported(r) && (r.Method != http.MethodGet || r.URL.Query().Has("message"))
 }
 
-// headerOnly is the writer of an answer of which the header fields are of use.
+// headerOnly is the writer of an answer whose header fields alone are used.
 type headerOnly struct{ h http.Header }
 
 func (o headerOnly) Header() http.Header       { return o.h }
 func (headerOnly) WriteHeader(int)             {}
 func (headerOnly) Write(p []byte) (int, error) { return len(p), nil }
 
-// keyPushback is what retries of gRPC obey, in the trailer.
+// keyPushback is the trailer that gRPC retries obey.
 const keyPushback = "Grpc-Retry-Pushback-Ms"
 
 // failure returns the error of a call that is not passed on.
@@ -63,8 +63,8 @@ func failure(e httplimit.Event) *connect.Error {
 	return err
 }
 
-// quotaFailure names the limits that denied, as package grpclimit does. It reports
-// nothing of the key.
+// quotaFailure names the limits that denied, as package grpclimit does. It holds nothing of the
+// key.
 func quotaFailure(e httplimit.Event) *errdetails.QuotaFailure {
 	f := new(errdetails.QuotaFailure)
 	for _, name := range e.Violated {
@@ -77,7 +77,7 @@ func quotaFailure(e httplimit.Event) *errdetails.QuotaFailure {
 }
 
 func addDetail(err *connect.Error, m proto.Message) {
-	if detail, bad := connect.NewErrorDetail(m); bad == nil { // else it says less
+	if detail, bad := connect.NewErrorDetail(m); bad == nil { // else without details
 		err.AddDetail(detail)
 	}
 }

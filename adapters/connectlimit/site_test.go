@@ -24,14 +24,14 @@ import (
 
 type message = wrapperspb.StringValue
 
-// protocols are what clients speak.
+// protocols are the protocols of clients.
 var protocols = map[string]connect.ClientOption{
 	"Connect":  connect.WithClientOptions(),
 	"gRPC":     connect.WithGRPC(),
 	"gRPC-Web": connect.WithGRPCWeb(),
 }
 
-// calls are the kinds of calls, each of which returns how one ended.
+// calls are the kinds of calls, each a function that returns the code of one.
 var calls = map[string]func(*caller, string) error{
 	"unary": func(c *caller, say string) error {
 		_, err := c.unary.CallUnary(c.ctx, connect.NewRequest(wrapperspb.String(say)))
@@ -90,7 +90,7 @@ func newCaller(t *testing.T, url string, opts ...connect.ClientOption) *caller {
 	return &caller{t.Context(), method("Unary"), method("Serve"), method("Collect"), method("Chat")}
 }
 
-// answer does what a call says: ok, panic, wait, or the name of a code.
+// answer does the action in a call: ok, panic, wait, or the name of a code.
 func answer(ctx context.Context, s *limittest.Signals, say string) (*message, error) {
 	switch say {
 	case "ok":
@@ -119,7 +119,7 @@ func answer(ctx context.Context, s *limittest.Signals, say string) (*message, er
 	return nil, connect.NewError(code, errors.New(strings.Repeat("no ", 100)))
 }
 
-// serving returns what starts an application of calls and of other requests.
+// serving returns a function that starts an application of calls and of other requests.
 func serving(opts ...connect.HandlerOption) limittest.Start {
 	return func(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 		mux := http.NewServeMux()
@@ -219,7 +219,7 @@ func TestNothing(t *testing.T)       { limittest.Nothing(t, serving()) }
 func TestAnswers(t *testing.T)       { limittest.Answers(t, serving()) }
 func TestFields(t *testing.T)        { limittest.Fields(t, serving()) }
 
-// TestPlain: what is no call, too, fails, is streamed and is left.
+// TestPlain: requests that are no calls fail, are streamed and are left, too.
 func TestPlain(t *testing.T) {
 	t.Run("failed log-ins", func(t *testing.T) {
 		limittest.FailedLogins(t, serving(), map[string]int{"status": http.StatusUnauthorized})

@@ -17,21 +17,20 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// New returns a middleware that passes on what the limits allow and answers the
-// rest. It blocks as long as a request is delayed. It is safe for concurrent use,
-// and mw may serve any number of them, which then share its budgets.
+// New returns a middleware that passes allowed requests on and answers all others. It
+// blocks while a request is delayed. It is safe for concurrent use; middlewares of one mw share
+// its budgets.
 //
-// A request is settled when the handlers behind this middleware have returned, by
-// the status and the bytes that they wrote; a connection that they have hijacked
-// included. An error that they return is handed to the HTTPErrorHandler of echo at
-// once, as that decides the status, and then passed on: as behind echo's own
-// RequestLogger, an error handler leaves a response alone that is committed, and
-// what turns errors into others belongs behind this middleware. Handlers that
-// panicked, or whose client left, before they wrote anything count whatever a rule
-// waits for, as does a 5xx that was written when the client had left.
+// A request is settled when the handlers behind this middleware have returned, by the status
+// and the bytes that they wrote, including those on a hijacked connection. An error that they
+// return is passed to echo's HTTPErrorHandler at once, as that sets the status, and then
+// returned: as behind echo's RequestLogger, an error handler must not change a committed
+// response, and middleware that converts errors belongs behind this one. A request counts
+// under every When if its handlers panicked, or its client left, before they wrote anything,
+// and if they wrote a 5xx after the client had left.
 //
-// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
-// name. The IPExtractor and RealIP of echo play no part.
+// The client's address is the peer's, or the one from the proxies in [httplimit.Options]
+// Trusted. The IPExtractor and RealIP of echo are not used.
 //
 // Rules that shape slow nothing down.
 func New(mw *httplimit.Middleware) echo.MiddlewareFunc {
@@ -60,7 +59,7 @@ func New(mw *httplimit.Middleware) echo.MiddlewareFunc {
 type exchange struct {
 	watch.Writer
 	returned bool
-	unseen   bool // an error was answered that may come of the client's leave
+	unseen   bool // the answered error may come from the client's leave
 }
 
 func (x *exchange) run(c *echo.Context, next echo.HandlerFunc) error {
@@ -73,8 +72,8 @@ func (x *exchange) run(c *echo.Context, next echo.HandlerFunc) error {
 	return err
 }
 
-// written returns the status that was written, also by a handler that went around x; 0
-// if none was.
+// written returns the status that was written, even by a handler that bypassed x; 0 if none
+// was.
 func (x *exchange) written() int {
 	resp, err := echo.UnwrapResponse(x)
 	if x.Status() == 0 && err == nil && resp.Committed {
@@ -83,7 +82,7 @@ func (x *exchange) written() int {
 	return x.Status()
 }
 
-// response returns what is known of the response.
+// response returns the outcome of the request.
 func (x *exchange) response() httplimit.Response {
 	resp := x.Response(x.written(), x.returned)
 	resp.Unseen = resp.Unseen || x.unseen

@@ -21,7 +21,7 @@ import (
 
 var errPassword = errors.New("wrong password")
 
-// ways are how handlers fail.
+// ways are the ways in which handlers fail.
 var ways = map[string]echo.HandlerFunc{
 	"status":         func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) },
 	"body":           func(c *echo.Context) error { return c.String(http.StatusUnauthorized, "wrong password") },
@@ -54,8 +54,8 @@ func status(way string) int {
 	return http.StatusUnauthorized
 }
 
-// start serves an application with a Recover on both sides of the limits, and an
-// error handler that knows an error of its own.
+// start serves an application with a Recover on both sides of the limits, and an error handler
+// for its own error.
 func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 	e := echo.New()
 	e.Logger = slog.New(slog.DiscardHandler)

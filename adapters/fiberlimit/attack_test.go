@@ -27,7 +27,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestPaths: what fiber takes for the same route is charged as the same.
+// TestPaths: paths of one route in fiber are charged as one.
 func TestPaths(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -67,8 +67,8 @@ func TestPaths(t *testing.T) {
 	})
 }
 
-// TestReusedBuffers: fasthttp uses its buffers again, and no request is charged to
-// the key of another for it.
+// TestReusedBuffers: fasthttp reuses its buffers, and no request is charged to the key of
+// another because of that.
 func TestReusedBuffers(t *testing.T) {
 	const users, requests = 40, 25
 	l, err := sluice.ParseLimit(strconv.Itoa(requests) + "/min")
@@ -105,7 +105,7 @@ func TestReusedBuffers(t *testing.T) {
 	clients.Wait()
 }
 
-// TestStreamsOfKnownLength: files and others are sent as they were, and counted.
+// TestStreamsOfKnownLength: files and other streams are sent unchanged, and counted.
 func TestStreamsOfKnownLength(t *testing.T) {
 	const size = 100_000
 	content := bytes.Repeat([]byte("x"), size)
@@ -159,8 +159,8 @@ func TestClientLeavesStream(t *testing.T) {
 	s.Free(t)
 }
 
-// TestClientLeavesHijack: a client that leaves before his connection is hijacked, so that
-// fasthttp forgets the request, frees his slot all the same.
+// TestClientLeavesHijack: a client that leaves before its connection is hijacked, so that
+// fasthttp drops the request, frees its slot all the same.
 func TestClientLeavesHijack(t *testing.T) {
 	start := starting(fiber.Config{}, func(app *fiber.App, s *limittest.Signals) {
 		app.Get("/late", func(c fiber.Ctx) error {
@@ -186,7 +186,7 @@ func TestClientLeavesHijack(t *testing.T) {
 	})
 }
 
-// TestGetWithBody: the body of a GET, of which fasthttp's length is 0, counts.
+// TestGetWithBody: the body of a GET counts, although fasthttp's length for it is 0.
 func TestGetWithBody(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("streamed %v", stream), func(t *testing.T) {
@@ -207,8 +207,8 @@ func TestGetWithBody(t *testing.T) {
 	}
 }
 
-// TestTimeouts: who runs out of time counts, whatever a rule waits for, as his
-// handler may still do what it was asked.
+// TestTimeouts: a request that exceeds its timeout counts under every When, as its handler may
+// still execute it.
 func TestTimeouts(t *testing.T) {
 	s := limittest.Serve(t, start, httplimit.Options{Rules: []policy.Rule{limittest.Counting(t, "3/min", http.StatusUnauthorized, true)}})
 	for _, want := range []int{408, 408, 408, 429} {

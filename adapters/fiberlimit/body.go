@@ -11,16 +11,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// fasthttp can put another stream in the place of a body's only by closing the one
-// that is there, and does not say how much of it was sent. So the streams are
-// replaced where fasthttp keeps them.
+// fasthttp can replace the stream of a body only by closing it, and does not report how much
+// of it was sent. So the streams are replaced in fasthttp's own fields.
 var (
 	ofRequest, requestKnown   = place[fasthttp.Request]()
 	ofResponse, responseKnown = place[fasthttp.Response]()
 )
 
-// place returns where T keeps the stream of its body, and false if it is not
-// where it is known to be.
+// place returns the offset of the stream of T's body, and false if the field has changed.
 func place[T any]() (uintptr, bool) {
 	field, ok := reflect.TypeFor[T]().FieldByName("bodyStream")
 	return field.Offset, ok && field.Type == reflect.TypeFor[io.Reader]()
@@ -32,14 +30,12 @@ func mustKnowStreams() {
 	}
 }
 
-// requestStream returns the place of the stream of r's body, which is nil if there
-// is none.
+// requestStream returns a pointer to the stream of r's body, which is nil without one.
 func requestStream(r *fasthttp.Request) *io.Reader {
 	return (*io.Reader)(unsafe.Add(unsafe.Pointer(r), ofRequest)) //nolint:gosec // see above
 }
 
-// responseStream returns the place of the stream of r's body, which is nil if there
-// is none.
+// responseStream returns a pointer to the stream of r's body, which is nil without one.
 func responseStream(r *fasthttp.Response) *io.Reader {
 	return (*io.Reader)(unsafe.Add(unsafe.Pointer(r), ofResponse)) //nolint:gosec // see above
 }

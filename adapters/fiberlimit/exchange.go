@@ -15,13 +15,13 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// exchange is a request that was passed on. It keeps nothing of the buffers of
-// fasthttp, as it is settled when they may be used for another.
+// exchange is a request that was passed on. It keeps no buffers of fasthttp, which may be reused
+// before it is settled.
 type exchange struct {
 	q       *httplimit.Request
 	settled sync.Once
-	known   int64   // bytes of the request's body that is no stream
-	upload  *stream // nil if there is none
+	known   int64   // bytes of a request body that is no stream
+	upload  *stream // nil without a stream
 }
 
 func newExchange(ctx *fasthttp.RequestCtx, q *httplimit.Request) *exchange {
@@ -46,8 +46,7 @@ func (x *exchange) settle(resp httplimit.Response) {
 	})
 }
 
-// end settles a request whose handlers have returned, now or when its answer has
-// been sent.
+// end settles a request whose handlers have returned, now or when its response has been sent.
 func (x *exchange) end(ctx *fasthttp.RequestCtx) {
 	header := fields(&ctx.Response.Header)
 	resp := httplimit.Response{
@@ -60,7 +59,7 @@ func (x *exchange) end(ctx *fasthttp.RequestCtx) {
 		x.hijacked(ctx, resp)
 	case *body != nil:
 		if limited, ok := (*body).(*io.LimitedReader); ok && ctx.Response.Header.ContentLength() < 0 {
-			ctx.Response.Header.SetContentLength(int(limited.N)) // which fasthttp knows of no other stream
+			ctx.Response.Header.SetContentLength(int(limited.N)) // fasthttp knows the length of no other stream
 		}
 		s := &stream{Reader: *body}
 		s.ended = func() {
@@ -76,12 +75,12 @@ func (x *exchange) end(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// hijacked settles the request when the handler of its connection has returned:
-// then fasthttp closes the values of ctx. Where the client has left before that
-// handler could begin, fasthttp just forgets ctx.
+// hijacked settles the request when the handler of its connection has returned: then fasthttp
+// closes the values of ctx. If the client leaves before that handler begins, fasthttp only
+// drops ctx.
 func (x *exchange) hijacked(ctx *fasthttp.RequestCtx, resp httplimit.Response) {
 	if x.upload != nil {
-		x.known, x.upload = x.upload.passed.Load(), nil // which knows ctx
+		x.known, x.upload = x.upload.passed.Load(), nil // the stream refers to ctx
 	}
 	forgotten := runtime.AddCleanup(ctx, func(x *exchange) { go x.settle(resp) }, x)
 	ctx.SetUserValue(x, closer(func() {
@@ -97,11 +96,11 @@ func (c closer) Close() error {
 	return nil
 }
 
-// stream is a body that is counted.
+// stream is a body whose bytes are counted.
 type stream struct {
 	io.Reader
 	passed atomic.Int64
-	ended  func() // called at its end, perhaps more than once; nil: nobody
+	ended  func() // called at its end, perhaps more than once; may be nil
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -113,14 +112,14 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo keeps the ways that fasthttp has of sending files.
+// WriteTo keeps fasthttp's fast paths for files.
 func (s *stream) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, s.Reader)
 	s.passed.Add(n)
 	return n, err
 }
 
-// Close is called by fasthttp when the body was sent, or the client is gone.
+// Close is called by fasthttp when the body was sent, or the client has left.
 func (s *stream) Close() error {
 	defer s.end()
 	if c, ok := s.Reader.(io.Closer); ok {

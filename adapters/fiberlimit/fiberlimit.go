@@ -20,28 +20,24 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// New returns a handler that passes on what the limits allow and answers the rest.
-// It blocks as long as a request is delayed. It is safe for concurrent use, and
-// mw may serve any number of them, which then share its budgets. It panics if the
-// version of fasthttp keeps the streams of bodies in another way than it knows.
+// New returns a handler that passes allowed requests on and answers all others. It blocks while
+// a request is delayed. It is safe for concurrent use; handlers of one mw share its budgets.
+// It panics if the version of fasthttp stores the streams of bodies in unknown fields.
 //
-// A request is settled when the handlers behind this one have returned, or when the
-// stream that they answer with has ended, by the status and the bytes that are
-// sent. An error that they return is handed to the ErrorHandler of fiber at once, as
-// that decides the status, and goes no further: what turns errors into others belongs
-// behind this handler. Handlers that panicked, or ran out of the time that
-// fiber's timeout gives them, count whatever a rule waits for. A hijacked
-// connection keeps its slot in flight until its handler has returned; the bytes that
-// pass over it are not counted.
+// A request is settled when the handlers behind this one have returned, or when the stream of
+// their response has ended, by the status and the bytes that are sent. An error that they
+// return is passed to fiber's ErrorHandler at once, as that sets the status, and not returned:
+// handlers that convert errors belong behind this one. A request counts under every When if
+// its handlers panicked, or exceeded fiber's timeout. A hijacked connection keeps its slot in
+// flight until its handler has returned; its bytes are not counted.
 //
-// Rules see a path as fiber does that looks for its route: in lower case, unless the
-// app is CaseSensitive, and without slashes at its end, unless it has StrictRouting.
-// The functions of [httplimit.Options] get a request of copies without a body.
+// Rules see paths in the form of fiber's router: in lower case, unless the app is
+// CaseSensitive, and without trailing slashes, unless it has StrictRouting. The functions of
+// [httplimit.Options] get a copied request without a body.
 //
-// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
-// name. TrustProxy and ProxyHeader of fiber play no part. fasthttp does not report
-// that a client has left: its request runs on and counts, and one that is delayed
-// keeps its place until its turn.
+// The client's address is the peer's, or the one from the proxies in [httplimit.Options]
+// Trusted. TrustProxy and ProxyHeader of fiber are not used. fasthttp does not report that a
+// client has left: its request runs on and counts, and a delayed one keeps its place.
 //
 // Rules that shape slow nothing down.
 func New(mw *httplimit.Middleware) fiber.Handler {
@@ -49,7 +45,7 @@ func New(mw *httplimit.Middleware) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		r, err := request(c)
 		if err != nil {
-			return fiber.ErrBadRequest // others read its target in other ways
+			return fiber.ErrBadRequest // others read its target differently
 		}
 		q := mw.Decide(r)
 		w := newWriter(c.Response())
@@ -73,7 +69,7 @@ func New(mw *httplimit.Middleware) fiber.Handler {
 			err = answer(c, err)
 		}
 		returned = true
-		if late { // the handlers may be running still, and c is theirs
+		if late { // the handlers may still run, and own c
 			x.settle(httplimit.Response{Status: http.StatusRequestTimeout, Unseen: true})
 		} else {
 			x.end(c.RequestCtx())
@@ -82,7 +78,7 @@ func New(mw *httplimit.Middleware) fiber.Handler {
 	}
 }
 
-// answer has fiber answer an error.
+// answer passes an error to fiber's ErrorHandler.
 func answer(c fiber.Ctx, err error) error {
 	if c.App().ErrorHandler(c, err) != nil {
 		return c.SendStatus(http.StatusInternalServerError) // as fiber does
@@ -90,7 +86,7 @@ func answer(c fiber.Ctx, err error) error {
 	return nil
 }
 
-// writer is the writer of an answer.
+// writer is an http.ResponseWriter over a fasthttp response.
 type writer struct {
 	resp    *fasthttp.Response
 	before  http.Header
@@ -129,7 +125,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// commit writes the fields that have changed.
+// commit writes the changed fields.
 func (w *writer) commit() {
 	for name := range w.before {
 		if _, ok := w.header[name]; !ok {

@@ -26,7 +26,7 @@ var (
 	errHandler  = errors.New("cannot be answered")
 )
 
-// ways are how handlers fail.
+// ways are the ways in which handlers fail.
 var ways = map[string]fiber.Handler{
 	"status":        func(c fiber.Ctx) error { return c.SendStatus(http.StatusUnauthorized) },
 	"set-status":    func(c fiber.Ctx) error { c.Status(http.StatusUnauthorized); return nil },
@@ -65,7 +65,7 @@ func status(way string) int {
 	return http.StatusUnauthorized
 }
 
-// answerError is an error handler that knows an error of its own.
+// answerError is an error handler for the application's own error.
 func answerError(c fiber.Ctx, err error) error {
 	if errors.Is(err, errPassword) {
 		err = fiber.ErrUnauthorized
@@ -76,8 +76,8 @@ func answerError(c fiber.Ctx, err error) error {
 	return fiber.DefaultErrorHandler(c, err)
 }
 
-// starting returns what starts an application with a recover on both sides of the
-// limits, and with routes beside the usual ones.
+// starting returns a function that starts an application with a recover on both sides of the
+// limits, and with further routes.
 func starting(config fiber.Config, more func(*fiber.App, *limittest.Signals)) limittest.Start {
 	return func(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 		config.ErrorHandler = answerError

@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// request returns the request of c without its body, in copies: fasthttp uses its
-// buffers again, and what is settled later may still look at it.
+// request returns a copy of the request of c without its body: fasthttp reuses its buffers, and
+// a later settlement may still read the request.
 func request(c fiber.Ctx) (*http.Request, error) {
 	target, err := target(c)
 	if err != nil {
@@ -30,13 +30,13 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	for name, value := range ctx.Request.Header.All() {
 		r.Header.Add(string(name), string(value))
 	}
-	// As net/http has it: these are not among the fields.
+	// As in net/http these are not in the header.
 	r.Header.Del("Host")
 	r.Header.Del("Transfer-Encoding")
 	return r.WithContext(c.Context()), nil
 }
 
-// target returns the target of c with the path that fiber looks for.
+// target returns the target of c with the path that fiber routes.
 func target(c fiber.Ctx) (*url.URL, error) {
 	config := c.App().Config()
 	path := strings.Clone(c.Path())
@@ -57,8 +57,8 @@ func target(c fiber.Ctx) (*url.URL, error) {
 	return target, nil
 }
 
-// length returns the size of a request's body, below 0 if it is not known before it
-// was read. The header says nothing of a chunked body, nor of that of a GET.
+// length returns the size of a request's body, below 0 if it is known only after reading. The
+// header does not state it for a chunked body, nor for that of a GET.
 func length(ctx *fasthttp.RequestCtx) int64 {
 	switch n := ctx.Request.Header.ContentLength(); {
 	case n > 0:
@@ -70,8 +70,8 @@ func length(ctx *fasthttp.RequestCtx) int64 {
 	}
 }
 
-// hide takes the fields away that belong to the connection of the client, as the
-// request is without them that is to be passed on.
+// hide removes header fields of the client's connection, which the request to pass on does not
+// have.
 func hide(c fiber.Ctx, came, goes *http.Request) {
 	if goes == came {
 		return

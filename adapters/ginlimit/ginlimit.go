@@ -21,23 +21,21 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// New returns a handler that passes on what the limits allow, and answers the rest
-// and ends its chain. It blocks as long as a request is delayed. It is safe for
-// concurrent use, and mw may serve any number of them, which then share its
-// budgets.
+// New returns a handler that passes allowed requests on, and answers all others and aborts
+// their chain. It blocks while a request is delayed. It is safe for concurrent use; handlers of
+// one mw share its budgets.
 //
-// A request is settled when the handlers behind this one have returned, by the
-// status and the bytes that they wrote; a connection that they have hijacked
-// included. A handler that writes nothing is settled by the status that it has set, unless
-// nobody can know the answer: because he panicked, his client left, or he recorded
-// an error with [gin.Context.Error], which handlers in front of this one may
-// answer. That counts whatever a rule waits for, as does a 5xx that was written
-// when the client had left. Not counted is what gin or
-// handlers in front write afterwards, such as the text of a 404.
+// A request is settled when the handlers behind this one have returned, by the status and the
+// bytes that they wrote, including those on a hijacked connection. If they write nothing, the
+// status that they have set counts. A request counts under every When if its response cannot
+// be known: its handler panicked, its client left, or its handler recorded an error with
+// [gin.Context.Error], which handlers in front of this one may answer; and if the handler
+// wrote a 5xx after the client had left. Bytes that gin or handlers in front write afterwards,
+// such as the text of a 404, are not counted.
 //
-// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
-// name. SetTrustedProxies and ClientIP of gin play no part: by default gin trusts
-// everybody's X-Forwarded-For.
+// The client's address is the peer's, or the one from the proxies in [httplimit.Options]
+// Trusted. SetTrustedProxies and ClientIP of gin are not used: by default gin trusts the
+// X-Forwarded-For of every peer.
 //
 // Rules that shape slow nothing down.
 func New(mw *httplimit.Middleware) gin.HandlerFunc {
@@ -58,7 +56,7 @@ func New(mw *httplimit.Middleware) gin.HandlerFunc {
 	}
 }
 
-// writer counts what the handlers behind it write.
+// writer counts the bytes of the handlers behind this one.
 type writer struct {
 	gin.ResponseWriter
 	watch.Traffic
@@ -77,16 +75,16 @@ func (w *writer) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// Hijack takes over the connection. What passes on it counts.
+// Hijack takes over the connection. Its bytes are counted.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.silent = !w.Written()
 	return w.Hijacked(w.ResponseWriter.Hijack())
 }
 
-// Unwrap lets [http.ResponseController] through.
+// Unwrap returns the underlying writer, for [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// response returns what is known of the response to c.
+// response returns the outcome of the request of c.
 func (w *writer) response(c *gin.Context, returned bool) httplimit.Response {
 	status := 0
 	if w.Written() && !w.silent {

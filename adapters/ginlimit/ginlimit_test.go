@@ -19,7 +19,7 @@ import (
 
 var errPassword = errors.New("wrong password")
 
-// ways are how handlers fail.
+// ways are the ways in which handlers fail.
 var ways = map[string]gin.HandlerFunc{
 	"status":         func(c *gin.Context) { c.Status(http.StatusUnauthorized) },
 	"body":           func(c *gin.Context) { c.JSON(http.StatusUnauthorized, gin.H{"error": "wrong password"}) },
@@ -42,8 +42,8 @@ func status(way string) int {
 	return http.StatusUnauthorized
 }
 
-// start serves an application with a Recovery on both sides of the limits, that
-// answers what handlers have recorded in front of them.
+// start serves an application with a Recovery on both sides of the limits, which in front of
+// them answers errors that handlers have recorded.
 func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 	r := gin.New() // which trusts all proxies
 	r.Use(gin.RecoveryWithWriter(io.Discard), func(c *gin.Context) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ginquota is a service with gin of which each address gets 100 answers a minute.
+// Command ginquota is a service in gin that answers each address 100 times a minute.
 //
 //	go run ./examples/ginquota
 package main

@@ -29,7 +29,7 @@ func serveConnect(mw *httplimit.Middleware, ln net.Listener) error {
 	return server.Serve(ln)
 }
 
-// logIn is what generated code would call, with a message of its own.
+// logIn replaces generated code, with a message of its own.
 func logIn(_ context.Context, r *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
 	if r.Msg.Value != "right" {
 		return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("wrong password"))

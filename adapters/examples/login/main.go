@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command login is a log-in of which each address may fail three times an hour, with
-// the framework that you name.
+// Command login serves a log-in, at which each address may fail three times an hour, in
+// the given framework.
 //
 //	go run ./examples/login -with gin
 package main
@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// frameworks are the ways to serve, each with where and what to post.
+// frameworks are the ways to serve, each with the path and the body to post.
 var frameworks = map[string]struct {
 	serve             func(*httplimit.Middleware, net.Listener) error
 	path, media, body string
@@ -32,7 +32,7 @@ var frameworks = map[string]struct {
 	"gin":     {serveGin, "/login", "application/x-www-form-urlencoded", "password=wrong"},
 }
 
-// newLimit counts log-ins that fail.
+// newLimit returns a limit on failing log-ins.
 func newLimit() (*httplimit.Middleware, error) {
 	rule := policy.NewRule("login", httplimit.ByIP(), sluice.PerHour(3))
 	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, Hold: true}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// asProgram has a process be the program.
+// asProgram makes a test process run the program.
 const asProgram = "SLUICE_LOGIN"
 
 func TestMain(m *testing.M) {

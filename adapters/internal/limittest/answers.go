@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ClientAddress is that of the peer, whatever a client says of it, or what a
-// trusted proxy says.
+// ClientAddress tests that the client is the peer, whatever it says itself, or the one named by
+// a trusted proxy.
 func ClientAddress(t *testing.T, start Start) {
 	t.Run("nobody is trusted", func(t *testing.T) {
 		s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Rule(t, "2/min")}})
@@ -49,8 +49,8 @@ func ClientAddress(t *testing.T, start Start) {
 	})
 }
 
-// Hijacks keep their slot until their connection has ended. Of what passes over it
-// as much counts as the framework reports.
+// Hijacks tests that a hijacked connection keeps its slot until it has ended, and that its
+// bytes count if the framework reports them.
 func Hijacks(t *testing.T, start Start, counted bool) {
 	t.Run("slots", func(t *testing.T) {
 		s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{OneAtATime()}})
@@ -80,21 +80,21 @@ func Hijacks(t *testing.T, start Start, counted bool) {
 	}
 }
 
-// switching is the answer of /hijack, in front of what it sends back.
+// switching is the response of /hijack, before its echo.
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 
-// Echo is what the handler of /hijack does with its connection.
+// Echo answers the connection of /hijack.
 func Echo(conn io.ReadWriter) {
 	if _, err := io.WriteString(conn, switching); err == nil {
 		EchoAll(conn)
 	}
 }
 
-// EchoAll sends back what comes, until that ends.
+// EchoAll sends all received bytes back until there are no more.
 func EchoAll(conn io.ReadWriter) { _, _ = io.Copy(conn, struct{ io.Reader }{conn}) } // until the client leaves
 
-// hijack sends and reads five bytes over a hijacked connection. Two of them come
-// with the request.
+// hijack sends and reads five bytes over a hijacked connection. Two of them come with the
+// request.
 func (s *Site) hijack(t *testing.T) (end func()) {
 	t.Helper()
 	conn := s.Dial(t, "GET /hijack HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhe")
@@ -121,7 +121,7 @@ func (s *Site) hijack(t *testing.T) (end func()) {
 	}
 }
 
-// Answers have the fields of the limits, and are those of the options.
+// Answers tests the limits' fields and the options' answers.
 func Answers(t *testing.T, start Start) {
 	t.Run("by default", func(t *testing.T) {
 		s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Rule(t, "1/min")}})
@@ -172,7 +172,7 @@ func Answers(t *testing.T, start Start) {
 	})
 }
 
-// Fields are what the rules and the handlers both see.
+// Fields tests the header fields that rules and handlers see.
 func Fields(t *testing.T, start Start) {
 	l, err := sluice.ParseLimit("2/min")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// All has an application pass all tests: log-ins that fail in some ways, each with its
-// status, hijacks whose bytes are counted or not, and clients that leave at targets.
+// All runs all tests on an application: log-ins that fail in some ways, each with its status,
+// hijacks whose bytes are counted or not, and clients that leave targets.
 func All(t *testing.T, start Start, statuses map[string]int, counted bool, targets ...string) {
 	t.Run("FailedLogins", func(t *testing.T) { FailedLogins(t, start, statuses) })
 	t.Run("Hijacks", func(t *testing.T) { Hijacks(t, start, counted) })
@@ -29,8 +29,8 @@ func All(t *testing.T, start Start, statuses map[string]int, counted bool, targe
 	}
 }
 
-// FailedLogins has six log-ins that fail, of which three a minute may, in each way
-// and with its status, answered 429 from then on. Requests that succeed are free.
+// FailedLogins tests six log-ins that fail, of which three a minute may, in each way and with its
+// status; later ones are answered 429. Successful requests are free.
 func FailedLogins(t *testing.T, start Start, ways map[string]int) {
 	for way, status := range ways {
 		for _, hold := range []bool{false, true} {
@@ -62,7 +62,7 @@ const (
 	ownSize    = 1000 // bytes of /bytes and /stream
 )
 
-// Bytes are counted as they were sent and read, of a known length or not.
+// Bytes tests that bytes count as they were sent and read, with a known length or without.
 func Bytes(t *testing.T, start Start) {
 	t.Run("responses", func(t *testing.T) {
 		r := Rule(t, bytesLimit)
@@ -102,7 +102,7 @@ func Bytes(t *testing.T, start Start) {
 	})
 }
 
-// Streams keep their slot until they have ended.
+// Streams tests that a stream keeps its slot until it has ended.
 func Streams(t *testing.T, start Start) {
 	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{OneAtATime()}})
 	resp, err := s.client.Get(s.URL + "/stream")
@@ -129,7 +129,7 @@ func (s *Site) Free(t *testing.T) {
 	testkit.Until(t, "a free slot, as nothing runs any more", func() bool { return s.Get(t, "/bytes") == http.StatusOK })
 }
 
-// Panics count as the failures that they are, and free their slots.
+// Panics tests that panics count as failures and free their slots.
 func Panics(t *testing.T, start Start) {
 	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Counting(t, "3/min", http.StatusInternalServerError, false), OneAtATime()}})
 	var got []int
@@ -141,7 +141,7 @@ func Panics(t *testing.T, start Start) {
 	}
 }
 
-// InFlight requests are as many as the rule says, and no more.
+// InFlight tests that the rule's number of requests run at once, and no more.
 func InFlight(t *testing.T, start Start) {
 	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{OneAtATime()}})
 	for range 2 {
@@ -159,7 +159,7 @@ func InFlight(t *testing.T, start Start) {
 	}
 }
 
-// ClientLeaves has who hangs up spend his try, at each target.
+// ClientLeaves tests that a client that hangs up spends its try, at each target.
 func ClientLeaves(t *testing.T, start Start, targets ...string) {
 	for _, target := range targets {
 		t.Run(target, func(t *testing.T) {
@@ -179,7 +179,7 @@ func ClientLeaves(t *testing.T, start Start, targets ...string) {
 	}
 }
 
-// Nothing written is the answer that the client gets: a success.
+// Nothing tests that an empty response counts as the 200 that its client gets.
 func Nothing(t *testing.T, start Start) {
 	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Counting(t, "2/min", http.StatusOK, false)}})
 	failures := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Counting(t, "2/min", http.StatusUnauthorized, true)}})

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limittest holds the tests that every adapter has to pass, with real
-// clients of a real server.
+// Package limittest holds the tests for every adapter, with real clients of a real server.
 package limittest
 
 import (
@@ -23,9 +22,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Start serves an application of a framework, limited by mw, until the test is
-// over, and returns its URL. It has these targets, of which each has a way of its
-// own to answer in the framework:
+// Start serves an application of a framework, limited by mw, until the end of the test, and
+// returns its URL. Each of its targets responds in a different way of the framework:
 //
 //	POST /login/WAY  fails
 //	GET /bytes       answers 1000 bytes
@@ -36,19 +34,19 @@ import (
 //	                 401 where the framework does not report it
 //	GET /gone/failed reports Started and answers 500 once its client has left; where
 //	                 the framework reports
-//	GET /panic       panics, in front of what recovers
-//	GET /hijack      sends all back that comes over the connection, after a 101
+//	GET /panic       panics within the framework's recover
+//	GET /hijack      answers 101, and then echoes the bytes of the connection
 //	GET /nothing     writes nothing
-//	GET /header      answers the field X-User
+//	GET /header      answers with the value of the field X-User
 type Start func(t *testing.T, mw *httplimit.Middleware, s *Signals) (url string)
 
-// Signals are what handlers and tests send one another.
+// Signals connect handlers and tests.
 type Signals struct {
 	Started chan struct{} // receives a value for every request
 	Release chan struct{} // is closed, or receives a value for every request
 }
 
-// Whole is what /bytes and /stream answer, and Chunk a half of it.
+// Whole is the body of /bytes and /stream, and Chunk a half of it.
 var (
 	Whole = bytes.Repeat([]byte("x"), 1000)
 	Chunk = Whole[:500]
@@ -57,7 +55,7 @@ var (
 // client is the key of the tests' requests.
 const client = "127.0.0.1"
 
-// Site is a limited application and its store, whose clock stands still.
+// Site is a limited application and its store, whose clock does not advance.
 type Site struct {
 	*Signals
 	URL    string
@@ -88,7 +86,7 @@ func Serve(t *testing.T, start Start, opts httplimit.Options) *Site {
 	return s
 }
 
-// Rule returns a rule of clients' addresses under a limit.
+// Rule returns a rule that limits each client's address.
 func Rule(t *testing.T, limit string) policy.Rule {
 	t.Helper()
 	l, err := sluice.ParseLimit(limit)
@@ -98,7 +96,7 @@ func Rule(t *testing.T, limit string) policy.Rule {
 	return policy.NewRule("api", policy.IP(), l)
 }
 
-// Counting returns a rule of so many answers of a status.
+// Counting returns a rule that counts answers of one status.
 func Counting(t *testing.T, limit string, status int, hold bool) policy.Rule {
 	t.Helper()
 	r := Rule(t, limit)
@@ -113,7 +111,7 @@ func OneAtATime() policy.Rule {
 	return r
 }
 
-// Spent returns how much of a limit of the rule api the tests' client has spent.
+// Spent returns the units of a limit of the rule api that the tests' client has spent.
 func (s *Site) Spent(t *testing.T, limit string) int64 {
 	t.Helper()
 	l, err := sluice.ParseLimit(limit)
@@ -131,13 +129,13 @@ func (s *Site) Spent(t *testing.T, limit string) int64 {
 	return p.Term(0).Full() - d.Remaining
 }
 
-// Reach waits until so much of a limit is spent.
+// Reach waits until that many units of a limit are spent.
 func (s *Site) Reach(t *testing.T, limit string, want int64) {
 	t.Helper()
 	testkit.Until(t, fmt.Sprintf("%d units to be spent", want), func() bool { return s.Spent(t, limit) == want })
 }
 
-// Answer is what a client has read.
+// Answer is the response that a client has read.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -181,7 +179,7 @@ func (s *Site) Dial(t *testing.T, request string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // which most tests have done
+	t.Cleanup(func() { _ = conn.Close() }) // most tests have closed it
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}

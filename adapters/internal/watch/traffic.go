@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch sees the outcome of a request that the handlers of a framework
-// over net/http answer.
+// Package watch observes the outcome of requests in frameworks over net/http.
 package watch
 
 import (
@@ -16,15 +15,15 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// Traffic counts the bytes of a request and of its response, those of a connection
-// that has been hijacked included. Its counters are safe for concurrent use.
+// Traffic counts the bytes of a request and of its response, including those on a hijacked
+// connection. Its counters are safe for concurrent use.
 type Traffic struct {
 	r              *http.Request
 	read, written  atomic.Int64
 	hijacked, over atomic.Bool
 }
 
-// Request begins to watch r, and returns it with a body that is counted.
+// Request begins to watch r, and returns a request whose body is counted.
 func (t *Traffic) Request(r *http.Request) *http.Request {
 	t.r = r
 	if r.Body == nil || r.Body == http.NoBody {
@@ -38,8 +37,8 @@ func (t *Traffic) Request(r *http.Request) *http.Request {
 // Wrote counts bytes of the response.
 func (t *Traffic) Wrote(n int) { t.written.Add(int64(n)) }
 
-// Hijacked returns what a hijack has returned, counted. What the client has sent
-// already is read from the connection, too.
+// Hijacked wraps the results of a hijack to count their bytes. Reads of the connection begin
+// with bytes that have already been received.
 func (t *Traffic) Hijacked(c net.Conn, rw *bufio.ReadWriter, err error) (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return c, rw, err
@@ -49,11 +48,10 @@ func (t *Traffic) Hijacked(c net.Conn, rw *bufio.ReadWriter, err error) (net.Con
 	return counted, bufio.NewReadWriter(bufio.NewReader(counted), bufio.NewWriter(counted)), nil
 }
 
-// Response returns what is known of the response, when the handlers have returned
-// or, if not returned, panicked. The status is the one that they wrote, 0 if they
-// wrote none: net/http then answers 200 to a client that is still there. Nobody has seen an
-// answer that the server failed to give to a client that had left: it may have
-// failed because of that.
+// Response returns the outcome of the request when the handlers have returned or, if not
+// returned, panicked. The status is the one that they wrote, 0 if none: net/http then answers
+// 200 if the client is still there. An error of the server after the client had left counts as
+// unseen: the leave may have caused it.
 func (t *Traffic) Response(status int, returned bool) httplimit.Response {
 	t.over.Store(true)
 	resp := httplimit.Response{Status: status, Read: t.read.Load(), Written: t.written.Load()}
@@ -71,7 +69,7 @@ func (t *Traffic) Response(status int, returned bool) httplimit.Response {
 		resp.Status, resp.Unseen = http.StatusInternalServerError, true
 	}
 	if t.r.Method == http.MethodHead {
-		resp.Written = 0 // of what the handlers wrote nothing was sent
+		resp.Written = 0 // the handlers' body was not sent
 	}
 	return resp
 }
@@ -79,8 +77,7 @@ func (t *Traffic) Response(status int, returned bool) httplimit.Response {
 // Left reports whether the client has left, or the server has given the request up.
 func (t *Traffic) Left() bool { return t.r.Context().Err() != nil }
 
-// body is a request's body. Once the request is settled nothing is read from it
-// that would not count.
+// body is a request's body. After the settlement no byte is read, as it would not count.
 type body struct {
 	io.ReadCloser
 	t *Traffic
@@ -95,7 +92,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// conn is a hijacked connection, of which some bytes have been read already.
+// conn is a hijacked connection of which some bytes have already been read.
 type conn struct {
 	net.Conn
 	t     *Traffic
@@ -118,8 +115,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends what the client is sent and leaves what it sends open. It is
-// an error where the connection cannot do that.
+// CloseWrite closes the sending side of the connection. It fails if the underlying connection
+// cannot do that.
 func (c *conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/adapters/internal/watch"
 )
 
-// TestBodyEnds: behind the settlement nothing is read that would not count.
+// TestBodyEnds: after the settlement no byte is read, as it would not count.
 func TestBodyEnds(t *testing.T) {
 	var traffic watch.Traffic
 	r := traffic.Request(httptest.NewRequest(http.MethodPost, "/", strings.NewReader("0123456789")))
@@ -31,7 +31,7 @@ func TestBodyEnds(t *testing.T) {
 	}
 }
 
-// TestStatus: informational answers are not the answer, and the first one is.
+// TestStatus: the status is that of the first response that is not informational.
 func TestStatus(t *testing.T) {
 	w := watch.Writer{ResponseWriter: httptest.NewRecorder()}
 	w.Request(httptest.NewRequest(http.MethodGet, "/", http.NoBody))
@@ -50,8 +50,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestHijacked: a connection that was taken over keeps what came early, and can be
-// closed by halves where the one below can.
+// TestHijacked: a hijacked connection keeps bytes received early, and its sending side can be
+// closed.
 func TestHijacked(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"net/http"
 )
 
-// Writer is a response's writer that counts what is written. It belongs to the
-// goroutine of the handler, but for its Traffic.
+// Writer is a response writer that counts the bytes written. It belongs to the goroutine of the
+// handler, except its Traffic.
 type Writer struct {
 	http.ResponseWriter
 	Traffic
@@ -22,7 +22,7 @@ func (w *Writer) Status() int { return w.status }
 
 // WriteHeader sends the status.
 func (w *Writer) WriteHeader(status int) {
-	// Informational answers come before the real one, but 101 ends the exchange.
+	// Informational responses come before the final one, but 101 ends the exchange.
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
@@ -36,27 +36,26 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// defaultStatus makes the status 200 that no handler has set.
+// defaultStatus sets the status to 200 if no handler has set one.
 func (w *Writer) defaultStatus() {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
 }
 
-// FlushError sends what is buffered. It is an error where the writer below cannot
-// do that.
+// FlushError sends buffered bytes. It fails if the underlying writer cannot flush.
 func (w *Writer) FlushError() error {
 	w.defaultStatus()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Flush has no way to say that the client is gone; the next Write does.
+// Flush cannot report that the client has left; the next Write does.
 func (w *Writer) Flush() { _ = w.FlushError() }
 
-// Hijack takes over the connection. What passes on it counts.
+// Hijack takes over the connection. Its bytes are counted.
 func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return w.Hijacked(http.NewResponseController(w.ResponseWriter).Hijack())
 }
 
-// Unwrap lets [http.ResponseController] through.
+// Unwrap returns the underlying writer, for [http.ResponseController].
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
