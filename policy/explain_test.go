@@ -179,8 +179,11 @@ func TestJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := reflect.New(reflect.TypeOf(want).Elem()).Interface()
-		if err := json.Unmarshal(text, got); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s\ngot  %+v, %v\nwant %+v", text, got, err, want)
+		if err := json.Unmarshal(text, got); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := json.Marshal(got); err != nil || string(again) != string(text) { // a limit read has no TokenBucket{}, but nil
+			t.Errorf("got  %s, %v\nwant %s", again, err, text)
 		}
 	}
 	for _, text := range []string{`"soft 5/min"`, `"5/min grace 9/day"`, `"soft 5/min grace many"`, `"many"`} {

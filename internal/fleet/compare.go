@@ -174,18 +174,20 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 		}
 	}
 	r.copy.Drop(gone)
-	if err := r.putBack(ctx, push, at, lost); err != nil {
+	if at > 0 || r.revision() > 0 { // else no node has ever written an entry
+		r.copy.Missed()
+	}
+	if at, err = r.putBack(ctx, push, at, lost); err != nil {
 		return err
 	}
-	r.copy.Missed()
 	r.reached(at)
 	return nil
 }
 
 // putBack writes records of the copy that the store lacks, or has older. If the store has
 // lost its data it writes an entry, also where there is no record. It fails if the store's
-// revision is not the one given.
-func (r *Records) putBack(ctx context.Context, names []string, at Version, lost bool) error {
+// revision is not the one given, and returns the one after its entries.
+func (r *Records) putBack(ctx context.Context, names []string, at Version, lost bool) (Version, error) {
 	wrote, behind := 0, lost && r.revision() > 0
 	for lost || len(names) > 0 {
 		var records []string
@@ -200,16 +202,16 @@ func (r *Records) putBack(ctx context.Context, names []string, at Version, lost 
 		args := []string{r.revision().String(), r.conn.node.ID, strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), r.conn.pack(logKey, r.copy.PutBack(n)), at.String()}
 		revision, list, err := r.eval(ctx, putBackScript, append(args, records...)...)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if len(list) == 1 && list[0] == "changed" {
-			return errChanged
+			return 0, errChanged
 		}
 		at = revision
 		if len(list) == 1 {
 			n, err := strconv.Atoi(list[0])
 			if err != nil {
-				return fmt.Errorf("fleet: the store answered records that were put back: %w", err)
+				return 0, fmt.Errorf("fleet: the store answered records that were put back: %w", err)
 			}
 			wrote += n
 		}
@@ -219,7 +221,7 @@ func (r *Records) putBack(ctx context.Context, names []string, at Version, lost 
 		r.conn.log.Warn("the store had lost changes of overrides: this node has put back the overrides that the store lacked. One that was just removed may be active again",
 			slog.String("store", r.conn.target.String()), slog.Int("overrides", wrote))
 	}
-	return nil
+	return at, nil
 }
 
 // removeExpired removes the records that have expired.

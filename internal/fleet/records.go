@@ -73,7 +73,7 @@ type Records struct {
 
 	mu   sync.Mutex
 	have Version  // the revision of the store that the copy is as
-	sync bool     // the last poll left nothing to read or to write
+	err  error    // of the last poll; nil if it left nothing to read or to write
 	wait []string // entries that are to be written to the log
 }
 
@@ -94,9 +94,12 @@ var ErrFull = fmt.Errorf("fleet: the store has %d records; remove some", MostRec
 // errLost is what a call returns if the store loses its data before the call has ended.
 var errLost = errors.New("fleet: the store has lost what nodes share")
 
+// errNotPolled is the error of Records before their first poll.
+var errNotPolled = errors.New("fleet: not polled yet")
+
 // NewRecords returns Records, and registers them.
 func NewRecords(c *Conn, of Copy) *Records {
-	r := &Records{conn: c, copy: of, turn: make(chan struct{}, 1)}
+	r := &Records{conn: c, copy: of, turn: make(chan struct{}, 1), err: errNotPolled}
 	for _, v := range of.Versions() { // the log has an entry of the last one
 		r.have = max(r.have, v)
 	}
@@ -108,7 +111,7 @@ func NewRecords(c *Conn, of Copy) *Records {
 func (r *Records) Synced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sync && r.conn.Err() == nil
+	return r.err == nil && r.conn.Err() == nil
 }
 
 // Drift returns how far the store's clock is ahead of this process's.
@@ -121,7 +124,7 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 	}
 	r.drift.Store(int64(time.Until(t.Now)))
 	r.mu.Lock()
-	same := r.sync && t.Values[0] != "" && t.Values[0] == r.have.String()
+	same := r.err == nil && t.Values[0] != "" && t.Values[0] == r.have.String()
 	r.mu.Unlock()
 	var err error
 	if !same {
@@ -134,7 +137,7 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 		err = r.removeExpired(ctx, t.Now)
 	}
 	r.mu.Lock()
-	r.sync = err == nil
+	r.err = err
 	r.mu.Unlock()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		r.conn.warn("what nodes share could not be read or written", err)
@@ -167,9 +170,14 @@ func (r *Records) Change(ctx context.Context, name string, was Version, body, en
 	return v, err
 }
 
-// down returns why the last poll failed. A change does not wait for a store that hangs.
+// down returns the error of a poll that the store did not answer: a change does not wait for
+// a store that hangs.
 func (r *Records) down() error {
 	err := r.conn.Err()
+	if r.mu.Lock(); err == nil && errors.Is(r.err, context.DeadlineExceeded) {
+		err = r.err
+	}
+	r.mu.Unlock()
 	if err == nil || errors.Is(err, ErrNotSent) {
 		return err
 	}

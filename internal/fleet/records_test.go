@@ -179,6 +179,21 @@ func fresh(t *testing.T) (url string, client rueidis.Client) {
 	return "redis://" + server.Addr, server.Client(t)
 }
 
+// TestFirstOfAll: the first node of a store, before which no node wrote an entry, has missed
+// none, also when it reads what it wrote itself.
+func TestFirstOfAll(t *testing.T) {
+	url, _ := fresh(t)
+	m := join(t, url, "A", nil)
+	for began := m.ticks.Load(); m.ticks.Load() < began+2; {
+		time.Sleep(time.Millisecond)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.missed > 0 {
+		t.Errorf("it has missed entries %d times", m.missed)
+	}
+}
+
 // TestRecords: all nodes have the change of one. Of two changes at once one is made, and the
 // other gets a conflict.
 func TestRecords(t *testing.T) {

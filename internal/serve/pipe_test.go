@@ -88,7 +88,7 @@ func TestStopsBesideAReload(t *testing.T) {
 	s.Again <- syscall.SIGHUP
 	<-asked
 	s.End(t)
-	testkit.Contains(t, s.Logs.String(), "is not waited for")
+	testkit.Contains(t, s.Logs.String(), "ends while a configuration is being read")
 	if _, err := os.Stat(state); err != nil {
 		t.Error(err)
 	}
