@@ -12,17 +12,17 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// Limiter is a [Plan] on a [Store]: the limits of one scope for any number of
-// keys. It is safe for concurrent use. What has been spent is kept by the Store,
-// so that two Limiters of one scope on one Store share its budget.
+// Limiter is a [Plan] on a [Store]: the limits of one scope for any number of keys. It is
+// safe for concurrent use. The Store keeps the state, so two Limiters of one scope on one
+// Store share the budget.
 //
-// The instants that callers of [Limiter.Wait] leave are kept by the Limiter for
-// the next takes. Make one Limiter of a scope, and share it: for another, for
-// another process, and for callers of the Store itself, such an instant is taken until
-// it is due. A copy of a Limiter shares what it keeps.
+// A Limiter keeps the instants that callers of [Limiter.Wait] leave, for later callers of
+// Wait. Make one Limiter of a scope and share it: for other Limiters, other processes and
+// callers of the Store, such an instant stays spent until it is due. A copy of a Limiter
+// shares the instants.
 //
-// Its methods block as the Store does. They return a [*RequestError] for a key, cost or
-// time that cannot be, and the Store's error if there is no decision; a denial is none.
+// Its methods block as the Store does. They return a [*RequestError] for an invalid key,
+// cost or time, and the Store's error if there is no decision. A denial is no error.
 type Limiter struct {
 	store  Store
 	direct OneTaker // of store
@@ -63,7 +63,7 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	return l, nil
 }
 
-// Plan returns what the Limiter charges.
+// Plan returns the limits.
 func (l *Limiter) Plan() *Plan { return l.plan }
 
 // Of returns cost units charged to key: for [TakeAll], and for a [Request].
@@ -71,16 +71,14 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 	return Charge{Plan: l.plan, Key: key, Cost: cost}
 }
 
-// Take spends cost units of key if every limit has them, and nothing if not. It asks
-// the Store alone, for which instants that callers of [Limiter.Wait] have left are
-// taken until they are due.
+// Take spends cost units of key if every limit has them, else none. It asks the Store
+// alone: instants that callers of [Limiter.Wait] have left stay spent until they are due.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
 	d, err = l.direct.TakeOne(ctx, l.plan, key, cost)
 	return
 }
 
-// Allow takes 1 unit of key and reports whether it got it. It is Take for callers that ask
-// no more than that.
+// Allow takes 1 unit of key and reports whether it was allowed.
 func (l *Limiter) Allow(ctx context.Context, key string) (bool, error) {
 	d, err := l.Take(ctx, key, 1)
 	return d.Allowed, err
@@ -286,15 +284,4 @@ func TakeAll(ctx context.Context, store Store, charges ...Charge) (JointDecision
 	}
 	c, i := req.ChargeAt(d.Binding)
 	return JointDecision{Decision: d, Scope: c.Plan.Scope(), Key: c.Key, Limit: c.Plan.terms[i].Limit}, nil
-}
-
-// Must returns v, and panics if err is not nil. It is for limits that are written in
-// the program and made when it starts, as with template.Must:
-//
-//	var logins = sluice.Must(sluice.New(store, "login", sluice.PerMinute(5)))
-func Must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

@@ -5,26 +5,26 @@ package sluice
 
 import "context"
 
-// Hooks are notified of what a store is asked: for logs, traces and counts of the caller's
-// own. Each is called before the store is asked. It returns the context with which that
-// is done, such as one with a span, and what is called with the outcome; ctx and nil are
-// fine. Both run in the caller's goroutine, at the same time for calls at the same time,
-// and must not change what they are given or keep it. The zero value observes nothing.
+// Hooks observe the calls to a store: for logs, traces and counts. A hook is called before
+// the store. It returns the context of the call, such as one with a span, and a function
+// that is called with the outcome; it may return ctx and nil. Both run in the caller's
+// goroutine, concurrently for concurrent calls, and must neither change nor keep their
+// arguments. The zero value observes nothing.
 type Hooks struct {
-	// Take is of [Store]. It may read what Request.Outcomes and Request.Slot have
-	// received once the outcome is there.
+	// Take observes [Store].Take. The function for the outcome may read Request.Outcomes
+	// and Request.Slot.
 	Take func(ctx context.Context, req *Request) (context.Context, func(Decision, error))
-	// Batch is of [TakeBatch], once for all requests. Each has its own Result where the
-	// error is nil.
+	// Batch observes [TakeBatch], once for all requests. If the error is nil, each request
+	// has its Result.
 	Batch func(ctx context.Context, reqs []Request) (context.Context, func([]Result, error))
-	// Slot is of [SlotStore].
+	// Slot observes [SlotStore].Slot.
 	Slot func(ctx context.Context, req *SlotRequest) (context.Context, func(SlotDecision, error))
 }
 
-// Observe returns a Store that asks store and reports hooks. It is a [BatchStore], and a
-// [SlotStore] or [ExplainStore] if store is one; explanations are asked for without a
-// hook, as nothing comes of them. What happens to a request after its caller has left is
-// reported by [MaybeSentError]. It costs what the hooks do, and copies a Request once more.
+// Observe returns a Store that calls the hooks around store. It is a [BatchStore], and a
+// [SlotStore] or [ExplainStore] if store is one; explanations have no hook, as they change
+// nothing. The fate of a request whose caller has left is in its [MaybeSentError]. It costs
+// the hooks and one more copy of the Request.
 func Observe(store Store, hooks Hooks) Store {
 	s := &observed{store, hooks}
 	slots, slotted := store.(SlotStore)
@@ -102,7 +102,7 @@ func (s observedSlots) Slot(ctx context.Context, req SlotRequest) (SlotDecision,
 	return d, err
 }
 
-// explainer hides what else a store does.
+// explainer has the methods of an ExplainStore alone.
 type explainer struct{ store ExplainStore }
 
 // Explain is of [ExplainStore].

@@ -13,16 +13,16 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Plan is the limits of one scope, validated and made ready: what a [Store] is
-// given with every take. It does not change and is safe for concurrent use.
-// Plans of one scope share the budget of limits that have the same name.
+// Plan is the limits of one scope, validated and compiled. Every request to a [Store] has
+// one. It does not change and is safe for concurrent use. Plans of one scope share the
+// budgets of limits with the same name.
 type Plan struct {
 	scope string
 	terms []Term
 	plan
 }
 
-// plan and numbers are what is of use to the stores of this module alone.
+// plan and numbers are for the stores of this module alone.
 type (
 	plan    = compiled.Plan
 	numbers = span.Numbers
@@ -57,10 +57,10 @@ func (t *Term) Full() int64 {
 // Queues reports whether the limit may delay requests until their turn.
 func (t *Term) Queues() bool { return t.Kind == compiled.LeakyBucket && t.DelayAfter < t.Burst }
 
-// Compile validates limits and makes a [Plan] of them. The scope says whose
-// budget this is ("login", "api"): any text of 1 to 256 bytes. All faults are
-// returned at once. Two limits of one name are refused, as they would count
-// in the same state, and so are blocks alone, as nobody would be denied.
+// Compile validates limits and returns a [Plan] of them. The scope names the budget
+// ("login", "api"): any text of 1 to 256 bytes. The error has all faults. Two limits with
+// one name are refused, as they would count in the same state, and so are blocks alone, as
+// they deny nobody.
 func Compile(scope string, limits ...Limit) (*Plan, error) {
 	var faults []error
 	if scope == "" || len(scope) > bounds.MaxScopeBytes {
@@ -105,9 +105,9 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 	return p, nil
 }
 
-// CompileLimit returns one limit as a [Plan] of the scope has it, which may be a
-// block: for a [Store] that finds a state whose limit is in no Plan at hand.
-// Its errors are those of [Compile].
+// CompileLimit returns the Term of one limit, which may be a block, as in a [Plan] of the
+// scope: for a [Store] that finds the state of a limit that no Plan at hand has. Its errors
+// are those of [Compile].
 func CompileLimit(scope string, l Limit) (*Term, error) {
 	if scope == "" || len(scope) > bounds.MaxScopeBytes {
 		return nil, fmt.Errorf("sluice: scope of %d bytes: must have 1 to %d", len(scope), bounds.MaxScopeBytes)
@@ -162,8 +162,8 @@ func (t *Term) compile(scope string, l Limit) {
 	}
 }
 
-// packWindow says whether the states of a fixed window are words. The units of many takes
-// fit one beside the end of a window that is aligned and not short.
+// packWindow sets whether a state of a fixed window fits one word: the units and the end of
+// an aligned window.
 func (t *Term) packWindow() {
 	if t.Anchor != OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
 		t.Wide, t.Inverse = true, span.InverseOf(t.Micros)
@@ -189,7 +189,7 @@ func hashText(parts ...string) uint64 {
 	return h
 }
 
-// mix returns the hash of what h stands for followed by another.
+// mix returns the hash of h followed by next.
 func mix(h, next uint64) uint64 {
 	const prime = 1099511628211
 	h = (h ^ next) * prime

@@ -18,7 +18,7 @@ func InstantOf(t time.Time) Instant { return Instant(max(t.UnixMicro(), 0)) }
 // Time returns i in UTC.
 func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
 
-// Op is what a [Request] asks for. The zero value is [OpTake].
+// Op is the operation of a [Request]. The zero value is [OpTake].
 type Op uint8
 
 // The operations. Every Store does them all, on every algorithm.
@@ -27,37 +27,34 @@ const (
 	OpTake Op = iota
 	// OpPeek answers as OpTake would and changes nothing.
 	OpPeek
-	// OpRefund gives back Cost units of what a decision spent, as far as they
-	// still count. It cancels a reservation too. It never gives back more; where it may
-	// give back less is in docs/adr/0060-stated-inexactness.md.
+	// OpRefund gives back Cost units that a decision spent, as far as they still count. It
+	// also cancels a reservation. It never gives back more; docs/adr/0060-stated-inexactness.md
+	// lists the cases in which it gives back less.
 	OpRefund
-	// OpCharge spends the cost whether it fits or not, up to full plus the
-	// limit's Debt. What is above that is forgotten.
+	// OpCharge spends the cost whether it fits or not, up to full plus the limit's Debt. It
+	// does not record units above that.
 	OpCharge
-	// OpTakeUpTo spends as many units as every charge has, up to its cost:
-	// the same number everywhere, but none of a charge whose cost is 0. It is
-	// denied if that is none.
+	// OpTakeUpTo spends as many units as every charge has, up to its cost: the same number
+	// of each charge, none of a charge with cost 0. It is denied if the number is 0.
 	OpTakeUpTo
-	// OpReserve spends the cost at the first instant at which it fits, if that
-	// is at most MaxWait away: Delay says how far. A later take is decided
-	// no earlier than that instant, so that no one overtakes: on every key
-	// alone. A request over several keys may be overtaken on one of them by
-	// less than its window.
+	// OpReserve spends the cost at the first instant at which it fits, if that is at most
+	// MaxWait away; Delay is the time until then. Later takes of the key are decided no
+	// earlier than that instant, so none overtakes it. A request over several keys may be
+	// overtaken on one of them, by less than a window.
 	OpReserve
-	// OpReset forgets the state of every key charged. Receipts of what was taken before
-	// give nothing back from then on.
+	// OpReset deletes the state of every key charged. Receipts from before the reset refund
+	// nothing.
 	OpReset
-	// OpAdd gives Cost units to every key charged, without a receipt: first back
-	// of what counts, in a window the newest first, and what is left then as credit,
-	// as far as the limit has one. A block gives nothing. What is reserved keeps its
-	// instant. As after a reset, units taken before, or in its µs, are not given back by
-	// their receipts any more.
+	// OpAdd gives Cost units to every key charged, without a receipt: it takes back counted
+	// units, in a window the newest first, and adds the rest as credit, as far as the limit
+	// has one. A block gives nothing. Reservations keep their instants. As after a reset,
+	// receipts from before, or from the same µs, refund nothing.
 	OpAdd
-	// OpConvert carries what a key owes over to a limit that has taken another's
-	// place, in proportion to their bursts: 60 of 100 becomes 120 of 200, where
-	// otherwise 60 are owed still. It changes buckets with continuous refill and no
-	// warm-up whose balance another limit of the name wrote, unless units are reserved
-	// in it or the limit cannot owe so much; all else stays, so a second has no effect.
+	// OpConvert scales the balance of a key to a limit that has replaced another, in
+	// proportion to their bursts: 60 units owed of 100 become 120 of 200, where otherwise
+	// 60 stay owed. It changes buckets with continuous refill and no warm-up whose balance
+	// another limit of the name wrote, unless units are reserved in it or the limit cannot
+	// owe so much. It changes nothing else, so a second OpConvert has no effect.
 	OpConvert
 	ops
 )
@@ -76,9 +73,8 @@ type Charge struct {
 	Plan *Plan
 	Key  string // any bytes, up to MaxKeyBytes; the empty key is a key
 	Cost int64  // units, 0 to MaxQuota; 0 asks for nothing and fits unless the key is in debt
-	// Held is, for OpRefund, how many units the receipt still counts, of which
-	// Cost are given back: what was spent less what was refunded before. Zero
-	// means Cost: all of it is given back.
+	// Held is, for OpRefund, how many units the receipt still counts: those spent less
+	// those refunded before. Cost of them are given back. Zero means Cost.
 	Held int64
 }
 
@@ -92,9 +88,9 @@ type Request struct {
 	// MaxWait is, for OpReserve, how long the caller would wait. For OpTake it
 	// caps the delay of a leaky bucket that queues; zero leaves it to the limit.
 	MaxWait time.Duration
-	// At and Due are, for OpRefund, those of the decision that spent the units.
-	// Due is set only to give all of it back at once: a part, and what is left
-	// behind one, go by At alone, with what the receipt holds in Charge.Held.
+	// At and Due are, for OpRefund, those of the decision that spent the units. Due is set
+	// only to refund all of them at once. A refund of a part, or of the rest behind one,
+	// has At alone, with the receipt's units in Charge.Held.
 	At  Instant `json:"at_us"`
 	Due Instant `json:"due_us"`
 	// Outcomes, if not nil, receives every limit's outcome: the limits of
@@ -115,37 +111,35 @@ type Decision struct {
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
 	Degraded bool `json:"degraded,omitempty"`
-	// Nodes is, of a decision by [FailLocal], of how many nodes one had its share: the
-	// limits were those that [Limit.Share] returns for as many. Else it is 0.
+	// Nodes is the number of nodes that shared the limits of a decision by [FailLocal], as
+	// [Limit.Share] divides them. It is 0 for other decisions.
 	Nodes int32 `json:"nodes,omitempty"`
-	// Binding is the limit that binds, counted as in Request.Outcomes: the one
-	// that denied for longest, or else the one with the least Remaining in
-	// relation to its cost.
+	// Binding is the index of the limit that binds, as in Request.Outcomes: the one that
+	// denied for longest, else the one with the least Remaining in relation to its cost.
 	Binding int `json:"binding"`
-	// Spent is how many units of the first charge were spent: the cost of an
-	// allowed take, what OpTakeUpTo got, what OpCharge could record, what OpRefund
-	// and OpAdd gave, negative, and what OpConvert has made owed more, or less.
+	// Spent is how many units of the first charge were spent: the cost of an allowed take,
+	// the units that OpTakeUpTo got or OpCharge recorded, the units that OpRefund and OpAdd
+	// gave as a negative number, and the change of the balance by OpConvert.
 	Spent int64 `json:"spent,omitempty"`
 	// Remaining is how many units the binding limit has left to spend now.
 	Remaining int64 `json:"remaining"`
-	// RetryAfter is how long it takes until this cost fits if nothing else
-	// comes: 0 if allowed, and never more than [MaxRetryAfter].
+	// RetryAfter is the time until this cost fits if no other request comes: 0 if allowed,
+	// at most [MaxRetryAfter].
 	RetryAfter time.Duration `json:"retry_after_ns"`
-	// ResetAfter is how long it takes until the binding limit's key is fully
-	// refilled.
+	// ResetAfter is the time until the binding limit's key is fully refilled.
 	ResetAfter time.Duration `json:"reset_after_ns"`
-	// Delay is how long to hold the request back, though it is allowed: at
-	// most MaxWait for a reservation, the queue of a leaky bucket for a take.
+	// Delay is how long to delay the request, though it is allowed: at most MaxWait for a
+	// reservation, the queue of a leaky bucket for a take.
 	Delay time.Duration `json:"delay_ns,omitempty"`
-	// At is the instant at which the units count and Due the one at which the
-	// request may go on, Delay from now: the receipt that OpRefund takes. For a
-	// reservation both lie in the future. Of what Limiter.Settle has charged, Due is
-	// the instant at which that counts.
+	// At is the instant at which the units count, and Due the instant at which the request
+	// may go on, Delay from now. Together they are the receipt for OpRefund. For a
+	// reservation both lie in the future. For units that Limiter.Settle charged, Due is the
+	// instant at which these count.
 	At  Instant `json:"at_us"`
 	Due Instant `json:"due_us"`
 
-	// charged is how many units of Spent count at Due, as Limiter.Settle charged them, and
-	// not at At. With it the Decision has 80 bytes, which are copied in parts of 16.
+	// charged is how many units of Spent Limiter.Settle charged: they count at Due, not at
+	// At. With it the Decision has 80 bytes, which are copied in parts of 16.
 	charged int64
 }
 
@@ -156,17 +150,16 @@ type Outcome struct {
 	Remaining  int64         `json:"remaining"`           // units, as [Decision].Remaining
 	RetryAfter time.Duration `json:"retry_after_ns"`
 	ResetAfter time.Duration `json:"reset_after_ns"`
-	// Spent is how many units were spent, negative if they were given back. A
-	// charge may find room for more of them under one limit than under another:
-	// a refund of it gives back, of each key, no more than the least of its
-	// limits has.
+	// Spent is how many units were spent, negative if they were given back. OpCharge may
+	// record more units under one limit than under another; a refund gives back, for each
+	// key, no more than the limit with the least has recorded.
 	Spent int64 `json:"spent,omitempty"`
 }
 
-// Outcomes are what all limits of a [Request] had to say.
+// Outcomes are the outcomes of all limits of a [Request].
 type Outcomes []Outcome
 
-// All returns the outcomes, none if there is nothing to put them in.
+// All returns the outcomes, none if o is nil.
 func (o *Outcomes) All() []Outcome {
 	if o == nil {
 		return nil
@@ -209,9 +202,8 @@ func (r *Request) Limits() (n int) {
 	return n
 }
 
-// ChargeAt returns the charge that the i-th limit of the request belongs to,
-// counted as in Outcomes, and that limit's place in the charge's Plan. For an i
-// that no Store would give it is the first.
+// ChargeAt returns the charge of the i-th limit of the request, as in Outcomes, and the
+// index of that limit in the charge's Plan. For an i out of range it returns the first.
 func (r *Request) ChargeAt(i int) (c *Charge, term int) {
 	term = max(i, 0)
 	for n := range r.Charges() {

@@ -12,9 +12,9 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// SlotLimit caps how many units are held at once for each key: requests in
-// flight, connections, jobs. A slot is a lease: it is free again when released
-// or, if its holder dies, when TTL has passed since it was acquired or renewed.
+// SlotLimit caps the units in use at once for each key: requests in flight, connections,
+// jobs. A slot is a lease: it is free when its holder releases it or, if the holder dies,
+// a TTL after it was acquired or renewed.
 type SlotLimit struct {
 	Name string        `json:"name,omitempty"` // as a Limit's; empty means "slots"
 	Cap  int64         `json:"cap"`            // units held at once; 1 to 65536
@@ -36,16 +36,16 @@ func (l SlotLimit) Validate() error {
 	return errors.Join(faults...)
 }
 
-// SlotOp is what a [SlotRequest] asks for.
+// SlotOp is the operation of a [SlotRequest].
 type SlotOp uint8
 
 // The slot operations.
 const (
 	SlotAcquire SlotOp = iota // hold Cost units as Owner, if they are free
-	SlotRenew                 // hold on for another TTL
-	SlotRelease               // give back whatever Owner holds
-	// SlotPeek says what SlotAcquire would, and changes nothing. Owner may be
-	// empty, for an owner without a slot.
+	SlotRenew                 // extend the lease by a TTL
+	SlotRelease               // give back all units of Owner
+	// SlotPeek answers as SlotAcquire would and changes nothing. An empty Owner is one
+	// without a slot.
 	SlotPeek
 )
 
@@ -61,8 +61,8 @@ type SlotRequest struct {
 
 // SlotDecision is the result of a [SlotRequest].
 type SlotDecision struct {
-	// Allowed says that Owner holds its units now; of a release, that it held
-	// any, and of a peek, that it would.
+	// Allowed says that Owner has its units now; of a release, that it had any, and of a
+	// peek, that it would get them.
 	Allowed bool `json:"allowed"`
 	// TooLarge says that an acquire or peek asks for more units than the Cap: no wait
 	// helps. RetryAfter is [MaxRetryAfter] then.
@@ -72,17 +72,16 @@ type SlotDecision struct {
 	Degraded bool  `json:"degraded,omitempty"`
 	Held     int64 `json:"held"` // units held by all owners
 	Free     int64 `json:"free"` // units left
-	// RetryAfter is, of a denied acquire or peek, how long it takes at most until
-	// enough leases expire; releases may come sooner. 0 if allowed.
+	// RetryAfter is, of a denied acquire or peek, the time until enough leases expire;
+	// releases may come sooner. 0 if allowed.
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
 }
 
-// Slot is a slot that a [Request] asks for with its units, so that one call
-// decides both, the slot first. Where it denies, the units are not looked at and
-// count as neither spent nor denied: the request is denied with the RetryAfter of
-// the slot, its At and Due are when that was, and all else in its decision and
-// Outcomes is zero. Where the units are denied, the slot is neither acquired nor
-// renewed, and Decision is zero. After an error it says nothing.
+// Slot is a slot that a [Request] acquires with its units in one call. The slot is decided
+// first. If it is denied, the units are neither spent nor counted as denied: the request's
+// decision has the slot's RetryAfter and the instant in At and Due, and everything else in
+// it and in Outcomes is zero. If the units are denied, the slot is neither acquired nor
+// renewed, and Decision is zero. After an error Decision means nothing.
 type Slot struct {
 	SlotRequest              // its Op is SlotAcquire, of an OpPeek SlotPeek
 	Decision    SlotDecision // written by the call, so a Slot is in one call at a time
@@ -99,10 +98,10 @@ type SlotStore interface {
 // ErrNoSlots is the error of a [Store] that is no [SlotStore].
 var ErrNoSlots = errors.New("sluice: the store keeps no slots; use or wrap one that does")
 
-// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use. [Slots.Wait] is
-// what most programs need; the other calls do one step of it each, as an owner that the
-// caller names and under a lease that the caller renews. An error of any of them is the
-// Store's, or that of ctx, or says what cannot be: then nothing is known of the slot.
+// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use. Most programs
+// need [Slots.Wait] alone; each other method does one of its steps, for an owner that the
+// caller names and a lease that the caller renews. An error is the Store's, that of ctx, or
+// a [*RequestError]; the state of the slot is not known then.
 type Slots struct {
 	store SlotStore
 	scope string

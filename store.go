@@ -13,27 +13,27 @@ import (
 // Store decides requests. Each decision is atomic: concurrent requests have
 // the outcome of some serial order. A Store is safe for concurrent use.
 //
-// Take returns when ctx ends, or sooner. An error means that no decision was
-// made, and says what may have been spent:
-//   - a [*RequestError]: nothing, as the request is not valid;
-//   - a [*NotSentError]: nothing, now or later;
-//   - a [*MaybeSentError]: perhaps the request's units, now or later. The caller
-//     says by it whether the store shall give them back;
-//   - any other: perhaps the request's units, and the store has no more to say.
+// Take returns at the latest when ctx ends. An error means that there is no decision. Its
+// type tells which units may have been spent:
+//   - [*RequestError]: none, as the request is not valid;
+//   - [*NotSentError]: none, now or later;
+//   - [*MaybeSentError]: perhaps the request's, now or later. The caller decides by its
+//     methods whether the store gives them back;
+//   - any other error: perhaps the request's. The store will not learn more.
 //
-// When Take has returned the store no longer uses the memory that req refers to.
+// After Take has returned, the store does not use memory that req refers to.
 type Store interface {
 	// Take decides a Request and carries it out.
 	Take(ctx context.Context, req Request) (Decision, error)
 }
 
-// BatchStore is a [Store] that decides several requests for less than as many
-// calls cost.
+// BatchStore is a [Store] that decides several requests at less cost than that of as many
+// calls.
 type BatchStore interface {
 	Store
-	// TakeBatch decides independent requests in order, each by itself, and
-	// fills out, which must be as long as reqs. Its error means that none was
-	// decided or sent; one request's error is in its Result, and as Take's.
+	// TakeBatch decides independent requests in order, each by itself, and fills out,
+	// which must be as long as reqs. Its error means that none was decided or sent. The
+	// error of one request is in its Result, of the types that Take returns.
 	TakeBatch(ctx context.Context, reqs []Request, out []Result) error
 }
 
@@ -79,47 +79,44 @@ func (e *NotSentError) Error() string { return "not sent: " + e.Err.Error() }
 // Unwrap returns why the request was not sent.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// MaybeSentError is the error of a request that was on its way when its caller
-// left, as the context or the store's own timeout had ended. The store goes on
-// listening for the answer for a bounded time. The caller that does not call Keep
-// or Undo lets the units that the request may have spent count.
+// MaybeSentError is the error of a request that may have been sent when its context, or the
+// store's own timeout, ended. The store listens for the answer for a bounded time. Units
+// that the request has spent stay spent unless the caller calls Undo.
 type MaybeSentError struct {
-	Err      error // why the caller left
+	Err      error // the cause: of the context, or of the timeout
 	said     atomic.Bool
 	reported func(undo bool, heard func(Late))
 }
 
-// Late is the outcome of a request after its caller had left.
+// Late is the outcome of a request that was learned after its caller had left.
 type Late struct {
 	// Result is the answer, or why there is none.
 	Result
-	// Undone says that what the answer had spent was given back.
+	// Undone says that the store has given the spent units back.
 	Undone bool
 }
 
-// NewMaybeSentError returns an error for a store's caller that has left for the
-// reason err. The store's function reported is called at most once, by Keep or Undo;
-// it must not block, and calls heard once when the answer is there, or when the
-// store no longer listens for it.
+// NewMaybeSentError returns the error of a store for a caller that left because of err. Keep
+// and Undo call the store's function reported, at most once in all. It must not block. It
+// calls heard once: with the answer, or when the store no longer listens for it.
 func NewMaybeSentError(err error, reported func(undo bool, heard func(Late))) *MaybeSentError {
 	return &MaybeSentError{Err: err, reported: reported}
 }
 
-// Error says why the caller left.
+// Error returns the text of the cause.
 func (e *MaybeSentError) Error() string { return "maybe sent: " + e.Err.Error() }
 
-// Unwrap returns why the caller left.
+// Unwrap returns the cause.
 func (e *MaybeSentError) Unwrap() error { return e.Err }
 
-// Keep says that the request took place, so that what it may have spent counts.
-// heard, if not nil, is called once the answer is there, by a goroutine of the
-// store; it must return quickly. Neither blocks. What is said first, by Keep or
-// Undo, holds; after that heard is not called.
+// Keep lets the units that the request may have spent count. A goroutine of the store calls
+// heard, if not nil, with the answer; it must return quickly. Keep does not block. The first
+// call of Keep or Undo decides; later ones do nothing, and their heard is not called.
 func (e *MaybeSentError) Keep(heard func(Late)) { e.end(false, heard) }
 
-// Undo says that the request did not take place: the store gives back what it
-// turns out to have spent, as a refund does; what has refilled by then, and what
-// an OpCharge has recorded, stays. See Keep for heard.
+// Undo has the store give back the units that the request turns out to have spent, as a
+// refund does: units that have refilled by then, and those that an OpCharge recorded,
+// stay. See Keep for heard.
 func (e *MaybeSentError) Undo(heard func(Late)) { e.end(true, heard) }
 
 func (e *MaybeSentError) end(undo bool, heard func(Late)) {
@@ -136,5 +133,5 @@ func (e *MaybeSentError) end(undo bool, heard func(Late)) {
 	e.reported(undo, heard)
 }
 
-// ErrClosed is what a closed Store answers.
+// ErrClosed is the error of a closed Store.
 var ErrClosed = errors.New("sluice: store is closed")

@@ -12,11 +12,11 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// mostFree is how many instants a Limiter keeps that nobody waits for: as many are
-// given back at once at most.
+// mostFree is how many free instants a Limiter keeps, and so how many it gives back at
+// once.
 const mostFree = 1000
 
-// receipt is what was charged for an instant that a caller of Wait was reserved.
+// receipt is the charge for an instant that a caller of Wait has reserved.
 type receipt struct {
 	key      string
 	cost     int64
@@ -26,15 +26,15 @@ type receipt struct {
 
 type waiter = instants.Waiter[string, receipt]
 
-// lines are the waiters for the limits of a plan.
+// lines are the queues of the callers that wait for a plan's limits.
 type lines = instants.Registry[string, receipt]
 
-// overdue gives back what is due and nobody waits for. Nobody is there to report to an
-// error: see Wait.
+// overdue gives back free instants that are due. It drops the error, as no caller has
+// caused it: see Wait.
 func (l *Limiter) overdue(back []receipt) { _ = l.giveBack(context.Background(), back) }
 
-// giveBack cancels what was charged for instants. It goes on when ctx ends, for a
-// second at most.
+// giveBack cancels the charges for instants. It continues after ctx ends, for a second at
+// most.
 func (l *Limiter) giveBack(ctx context.Context, back []receipt) error {
 	if len(back) == 0 {
 		return nil
@@ -49,8 +49,8 @@ func (l *Limiter) giveBack(ctx context.Context, back []receipt) error {
 	return errors.Join(errs...)
 }
 
-// refunds returns the requests that cancel what was charged for instants, with
-// room for another.
+// refunds returns the requests that cancel the charges for instants, with room for one
+// more.
 func refunds(plan *Plan, back []receipt) []Request {
 	reqs := make([]Request, len(back), len(back)+1)
 	for i := range back {
@@ -61,9 +61,8 @@ func refunds(plan *Plan, back []receipt) []Request {
 	return reqs
 }
 
-// askAfter has the store cancel what was charged for instants and decide a request,
-// in one call if it can. That an instant could not be cancelled is no error of the
-// request: the store errs on the side of the limit.
+// askAfter cancels the charges for instants and decides a request, in one call if the store
+// can. It ignores an instant that could not be cancelled: its units stay spent.
 func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (Decision, error) {
 	if len(back) == 0 {
 		return l.store.Take(ctx, req)
@@ -77,35 +76,29 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 	return last.Decision, last.Err
 }
 
-// Wait blocks until cost units of key are spent. It returns a [*DeniedError]
-// at once if they cannot be before ctx's deadline, or within [MaxWait] where
-// ctx has none. It asks the store once at most, whatever the wait, and the callers
-// that wait for the same cost of a key are served in their order.
+// Wait blocks until cost units of key are spent. It returns a [*DeniedError] at once if
+// that would be after ctx's deadline, or after [MaxWait] if ctx has none. It asks the store
+// at most once. Callers that wait for the same cost of a key are served in order.
 //
-// If ctx ends meanwhile nothing is spent, the error is ctx's, and those behind with
-// the same cost move up. The instant that is left then goes to the next waiter for
-// the same, without a call to the store. If nobody has come when it is due, or if one
-// comes before a waiter for another cost, it is given back to the store, within a
-// second. An error of that is reported to nobody, as no present waiter has caused
-// it: the units count as spent then, and a Store that wraps another sees it. Where
-// nobody waits any more, the last instant is given back at once, and so is one too many
-// of a thousand, or of a caller whose ctx ends as it may go on: then the error is
-// joined by the store's.
+// If ctx ends first, nothing is spent, the error is ctx's, and the callers behind with the
+// same cost move up. The instant that becomes free goes to the next caller with the same
+// cost, without a call to the store. If none comes until it is due, or before a caller
+// with another cost, the Limiter refunds it to the store within a second and drops an
+// error of the store: the units stay spent then, and only a Store that wraps the store sees
+// the error. If nobody waits any more, or more than a thousand instants are free, or ctx
+// ends at the instant itself, Wait refunds it at once and joins the store's error to ctx's.
 //
-// An instant that is left stays spent for [Limiter.Take] until it is given back: under
-// 2/10s, a Take after 12 callers that have waited and left is denied for a minute, and a
-// Wait goes on at the first of their instants. So use Wait, and not Take, for a key that
-// others wait for.
+// A free instant stays spent for [Limiter.Take] until it is refunded: under 2/10s, after 12
+// callers have waited and left, a Take is denied for a minute, and a Wait gets the first
+// of their instants. So use Wait and not Take for a key that others wait for.
 //
-// Deadlines and delays are of the time package, whatever clock the store goes by. In a
-// bubble of testing/synctest, where the store's default clock is virtual too, it takes no
-// real time. A store under a clock of its own, such as that of memstore.Options.Now,
-// computes the delay by that clock, and Wait still blocks for as long in the time of the
-// time package: a test with such a clock calls [Limiter.Reserve] and sets its clock.
+// Deadlines and delays follow the time package, whatever the store's clock. In a bubble of
+// testing/synctest both are virtual. With another clock, such as memstore.Options.Now, the
+// store computes the delay by that clock and Wait blocks for it in the time of the time
+// package: a test with such a clock calls [Limiter.Reserve] and sets its clock.
 //
-// The Decision is the one by which the store reserved the units: Delay is how long
-// the caller was delayed, ResetAfter counts from when it went on, and At and Due are
-// of the instant at which it did.
+// The Decision is the one that reserved the units: Delay is how long the caller waited,
+// ResetAfter counts from the end of the wait, and At and Due are that instant.
 func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, error) {
 	maxWait := MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -130,8 +123,8 @@ func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, e
 	}
 }
 
-// enter makes a caller wait for an instant that others have left, or else for one
-// that it is reserved. There is no waiter if it need not wait, or may not.
+// enter queues a caller for a free instant, else for one that it reserves. It returns no
+// waiter if the caller need not wait, or may not.
 func (l *Limiter) enter(ctx context.Context, c Charge, by time.Time, maxWait time.Duration) (*waiter, Decision, error) {
 	line, back := same(c), []receipt(nil)
 	if l.lines.Free() > 0 {
@@ -150,15 +143,16 @@ func (l *Limiter) enter(ctx context.Context, c Charge, by time.Time, maxWait tim
 	case d.Delay <= 0:
 		return nil, d, nil
 	case c.Cost == 0:
-		line = nil // it is charged nothing that another could use
+		line = nil // it has no units that another caller could use
 	}
 	now := time.Now()
 	at := instants.Instant[receipt]{Due: now.Add(d.Delay), Receipt: receipt{c.Key, c.Cost, d, now}}
 	return l.lines.Enter(line, at), d, nil
 }
 
-// leave makes a caller wait no longer. Once nobody waits with it, the instant that the
-// store reserved last is given back at once, so that a lone one leaves nothing behind.
+// leave takes a caller out of the queue. If nobody waits for the same charge any more, it
+// refunds the last reserved instant at once, so that a single caller leaves nothing
+// behind.
 func (l *Limiter) leave(ctx context.Context, w *waiter, c Charge) error {
 	back, ok := w.Leave()
 	if !ok {
@@ -173,12 +167,12 @@ func (l *Limiter) leave(ctx context.Context, w *waiter, c Charge) error {
 	return l.giveBack(ctx, back)
 }
 
-// same is the line of the waiters for the same.
+// same returns the queue of the callers with the same charge.
 func same(c Charge) []instants.Charge[string] {
 	return []instants.Charge[string]{{Key: c.Key, Cost: c.Cost}}
 }
 
-// came returns the decision on a caller that has waited since began for an instant.
+// came returns the decision of a caller that has waited for an instant since began.
 func came(at instants.Instant[receipt], began time.Time) Decision {
 	r := &at.Receipt
 	d := r.decision
@@ -187,13 +181,12 @@ func came(at instants.Instant[receipt], began time.Time) Decision {
 	return d
 }
 
-// undoTimeout bounds the refund of a caller that is gone.
+// undoTimeout bounds the refund for a caller that has left.
 const undoTimeout = time.Second
 
-// Await blocks for the Delay of a decision on req. If ctx ends before, what the
-// decision spent is given back to the store, so that the caller's place in the
-// queue does not stay taken. The error is ctx's then, joined by the store's if
-// that could not take the units back.
+// Await blocks for the Delay of a decision on req. If ctx ends first, it refunds the units,
+// so that the caller's place in the queue is free again, and returns ctx's error, joined
+// with the store's if the refund failed.
 func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	if d.Delay <= 0 {
 		return nil
@@ -217,9 +210,9 @@ func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	return ctx.Err()
 }
 
-// Undo returns the request that gives back all that d has spent for r. It is
-// not ok if there is nothing to give back: d is a denial, or r no take. What
-// OpTakeUpTo got for a first charge of cost 0 is not known, and stays spent.
+// Undo returns the request that refunds everything d has spent for r. It is not ok if there
+// is nothing to refund: d is a denial, or r is no take. The units that OpTakeUpTo got beside
+// a first charge of cost 0 are not known, and stay spent.
 func (r *Request) Undo(d Decision) (undo Request, ok bool) {
 	if !d.Allowed || d.Spent <= 0 && len(r.More) == 0 {
 		return Request{}, false
