@@ -36,6 +36,7 @@ func TestPages(t *testing.T) {
 func TestHelpOfAll(t *testing.T) {
 	t.Parallel()
 	manual, _ := command(t, cli.OK, "man")
+	testkit.Contains(t, manual, "\nsluice \\- limits the rate") // as indexes of manuals read it
 	for _, c := range newProgram().Commands {
 		words := strings.Fields(c.Name)
 		help, _ := command(t, cli.OK, append([]string{"help"}, words...)...)
@@ -237,7 +238,12 @@ func TestWhatToDo(t *testing.T) {
 		{cli.Usage, []string{"help", "key", "shw"}, `sluice key: unknown command "shw"; did you mean show?`},
 		{cli.Usage, []string{"zzz"}, `sluice: unknown command "zzz"; use completion, convert, `},
 		{cli.Usage, []string{"--zzz"}, "sluice: unknown flag: --zzz\nsee sluice --help\n"},
-		{cli.Usage, []string{"lint", "--test"}, "sluice lint: flag needs an argument: --test\nsee sluice lint --help\n"},
+		{cli.Usage, []string{"lint", "--test"}, "sluice lint: --test: expected a value: --test CASES\nsee sluice lint --help\n"},
+		{cli.Usage, []string{"serve", "--limit", "many", "--limit=5/min", "--bogus", "--drain"}, "--drain: expected a value: --drain DURATION\n"},
+		{cli.Usage, []string{"--", "serve"}, `sluice: unknown command "--"; use `},
+		{cli.Usage, []string{"-"}, `sluice: unknown command "-"; use `},
+		{cli.Usage, []string{"__completed"}, `sluice: unknown command "__completed"; use `},
+		{cli.Usage, []string{"explain", "-host", "x"}, "sluice explain: unknown flag -host"},
 		{cli.Usage, []string{"serve", "--by", "claim.sub", "--limit=5/min"}, "so no request has the claim sub; set tokens in a file, and use --config FILE"},
 		{cli.Usage, []string{"serve", "--by", "cert.cn", "--limit=5/min"}, "client_ca: FILE} in a file, and use --config FILE"},
 		{cli.Failed, []string{"status", "--admin", at}, "sluice: no sluice at http://" + at + ": dial tcp "},

@@ -165,7 +165,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		}},
 		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`unexpected "sliding-log"; every value has its flag before it, in quotes`, `--by: unknown key part "foo"`}},
 		{"flags twice", []string{"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}, []string{"--listen: given twice"}},
-		{"value missing", []string{"--limit"}, []string{"flag needs an argument: --limit"}},
+		{"value missing", []string{"--limit"}, []string{"--limit: expected a value: --limit TEXT"}},
 		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"bad flag syntax: --=x"}},
 		{"one dash", []string{"-limit=5/s"}, []string{"unknown flag -limit; did you mean --limit"}},
 		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{"--admin-public: expected no value, or true or false"}},

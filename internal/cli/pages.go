@@ -85,7 +85,8 @@ func (f *Flag) text() string {
 func (p *Program) Man() string {
 	about := strings.TrimPrefix(strings.TrimSuffix(p.Summary, "."), p.Name+" ")
 	text := fmt.Sprintf("%% %[1]s 1\n\n# NAME\n\n%[1]s - %[2]s\n\n# DESCRIPTION\n\n%[3]s\n\n# COMMANDS\n%[4]s\n# EXIT STATUS\n\n%[5]s\n", p.Name, about, p.Doc, p.commands(), exits)
-	return strings.ReplaceAll(string(md2man.Render([]byte(text))), "-", `\-`) // of flags, which no hyphen can stand for
+	page := strings.ReplaceAll(string(md2man.Render([]byte(text))), `\-`, "-") // md2man escapes that of the name alone
+	return strings.ReplaceAll(page, "-", `\-`)                                 // of flags, which no hyphen can stand for
 }
 
 // Markdown returns the pages of all commands.

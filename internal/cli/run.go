@@ -35,7 +35,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return Usage
 	}
 	cmd, rest, err := root.Find(args)
-	if err == nil && cmd.HasSubCommands() && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+	if err == nil && cmd.HasSubCommands() && args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		err = unknown(cmd, rest)
 	}
 	if err == nil {
@@ -54,8 +54,8 @@ func unknown(cmd *cobra.Command, rest []string) error {
 	switch {
 	case len(rest) == 0:
 		return Usagef("no command; %s", use)
-	case strings.HasPrefix(rest[0], "-"):
-		return nil
+	case strings.HasPrefix(rest[0], "-") && strings.Trim(rest[0], "-") != "":
+		return nil // a flag
 	}
 	return Usagef("unknown command %q; %s", rest[0], cmp.Or(meant("did you mean %s?", rest[0], names), use))
 }
@@ -144,13 +144,21 @@ func (c *Command) cobra(args []string) *cobra.Command {
 		flag, unknown := errors.AsType[*pflag.NotExistError](err)
 		help, _ := cmd.Flags().GetBool("help")
 		switch {
-		case help: // also of -help
+		case help && slices.Contains(args, "-help"):
 			return pflag.ErrHelp
 		case !unknown:
-			return &UsageError{err}
+			if lacks, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+				name := lacks.GetFlag().Name
+				i := slices.IndexFunc(c.Flags, func(f Flag) bool { return f.Name == name })
+				err = fmt.Errorf("--%[1]s: expected a value: --%[1]s %[2]s", name, c.Flags[i].Value)
+			}
+			return &UsageError{errors.Join(call.Faults, err)}
 		}
 		name := "--" + flag.GetSpecifiedName()
 		if letters := flag.GetSpecifiedShortnames(); letters != "" {
+			if help {
+				letters = "h" + letters
+			}
 			name, _, _ = strings.Cut("-"+letters, "=") // the value may be a secret
 		}
 		err = fmt.Errorf("unknown flag %s%s", name, meant("; did you mean --%s", strings.Trim(name, "-"), names))

@@ -79,9 +79,9 @@ func (r *Records) follow(ctx context.Context, entries []logged, revision Version
 	}
 	if len(found) < len(ids) {
 		var gone []string
-		for name := range r.copy.Versions() {
+		for name, own := range r.copy.Versions() {
 			id := r.conn.RecordID(name)
-			if _, ok := found[id]; !ok && slices.Contains(ids, id) {
+			if _, ok := found[id]; !ok && own <= revision && slices.Contains(ids, id) {
 				gone = append(gone, name)
 			}
 		}
@@ -150,6 +150,9 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 	if len(ids) == 1 && ids[0] == "full" {
 		return fmt.Errorf("fleet: the store has more records than the %d that nodes write; delete %s: nodes put theirs back", MostRecords, r.conn.Key(recordsKey))
 	}
+	if at != log.revision { // the log that was read may lack a removal
+		return errChanged
+	}
 	found, err := r.fetch(ctx, ids, at)
 	if err != nil {
 		return err
@@ -167,7 +170,7 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 		id := r.conn.RecordID(name)
 		switch v := found[id]; {
 		case v >= own:
-		case v == 0 && (away || removed[id] > own):
+		case v == 0 && (away && own <= at || removed[id] > own):
 			gone = append(gone, name)
 		default:
 			push = append(push, name)

@@ -98,6 +98,7 @@ function interval.record(it, cost)
 	local units, refills = missing(it, now)
 	if cost < it.full - units then
 		setMissing(it, now, units + cost, refills)
+		it.last = 0
 	else
 		it.a = max(units, it.full)
 		it.idle = now + ceildiv(it.a, it.quota) * it.window

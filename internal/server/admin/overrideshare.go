@@ -71,6 +71,13 @@ func (l *Overrides) sharedOf(o *StoredOverride, now time.Time) bool {
 func nameOf(body []byte) (string, error) {
 	var o StoredOverride
 	if err := json.Unmarshal(body, &o); err != nil {
+		var known struct {
+			Rule   string `json:"rule"`
+			Limits []string
+		}
+		if json.Unmarshal(body, &known) == nil && known.Rule != "" { // its limits have a form that this release does not know
+			return "", fmt.Errorf("override of rule %.100q: %w (%w)", known.Rule, err, fleet.ErrLater)
+		}
 		return "", fmt.Errorf("override: it cannot be read: %w", err)
 	}
 	switch {

@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { byId, el, field, fill, say, table } from "./dom.js";
-import { count, date, moment, nanos } from "./format.js";
+import { count, date, inFlight, moment, nanos } from "./format.js";
 
 const mostOverrides = 100;
 
