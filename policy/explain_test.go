@@ -186,6 +186,9 @@ func TestJSON(t *testing.T) {
 			t.Errorf("got  %s, %v\nwant %s", again, err, text)
 		}
 	}
+	if text, err := json.Marshal(graced); err != nil || string(text) != `"soft 5/min token-bucket grace 9/day sliding-log"` { // as under a rule with another
+		t.Errorf("a limit without an algorithm: %s, %v", text, err)
+	}
 	for _, text := range []string{`"soft 5/min"`, `"5/min grace 9/day"`, `"soft 5/min grace many"`, `"many"`} {
 		if err := json.Unmarshal([]byte(text), new(policy.Limit)); err == nil {
 			t.Errorf("%s: no error", text)

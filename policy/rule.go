@@ -6,6 +6,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,8 +163,23 @@ type Tiers struct {
 	Unlimited []string
 }
 
-// MarshalText returns the limit's text, and no error.
-func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+// MarshalText returns the limit's text and no error. Unlike String it always names the
+// algorithm: a text without one stands for that of the limit which it replaces.
+func (l Limit) MarshalText() ([]byte, error) {
+	text := withAlgorithm(&l.Limit)
+	if l.Grace != nil {
+		text = "soft " + text + " grace " + withAlgorithm(l.Grace)
+	}
+	return []byte(text), nil
+}
+
+func withAlgorithm(l *sluice.Limit) string {
+	text, name := l.String(), l.Filled().Algorithm.String()
+	if slices.Contains(strings.Fields(text), name) {
+		return text
+	}
+	return text + " " + name
+}
 
 // UnmarshalText reads what MarshalText writes. Another text is an error, as in
 // [sluice.ParseLimit].

@@ -144,7 +144,7 @@ func (c *Command) cobra(args []string) *cobra.Command {
 		flag, unknown := errors.AsType[*pflag.NotExistError](err)
 		help, _ := cmd.Flags().GetBool("help")
 		switch {
-		case help && slices.Contains(args, "-help"):
+		case help && slices.ContainsFunc(args, func(s string) bool { return s == "--help" || s == "-help" || s == "-h" }):
 			return pflag.ErrHelp
 		case !unknown:
 			if lacks, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {

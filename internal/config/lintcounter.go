@@ -20,7 +20,9 @@ func unserved(l sluice.Limit) string {
 	case c.Conservative && share < 80:
 		if n := moreSubWindows(f); n > 0 {
 			c.SubWindows = n
-			return fmt.Sprintf("%s; use sub-windows %d, which serve %d %%", says, n, servedPercent(c, f.Quota))
+			if f.WithAlgorithm(c).Validate() == nil {
+				return fmt.Sprintf("%s; use sub-windows %d, which serve %d %%", says, n, servedPercent(c, f.Quota))
+			}
 		}
 		return says + "; use sliding-histogram, which never admits more than the quota either"
 	case c.Strict && share <= 90:

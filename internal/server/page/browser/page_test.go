@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-const rules = `  - {name: api, match: {path: /api/}, by: header.X-User, limits: 3/h sliding-log, block: 1h after 1000 denials/h}
+const rules = `  - {name: api, match: {path: /api/}, by: header.X-User, limits: 3/h sliding-log, block: 1h after 1000 denials/h, in_flight: 40}
   - {name: dry, match: {path: /dry}, by: header.X-User, limits: 1/min sliding-log, mode: shadow}
   - {name: idle, match: {path: /never}, by: ip, limits: 5/s}
   - {name: __proto__, match: {path: /proto}, by: header.X-User, limits: 1/min sliding-log, candidates: {none: 1/h sliding-log}}
@@ -61,6 +61,9 @@ func TestPage(t *testing.T) {
 	}
 	b.click(t, "#rule button.link")
 	b.until(t, `document.querySelector(".state-of-key")?.innerText.includes("0 of 3")`)
+	if got := b.text(t, ".state-of-key"); !strings.Contains(got, "In flight: 0 of 40, 40 more may.") {
+		t.Errorf("key of a rule with slots: %q", got)
+	}
 	if got := b.text(t, `#key [aria-label="Last decisions"]`); strings.Count(got, "denied 429") != 6 || strings.Count(got, "GET /api/x") != 9 || !strings.Contains(got, "3/hour sliding-log") {
 		t.Errorf("last decisions %q", got)
 	}
