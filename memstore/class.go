@@ -8,7 +8,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// class says what happens to a living state when room is needed. It lies in the
+// class decides whether a state that is alive may be evicted. It is stored in the
 // state's slot and costs no memory.
 type class uint8
 
@@ -16,12 +16,12 @@ const (
 	used   class = iota // taken since the hand last passed: see [shard.makeRoom]
 	cold                // not taken since, so it may go
 	denied              // the last take found too little left
-	kept                // the key is empty, so that all requests share the state
+	kept                // the state of the empty key, which all requests share
 
 	classBits = 2
 	classMask = 1<<classBits - 1
-	// shielded is the bit that denied and kept have in common: the hand passes
-	// them.
+	// shielded is the bit that denied and kept have in common: the hand does not
+	// evict them.
 	shielded = 2
 )
 
@@ -40,9 +40,9 @@ func (c class) after(d *sluice.Decision) class {
 // classOf returns the class in a word of [words], used if there is none.
 func classOf(word uint64) class { return class(word >> remBits & classMask) }
 
-// marked returns word after a take that did not change the state: of class
-// denied if the take was, unless that is known or the word is 0. A cost that
-// never fits says nothing of the key.
+// marked returns word after a take that did not change the state. Its class becomes
+// denied if the take was denied, unless the word is 0 or shielded already. A denial
+// of a cost that never fits does not count.
 func marked(word uint64, d *sluice.Decision) uint64 {
 	if d.Allowed || word&wordShielded != 0 || word == 0 || d.TooLarge {
 		return word
@@ -63,13 +63,13 @@ func (t *table) setClass(i int, c class) {
 	*w = *w&^(classMask<<lowClass) | uint64(c)<<lowClass
 }
 
-// classify chooses the class of an item's state after a decision that was no
-// peek. A state that is not written is marked where it is if the item denied.
-// What is charged or given back leaves a denied key denied.
+// classify chooses the class of an item's state after any decision but a peek. If
+// the item denied and its state is not written, the stored state is marked. A charge
+// or a refund leaves a denied key denied.
 func (p *place) classify(op sluice.Op, allowed bool, it *algo.Item) {
 	denies := !allowed && it.Denied()
 	if !it.Written {
-		if denies && p.class&shielded == 0 { // else it is known
+		if denies && p.class&shielded == 0 { // else it is marked already
 			p.mark()
 		}
 		return
@@ -87,8 +87,7 @@ func (p *place) classify(op sluice.Op, allowed bool, it *algo.Item) {
 	}
 }
 
-// mark makes the states that were found ones of class denied, if they are not
-// kept.
+// mark changes the class of the states that load found to denied, except kept ones.
 func (p *place) mark() {
 	if p.word != 0 && p.word&wordShielded == 0 {
 		p.word = withClass(p.word, denied) // release puts it back
@@ -98,7 +97,7 @@ func (p *place) mark() {
 	}
 }
 
-// mark makes the state of id, in a slot, one of class denied, if it is not kept.
+// mark changes the class of the state of id in a slot to denied, unless it is kept.
 func (sh *shard) mark(size stateSize, id uint64) {
 	t := &sh.tables[size]
 	if i := t.find(id); i >= 0 && t.class(i)&shielded == 0 {
@@ -106,16 +105,16 @@ func (sh *shard) mark(size stateSize, id uint64) {
 	}
 }
 
-// count counts a state that is kept, if that is its class.
+// count counts a state of class c if c is kept.
 func (r *room) count(c class) {
 	if c == kept {
 		r.kept++
 	}
 }
 
-// keeps reports whether a state of the empty key, of class c up to now, is to
-// be kept: as long as a quarter of the shard's states are not. That bounds what
-// a program with very many such limits can take from others.
+// keeps reports whether a state of the empty key, whose class was c, becomes kept. At
+// most a quarter of a shard's states are kept, so that a program with very many such
+// limits leaves room for other keys.
 func (sh *shard) keeps(c class) bool {
 	most := sh.cap / keptPart
 	if c == kept || most == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// fewLimits is how many limits of a request are decided without allocating.
+// fewLimits is the number of limits that a request may have without allocating.
 const fewLimits = 8
 
 // scratch is the memory in which a request is decided. On the stack of the caller it would
@@ -19,10 +19,10 @@ type scratch struct {
 	req    sluice.Request
 	items  [fewLimits]algo.Item
 	places [fewLimits]place
-	keep   [2*fewLimits + 1]uint64 // and that of a slot
+	keep   [2*fewLimits + 1]uint64 // of the states and one slot
 }
 
-// takeScratch returns a scratch that nobody else uses. Its caller gives it back by done.
+// takeScratch returns a scratch for the caller alone, which returns it with done.
 func (s *Store) takeScratch() *scratch {
 	if sc, ok := s.scratches.Get().(*scratch); ok {
 		return sc
@@ -30,7 +30,7 @@ func (s *Store) takeScratch() *scratch {
 	return new(scratch)
 }
 
-// done gives back a scratch of which n items were used, and clears its references to the
+// done recycles a scratch of which n items were used, and clears its references to the
 // request.
 func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
@@ -60,8 +60,8 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 	*d = s.oneLocked(req, hash, s.fresh(sh, now))
 }
 
-// oneLocked is [Store.locked] of one key. It is a function of its own, so that takes which do
-// not need the array of hashes do not clear it.
+// oneLocked is [Store.locked] for one key. It is a separate function so that takes
+// without an array of hashes need not clear one.
 func (s *Store) oneLocked(req *sluice.Request, hash uint64, now int64) sluice.Decision {
 	hashes := [sluice.MaxCharges]uint64{hash}
 	return s.locked(req, &hashes, nil, now)
@@ -89,9 +89,9 @@ func (s *Store) again(items []algo.Item, now int64) int64 {
 	return now
 }
 
-// takeWord decides a take under a limit whose states are words, of a key that has no state or
-// a word. It reports false, having done nothing, where the key may have a state in a slot, or
-// one that another limit wrote.
+// takeWord decides a take under a limit whose states are words, for a key that has no state
+// or a word. It does nothing and reports false if the key may have a state in a slot or a
+// state that another limit wrote.
 func (s *Store) takeWord(sh *shard, p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) bool {
 	t := p.Term(0)
 	v := s.registry.enter(p.Scope(), t, now)
@@ -123,12 +123,11 @@ func (s *Store) takeWord(sh *shard, p *sluice.Plan, key string, cost int64, hash
 	return true
 }
 
-// several decides a request over several keys, or with a slot. It locks their
-// shards in order of their parts, each once, so that no two requests wait for each
-// other.
+// several decides a request over several keys, or with a slot. It locks each of their
+// shards once, in the order of their parts, so that requests cannot deadlock.
 func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	var hashes [sluice.MaxCharges]uint64
-	var order [sluice.MaxCharges + 1]uint64 // and that of the slot
+	var order [sluice.MaxCharges + 1]uint64 // of the charges and the slot
 	n := req.Charges()
 	for i := range n {
 		c := req.Nth(i)
@@ -167,8 +166,8 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 }
 
 // locked decides a request whose shards are locked: it loads all states, decides
-// once and stores what has changed. A slot of the request, which is nil if it has
-// none, is free.
+// once and stores the changed states. slot is the request's slot, which must be free,
+// or nil.
 func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, slot *holders, now int64) sluice.Decision {
 	n := req.Limits()
 	sc := s.takeScratch()
@@ -216,7 +215,7 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 		if items[i].Written {
 			keep = p.pin(keep, len(items[i].Others))
 		} else {
-			p.release() // before anything is stored, for then arrays may be replaced
+			p.release() // before a store, which may replace arrays
 		}
 	}
 	for i := range places {

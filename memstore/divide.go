@@ -3,14 +3,14 @@
 
 package memstore
 
-// A Store starts with few shards. One that is full of states is divided into two, until
-// each has a single part of the hashes: so what a shard needs apart from its states is
-// small beside them, however few keys there are, and no shard holds many.
+// A Store starts with few shards. A full shard is divided into two, until each has a
+// single part of the hashes. So a Store of few keys spends little memory on shards, and
+// no shard holds many states.
 
 const (
-	// fullShard is how many states a shard holds before it is divided.
+	// fullShard is the number of states at which a shard is divided.
 	fullShard = 1024
-	// fullRings is how many of them may have a ring: those take longer to move.
+	// fullRings is the same for states with a ring, which take longer to move.
 	fullRings = fullShard / 2
 )
 
@@ -54,7 +54,7 @@ func (s *Store) visit(part int, f func(sh *shard)) (next int) {
 	return sh.first + sh.parts
 }
 
-// newShard returns an empty shard of n parts of the hashes, which nobody finds yet.
+// newShard returns an empty shard of n parts of the hashes, which is not published yet.
 func (s *Store) newShard(first, n int) *shard {
 	sh := new(shard)
 	sh.init(s.perShard*n, &s.registry, s.arrays[first:first+n])
@@ -62,23 +62,23 @@ func (s *Store) newShard(first, n int) *shard {
 	return sh
 }
 
-// publish lets a shard be found.
+// publish makes the shard the one that lookups of its parts return.
 func (s *Store) publish(sh *shard) {
 	for i := range sh.parts {
 		s.shards[sh.first+i].Store(sh)
 	}
 }
 
-// grown notes that the shard may have more states than before.
+// grown sets full after states may have been added.
 func (sh *shard) grown() {
 	sh.full = sh.parts > 1 && (sh.used() >= fullShard || sh.tables[sizeRing].used >= fullRings)
 }
 
-// halves are what a shard is divided into: itself, with the first half of its parts, and
-// another.
+// halves are the two shards of a division: the divided one, which keeps the first half of
+// its parts, and a new one.
 type halves struct {
 	shards [2]*shard
-	bit    uint64 // of an identity: which of the two has it
+	bit    uint64 // the bit of an identity that selects the second
 }
 
 func (h *halves) of(id uint64) int { return half(id, h.bit) }
@@ -90,8 +90,8 @@ func half(id, bit uint64) int {
 	return 0
 }
 
-// divide moves the states of the second half of a shard's parts that live at now into
-// another. The caller holds its lock.
+// divide moves the states of the second half of a shard's parts that live at now into a
+// new shard. The caller holds the lock.
 func (s *Store) divide(sh *shard, now int64) {
 	n := sh.parts / 2
 	other := s.newShard(sh.first+n, n)
@@ -111,16 +111,16 @@ func (s *Store) divide(sh *shard, now int64) {
 	s.publish(other)
 }
 
-// keep leaves the shard so many of its parts, and room for so many states.
+// keep reduces the shard to its first parts, with room for at most most states.
 func (sh *shard) keep(parts, most int) {
 	sh.parts, sh.words.others = parts, sh.words.others[:parts-1]
 	sh.setCap(most)
 }
 
-// words moves the words of the second half to an array of their own. The others stay where they
-// are, so that this takes half as long; their array is replaced when it is full, which is
-// soon. A take without the lock that finds no word in the old array waits for
-// the lock, and so comes to the shard that has it.
+// words moves the words of the second half to a new array. The others stay in the old
+// array, which halves the work; it is replaced when it is full, which is soon. A take
+// without the lock that finds no word in the old array takes the lock, and so finds the
+// new shard.
 func (h *halves) words(now int64) {
 	from, to := &h.shards[0].words, h.shards[1]
 	old := from.array.Load()
@@ -145,7 +145,7 @@ func (h *halves) words(now int64) {
 	to.words.replace(a)
 }
 
-// table moves the states in slots of a size, each into a new table of its half.
+// table moves the states in slots of a size into new tables, one for each half.
 func (h *halves) table(size stateSize, now int64) {
 	sh := h.shards[0]
 	from, rings := sh.tables[size], sh.slab
@@ -187,8 +187,8 @@ func (h *halves) table(size stateSize, now int64) {
 	}
 }
 
-// takeRing moves the ring that a slot names from the slab of another shard, or that which
-// the shard had.
+// takeRing moves the ring that a slot names from another slab, which may be the shard's
+// former one.
 func (sh *shard) takeRing(w []uint64, from *slab) {
 	if old, size := blockOf(w); old != 0 {
 		b := sh.slab.alloc(size)

@@ -10,38 +10,37 @@ import (
 )
 
 const (
-	// group is how many denied states are looked at for one to evict.
+	// group is the number of denied states from which one is evicted.
 	group = 64
-	// purgeShare says how often a full shard looks for states that died: after
-	// every cap/purgeShare evictions.
+	// purgeShare makes a full shard look for idle states after every
+	// cap/purgeShare evictions.
 	purgeShare = 16
-	// keptPart and sparePart are the part of a shard's states that may be of
-	// class kept, and the part that must not be shielded. If all of a shard
-	// could be denied, a client that fills it with keys of their own would have every
-	// other key forgotten at once, and could guess under any that is not denied
-	// yet.
+	// At most 1/keptPart of a shard's states may be kept, and at least 1/sparePart
+	// must not be shielded. If all could be denied, a client could fill a shard with
+	// denied keys. Every other key would then be forgotten at once, so that guesses
+	// under a key that is not denied yet were unlimited.
 	keptPart, sparePart = 4, 8
 )
 
-// room is what the choice of states to evict remembers.
+// room is the state of the eviction of a shard.
 type room struct {
 	hand   hand // of the clock
-	second hand // of those that shielded states give way to
-	excess int  // how many states are shielded beyond what may be
-	kept   int  // at least how many states are kept
+	second hand // for shielded states, see giveWay
+	excess int  // shielded states above the maximum
+	kept   int  // states of class kept, including those dropped since the last count
 }
 
-// hand is a place in the ring of all slots of a shard, form by form.
+// hand is a position in the ring of all slots of a shard, size by size.
 type hand struct {
 	size stateSize
 	at   int
 }
 
-// moves follows the hands among the slots of a form that are replaced by others.
+// moves keeps the hands in place while the slots of a size are replaced by others.
 type moves struct {
 	hands [2]*hand
-	ends  [2]int // in the new slots: behind all states that the hand has passed
-	from  int    // how many slots there were
+	ends  [2]int // in the new slots: the end of the states that the hand has passed
+	from  int    // number of old slots
 }
 
 func (r *room) moves(f stateSize, from int) (m moves) {
@@ -54,17 +53,17 @@ func (r *room) moves(f stateSize, from int) (m moves) {
 	return m
 }
 
-// note notes that a state goes from one slot to another of so many.
+// note records that a state moves from one slot to another, in an array of slots slots.
 func (m *moves) note(from, to, slots int) {
 	for i, h := range m.hands {
-		// A key that is far ahead stood in the first slots because the last were taken.
+		// A key far ahead of it wrapped round to the first slots, as the last were taken.
 		if h != nil && from < h.at && to < h.at*slots/m.from+slots/8 {
 			m.ends[i] = max(m.ends[i], to+1)
 		}
 	}
 }
 
-// end puts the hands behind the states that they have passed.
+// end sets the hands behind the states that they have passed.
 func (m *moves) end() {
 	for i, h := range m.hands {
 		if h != nil && h.at > 0 {
@@ -73,8 +72,8 @@ func (m *moves) end() {
 	}
 }
 
-// shifted makes the hands follow the states of slots from first on, up to last, that each
-// moved to the next slot.
+// shifted makes the hands follow the states of slots first to last, each of which moved
+// to the next slot.
 func (r *room) shifted(f stateSize, first, last int) {
 	for _, h := range [...]*hand{&r.hand, &r.second} {
 		if h.size != f {
@@ -89,17 +88,16 @@ func (r *room) shifted(f stateSize, first, last int) {
 // slot is a state that a hand points at.
 type slot struct {
 	hand
-	word  uint64 // of SizeWord
+	word  uint64 // if the size is sizeWord
 	idle  int64
 	class class
 }
 
-// makeRoom drops a state so that a new one has room, but none of those to keep.
-// Now and then it drops all that are idle. If there are none, the hand goes on
-// to the first state that is idle or cold, and makes those cold that it passes
-// and that have been used. So a state that is not shielded goes if it was not
-// taken for between one and two of the hand's rounds. If too many are shielded,
-// a denied one goes.
+// makeRoom drops a state to make room for a new one, but none in keep. Now and then
+// it drops all idle states. Otherwise the hand advances to the first state that is idle
+// or cold, drops it, and makes each used state that it passes cold. So a state that is
+// not shielded is dropped if it was not taken for between one and two rounds of the
+// hand. If too many states are shielded, a denied one is dropped.
 func (sh *shard) makeRoom(now int64, keep pins) {
 	if sh.purge--; sh.purge < 0 && now >= sh.soonest {
 		sh.purge = sh.cap / purgeShare
@@ -115,7 +113,7 @@ func (sh *shard) makeRoom(now int64, keep pins) {
 			r.excess = max(denied+kept-(sh.cap-max(sh.cap/sparePart, 1)), 0)
 		}
 		if s, ok := sh.look(r.hand, keep); ok && sh.pass(&s, now) {
-			return // the hand stays: another state may have moved to its place
+			return // the hand stays: another state may have moved to this slot
 		}
 		r.hand.at++
 	}
@@ -123,7 +121,7 @@ func (sh *shard) makeRoom(now int64, keep pins) {
 	r.excess = max(r.excess-1, 0)
 }
 
-// round returns how many slots there are in all.
+// round returns the number of slots of all sizes.
 func (sh *shard) round() (n int) {
 	for f := range sizes {
 		n += sh.slots(f)
@@ -131,7 +129,7 @@ func (sh *shard) round() (n int) {
 	return n
 }
 
-// slots returns how many slots states of a form have.
+// slots returns the number of slots of a size.
 func (sh *shard) slots(f stateSize) int {
 	if f == sizeWord {
 		return sh.words.slots()
@@ -139,8 +137,8 @@ func (sh *shard) slots(f stateSize) int {
 	return sh.tables[f].n
 }
 
-// settle puts a hand that is beyond the slots of its form to the first slot of
-// the next, and reports whether it starts a new round.
+// settle moves a hand behind the last slot of its size to the first slot of the next
+// size, and reports whether that starts a new round.
 func (sh *shard) settle(h *hand) (round bool) {
 	for range sizes + 1 {
 		if h.at < sh.slots(h.size) {
@@ -154,7 +152,7 @@ func (sh *shard) settle(h *hand) (round bool) {
 	return round
 }
 
-// look returns the state that h points at, if there is one that may be dropped.
+// look returns the state that h points at, and false if there is none or it is in keep.
 func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 	s.hand = h
 	if h.size == sizeWord {
@@ -173,13 +171,13 @@ func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 	return s, !slices.Contains(keep, t.id(h.at))
 }
 
-// pass drops the state that the hand has come to, or reports false and leaves
-// it, cold if it was used.
+// pass drops the state at the hand if it is idle or cold. Otherwise it makes a used
+// state cold and reports false.
 func (sh *shard) pass(s *slot, now int64) (dropped bool) {
 	switch {
 	case s.idle <= now || s.class == cold:
 		if s.size == sizeWord {
-			// A take that has it meanwhile keeps it.
+			// A take that changed the word meanwhile keeps it.
 			if !atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, 0) {
 				return false
 			}
@@ -208,8 +206,8 @@ func (sh *shard) dropped(idle, now int64) {
 	sh.evictedDebt = min(sh.evictedDebt+uint64(idle-now), math.MaxInt64/1000)
 }
 
-// giveWay drops, of the next group of denied states, the one that is idle
-// soonest. If no state is denied another goes, one that is kept last of all.
+// giveWay drops the state of the next group of denied states that is idle soonest. If
+// no state is denied it drops another one, and a kept one only if there is no other.
 func (sh *shard) giveWay(now int64, keep pins) {
 	order := [...]int{denied: 0, cold: 1, used: 1, kept: 2}
 	h, n := &sh.room.second, 0
@@ -230,10 +228,10 @@ func (sh *shard) giveWay(now int64, keep pins) {
 		}
 	}
 	if !found {
-		return // all are this request's: it may exceed the cap by its own limits
+		return // all states are in keep: one request may exceed the cap by its own limits
 	}
 	if best.size == sizeWord {
-		// It may have changed since it was looked at.
+		// The word may have changed meanwhile.
 		best.idle = sh.words.array.Load().idle(sh.words.remove(best.at))
 	} else {
 		sh.remove(&sh.tables[best.size], best.at)
@@ -241,8 +239,8 @@ func (sh *shard) giveWay(now int64, keep pins) {
 	sh.dropped(best.idle, now)
 }
 
-// shielded returns how many states that live at now are denied, and how many,
-// dead or alive, are kept.
+// shielded returns the number of denied states that live at now, and the number of kept
+// states, idle ones included.
 func (sh *shard) shielded(now int64) (deniedOnes, keptOnes int) {
 	count := func(c class, idle int64) {
 		switch {
@@ -269,8 +267,7 @@ func (sh *shard) shielded(now int64) (deniedOnes, keptOnes int) {
 	return deniedOnes, keptOnes
 }
 
-// dropIdle drops all states that are idle at now and reports whether there were
-// any.
+// dropIdle drops all states that are idle at now and reports whether it dropped any.
 func (sh *shard) dropIdle(now int64) bool {
 	before := sh.used()
 	soonest := int64(math.MaxInt64)
@@ -288,7 +285,7 @@ func (sh *shard) dropIdle(now int64) bool {
 	return sh.used() < before
 }
 
-// dead returns how many states are idle at now, and when the next one will be.
+// dead returns the number of states that are idle at now, and the instant of the next.
 func (t *table) dead(now int64) (n int, next int64) {
 	next = math.MaxInt64
 	for i := range t.n {
@@ -303,7 +300,7 @@ func (t *table) dead(now int64) (n int, next int64) {
 	return n, next
 }
 
-// dead is as that of table.
+// dead is [table.dead] for words.
 func (w *words) dead(now int64) (n int, next int64) {
 	next = math.MaxInt64
 	a := w.array.Load()

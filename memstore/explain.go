@@ -16,8 +16,8 @@ import (
 
 var _ sluice.ExplainStore = (*Store)(nil)
 
-// Explain is of [sluice.ExplainStore]. It neither drops what is idle, as a peek
-// may, nor makes a limit known.
+// Explain implements [sluice.ExplainStore]. Unlike a peek it drops no idle state and
+// registers no limit.
 func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanation, error) {
 	if err := stores.ValidateExplain(&req); err != nil {
 		return sluice.Explanation{}, err
@@ -53,8 +53,8 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	return algo.Explain(&req, items, now), nil
 }
 
-// unmet returns how many limits of the series of t a request would make known,
-// as it has several plans of one scope, by the time that t is decided.
+// unmet returns the number of limits of the series of t that a request would register
+// before t is decided: t, and others if the request has several plans of one scope.
 func (r *registry) unmet(req *sluice.Request, t *sluice.Term) (n int64) {
 	seen := map[uint64]bool{}
 	count := func(o *sluice.Term) {
@@ -76,11 +76,11 @@ func (r *registry) unmet(req *sluice.Request, t *sluice.Term) (n int64) {
 	return n
 }
 
-// look reads what [place.load] reads, and leaves it as it is.
+// look reads the states that [place.load] reads, and changes nothing.
 type look struct {
 	place
 	store  *Store
-	others int64 // limits of the series that are not known yet
+	others int64 // limits of the series that are not registered yet
 	now    int64
 }
 
@@ -134,7 +134,7 @@ func (l *look) words(ser *series) []algo.State {
 	return []algo.State{s}
 }
 
-// slots reads the slots of the key, of all forms.
+// slots reads the slots of the key in all forms.
 func (l *look) slots(ser *series) (states []algo.State) {
 	for ser.sizes.Load() != 0 && len(states) < bounds.MaxForms {
 		t, i := l.shard.slot(sizeOfForm(l.term), l.rank(len(states)), l.now)
@@ -143,7 +143,7 @@ func (l *look) slots(ser *series) (states []algo.State) {
 		}
 		var s algo.State
 		if l.shard.read(t, i, &s) == nil {
-			return states // which is dropped when it is read
+			return states // place.load drops such a state
 		}
 		if states = append(states, s); t.slots[i*t.stride+1]&more == 0 {
 			return states
@@ -152,7 +152,7 @@ func (l *look) slots(ser *series) (states []algo.State) {
 	return states
 }
 
-// ExplainSlot is of [sluice.ExplainStore].
+// ExplainSlot implements [sluice.ExplainStore].
 func (s *Store) ExplainSlot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if err := stores.ValidateExplainSlot(&req); err != nil {
 		return sluice.SlotDecision{}, err

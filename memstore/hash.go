@@ -11,9 +11,9 @@ const shardBits = 16
 // [identity].
 func termMask(id uint64) uint64 { return id << shardBits >> shardBits }
 
-// identity returns what a state is found by: the hash of its key, mixed with
-// its limit's mask. For one limit it is a bijection of the hash. It is never 0,
-// which marks an empty slot.
+// identity returns the identity of a state: the hash of its key, mixed with its
+// limit's mask. For one limit it is a bijection of the hash, but for 0, which marks an
+// empty slot and is never returned.
 func identity(hash, mask uint64) uint64 {
 	if id := hash ^ mask; id != 0 {
 		return id

@@ -12,11 +12,10 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// place is where the states of one item are kept: of its key under the name of
-// its limit, in all forms. The state of a bucket that one limit alone uses is a
-// word. All others lie in slots, one for each form, which name the limit that
-// wrote them: the one that lives longest at rank 0, so that none is cut off from
-// it.
+// place locates the states of one item: those of its key under the name of its limit,
+// in all forms. The state of a bucket that one limit alone uses is a word. All others
+// are in slots, one for each form, which name the limit that wrote them. The state that
+// lives longest has rank 0, so that the chain of ranks never breaks before its end.
 type place struct {
 	shard *shard
 	scope string
@@ -24,21 +23,21 @@ type place struct {
 	hash  uint64
 
 	version *version // of the item's limit, nil until it is looked up
-	empty   bool     // the key is
-	class   class    // of what was found, and then of what is stored
-	word    uint64   // the word that was found and is held, 0 if there is none
+	empty   bool     // whether the key is empty
+	class   class    // of the loaded state, later of the stored one
+	word    uint64   // the loaded word, which the place owns; 0 if there is none
 	owner   uint64   // the ID of the limit that wrote it
-	ranks   int      // how many slots were found
+	ranks   int      // number of slots found
 	sizes   [bounds.MaxForms]stateSize
 }
 
-// rank returns the identity of the slot of a rank.
+// rank returns the identity of the slot of rank r.
 func (p *place) rank(r int) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	return identity(p.hash, termMask(p.term.Series+uint64(r)*golden))
 }
 
-// wordOf returns the identity of the word that a limit would have.
+// wordOf returns the identity of the word of the limit with that ID.
 func (p *place) wordOf(id uint64) uint64 { return identity(p.hash, termMask(id)) }
 
 // load reads the states of the item's key.
@@ -50,8 +49,8 @@ func (p *place) load(it *algo.Item, now int64) {
 	p.loadAll(it, now)
 }
 
-// loadOne reads the state of a key that has only one, of the item's form, if
-// that is where it is looked for first. That is what most keys have.
+// loadOne reads the state of a key that has only one, in the item's form, as most keys
+// do. It reports false if the first lookup does not find such a state.
 func (p *place) loadOne(it *algo.Item, now int64) bool {
 	form := sizeOfForm(it.Term)
 	if form == sizeWord {
@@ -70,13 +69,13 @@ func (p *place) loadOne(it *algo.Item, now int64) bool {
 	if v.term.ID == it.Term.ID {
 		p.version, it.State.By = v, nil
 	} else {
-		p.lookUp(now) // it is known from now on, also if it writes nothing
+		p.lookUp(now) // registers the limit, even if it writes nothing
 	}
 	return true
 }
 
-// loadWord reads the word that t has written. One that is idle
-// is removed: it must not come to life beside a state of another limit.
+// loadWord reads the word that t has written. It removes an idle word, which must not
+// be used again beside a state of another limit.
 func (p *place) loadWord(t *sluice.Term, now int64, s *algo.State) bool {
 	at := p.wordOf(t.ID)
 	word, live := p.shard.word(t, at, now, s)
@@ -121,14 +120,14 @@ func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
 	for p.ranks < bounds.MaxForms {
 		t, i := p.shard.slot(sizeOfForm(p.term), p.rank(p.ranks), now)
 		if i < 0 {
-			if p.ranks > 0 { // it is idle, and cut off where the others are stored
+			if p.ranks > 0 { // it is idle, and a store of the others cuts it off
 				p.shard.latest = max(p.shard.latest, now)
 			}
 			break
 		}
 		var s algo.State
 		if p.shard.read(t, i, &s) == nil {
-			p.shard.remove(t, i) // there were too many versions to name its own
+			p.shard.remove(t, i) // it names no version: there were too many
 			break
 		}
 		states = append(states, s)
@@ -142,14 +141,14 @@ func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
 	return states
 }
 
-// lookUp makes sure that the version of the item's limit is known.
+// lookUp sets the version of the item's limit.
 func (p *place) lookUp(now int64) {
 	if p.version == nil {
 		p.version = p.shard.registry.enter(p.scope, p.term, now)
 	}
 }
 
-// release gives back the word that was found.
+// release puts back the loaded word.
 func (p *place) release() {
 	if p.word != 0 {
 		p.shard.words.unlock(p.wordOf(p.owner), p.word)
@@ -158,7 +157,7 @@ func (p *place) release() {
 
 // pin appends the identities under which states may be stored.
 func (p *place) pin(list pins, others int) pins {
-	list = append(list, p.wordOf(p.term.ID)) // new, or found
+	list = append(list, p.wordOf(p.term.ID)) // new or loaded
 	if p.word != 0 && p.owner != p.term.ID {
 		list = append(list, p.wordOf(p.owner))
 	}
@@ -178,7 +177,7 @@ func (p *place) store(it *algo.Item, now int64, keep pins) {
 	if s.Idle <= now {
 		p.shard.latest = max(p.shard.latest, now)
 		p.forgetAll()
-		p.shard.forgetOthers(sizeWord, p.rank(0), now) // nor does what was idle come to life
+		p.shard.forgetOthers(sizeWord, p.rank(0), now) // idle states must not be used again
 		return
 	}
 	v := p.writer(s, now)
@@ -207,8 +206,8 @@ func (p *place) writer(s *algo.State, now int64) *version {
 	return p.shard.registry.enter(p.scope, s.By, now)
 }
 
-// keepsWord reports whether s, written by v, is kept in a word: of a bucket that other
-// limits may use only where none can have, as a word is taken from again when it is idle.
+// keepsWord reports whether s, written by v, is kept in a word. A bucket's state is one
+// only if no other limit can have used the balance, as takes also use an idle word.
 func (p *place) keepsWord(v *version, s *algo.State, now int64) bool {
 	return (v.term.Burst == 0 || v.series.alone(now)) && s.Plain() && !s.Reserved && s.A <= v.term.MostInWord() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
 }
@@ -219,12 +218,12 @@ func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uin
 	p.shard.store(size, p.rank(r), now, v, s, p.class, flags, keep)
 }
 
-// storeAll keeps the states of a key that has several forms, or had.
+// storeAll keeps the states of a key that has or had several forms.
 func (p *place) storeAll(it *algo.Item, now int64, keep pins) {
 	states := slices.DeleteFunc(it.Keep(nil), func(s algo.State) bool { return s.Idle <= now })
 	p.shard.latest = max(p.shard.latest, now) // as some may be idle
 	for i := range states {
-		states[i].Ring = slices.Clone(states[i].Ring) // forgetting frees what it lies in
+		states[i].Ring = slices.Clone(states[i].Ring) // forgetAll frees its memory
 	}
 	slices.SortFunc(states, func(a, b algo.State) int { return cmp.Compare(b.Idle, a.Idle) })
 	p.forgetAll()

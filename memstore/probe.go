@@ -5,7 +5,7 @@ package memstore
 
 import "math/bits"
 
-// find returns the slot of id, dead or alive, or the complement of that where it belongs.
+// find returns the slot of id, idle or not, or the complement of the slot where it belongs.
 func (t *table) find(id uint64) int {
 	if t.n == 0 {
 		return ^0
@@ -22,7 +22,7 @@ func (t *table) find(id uint64) int {
 	}
 }
 
-// place returns the slot where id belongs, which is not there.
+// place returns the slot where id belongs, which must not be in the table.
 func (t *table) place(id uint64) int {
 	i := t.home(id)
 	for away := 0; ; away++ {
@@ -33,7 +33,7 @@ func (t *table) place(id uint64) int {
 	}
 }
 
-// end returns the first slot from i on that has no state which lives at now.
+// end returns the first slot from i on that is empty or idle at now.
 func (t *table) end(i int, now int64) int {
 	now -= t.epoch
 	at := i * t.stride
@@ -46,8 +46,8 @@ func (t *table) end(i int, now int64) int {
 	return i
 }
 
-// shift moves the states from slot i on to the slots behind, up to slot end, whose state is
-// overwritten.
+// shift moves the states of slot i and after by one slot, up to slot end, whose state it
+// overwrites.
 func (t *table) shift(i, end int) {
 	k := t.stride
 	if end < i {
@@ -58,7 +58,7 @@ func (t *table) shift(i, end int) {
 	copy(t.slots[(i+1)*k:(end+1)*k], t.slots[i*k:end*k])
 }
 
-// remove empties slot i, moving back those that were pushed on by it.
+// remove empties slot i and moves back the states that its state had displaced.
 func (t *table) remove(i int) {
 	k := t.stride
 	for j := after(i, t.n); ; j = after(j, t.n) {
@@ -79,7 +79,7 @@ func cyclic(d, n int) int {
 	return d
 }
 
-// after returns the slot behind i of n.
+// after returns the slot after i of n.
 func after(i, n int) int {
 	if i++; i == n {
 		return 0
@@ -87,8 +87,8 @@ func after(i, n int) int {
 	return i
 }
 
-// homeOf returns the first of n slots that id is looked for in. The shard's bits
-// are the same in all of a table: they are left out.
+// homeOf returns the slot of n at which a search for id starts. It leaves out the
+// shard's bits, which are the same in a whole table.
 func homeOf(id uint64, n int) int {
 	hi, _ := bits.Mul64(id<<shardBits, uint64(n))
 	return int(hi)
