@@ -10,35 +10,34 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// registry knows the limits under which states have been written. A slot names
-// the one that wrote it by its index; words name none, and belong to the first
-// limit of their series that could have some.
+// registry holds the limits under which states have been written. A slot names its
+// limit by an index. Words name none: they belong to the first limit of their series
+// whose states may be words.
 //
-// A version is looked up by the ID of its limit, whatever others there are, so
-// that the hundred-thousandth costs what the first does. One that no slot names
-// is forgotten when the next ones come.
+// A version is looked up by the ID of its limit, at the same cost with one version
+// and with 100,000. A version that no slot names is forgotten when others are added.
 type registry struct {
 	versions sync.Map // of the ID of a term to *version
 	series   sync.Map // of the Series of a term to *series
 
-	// generation changes when a series is forgotten, or has a second limit: a word from
-	// before that does not come to life again.
+	// generation changes when a series is forgotten or gets a second limit. Idle words
+	// from before the change are not used again.
 	generation atomic.Uint64
 
-	byIndex atomic.Pointer[[]*version] // the first is nil: no version
+	byIndex atomic.Pointer[[]*version] // index 0 is nil: no version
 
 	mu    sync.Mutex
 	free  []uint32 // indexes of versions that were forgotten
 	known int      // versions
 	kinds int      // series
-	sweep int      // known at which unused versions are looked for
+	sweep int      // value of known at which unused versions are dropped
 }
 
 const (
 	maxVersions = 1<<byBits - 1
 	minSweep    = 1024
-	// manySeries is how many series are kept though no slot names a version of
-	// theirs: words do not show whose they are.
+	// manySeries is the number of series that are kept though no slot names a version
+	// of them: they may have words.
 	manySeries = 1 << 16
 )
 
@@ -48,33 +47,33 @@ type version struct {
 	scope  string
 	series *series
 	index  uint32
-	refs   atomic.Int64 // slots that name it; below 0 once it is forgotten
-	used   atomic.Int64 // about when it was last looked up
+	refs   atomic.Int64 // slots that name it; negative once it is forgotten
+	used   atomic.Int64 // instant of the last lookup, about
 }
 
 // series is what limits of one scope and name have in common.
 type series struct {
-	start atomic.Int64            // instant at which the first was met
-	words atomic.Pointer[version] // whose plain states may be words
-	count atomic.Int64            // versions that are known
-	// owing is until when there may be receipts of versions that are forgotten.
+	start atomic.Int64            // instant of the first request
+	words atomic.Pointer[version] // the version whose plain states may be words
+	count atomic.Int64            // versions in the registry
+	// owing is the instant until which receipts of forgotten versions may exist.
 	owing atomic.Int64
-	// sizes has a bit for each size of slot that its states have had.
+	// sizes has a bit for each size of slot that the states have had.
 	sizes atomic.Uint32
 }
 
 // alone reports whether no other limit of the series can have used a key.
 func (s *series) alone(now int64) bool { return s.count.Load() <= 1 && now >= s.owing.Load() }
 
-// has notes that a state of the series has a slot of a size.
+// has records that a state of the series has a slot of a size.
 func (s *series) has(size stateSize) {
 	if bit := uint32(1) << size; s.sizes.Load()&bit == 0 {
 		s.sizes.Or(bit)
 	}
 }
 
-// lifetime returns how long a state of t can live behind its last take: until
-// all debt is gone, a reservation is over and the key is cold, rounded up generously.
+// lifetime returns an upper bound of the time that a state of t lives after its last
+// take: until its debt is paid, its reservation is over and its key is cold.
 func lifetime(t *sluice.Term) int64 {
 	windows := int64(3)
 	if t.Refill != sluice.Continuous {
@@ -83,7 +82,7 @@ func lifetime(t *sluice.Term) int64 {
 	return windows*t.Micros + t.Most.Micros + 2*t.WarmUp.Microseconds() + 2*sluice.MaxWait.Microseconds()
 }
 
-// at returns the version of an index, nil of 0.
+// at returns the version of an index, nil for 0.
 func (r *registry) at(index uint32) *version {
 	if index == 0 {
 		return nil
@@ -91,7 +90,7 @@ func (r *registry) at(index uint32) *version {
 	return (*r.byIndex.Load())[index]
 }
 
-// enter returns the version of t, a limit of scope, which is known from now on.
+// enter returns the version of t, a limit of scope, and adds it if it is missing.
 func (r *registry) enter(scope string, t *sluice.Term, now int64) *version {
 	known, ok := r.versions.Load(t.ID)
 	if !ok {
@@ -104,9 +103,9 @@ func (r *registry) enter(scope string, t *sluice.Term, now int64) *version {
 	return v
 }
 
-// meet makes the limits of a request known before any of them is decided, where
-// plans of one scope may have two of one name: whichever comes first, each balance
-// is one that the other may have used.
+// meet registers the limits of a request before any of them is decided, if its plans
+// of one scope may have two limits of one name. Either limit may then have used a
+// balance, whatever their order is.
 func (r *registry) meet(req *sluice.Request, now int64) {
 	if !plansDiffer(req) {
 		return
@@ -133,9 +132,9 @@ func plansDiffer(req *sluice.Request) bool {
 	return false
 }
 
-// startOf returns when the rule started, which a clock that steps back moves.
+// startOf returns the start of the rule. A clock that steps back before it moves it.
 func (s *series) startOf(now int64) int64 {
-	now = max(now, 1) // 0 would be long ago
+	now = max(now, 1) // 0 would be a start long ago
 	start := s.start.Load()
 	if now < start {
 		s.start.CompareAndSwap(start, now)
@@ -157,7 +156,7 @@ func (r *registry) add(scope string, t *sluice.Term, now int64) *version {
 	return r.insert(scope, t, now)
 }
 
-// insert makes t known. The caller holds mu.
+// insert adds t. The caller holds mu.
 func (r *registry) insert(scope string, t *sluice.Term, now int64) *version {
 	var ser *series
 	if known, ok := r.series.Load(t.Series); ok {
@@ -177,15 +176,15 @@ func (r *registry) insert(scope string, t *sluice.Term, now int64) *version {
 		ser.words.Store(v)
 	}
 	if ser.count.Add(1) == 2 {
-		r.generation.Add(1) // from now on a balance begins with what others can have used of it
+		r.generation.Add(1) // another limit may use an idle balance from now on
 	}
 	r.known++
 	r.versions.Store(t.ID, v)
 	return v
 }
 
-// index returns an index that no version has. If there are no more it is 0,
-// which says nothing: a state without a version is dropped when it is read.
+// index returns an index that no version has, or 0 if none is left. A state without a
+// version is dropped when it is read.
 func (r *registry) index() uint32 {
 	if n := len(r.free); n > 0 {
 		index := r.free[n-1]
@@ -204,9 +203,9 @@ func (r *registry) index() uint32 {
 	return uint32(len(all) - 1)
 }
 
-// forget drops versions that no slot names. The one that may have words stays, and the last
-// of a series, which knows its start, unless there are very many series and it was not
-// looked up for longer than a state lives. The caller holds mu.
+// forget drops versions that no slot names. It keeps the version that may have words and
+// the last version of a series, which holds the start, unless there are very many series
+// and it was not looked up for longer than a state lives. The caller holds mu.
 func (r *registry) forget(now int64) {
 	r.versions.Range(func(id, known any) bool {
 		v := known.(*version)
@@ -214,7 +213,7 @@ func (r *registry) forget(now int64) {
 		if (v.series.words.Load() == v || v.series.count.Load() == 1) && (r.kinds < manySeries || idle <= lifetime(v.term) || v.series.count.Load() > 1) {
 			return true
 		}
-		if idle < 2e6 || !v.refs.CompareAndSwap(0, -1) { // used is noted once a second
+		if idle < 2e6 || !v.refs.CompareAndSwap(0, -1) { // used is updated once a second
 			return true
 		}
 		r.versions.Delete(id)
@@ -232,8 +231,8 @@ func (r *registry) forget(now int64) {
 	})
 }
 
-// name counts a slot that names v from now on. It returns v or, where that has
-// been forgotten, what has come in its place.
+// name counts a slot that names v. It returns v or, if v has been forgotten, its
+// replacement.
 func (r *registry) name(v *version, now int64) *version {
 	for {
 		refs := v.refs.Load()
@@ -246,14 +245,14 @@ func (r *registry) name(v *version, now int64) *version {
 	}
 }
 
-// unname counts a slot that names the version of an index no more.
+// unname uncounts a slot that named the version of an index.
 func (r *registry) unname(index uint32) {
 	if v := r.at(index); v != nil {
 		v.refs.Add(-1)
 	}
 }
 
-// all returns all versions that are known, for a snapshot.
+// all returns all versions, for a snapshot.
 func (r *registry) all() []*version {
 	r.mu.Lock()
 	defer r.mu.Unlock()

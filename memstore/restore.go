@@ -18,14 +18,15 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Restore reads what [Store.Snapshot] has written: every decision after it is
-// the one that the other Store would have made. It must come before anything
-// else is asked of the Store, and must not run concurrently with anything.
+// Restore reads a snapshot that [Store.Snapshot] has written: the Store then decides
+// every request as the other Store would have. It must be called before any other
+// method, and not concurrently with any.
 //
-// It refuses a Store that holds states, another version, more states than the
-// Store may hold, and what is damaged or cut short; then the Store is as it was.
-// It takes no more memory than MaxKeys and the length of r allow. A checksum
-// reports damage, not malice: restore only what you trust like the program itself.
+// It returns an error if the Store holds states, or if the snapshot is of another
+// version, has more states than the Store may hold, is damaged or is cut short. The
+// Store is then unchanged. The memory is bounded by MaxKeys and the length of r. The
+// checksum finds damage, not malice: restore only a snapshot that you trust like the
+// program itself.
 func (s *Store) Restore(r io.Reader) error {
 	if n := s.Stats().States; n > 0 {
 		return fmt.Errorf("memstore: restore: the store holds %d states already; restore into a new one", n)
@@ -42,10 +43,10 @@ func (s *Store) Restore(r io.Reader) error {
 	return nil
 }
 
-// room returns how many states the Store may hold.
+// room returns the number of states that the Store may hold.
 func (s *Store) room() int { return len(s.shards) * s.perShard }
 
-// snapshotReader reads a snapshot's parts and keeps its checksum.
+// snapshotReader reads the parts of a snapshot and computes its checksum.
 type snapshotReader struct {
 	r   *bufio.Reader
 	crc hash.Hash64
@@ -53,10 +54,10 @@ type snapshotReader struct {
 	one [8]byte
 
 	now      int64
-	versions map[uint64]*version // by the index that they had
+	versions map[uint64]*version // by their number in the snapshot
 }
 
-// ReadByte makes the reader one that varints are read from.
+// ReadByte implements [io.ByteReader], from which varints are read.
 func (rr *snapshotReader) ReadByte() (byte, error) {
 	if err := rr.full(rr.one[:1]); err != nil {
 		return 0, err
@@ -238,12 +239,12 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 	return nil
 }
 
-// keep stores a state unless it has died since.
+// keep stores a state unless it is idle by now.
 func (rr *snapshotReader) keep(s *Store, size stateSize, id uint64, v *version, state *algo.State, c class, flags uint64) {
 	if state.Idle <= rr.now {
 		return
 	}
-	sh := s.lock(s.part(id)) // the bits of a hash that choose the shard are the identity's too
+	sh := s.lock(s.part(id)) // an identity has the bits of its hash that choose the shard
 	defer sh.mu.Unlock()
 	if size == sizeWord {
 		sh.storeWord(id, rr.now, state, c, nil)
@@ -269,7 +270,7 @@ func (rr *snapshotReader) ring(s *algo.State) error {
 	if size > 0 && s.Head == size {
 		return fmt.Errorf("damaged: a ring of %d words starts at word %d", size, s.Head)
 	}
-	for range size { // appended, so that a wrong size makes no room that is not filled
+	for range size { // append, so that a wrong size allocates no more than r holds
 		word, err := rr.word()
 		if err != nil {
 			return err
@@ -279,7 +280,7 @@ func (rr *snapshotReader) ring(s *algo.State) error {
 	return nil
 }
 
-// limits reads the limits at the end.
+// limits reads the limits at the end of the snapshot.
 func (rr *snapshotReader) limits(s *Store) error {
 	n, err := rr.size("limits", maxVersions)
 	if err != nil {
@@ -326,7 +327,7 @@ func (rr *snapshotReader) limit(s *Store) error {
 	return nil
 }
 
-// term reads a limit with its scope and when it was last used.
+// term reads a limit with its scope and the instant of its last use.
 func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err error) {
 	var texts [2]string
 	for i, most := range []int{bounds.MaxScopeBytes, bounds.MaxTextBytes} {

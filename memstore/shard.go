@@ -14,34 +14,35 @@ import (
 
 const sizes = sizePair + 1
 
-// shard is a part of the states under one lock. It is small, so that rebuilding
-// one of its tables takes tens of µs and no call ever waits for long.
+// shard is a part of the states under one lock. It is small, so that rebuilding one of
+// its tables takes tens of µs and no call waits long.
 type shard struct {
 	shardState
 	_ [(128 - unsafe.Sizeof(shardState{})%128) % 128]byte // no two locks in one pair of cache lines
 }
 
 type shardState struct {
-	words    words // takes of these need no lock: see there
+	words    words // takes of these need no lock
 	mu       sync.Mutex
-	first    int          // of the parts of the hashes that it has
-	parts    int          // how many these are
-	full     bool         // it is to be divided
-	tables   [sizes]table // that of SizeWord is not used
+	first    int          // its first part of the hashes
+	parts    int          // number of its parts
+	full     bool         // whether it is to be divided
+	tables   [sizes]table // by size; that of sizeWord is unused
 	slab     slab
-	cap      int       // most states held
+	cap      int       // maximum number of states
 	registry *registry // the Store's
 
 	latest int64 // latest instant at which a state was dropped as idle
 
-	room        room   // makes room for a new key
+	room        room
 	evicted     uint64 // states that were dropped alive
-	evictedDebt uint64 // µs that these had yet to live, in all
-	purge       int    // evictions until the next look for states that died
-	soonest     int64  // no state dies before this, as far as the last look showed
+	evictedDebt uint64 // sum of the µs that these had yet to live
+	purge       int    // evictions until the next search for idle states
+	soonest     int64  // no state is idle before this instant
 }
 
-// init makes an empty shard of at most most states, with the places of its words.
+// init makes an empty shard of at most most states. arrays are the pointers to its words,
+// one for each part.
 func (sh *shard) init(most int, r *registry, arrays []atomic.Pointer[wordArray]) {
 	sh.registry = r
 	sh.words.array, sh.words.others = &arrays[0], arrays[1:]
@@ -51,8 +52,8 @@ func (sh *shard) init(most int, r *registry, arrays []atomic.Pointer[wordArray])
 	sh.setCap(most)
 }
 
-// setCap says that the shard holds so many states at most. Tables are no larger than they
-// need be until it is divided.
+// setCap sets the maximum number of states. Until the shard is divided its tables need
+// less room.
 func (sh *shard) setCap(most int) {
 	sh.cap, sh.words.cap = most, most
 	for f := range sh.tables {
@@ -60,7 +61,7 @@ func (sh *shard) setCap(most int) {
 	}
 }
 
-// used returns how many states are held, idle ones included.
+// used returns the number of states, idle ones included.
 func (sh *shard) used() int {
 	n := sh.words.used
 	for f := range sh.tables {
@@ -69,12 +70,12 @@ func (sh *shard) used() int {
 	return n
 }
 
-// pins are the identities that a request is about to write: they must not make
-// room for each other.
+// pins are the identities that a request is about to write. They must not be evicted
+// for each other.
 type pins []uint64
 
-// word takes the word of id, if there is one, which t has written, and reports whether it
-// is a state that lives at now. The word is the caller's: it must put, remove or unlock it.
+// word takes the word of id, which t has written, and reports whether its state lives at
+// now. The word is 0 if there is none. Otherwise the caller must put, remove or unlock it.
 func (sh *shard) word(t *sluice.Term, id uint64, now int64, s *algo.State) (word uint64, live bool) {
 	if word = sh.words.own(id); word == 0 {
 		return 0, false
@@ -91,15 +92,16 @@ func (sh *shard) find(t *table, id uint64, now int64) int {
 	return -1
 }
 
-// lookOrder is in which tables a state is looked for, by the size of its limit's form.
+// lookOrder is the order of tables in which a state is searched, by the size of its
+// limit's form.
 var lookOrder = [...][3]stateSize{
 	sizeWord:  {sizeFixed, sizeRing, sizePair},
 	sizeFixed: {sizePair, sizeFixed, sizeRing},
 	sizeRing:  {sizeRing, sizePair, sizeFixed},
 }
 
-// slot returns the slot of id, of a form of a size, that lives at now, and its table; -1
-// if there is none.
+// slot returns the table and slot of the state of id that lives at now, for a limit whose
+// form has that size. The slot is -1 if there is none.
 func (sh *shard) slot(form stateSize, id uint64, now int64) (t *table, i int) {
 	for _, size := range lookOrder[form] {
 		t = &sh.tables[size]
@@ -110,9 +112,9 @@ func (sh *shard) slot(form stateSize, id uint64, now int64) (t *table, i int) {
 	return t, i
 }
 
-// read reads the state of slot i and the limit that wrote it. A ring lies in the slab: the
-// caller may change it in place and must hold the lock until it has stored the
-// state.
+// read reads the state of slot i into s and returns the version that wrote it. The ring of
+// s is in the slab: the caller may change it in place and must hold the lock until it has
+// stored the state.
 func (sh *shard) read(t *table, i int, s *algo.State) *version {
 	v := sh.registry.at(t.by(i))
 	t.read(i, v, s)
@@ -127,15 +129,15 @@ func (sh *shard) ring(t *table, i int) []uint64 {
 	return sh.slab.words(blockOf(w))
 }
 
-// store keeps the state of id, written by v, in a slot, and returns it.
+// store keeps the state of id, written by v, in a slot.
 func (sh *shard) store(size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.forgetOthers(size, id, now)
 	sh.storeAt(sh.tables[size].find(id), size, id, now, v, s, c, flags, keep)
 }
 
-// forgetOthers drops what id has in slots of other sizes than one: mostly a state that is
-// idle at now, but at an instant before, which may be that of the next caller, would be
-// found in place of the one that is about to be stored.
+// forgetOthers drops the states of id in slots of all other sizes. Mostly these are idle
+// at now. But a later caller may decide at an earlier instant, at which it would find
+// such a state in place of the one that is about to be stored.
 func (sh *shard) forgetOthers(size stateSize, id uint64, now int64) {
 	for f := range sh.tables {
 		t := &sh.tables[f]
@@ -151,18 +153,18 @@ func (sh *shard) forgetOthers(size stateSize, id uint64, now int64) {
 	}
 }
 
-// storeAt is store where [table.find] has returned i, and other sizes have nothing.
+// storeAt is store for a slot i that [table.find] returned, without states of other sizes.
 func (sh *shard) storeAt(i int, size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.soonest = min(sh.soonest, s.Idle)
 	t := &sh.tables[size]
-	if i >= 0 && t.idle(i) <= now { // maybe one of another form, that is forgotten
+	if i >= 0 && t.idle(i) <= now { // an idle state, maybe of another form
 		sh.latest = max(sh.latest, now)
 	}
 	if i < 0 {
 		i = sh.insert(t, id, ^i, now, s.Idle, keep)
 	} else if !t.inRange(s.Idle) {
 		sh.rebuild(t, now)
-		if i = t.find(id); i < 0 { // it had died and is gone
+		if i = t.find(id); i < 0 { // it was idle and rebuild has dropped it
 			i = sh.insert(t, id, ^i, now, s.Idle, keep)
 		}
 	}
@@ -192,7 +194,7 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 	}
 	sh.rebuildWords(now, now-resting)
 	if !w.put(id, s.Idle, s.A, c, true) {
-		// The instant is beyond any epoch: it saturates.
+		// No epoch can express the instant, so it saturates.
 		w.put(id, w.array.Load().latest(s.A), s.A, c, true)
 	}
 }
@@ -205,7 +207,7 @@ func (sh *shard) rebuildWords(now, since int64) {
 	sh.latest = max(sh.latest, now)
 }
 
-// storeRing puts the ring of s into the slab, unless that is where it is.
+// storeRing copies the ring of s into the slab, unless it is there already.
 func (sh *shard) storeRing(t *table, i int, s *algo.State) {
 	held := sh.ring(t, i)
 	if len(held) == len(s.Ring) && (len(held) == 0 || &held[0] == &s.Ring[0]) {
@@ -214,7 +216,7 @@ func (sh *shard) storeRing(t *table, i int, s *algo.State) {
 	if sh.slab.sparse() {
 		sh.clearOut()
 	}
-	// Only now: clearing out may have moved the block.
+	// Read the block only now: clearOut may have moved it.
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	old, size := blockOf(w)
 	setBlock(w, 0)
@@ -268,7 +270,7 @@ func (sh *shard) remove(t *table, i int) {
 	t.remove(i)
 }
 
-// free gives back what a state has outside its slot.
+// free releases the memory that a state has outside its slot, and its version.
 func (sh *shard) free(t *table, i int) {
 	index := t.by(i)
 	w := t.slots[i*t.stride : (i+1)*t.stride]
@@ -277,7 +279,7 @@ func (sh *shard) free(t *table, i int) {
 		w[ringBlock], w[ringShape] = 0, 0
 	}
 	sh.registry.unname(index)
-	w[1], w[2] = w[1]&^(lowMask>>lowBy<<lowBy), w[2]&^(1<<byHigh-1) // it names nobody any more
+	w[1], w[2] = w[1]&^(lowMask>>lowBy<<lowBy), w[2]&^(1<<byHigh-1) // no version
 }
 
 func (sh *shard) rebuild(t *table, now int64) {
@@ -297,8 +299,8 @@ func (sh *shard) rebuild(t *table, now int64) {
 	m.end()
 }
 
-// insert returns a slot for id, which has none, belongs at i, and will hold a state that
-// lives until idle.
+// insert returns a slot for id, which has none and belongs at i, for a state that lives
+// until idle.
 func (sh *shard) insert(t *table, id uint64, i int, now, idle int64, keep pins) int {
 	if t.used >= t.limit || !t.inRange(idle) {
 		sh.rebuild(t, now)

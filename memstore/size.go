@@ -8,17 +8,18 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// stateSize is how much of an algo.State the states of a limit use.
+// stateSize is the part of an algo.State that a state needs.
 type stateSize uint8
 
 const (
-	sizeWord  stateSize = iota // Idle, and an A that is not large
-	sizeFixed                  // all but the ring
-	sizeRing                   // all of it
-	sizePair                   // Idle, an A and a B that are not large; sizeFixed in a snapshot
+	sizeWord  stateSize = iota // Idle and a small A
+	sizeFixed                  // all fields but the ring
+	sizeRing                   // all fields
+	sizePair                   // Idle, a small A and a small B; sizeFixed in a snapshot
 )
 
-// sizeOfForm returns the size that every state of t's form has, or may have: see sizeOf.
+// sizeOfForm returns the size for states of t's form; sizeOf may choose another for a
+// single state.
 func sizeOfForm(t *sluice.Term) stateSize {
 	switch {
 	case t.OneWord:

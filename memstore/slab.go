@@ -5,14 +5,14 @@ package memstore
 
 import "slices"
 
-// slab keeps the rings of one shard in chunks without pointers. A block is
-// exactly as long as its ring. Freed blocks wait in lists of their length, each
-// holding the place of the next in its first word; once more than a small part
-// of the slab waits there, the emptiest chunk is cleared out.
+// slab keeps the rings of one shard in chunks without pointers. A block is exactly as
+// long as its ring. There is a list of free blocks for each length; the first word of a
+// free block is the next one. Once more than a small part of the slab is free, the
+// emptiest chunk is cleared.
 type slab struct {
 	chunks []chunk
 	lists  []freeList // sorted by size
-	cur    int        // chunk that has room behind its mark
+	cur    int        // chunk with room after its mark
 	total  int        // words in chunks
 	free   int        // words in lists
 }
@@ -25,14 +25,14 @@ type chunk struct {
 
 type freeList struct {
 	size int
-	head block // 0: none
+	head block // 0 if there is none
 }
 
-// block is where a ring lies: chunk number + 1, and offset. 0 is nowhere.
+// block is the place of a ring: chunk number + 1, and offset. 0 means none.
 type block uint64
 
-// A block has 21 bits of an offset, as chunks are no longer, and 22 of a chunk, of which
-// there are no more in 256 GB.
+// A block has 21 bits for the offset, enough for any chunk, and 22 bits for the chunk,
+// enough for 256 GB.
 const (
 	offsetBits = 21
 	blockBits  = 43
@@ -46,9 +46,9 @@ func (b block) offset() int { return int(b & (1<<offsetBits - 1)) }
 
 const (
 	minChunk = 256  // words
-	maxChunk = 8192 // words, but for rings that are longer
-	slack    = 64   // one part in so many may lie free
-	growth   = 48   // a chunk is one part in so many of the slab
+	maxChunk = 8192 // words, unless a ring is longer
+	slack    = 64   // 1/slack of the slab may be free
+	growth   = 48   // a chunk is 1/growth of the slab
 )
 
 // words returns the block's memory.
@@ -64,7 +64,7 @@ func (s *slab) search(size int) (i int, found bool) {
 	return slices.BinarySearchFunc(s.lists, size, func(l freeList, size int) int { return l.size - size })
 }
 
-// list returns the list of blocks of size, made if it is missing.
+// list returns the list of blocks of size, and adds it if it is missing.
 func (s *slab) list(size int) *freeList {
 	i, found := s.search(size)
 	if !found {
@@ -73,8 +73,8 @@ func (s *slab) list(size int) *freeList {
 	return &s.lists[i]
 }
 
-// sparse reports whether so much lies free that a chunk should be cleared out
-// before another is added.
+// sparse reports whether so much is free that a chunk should be cleared before another
+// one is added.
 func (s *slab) sparse() bool { return s.free > minChunk && s.free > s.total/slack }
 
 // alloc returns a block of size words with undefined content.
@@ -98,7 +98,7 @@ func (s *slab) alloc(size int) block {
 	return b
 }
 
-// extend adds a chunk with room for size words and hands out from there.
+// extend adds a chunk with room for size words and makes it the current one.
 func (s *slab) extend(size int) {
 	if s.cur < len(s.chunks) {
 		c := &s.chunks[s.cur]
@@ -112,7 +112,7 @@ func (s *slab) extend(size int) {
 	words = words[:cap(words)]
 	s.total += len(words)
 	for i := range s.chunks {
-		if s.chunks[i].words == nil { // cleared out
+		if s.chunks[i].words == nil { // cleared
 			s.chunks[i], s.cur = chunk{words: words}, i
 			return
 		}
@@ -121,7 +121,7 @@ func (s *slab) extend(size int) {
 	s.chunks = append(s.chunks, chunk{words: words})
 }
 
-// push puts a block that is not in use on its list.
+// push puts a free block on its list.
 func (s *slab) push(b block, size int) {
 	l := s.list(size)
 	s.chunks[b.chunk()].words[b.offset()] = uint64(l.head)
@@ -138,8 +138,8 @@ func (s *slab) release(b block, size int) {
 	s.push(b, size)
 }
 
-// emptiest returns the chunk with the least in use, -1 if there is none to
-// clear out.
+// emptiest returns the chunk with the smallest part in use, or -1 if there is none to
+// clear.
 func (s *slab) emptiest() int {
 	best := -1
 	for i := range s.chunks {
@@ -154,8 +154,8 @@ func (s *slab) emptiest() int {
 	return best
 }
 
-// abandon takes the free blocks of chunk i off their lists, so that nothing
-// new is put there.
+// abandon takes the free blocks of chunk i off their lists, so that alloc does not
+// return them.
 func (s *slab) abandon(i int) {
 	for k := range s.lists {
 		l := &s.lists[k]
@@ -175,7 +175,7 @@ func (s *slab) abandon(i int) {
 	s.lists = slices.DeleteFunc(s.lists, func(l freeList) bool { return l.head == 0 })
 }
 
-// drop gives chunk i, which has nothing in use, back to the collector.
+// drop releases the memory of chunk i, of which nothing is in use.
 func (s *slab) drop(i int) {
 	s.total -= len(s.chunks[i].words)
 	s.chunks[i] = chunk{}

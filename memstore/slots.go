@@ -10,16 +10,16 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// Domains of the hashes of slots, apart from each other and from scope IDs by
-// the odds of a hash.
+// Domains of the hashes of slots. They differ from each other, and from scope IDs but
+// for a collision of hashes.
 const (
 	slotScopes = 0x736c6f742d73636f
 	slotNames  = 0x736c6f742d6e616d
 	slotOwners = 0x736c6f742d6f776e
 )
 
-// Slot decides req. Like Take it does not block or look at ctx. The limit's Cap
-// and TTL may change from call to call: holders keep their slots. The error,
+// Slot decides req. Like Take it waits for no more than other calls and ignores ctx. The
+// limit's Cap and TTL may change from call to call: holders keep their slots. The error,
 // if there is one, is a [*sluice.RequestError].
 func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if err := req.Validate(); err != nil {
@@ -32,10 +32,10 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 	return h.decide(req.Op, s.fresh(h.shard, now), nil), nil
 }
 
-// holders is where the holders of the slots of a request's key are kept.
+// holders locates the holders of the slots of a request's key.
 type holders struct {
 	req             *sluice.SlotRequest
-	shard           *shard // once it is locked
+	shard           *shard // set once it is locked
 	hash, id, owner uint64
 }
 
@@ -49,7 +49,7 @@ func (s *Store) holders(req *sluice.SlotRequest) holders {
 	}
 }
 
-// decide decides the request, as one of op, under the lock of its shard.
+// decide decides the request with the operation op. The caller holds the shard's lock.
 func (h *holders) decide(op sluice.SlotOp, now int64, keep pins) sluice.SlotDecision {
 	sh, req := h.shard, *h.req
 	req.Op = op
@@ -71,8 +71,7 @@ func (h *holders) decide(op sluice.SlotOp, now int64, keep pins) sluice.SlotDeci
 	return d
 }
 
-// allow reports whether the slot of req leaves it to the units. It does not
-// acquire it yet.
+// allow reports whether the slot of req is free. It does not acquire it.
 func (h *holders) allow(req *sluice.Request, now int64) bool {
 	req.Slot.Decision = sluice.SlotDecision{}
 	if d := h.decide(sluice.SlotPeek, now, nil); !d.Allowed {
@@ -82,7 +81,7 @@ func (h *holders) allow(req *sluice.Request, now int64) bool {
 	return true
 }
 
-// class returns the class of a key's slots that are about to be stored.
+// class returns the class for the holders of a key that are about to be stored.
 func (h *holders) class(live, denies bool) class {
 	prior := used
 	if t := &h.shard.tables[sizeRing]; live {

@@ -27,8 +27,8 @@ import (
 //	limits: their number, and these
 //	CRC-64 (ECMA) of all that
 //
-// An entry is a limit, before the first state that names it, or a state. The
-// limits at the end are those that no slot names.
+// An entry is a state, or a limit before the first state that names it. The limits at
+// the end are those that no slot names.
 const (
 	snapshotMagic   = "sluicem"
 	snapshotVersion = 1
@@ -41,18 +41,17 @@ const (
 	entrySize     = 3
 	entryReserved = 1 << 2
 	entryMore     = 1 << 3
-	entryClass    = 4 // where the class is
+	entryClass    = 4 // shift of the class
 	entryLimit    = 1 << 7
 )
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
 
-// Snapshot writes all states and what is needed to find them again. Takes may
-// go on meanwhile. Each shard is written as it is at one instant, under its
-// lock, so that a take may wait for some tens of µs, for about 1 ms per MB
-// where a shard holds large rings; a take during the Snapshot may be in it or
-// not, and one over several keys may be in it for some of them. A Store that is
-// asked nothing any more is written exactly.
+// Snapshot writes all states, for [Store.Restore]. It may run concurrently with all
+// other calls. It writes each shard under its lock, so that a take may wait for some tens
+// of µs, or for about 1 ms per MB if a shard holds large rings. A take during the Snapshot
+// may be in it or not, and a take over several keys for some of them only. Without
+// concurrent calls the Snapshot is exact.
 //
 // The snapshot holds the secret of the hash: a reader can make keys collide.
 func (s *Store) Snapshot(w io.Writer) error {
@@ -83,14 +82,14 @@ func (s *Store) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// snapshotWriter writes what has gathered in buf, until the first error.
+// snapshotWriter collects bytes in buf and writes them, until the first error.
 type snapshotWriter struct {
 	w   io.Writer
 	crc hash.Hash64
 	buf []byte
 	err error
-	// reported are the versions that have been written, with their numbers from 1 on: their
-	// indexes may be another's by the next shard.
+	// reported are the written versions with their numbers, from 1 on. Their indexes do
+	// not serve: by the next shard another version may have one.
 	reported map[*version]uint64
 }
 
@@ -174,7 +173,7 @@ func (sw *snapshotWriter) voids(v *voids) {
 	sw.buf = b
 }
 
-// written returns the size that a snapshot has for states of a size.
+// written returns the size that a snapshot names for states of a size.
 func (size stateSize) written() stateSize {
 	if size == sizePair {
 		return sizeFixed
@@ -182,8 +181,8 @@ func (size stateSize) written() stateSize {
 	return size
 }
 
-// limit writes a version: its number, scope, text and ID, when it was last looked
-// up, when its series started, and whether words are its own.
+// limit writes a version: its number, scope, text and ID, the instants of its last lookup
+// and of the start of its series, and whether the words of the series are its own.
 func (sw *snapshotWriter) limit(v *version) {
 	sw.reported[v] = uint64(len(sw.reported)) + 1
 	b := sw.buf
@@ -215,7 +214,7 @@ func (sw *snapshotWriter) limits(all []*version) {
 
 // fits reports whether a slot of a size can hold s, written by v.
 func fits(size stateSize, s *algo.State, v *version) bool {
-	// What the sub-windows of a counter have in common may be 2^63 and more.
+	// The sum of the sub-windows of a counter may be 2^63 or more.
 	counts := v != nil && v.term.Kind == compiled.SlidingCounter && size == sizeRing
 	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 && !counts || s.Since < 0 || s.Last < 0 {
 		return false
@@ -232,7 +231,7 @@ func fits(size stateSize, s *algo.State, v *version) bool {
 		return false
 	case v != nil:
 		return sizeOf(v, s).written() == size
-	default: // of slots in flight, or of more versions than there are indexes
+	default: // slots in flight, or a version without an index
 		return true
 	}
 }

@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// Stats is what a [Store] holds and what it has had to forget.
+// Stats are the figures of a [Store].
 type Stats struct {
-	// States is how many slots are in use: one for each key under each limit.
-	// Some may be idle and wait for a new key to take
-	// their room.
+	// States is the number of states: one for each key under each limit, idle
+	// states included until a new key takes their room.
 	States int
-	// Bytes is what these take in memory, room for growth included.
+	// Bytes is the memory of the states, room for growth included.
 	Bytes int64
-	// Evicted is how many states were dropped before they were idle,
+	// Evicted is the number of states that were dropped before they were idle,
 	// because more than MaxKeys were alive.
 	Evicted uint64
-	// EvictedDebt is the debt that went with them, measured in the time after
-	// which each would have been idle, in all.
+	// EvictedDebt is the debt of the evicted states: the sum of the times after
+	// which each would have been idle.
 	EvictedDebt time.Duration
 }
 
-// Stats returns what the Store holds. It locks one shard after the other, each
+// Stats returns the figures of the Store. It locks one shard after the other, each
 // for an instant.
 func (s *Store) Stats() Stats {
 	var st Stats
@@ -41,7 +40,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// bytes returns what the states of a shard take.
+// bytes returns the memory of the states of a shard.
 func (sh *shard) bytes() int64 {
 	words := sh.slab.total + 2*sh.words.slots()
 	for f := range sh.tables {

@@ -20,37 +20,37 @@ import (
 
 // Options are the settings of a [Store]. The zero value is ready to use.
 type Options struct {
-	// MaxKeys is how many states the Store holds without forgetting one: one
-	// for each key under each limit. Zero means 1,048,576, a negative
-	// number 1. As keys spread over shards by chance, every shard has room for
-	// about an eighth more, so that a state is evicted before MaxKeys are held
-	// with odds of less than 1 in 1000.
+	// MaxKeys is the number of states that the Store holds without evicting one: a
+	// state for each key under each limit. Zero means 1,048,576, a negative number 1.
+	// Keys spread over shards by chance, so every shard has room for about an eighth
+	// more: the odds that a state is evicted before there are MaxKeys are less than 1
+	// in 1000.
 	//
-	// With the default the Store takes at most 45 MB for token buckets, fixed
-	// windows and sliding counters. A sliding log, a sliding histogram and a
-	// sliding counter of more than one sub-window take up to 8 bytes a unit or
-	// part in addition: bound MaxKeys by what their keys may take.
+	// With the default the Store takes at most 45 MB for token buckets, fixed windows
+	// and sliding counters. A sliding log, a sliding histogram and a sliding counter of
+	// several sub-windows take up to 8 bytes for each unit or part in addition: choose
+	// MaxKeys by the memory that their keys may take.
 	MaxKeys int
-	// Now is the clock: nil means the system's. Instants before 1970 count as
-	// 1970, and those after September 2112 as then. It must be safe for concurrent use and may
-	// step in any direction: see the package comment.
+	// Now is the clock: nil means the system's. Instants before 1970 count as 1970, and
+	// those after September 2112 as September 2112. It must be safe for concurrent use
+	// and may step in any direction: see the package comment.
 	Now func() time.Time
 }
 
-// Store is a [sluice.Store] and [sluice.SlotStore] in this process. It is safe
-// for concurrent use. Its methods fail for a request that cannot be, for a ctx that has
-// ended and after Close. See the package comment for what it promises.
+// Store is a [sluice.Store] and [sluice.SlotStore] in this process. It is safe for
+// concurrent use. Its methods return an error for an invalid request. See the package
+// comment for memory, eviction and the clock.
 type Store struct {
-	secret   keyhash.Secret // of the hash that stands for a key, by which states are found
+	secret   keyhash.Secret // of the hash of keys
 	clock    clock
-	shift    uint                        // of a hash, to get its part
+	shift    uint                        // of a hash, gives its part
 	perShard int                         // states that a shard of one part holds
 	shards   []atomic.Pointer[shard]     // of each part of the hashes
-	arrays   []atomic.Pointer[wordArray] // of each part, close together
+	arrays   []atomic.Pointer[wordArray] // of each part, adjacent in memory
 	registry registry
 	voids    voids
-	// scratches are what requests are decided in: not of each shard, as that would be much
-	// for a shard of few states.
+	// scratches hold *scratch. One for each shard would take much memory beside few
+	// states.
 	scratches sync.Pool
 }
 
@@ -81,8 +81,8 @@ func New(opts Options) *Store {
 	return s
 }
 
-// open gives the Store empty shards in the place of those that it has: so many, rounded up
-// to a power of two, if it may have as many.
+// open replaces the Store's shards by empty ones. Their number is shards, rounded up to a
+// power of two, or the maximum of the Store if that is less.
 func (s *Store) open(shards int) {
 	parts := max(len(s.shards)>>bits.Len(uint(shards-1)), 1)
 	for i := 0; i < len(s.shards); i += parts {
@@ -93,8 +93,8 @@ func (s *Store) open(shards int) {
 	}
 }
 
-// shardsFor returns of how many shards one that holds so many keys has at most, a power of
-// two, and how many each must hold.
+// shardsFor returns the maximum number of shards of a Store for that many keys, a power of
+// two, and the number of states that each must hold.
 func shardsFor(keys int) (n, perShard int) {
 	const small, few = 512, 16
 	n = 1
@@ -105,19 +105,17 @@ func shardsFor(keys int) (n, perShard int) {
 	if n == 1 {
 		return n, mean
 	}
-	// Keys fall into a shard by chance, in number about normally distributed
-	// with a variance of the mean: with five deviations more, hardly one of
-	// thousands of shards overflows.
+	// The number of keys in a shard is about normally distributed, and its variance is
+	// the mean: with five deviations more, hardly one of thousands of shards overflows.
 	return n, mean + 5*int(math.Ceil(math.Sqrt(float64(mean))))
 }
 
-// part returns the part that a hash is of.
+// part returns the part of a hash.
 func (s *Store) part(hash uint64) uint64 { return hash >> s.shift } // a shift of 64 gives 0
 
-// Take decides req. It never blocks for longer than other calls decide, so it
-// does not look at ctx. It does not allocate unless a ring must grow, a table
-// is rebuilt or the request has more than 8 limits. The error, if there is one,
-// is a [*sluice.RequestError].
+// Take decides req. It waits for no more than other calls, so it ignores ctx. It allocates
+// only if a ring grows, a table is rebuilt or the request has more than 8 limits. The
+// error, if there is one, is a [*sluice.RequestError].
 func (s *Store) Take(_ context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	if err = req.Validate(); err == nil {
 		s.decide(&req, s.clock.now(), &d)
@@ -125,8 +123,8 @@ func (s *Store) Take(_ context.Context, req sluice.Request) (d sluice.Decision, 
 	return d, err
 }
 
-// TakeBatch decides reqs in their order, all at one instant, each by itself. It
-// looks at ctx once, before the first.
+// TakeBatch decides reqs in their order, each by itself, all at one instant. It checks ctx
+// once, before the first.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	if len(out) != len(reqs) {
 		return fmt.Errorf("memstore: take batch: %d results for %d requests; pass as many", len(out), len(reqs))

@@ -10,30 +10,30 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// table keeps the states of one size of one shard, but for those of one word:
-// open addressing with linear probing in one block without pointers, so that a
-// state costs its words and nothing else, and the collector has nothing to
-// follow. States lie in the order of their homes (Robin Hood hashing), so that one that
-// is not there is soon missed in a table that is almost full. A slot holds
+// table keeps the states of one size of one shard, but for those of one word: open
+// addressing with linear probing in one block without pointers. So a state takes no
+// memory but its words, and the garbage collector does not scan them. States are in the
+// order of their homes (Robin Hood hashing), so that a search for a missing state is short
+// even in an almost full table. A slot holds
 //
 //	identity, idle<<18 | flags, A<<10 | version, B, …
 //
-// where idle is the state's Idle in µs since the table's epoch, and in one of SizePair
-// B lies above an A of as many bits: see read and write. A slot whose Idle has come equals none: a new state takes it like
-// an empty one.
+// where idle is the state's Idle in µs since the table's epoch. In a slot of sizePair B
+// is above A in the third word: see read and write. A slot whose state is idle counts as
+// empty.
 type table struct {
 	size   stateSize
 	stride int   // words per slot
 	n      int   // slots
 	used   int   // slots that hold a state, idle ones included
-	limit  int   // used at which the table must be rebuilt
-	cap    int   // most states it is asked to hold before the shard is divided
+	limit  int   // value of used at which the table must be rebuilt
+	cap    int   // maximum number of states before the shard is divided
 	epoch  int64 // µs since 1970
 	slots  []uint64
 }
 
-// What the second word of a slot consists of. 46 bits hold the longest that a
-// state lives, and 80 days for which the epoch can stay.
+// The parts of the second word of a slot. 46 bits hold the longest life of a state, and
+// 80 days for which the epoch can stay.
 const (
 	idleBits  = 46
 	idleMax   = 1<<idleBits - 1
@@ -41,27 +41,27 @@ const (
 	lowMask   = 1<<lowBits - 1
 	reserved  = 1      // flag, also of a bucket that refills in intervals: Last is 1
 	credit    = 1      // flag, of a bucket with continuous refill: A is its credit
-	lowClass  = 1      // where the class is
+	lowClass  = 1      // shift of the class
 	more      = 1 << 3 // flag: the key has another form, in the slot of the next rank
 	plain     = 1 << 4 // flag: a bucket without Since and Last
-	lowBy     = 5      // where the lower bits of the version's index are
+	lowBy     = 5      // shift of the lower bits of the version's index
 	byLow     = lowBits - lowBy
-	byHigh    = 8 // bits of it in the third word
+	byHigh    = 8 // bits of the index in the third word
 	byBits    = byLow + byHigh
 	countBits = 10 // the third word's bits below A
 	mostCount = 1<<(64-countBits) - 1
 	epochLead = 24 * 3600 * 1e6 // µs by which a clock may step back before a rebuild is due
 )
 
-// remLow and remHigh are how many bits of a bucket's remainder, or credit, there are
-// room for beside Since and Last.
+// remLow and remHigh are the numbers of bits for a bucket's remainder, or credit, beside
+// Since and Last.
 const (
 	remLow  = lowBits
 	remHigh = lowBits - byHigh
 	maxRem  = 1 << (remLow + remHigh)
 )
 
-// Of a slot of SizePair, A and B have pairBits each in the third word.
+// In the third word of a slot of sizePair, A and B have pairBits each.
 const (
 	pairBits = (64 - byHigh) / 2
 	pairMask = 1<<pairBits - 1
@@ -69,20 +69,20 @@ const (
 
 var strides = [...]int{sizeFixed: 4, sizeRing: 5, sizePair: 3}
 
-// The words of a slot of SizeRing behind identity, idle and A. A bucket with continuous
-// refill has no ring, and the flag ringless: its Since and Last are there, and B in place of
-// a part of the block.
+// The words of a slot of sizeRing after identity, idle and A. A bucket with continuous
+// refill has no ring but the flag ringless: these words hold Since and Last, and B in place
+// of a part of the block.
 const (
 	ringShape = 3 // capacity, head, len: 20 bits each
-	ringBlock = 4 // where in the slab, and B: a histogram's mark, at most 13/12 of 2^20 words and 0 of others
+	ringBlock = 4 // the block, and B: the mark of a histogram, at most 13/12 of 2^20 words, else 0
 
 	ringless = plain
 	lastLow  = 28 // bits of Last in the last word
 	maxRingB = 1<<(64-blockBits) - 1
 )
 
-// blockOf returns the block of the slab that the words of a slot of SizeRing name,
-// and how long it is: 0 where there is none.
+// blockOf returns the block that the words of a slot of sizeRing name, and its size: 0 if
+// there is none.
 func blockOf(w []uint64) (b block, size int) {
 	if size = int(w[ringShape] >> 40); size == 0 || w[1]&ringless != 0 {
 		return 0, 0
@@ -92,7 +92,7 @@ func blockOf(w []uint64) (b block, size int) {
 
 func setBlock(w []uint64, b block) { w[ringBlock] = w[ringBlock]&^blockMask | uint64(b) }
 
-// loads are how many 64ths of the slots may be used.
+// loads are the 64ths of the slots that may be used.
 var loads = [...]int{sizeFixed: 61, sizeRing: 58, sizePair: 61} // a log has room for more slots beside its ring
 
 // sizeOf returns the size of slot that s, written by v, needs.
@@ -111,8 +111,7 @@ func sizeOf(v *version, s *algo.State) stateSize {
 // warms reports whether states of v are those of a bucket that warms up.
 func warms(v *version) bool { return v != nil && v.term.WarmUp > 0 }
 
-// balance reports whether states of v are those of a bucket that refills all
-// the time.
+// balance reports whether states of v are those of a bucket with continuous refill.
 func balance(v *version) bool {
 	return v != nil && v.term.Burst > 0 && v.term.Refill == sluice.Continuous
 }
@@ -130,8 +129,7 @@ func (t *table) inRange(idle int64) bool {
 	return t.n > 0 && idle > t.epoch && idle-t.epoch <= idleMax
 }
 
-// packIdle returns the second word of a slot. An instant that no epoch can
-// express together with now saturates.
+// packIdle returns the second word of a slot. An instant out of range saturates.
 func packIdle(idle, epoch int64, low uint64) uint64 {
 	return uint64(min(max(idle-epoch, 1), idleMax))<<lowBits | low
 }
@@ -142,14 +140,13 @@ func (t *table) by(i int) uint32 {
 	return uint32(w[1]&lowMask>>lowBy) | uint32(w[2]&(1<<byHigh-1))<<byLow
 }
 
-// ahead is how far behind a bucket's Idle its Since and Last may lie: a
-// reservation that was cancelled leaves its instant.
+// ahead is the longest time by which a bucket's Since and Last may be later than its Idle:
+// a cancelled reservation leaves its instant.
 const ahead = 2 * int64(sluice.MaxWait/1000) // µs
 
-// before returns how long before idle an instant of a bucket is, from ahead on,
-// 0 for none, and instant the reverse. It does not go by the epoch: which moves,
-// and such an instant must not, as long as it matters. One from years before
-// becomes a later one.
+// before returns the time from an instant of a bucket to idle+ahead, 0 if the instant is
+// 0, and instant the reverse. They do not depend on the epoch, whose changes must not
+// shift the instant. An instant years before idle becomes a later one.
 func before(idle, at int64) uint64 {
 	if at == 0 {
 		return 0
@@ -164,7 +161,7 @@ func instant(idle int64, before uint64) int64 {
 	return max(idle+ahead-int64(before), 1)
 }
 
-// read unpacks slot i, which v wrote, but for a ring, which is in the slab.
+// read unpacks slot i, which v wrote. It leaves out a ring, which is in the slab.
 func (t *table) read(i int, v *version, s *algo.State) {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	*s = algo.State{Idle: t.epoch + int64(w[1]>>lowBits), Reserved: w[1]&reserved != 0}
@@ -209,7 +206,7 @@ func (t *table) readBalance(w []uint64, s *algo.State) {
 	}
 }
 
-// readUsed and writeUsed are of B of a bucket that warms up.
+// readUsed and writeUsed read and write B of a bucket that warms up.
 func (t *table) readUsed(w []uint64) int64 {
 	if t.size == sizeRing {
 		return int64(w[4] >> lastLow)
@@ -225,9 +222,8 @@ func (t *table) writeUsed(w []uint64, used int64) {
 	}
 }
 
-// write packs s, which v wrote, into slot i but for a ring's words and their
-// place. Counts beyond mostCount saturate: only the sum of a counter's sub-windows
-// may be more, and [shard.read] adds these up then.
+// write packs s, which v wrote, into slot i. It leaves out a ring's words and block. Counts
+// above mostCount saturate: only the sum of a counter's sub-windows can be above.
 func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	low, high := flags|uint64(c)<<lowClass, uint64(0)
@@ -240,7 +236,7 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 	}
 	w[1] = packIdle(s.Idle, t.epoch, 0)
 	count := min(uint64(s.A), mostCount)<<countBits | high
-	switch idle := t.idle(i); { // as it is read, should it be out of range
+	switch idle := t.idle(i); { // the stored instant, which may have saturated
 	case balance(v):
 		low |= t.writeBalance(w, s, idle, high)
 		if warms(v) {
@@ -278,8 +274,7 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 	return flags
 }
 
-// rebuild makes a new block for the states that live at now, which are so many, with room
-// for a share more.
+// rebuild moves the live states that live at now to a new block with room for more.
 func (t *table) rebuild(live int, now int64, m *moves) {
 	old := *t
 	t.resize(live, now)
@@ -290,19 +285,19 @@ func (t *table) rebuild(live int, now int64, m *moves) {
 	}
 }
 
-// resize gives the table a new block with room for so many states and a share more.
+// resize gives the table a new, empty block with room for live states and some more.
 func (t *table) resize(live int, now int64) {
 	want := live + live/2 + 8
 	switch nearly := 4*live >= 3*t.cap; {
 	case nearly && t.size == sizeFixed:
-		want = live + live/14 + 8 // so that a state takes less than 40 bytes
+		want = live + live/14 + 8 // a state takes less than 40 bytes
 	case nearly:
 		want = t.cap + 1
 	case live >= 64 && t.size == sizeFixed:
 		want = live + live/4
 	}
 	want = min(want, max(live, t.cap)+1)
-	// Grow rounds up to what the allocator would hand out anyway.
+	// Grow rounds up to the size class of the allocator.
 	t.slots = slices.Grow([]uint64(nil), (want*64/loads[t.size]+1)*t.stride)
 	t.slots = t.slots[:cap(t.slots)]
 	t.n = len(t.slots) / t.stride
@@ -311,7 +306,7 @@ func (t *table) resize(live int, now int64) {
 	t.epoch = max(now-epochLead, 0)
 }
 
-// adopt copies slot i of an older block, and returns where to.
+// adopt copies slot i of an older block, and returns the new slot.
 func (t *table) adopt(old *table, i int) int {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
 	j := t.place(w[0])

@@ -23,8 +23,8 @@ func (s *Store) Direct(of sluice.Store) sluice.OneTaker {
 // direct is a Store as a [sluice.OneTaker].
 type direct Store
 
-// TakeOne is [Store.Take] of a charge alone. Reading the clock waits for all earlier writes,
-// which takes long, so the key's words are looked up afterwards, in the meantime.
+// TakeOne is [Store.Take] for a charge alone. It looks up the key's word after it has read
+// the clock: that read waits for all earlier writes, and the lookup runs meanwhile.
 func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
 	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
 		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
@@ -34,8 +34,8 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 	return d, nil
 }
 
-// take decides a take of one key into d, which is zero: on its word without a lock, if it has
-// one, and else under the lock of its shard.
+// take decides a take of one key into d, which is zero. It decides on the key's word without
+// a lock if there is one, and else under the lock of the shard.
 func (s *Store) take(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
 	if p.Plain() {
 		t, a := p.Term(0), s.arrays[hash>>s.shift].Load()
@@ -70,11 +70,11 @@ func (s *Store) takeLocked(p *sluice.Plan, key string, cost int64, hash uint64, 
 
 // take decides a take of cost units at now on the word of a slot, without the lock, and writes
 // the decision to d, which is zero. generation is the registry's. It reports false, having
-// written nothing but d, where the lock is needed: where there is no state, the cost is 0 or
-// never fits, units may wait, or the clock stepped back. It decides as [algo.WordTake] does.
+// written nothing but d, if the lock is needed: if there is no state, the cost is 0 or never
+// fits, units may wait, or the clock stepped back. It decides as [algo.WordTake] does.
 //
-// Callers copy d, and a copy waits for the processor's writes to it. So take writes d as early
-// as it can, at first with the outcome of the last take.
+// Callers copy d, and the copy waits for the processor's writes to d. So take writes d as
+// early as it can: first the outcome of the last take, which it then corrects.
 func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
 	if cost == 0 || cost > t.Burst || t.Queues() {
 		return false
@@ -144,7 +144,7 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 	}
 }
 
-// setAllowed writes to d whether cost units are allowed, unless d says so already.
+// setAllowed writes to d whether cost units are allowed, if d differs.
 func setAllowed(d *sluice.Decision, allowed bool, cost int64) {
 	if d.Allowed != allowed {
 		if !allowed {
@@ -154,7 +154,7 @@ func setAllowed(d *sluice.Decision, allowed bool, cost int64) {
 	}
 }
 
-// remaining returns how many units are left of a bucket that is owed for so long.
+// remaining returns the units that are left of a bucket that owes that span.
 func remaining(t *sluice.Term, owed span.Span) int64 {
 	left := t.Rate.Sub(t.Reach, owed)
 	if left.Micros < 0 {
@@ -163,5 +163,5 @@ func remaining(t *sluice.Term, owed span.Span) int64 {
 	return t.Rate.UnitsOf(left, t.Inverse)
 }
 
-// up is what a remainder adds to an instant that is rounded up.
+// up returns the µs by which a remainder rounds an instant up: 0 or 1.
 func up(rem int64) int64 { return int64(uint64(rem+remMask) >> remBits) }

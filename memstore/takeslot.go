@@ -9,15 +9,15 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// slotted reports whether [Store.takeSlot] may decide takes under t: any limit but a bucket
-// with continuous refill, which starts without a deficit.
+// slotted reports whether [Store.takeSlot] may decide takes under t: any limit that starts
+// without a deficit, except a bucket with continuous refill.
 func slotted(t *sluice.Term) bool {
 	return t.InitialDeficit == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous)
 }
 
 // takeSlot decides a take of a key that has no state, or one that the same limit wrote to a
-// slot. It decides as [Store.locked] does. It reports false, having done nothing, where the key
-// may have other states, or receipts of other limits count.
+// slot, as [Store.locked] does. It does nothing and reports false if the key may have other
+// states, or if receipts of other limits count.
 func (s *Store) takeSlot(sh *shard, p *sluice.Plan, cost int64, hash uint64, now int64, d *sluice.Decision) bool {
 	var state algo.State
 	t := p.Term(0)
@@ -27,7 +27,7 @@ func (s *Store) takeSlot(sh *shard, p *sluice.Plan, cost int64, hash uint64, now
 		return s.takeFirst(sh, p, cost, id, now, d)
 	}
 	v := sh.registry.at(tab.by(i))
-	if v == nil || v.term.ID != t.ID || tab.slots[i*tab.stride+1]&more != 0 || t.OneWord && v.series.words.Load() == v { // which becomes a word
+	if v == nil || v.term.ID != t.ID || tab.slots[i*tab.stride+1]&more != 0 || t.OneWord && v.series.words.Load() == v { // the state becomes a word
 		return false
 	}
 	sh.read(tab, i, &state)
@@ -58,8 +58,8 @@ func (s *Store) takeSlot(sh *shard, p *sluice.Plan, cost int64, hash uint64, now
 	return true
 }
 
-// count is takeSlot of what most takes under windows and interval buckets find: a state of two
-// counts. It reads and writes the words of the slot alone, which saves a quarter of the take.
+// count is takeSlot for the most frequent state of windows and interval buckets, that of two
+// counts. It accesses only the words of the slot, which saves a quarter of the time.
 func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) bool {
 	tab := &sh.tables[sizePair]
 	i := tab.find(id)
@@ -86,7 +86,7 @@ func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Dec
 	return true
 }
 
-// takeFirst is takeSlot of a key that has no state in a slot.
+// takeFirst is takeSlot for a key that has no state in a slot.
 func (s *Store) takeFirst(sh *shard, p *sluice.Plan, cost int64, id uint64, now int64, d *sluice.Decision) bool {
 	t := p.Term(0)
 	v := s.registry.enter(p.Scope(), t, now)
@@ -110,11 +110,11 @@ func (s *Store) takeFirst(sh *shard, p *sluice.Plan, cost int64, id uint64, now 
 	return true
 }
 
-// oneTake is what [algo.Decide] reads of a request of one limit.
+// oneTake holds the fields that [algo.Decide] reads of a take under one limit.
 var oneTake sluice.Request
 
-// decideOne decides a take as any request, over a state that t wrote, and returns the instant
-// of the decision.
+// decideOne decides a take with [algo.Decide], over a state that t wrote, and returns the
+// instant of the decision.
 func (s *Store) decideOne(t *sluice.Term, cost int64, state *algo.State, now int64, d *sluice.Decision) (written, denies bool, at int64) {
 	sc := s.takeScratch()
 	it := &sc.items[0]

@@ -11,14 +11,14 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// mostVoids is how many keys are kept whose receipts are void. Beyond it those of all keys
-// become so, which errs to denying.
+// mostVoids is the maximum number of keys with void receipts. Above it the receipts of all
+// keys become void, which errs on the side of denying.
 const mostVoids = 1 << 14
 
-// voids holds, for each key that was reset or added to, the instant up to which its receipts
-// give nothing back: see [algo.Item]. Takes do not read it. The zero voids is empty.
+// voids holds the instant up to which receipts of a key are void, for each key after a reset
+// or an add: see [algo.Item]. Takes do not read it. The zero value is empty.
 type voids struct {
-	any  atomic.Bool // there is an instant: until then refunds need no lock
+	any  atomic.Bool // whether there is an instant; without one refunds need no lock
 	mu   sync.Mutex
 	keys map[uint64]void // by the hash of scope and key
 	all  int64           // of every key
@@ -26,7 +26,7 @@ type voids struct {
 
 type void struct{ at, ends int64 }
 
-// of returns the instant of a key.
+// of returns the instant of a key, 0 if it has none.
 func (v *voids) of(hash uint64) int64 {
 	if !v.any.Load() {
 		return 0
@@ -36,7 +36,7 @@ func (v *voids) of(hash uint64) int64 {
 	return max(v.all, v.keys[hash].at)
 }
 
-// set keeps the instant of a key until another.
+// set keeps the instant at of a key until ends.
 func (v *voids) set(hash uint64, at, ends, now int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,7 +50,8 @@ func (v *voids) set(hash uint64, at, ends, now int64) {
 	v.keys[hash] = void{at, ends}
 }
 
-// shrink forgets what has ended, and makes the rest one instant if that is most of it.
+// shrink drops the instants that have ended. If more than half of mostVoids remain, it
+// replaces them by one instant for all keys.
 func (v *voids) shrink(now int64) {
 	for hash, k := range v.keys {
 		if k.ends <= now {
@@ -70,7 +71,7 @@ func (v *voids) clear() {
 	v.keys, v.all = nil, 0
 }
 
-// load sets the instants of the items of a request that reads them.
+// load sets Void of the items, if the operation of the request uses it.
 func (v *voids) load(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, items []algo.Item) {
 	switch req.Op {
 	case sluice.OpRefund, sluice.OpReset, sluice.OpAdd:
@@ -86,7 +87,7 @@ func (v *voids) load(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, ite
 	}
 }
 
-// keep keeps what a reset or an add has made of them.
+// keep stores Void of the items after a reset or an add.
 func (v *voids) keep(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, items []algo.Item, now int64) {
 	if req.Op != sluice.OpReset && req.Op != sluice.OpAdd {
 		return

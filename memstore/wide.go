@@ -11,11 +11,11 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// A word is wide if its A takes more than 16 bits. Its five upper bits are set, which are not
-// in any other word. Then come idle in units of [span.WideUnit], rounded up, the upper bits of
-// A, the class, and the lower bits of A. The instant is up to half a second late. The limit
-// that wrote the word has aligned windows of half a second or more, and gives the exact
-// instant: see stateOf.
+// A word is wide if its A takes more than 16 bits. Its five upper bits are all set, unlike
+// those of any other word. Below are idle in units of [span.WideUnit], rounded up, the upper
+// bits of A, the class, and the lower bits of A. The instant is up to half a second late.
+// The limit that wrote the word has aligned windows of half a second or more, from which
+// stateOf computes the exact instant.
 const (
 	wideMark     = 31 << 59
 	wideABits    = 33
@@ -35,7 +35,7 @@ func wideA(word uint64) int64 {
 	return int64(word>>wideHighAt&(1<<wideHigh-1)<<remBits | word&remMask)
 }
 
-// latest returns the last instant from which a word of such an A can be idle.
+// latest returns the latest idle instant of a word whose A is count.
 func (a *wordArray) latest(count int64) int64 {
 	if count > remMask {
 		return a.epoch + wideIdleMax
@@ -48,7 +48,7 @@ func (a *wordArray) packWide(idle, count int64, c class) uint64 {
 	return wideMark | uint64(min(max(units, 1), wideUnits))<<wideAt | uint64(count)>>remBits<<wideHighAt | uint64(c)<<remBits | uint64(count&remMask)
 }
 
-// takeWindow is [wordArray.take] of a fixed window.
+// takeWindow is [wordArray.take] for a fixed window.
 func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, d *sluice.Decision) bool {
 	if cost == 0 || cost > t.Quota {
 		return false
@@ -75,7 +75,7 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, d *s
 				continue
 			}
 			setAllowed(d, false, cost)
-			d.Remaining = max(room, 0) // a swap that failed has written it before
+			d.Remaining = max(room, 0) // overwrites that of a failed swap
 			d.RetryAfter = min(d.ResetAfter, sluice.MaxRetryAfter)
 			return true
 		}

@@ -12,40 +12,39 @@ import (
 )
 
 // words keeps the states of one word ([sizeWord]). A take of a key that has one needs no
-// lock: it loads the word, decides, and swaps the new word for the old one if that is still
-// there. A denial writes nothing.
+// lock: it loads the word, decides, and replaces the word with a compare-and-swap. A denial
+// writes nothing.
 //
-// A slot holds an identity and idle<<18 | class<<16 | A, idle in µs since the
-// epoch, or where A is larger what wide.go has. These rules make it right:
+// A slot holds an identity and idle<<18 | class<<16 | A, with idle in µs since the epoch,
+// or a wide word for a larger A: see wide.go. It is correct by these rules:
 //
 //  1. Within one array an identity is written once, into an empty slot, after
-//     its word. It never moves and never changes. So a word that is loaded from
-//     the slot of an identity is that identity's, whatever happened between,
-//     and if it is the same word when swapped it is the same state: it does not
-//     matter whether it has been another meanwhile.
-//  2. All else is done by the holder of the shard's lock. It first owns the word
-//     by swapping busy for it. A take that finds busy, or 0 (no state), retries under
-//     the lock. So what the holder decides over several states is not disturbed,
-//     and a key that is not there comes to be there under the lock only.
-//  3. An array that is replaced is left with busy in every word, and each word
-//     is copied after that. A take that still reads it takes the lock, too.
-//  4. An idle state equals that of a new key, so it may come to life again where
-//     it is, but not beside a state of the same key under another limit. So who
-//     looks for the states of other limits removes words that are idle, and in
-//     an array from before a series was forgotten none comes to life.
+//     its word. It never moves and never changes. So a word loaded from the slot
+//     of an identity always belongs to that identity, and an equal word is an
+//     equal state: a compare-and-swap need not notice changes in between.
+//  2. All other changes are made under the shard's lock. The holder of the lock first
+//     owns the word by swapping busy for it. A take that finds busy, or 0 (no state),
+//     retries under the lock. So no take disturbs a decision over several states, and
+//     a key gets its word under the lock only.
+//  3. When an array is replaced, each of its words is set to busy and then copied.
+//     A take that still reads the old array takes the lock.
+//  4. An idle state equals that of a new key, so a take may use it again where it
+//     is, unless the key has a state under another limit. So a lookup of the states
+//     of other limits removes idle words, and idle words from before a series was
+//     forgotten are not used again.
 //
-// Slots are not used again. An array is replaced when it is full, states that died included.
-// Memory is allocated then, and never in a take of a key that has a word.
+// Slots are not reused. A full array is replaced, idle states included in the count. Only
+// that allocates memory, and never a take of a key that has a word.
 type words struct {
-	// array is in the Store's list, which is all that a take without the lock reads of the
-	// shard. A shard of several parts of the hashes has a place there for each, all the same.
+	// array points into Store.arrays, from which a take without the lock reads. A shard
+	// of several parts of the hashes has the same array in the entry of each part.
 	array  *atomic.Pointer[wordArray]
 	others []atomic.Pointer[wordArray]
 
-	// Under the shard's lock:
+	// Guarded by the shard's lock:
 	occupied int // slots with an identity
 	used     int // of these, slots with a state, idle ones included
-	limit    int // occupied at which the array must be replaced
+	limit    int // value of occupied at which the array must be replaced
 	cap      int
 }
 
@@ -53,8 +52,8 @@ type wordArray struct {
 	epoch      int64 // µs since 1970
 	slots      []wordSlot
 	generation uint64 // of the registry when it was made
-	// doubt is when the last word is idle that is from before that: like those of an older
-	// array it does not come to life again.
+	// doubt is the latest idle instant of the words from before that generation. A word
+	// idle at doubt or earlier is not used again.
 	doubt int64
 }
 
@@ -62,16 +61,16 @@ type wordSlot struct{ id, word uint64 }
 
 const busy = ^uint64(0)
 
-// resting is for how long a word that is idle keeps its slot when the array is replaced.
-// Where keys rest between their takes few live at any instant: with room for those
-// alone most takes would find no slot, and need the lock.
+// resting is the time for which an idle word keeps its slot when the array is replaced. If
+// keys are idle between their takes, few live at any instant: without the idle words most
+// takes would find no slot and need the lock.
 const resting = 10e6 // µs
 
-// wordGrowth says by what part of its states an array grows.
+// wordGrowth makes an array grow by 1/wordGrowth of its states.
 const wordGrowth = 4
 
-// What a word consists of. Below wideMark, 46 bits hold the longest refill that a limit
-// can have, with [sluice.MaxWait], and 50 days for which the epoch can stay.
+// The parts of a word. Below wideMark, 46 bits hold the longest refill of a limit, with
+// [sluice.MaxWait], and 50 days for which the epoch can stay.
 const (
 	remBits      = 16
 	remMask      = 1<<remBits - 1
@@ -93,7 +92,7 @@ func (a *wordArray) idle(word uint64) int64 {
 	return a.epoch + int64(word>>wordLowBits)
 }
 
-// state returns a word's state, of which idle says Idle.
+// state returns a word's state, with the Idle of idle.
 func (a *wordArray) state(word uint64) algo.State {
 	if word >= wideMark {
 		return algo.State{Idle: a.wideIdle(word), A: wideA(word)}
@@ -145,7 +144,7 @@ func (a *wordArray) pack(idle, rem int64, c class) uint64 {
 	return uint64(min(max(idle-a.epoch, 1), wordIdleMax))<<wordLowBits | uint64(c)<<remBits | uint64(rem)
 }
 
-// live returns the word of id, 0 if there is none.
+// live returns the word of id, or 0 if there is none.
 func (a *wordArray) live(id uint64) uint64 {
 	if i := a.find(id); i >= 0 {
 		return atomic.LoadUint64(a.word(i))
@@ -153,7 +152,7 @@ func (a *wordArray) live(id uint64) uint64 {
 	return 0
 }
 
-// slots returns how many slots there are.
+// slots returns the number of slots.
 func (w *words) slots() int {
 	if a := w.array.Load(); a != nil {
 		return len(a.slots)
@@ -161,8 +160,8 @@ func (w *words) slots() int {
 	return 0
 }
 
-// own takes the word of id for the holder of the lock, which must put or unlock
-// it, and returns it: 0, and nothing to do, if there is none.
+// own replaces the word of id by busy and returns it, or 0 if there is none. The caller,
+// which holds the lock, must put or unlock it.
 func (w *words) own(id uint64) uint64 {
 	a := w.array.Load()
 	if a == nil {
@@ -175,7 +174,7 @@ func (w *words) own(id uint64) uint64 {
 	return atomic.SwapUint64(a.word(i), busy)
 }
 
-// unlock puts back what own returned. The array must not have been replaced.
+// unlock puts back a word that own returned. The array must not have been replaced.
 func (w *words) unlock(id, word uint64) {
 	if word == 0 {
 		return
@@ -184,8 +183,8 @@ func (w *words) unlock(id, word uint64) {
 	atomic.StoreUint64(a.word(a.find(id)), word)
 }
 
-// put keeps a state under id and reports false, having done nothing, where it
-// has no room in the array, or more states than others would be held.
+// put keeps a state under id. It does nothing and reports false if the array has no slot
+// for it, or if id has no state and room is false.
 func (w *words) put(id uint64, idle, rem int64, c class, room bool) bool {
 	a := w.array.Load()
 	if a == nil || !a.inRange(idle, rem) {
@@ -218,8 +217,8 @@ func (w *words) remove(i int) uint64 {
 	return atomic.SwapUint64(w.array.Load().word(i), 0)
 }
 
-// rebuild replaces the array by one for the states that live at now and those that
-// rest, with room for a share more. It drops the states that are idle at since.
+// rebuild drops the states that are idle at since, and moves the others to a new array
+// with room for more.
 func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	old := w.array.Load()
 	if old == nil {
@@ -227,7 +226,7 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	}
 	n := old.drop(since, now, generation, 0)[0]
 	want := w.want(n)
-	// One that is full of states needs some more slots to distinguish old states from new.
+	// A full array needs some more slots to distinguish old states from new.
 	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
 	a := w.sized(want, now, generation)
 	a.doubt = old.doubt
@@ -253,11 +252,11 @@ func (a *wordArray) seize(i int, instead, bit uint64) uint64 {
 	return atomic.SwapUint64(a.word(i), instead)
 }
 
-// fewest is how many states the last array of a shard before a division has room for. Most
-// shards of a Store that holds MaxKeys have as many.
+// fewest is the number of states for which the last array of a shard before a division has
+// room. Most shards of a Store that holds MaxKeys have as many.
 const fewest = fullShard + 8
 
-// want returns how many states an array needs room for that has live states now.
+// want returns the number of states that a new array for live states should have room for.
 func (w *words) want(live int) int {
 	switch {
 	case live < 64:
@@ -270,7 +269,7 @@ func (w *words) want(live int) int {
 	return live + live/wordGrowth + 8
 }
 
-// most returns how many states there are at most before the shard is divided.
+// most returns the maximum number of states before the shard is divided.
 func (w *words) most() int {
 	if len(w.others) > 0 {
 		return fewest
@@ -291,7 +290,7 @@ func (w *words) sized(want int, now int64, generation uint64) *wordArray {
 // adopt copies the word of slot i of an older array into an array that is not published yet,
 // and returns its slot.
 func (a *wordArray) adopt(old *wordArray, i int, word uint64) int {
-	if word != busy { // else the lock's holder owns it, and will put it
+	if word != busy { // else the holder of the lock owns it and will put it
 		s := old.state(word)
 		word = a.pack(s.Idle, s.A, classOf(word))
 	}
@@ -301,7 +300,7 @@ func (a *wordArray) adopt(old *wordArray, i int, word uint64) int {
 	return j
 }
 
-// replace puts an array, whose slots are all states, in place of that which is there.
+// replace replaces the array by a, each of whose identities has a state.
 func (w *words) replace(a *wordArray) {
 	w.used = w.occupied
 	w.array.Store(a)
@@ -310,9 +309,9 @@ func (w *words) replace(a *wordArray) {
 	}
 }
 
-// drop drops the states that are idle at since, and returns how many are left, apart for
-// identities without and with a bit. Where a series has been forgotten since, it drops what is
-// idle at now: none of that may come to life.
+// drop drops the states that are idle at since, or at now if the generation has changed,
+// as such states must not be used again. It returns the numbers of states left, without
+// and with the bit in their identity.
 func (a *wordArray) drop(since, now int64, generation, bit uint64) (left [2]int) {
 	if a.generation != generation {
 		since = now
@@ -322,7 +321,7 @@ func (a *wordArray) drop(since, now int64, generation, bit uint64) (left [2]int)
 		for word != 0 && a.idle(word) <= since {
 			if atomic.CompareAndSwapUint64(a.word(i), word, 0) {
 				word = 0
-			} else { // a take has it
+			} else { // a take changed it
 				word = atomic.LoadUint64(a.word(i))
 			}
 		}
@@ -333,8 +332,8 @@ func (a *wordArray) drop(since, now int64, generation, bit uint64) (left [2]int)
 	return left
 }
 
-// each calls f for every state that lives at now. Under the lock, but single
-// words may change meanwhile.
+// each calls f for every state that lives at now. The caller holds the lock; takes without
+// it may change words meanwhile.
 func (w *words) each(now int64, f func(id uint64, s *algo.State, c class)) {
 	a := w.array.Load()
 	if a == nil {
