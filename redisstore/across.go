@@ -15,21 +15,19 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// A request over keys in several slots of a Cluster is one call for each slot.
-// First it looks at all, and if one denies nothing is written. Then it charges
-// them one by one, in the order of their slots, and if one denies after all, as
-// another request came in between, it undoes those before. Meanwhile others may
-// be denied what is given back later, but nothing is ever admitted twice. Who
-// dies in between leaves units charged, which refill in time.
+// A request over keys in several slots of a Cluster makes one call for each slot.
+// First it peeks at all slots; if one denies, nothing is written. Then it charges
+// the slots one by one, in their order. If one denies after all, because of another
+// request in between, it undoes the earlier charges. Meanwhile other requests may be
+// denied for units that are given back later, but nothing is admitted twice. If the
+// process dies between two calls, units stay charged and refill in time.
 //
-// All calls ask to be decided at one instant, the earliest that a server's clock
-// shows. A server grants that unless it is a second ago: a state that stands at
-// a later instant is no reason not to, as it is decided then as of that. So the
-// decision is the very one that a single server would have made. Where clocks
-// differ by more, each server decides at its own, and the receipt names the
-// earliest.
+// All calls name one instant of decision, the earliest of the servers' clocks. A server
+// decides at that instant unless it is more than a second ago, even if a state stands
+// at a later one. So the decision equals that of a single server. If clocks differ by
+// more, each server decides at its own instant, and the receipt names the earliest.
 
-// tries is how often a request is tried again because another one came
+// tries is the number of times that a request is tried because another one came
 // between its look and its charge.
 const tries = 3
 
@@ -41,7 +39,7 @@ func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) 
 		err := x.all(ctx, func(p *slotGroup) []*job {
 			r := x.groupRequest(p, nil)
 			if r.Op == sluice.OpRefund && x.queues() > 1 {
-				r.Due = 0 // it may be that of a queue in another slot
+				r.Due = 0 // it may belong to a queue in another slot
 			}
 			return []*job{{op: r.Op, req: r}}
 		})
@@ -56,7 +54,7 @@ func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) 
 	}
 }
 
-// ask makes a call of jobs on one part.
+// ask makes a call with jobs on one part.
 func (x *multiSlot) ask(ctx context.Context, p *slotGroup, jobs []*job) error {
 	c := x.store.newCall(jobs[0].req)
 	c.jobs, c.at, c.part = jobs, x.at, true
@@ -67,8 +65,8 @@ func (x *multiSlot) ask(ctx context.Context, p *slotGroup, jobs []*job) error {
 	return nil
 }
 
-// all makes a call on every part, all at once. Before the first it asks them
-// for their time.
+// all makes a call on every part, all at once. Before the first calls it asks the
+// servers for their time.
 func (x *multiSlot) all(ctx context.Context, jobs func(*slotGroup) []*job) error {
 	if x.at == 0 {
 		err := each(x.parts, func(p *slotGroup) error {
@@ -88,7 +86,7 @@ func (x *multiSlot) all(ctx context.Context, jobs func(*slotGroup) []*job) error
 	return each(x.parts, func(p *slotGroup) error { return x.ask(ctx, p, jobs(p)) })
 }
 
-// each does something to all parts at once.
+// each calls do for all parts at once.
 func each(parts []*slotGroup, do func(*slotGroup) error) error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
@@ -104,7 +102,7 @@ func (x *multiSlot) charge(ctx context.Context) (sluice.Decision, error) {
 	if _, err := x.look(ctx); err != nil {
 		return sluice.Decision{}, err
 	}
-	var wait time.Duration // behind what is reserved in any of them
+	var wait time.Duration // until all reservations are due
 	for _, p := range x.parts {
 		wait = max(wait, p.job.turn)
 	}
@@ -151,15 +149,15 @@ func (x *multiSlot) spend(ctx context.Context) (sluice.Decision, error) {
 	return x.deny(ctx)
 }
 
-// look asks every part what would come of the request. Of a reservation it
-// returns how far from now all parts have the units.
+// look asks every part for the outcome of the request. For a reservation it returns
+// the time until all parts have the units.
 func (x *multiSlot) look(ctx context.Context) (wait time.Duration, err error) {
 	err = x.all(ctx, func(p *slotGroup) []*job {
 		req, cost := x.groupRequest(p, nil), func(c int64) int64 { return c }
-		switch req.Op { //nolint:exhaustive // the others are not looked at, or as they are
+		switch req.Op { //nolint:exhaustive // the others are not looked at, or unchanged
 		case sluice.OpTakeUpTo:
-			// What is left does not depend on the cost, and a cost of nothing
-			// fits where nobody has to be waited for.
+			// The remaining units do not depend on the cost. A cost of 0 fits unless
+			// there is a queue.
 			req = x.groupRequest(p, func(int64) int64 { return 0 })
 			req.Op = sluice.OpPeek
 			cost = func(c int64) int64 { return min(c, 1) }
@@ -183,13 +181,13 @@ func (x *multiSlot) look(ctx context.Context) (wait time.Duration, err error) {
 // decidedAt returns the instant at which d was decided.
 func decidedAt(d *sluice.Decision) int64 { return int64(d.Due) - d.Delay.Microseconds() }
 
-// waited returns how far from then its units count. A log ahead of the clock counts
-// them at its own instant, for which nobody waits.
+// waited returns the time from the decision d until its units count. A log ahead of the
+// clock counts them at its own instant, without a delay.
 func waited(d *sluice.Decision) time.Duration {
 	return min(time.Duration(int64(d.At)-decidedAt(d))*time.Microsecond, d.Delay)
 }
 
-// upTo returns how many units every charge of the request has.
+// upTo returns the number of units that every charge of the request has.
 func (x *multiSlot) upTo() int64 {
 	n := int64(math.MaxInt64)
 	for _, p := range x.parts {
@@ -210,8 +208,8 @@ func (x *multiSlot) upTo() int64 {
 	return n
 }
 
-// deny denies a request that has been looked at. Where that changes a state, as
-// a log counts it, the parts are reported.
+// deny denies a request after a look. If the denial changes a state, as it does where
+// denials count, it is sent to the parts.
 func (x *multiSlot) deny(ctx context.Context) (sluice.Decision, error) {
 	op := opDeny
 	if x.req.Op == sluice.OpReserve {
@@ -233,8 +231,8 @@ func (x *multiSlot) deny(ctx context.Context) (sluice.Decision, error) {
 	return x.decision(), nil
 }
 
-// commit charges the parts in their order. It reports whether all were charged
-// what the look promised; if not, nothing is.
+// commit charges the parts in their order. It reports whether all have charged the units
+// that the look found; if not, it undoes the charges.
 func (x *multiSlot) commit(ctx context.Context, cost func(int64) int64, wait time.Duration) (bool, error) {
 	for i, p := range x.parts {
 		req := x.groupRequest(p, cost)
@@ -253,9 +251,8 @@ func (x *multiSlot) commit(ctx context.Context, cost func(int64) int64, wait tim
 	return true, nil
 }
 
-// undo gives back what was charged to parts: states that nobody has changed
-// since become what they were, of others it is refunded. It is done even if
-// ctx has ended.
+// undo gives back the units that parts have charged. It restores states that have not
+// changed since, and refunds the units of others. It runs even if ctx has ended.
 func (x *multiSlot) undo(ctx context.Context, parts []*slotGroup) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.store.options.Timeout)
 	defer cancel()
@@ -273,7 +270,7 @@ func (x *multiSlot) undo(ctx context.Context, parts []*slotGroup) error {
 	return nil
 }
 
-// decision puts together the result of the parts' last jobs.
+// decision combines the results of the parts' last jobs.
 func (x *multiSlot) decision() sluice.Decision {
 	limits := x.req.Limits()
 	outcomes, costs := make([]sluice.Outcome, limits), make([]int64, limits)

@@ -13,13 +13,12 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// TakeBatch decides independent requests in order, each by itself, and fills
-// out. All that are of one slot each are sent at once, with those of other callers;
-// those for one key under one plan that follow each other share a call, as takes of
-// different keys may, and those for one key whose limit was changed go one after the
-// other. It blocks for one round trip,
-// for no longer than ctx or Options.Timeout; a request over several slots of a
-// Cluster takes its own, after those before it.
+// TakeBatch decides independent requests in order, each by itself, and fills out. Requests
+// of one slot each are sent at once, with those of other callers. Consecutive requests for
+// one key under one plan share a call, and takes of different keys may. Requests for one
+// key whose limit was changed are sent one after the other. TakeBatch blocks for one round
+// trip, no longer than ctx or Options.Timeout. A request over several slots of a Cluster
+// takes round trips of its own, after the requests before it.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	if err := stores.ValidateBatch(reqs, out); err != nil {
 		return err
@@ -53,8 +52,8 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	return nil
 }
 
-// leaveAll lets all requests that are valid go on without their caller, and
-// returns the calls that get the results.
+// leaveAll detaches all valid requests from their caller, and returns the function that
+// gets their results.
 func (s *Store) leaveAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) func(context.Context, []sluice.Result) {
 	all := make([]*late, len(reqs))
 	for i := range reqs {
@@ -102,23 +101,23 @@ func put(r *sluice.Result, req *sluice.Request, d sluice.Decision, err error) {
 	}
 }
 
-// batch is calls that wait to be sent together.
+// batch is a list of calls to be sent together.
 type batch struct {
 	store *Store
 	calls []*sent
-	last  map[string]*sent // by tag: the last call on a key
+	last  map[string]*sent // the last call on a key, by tag
 }
 
-// sent is a call and where its jobs' results go.
+// sent is a call and the destinations of its jobs' results.
 type sent struct {
 	call    *call
-	plan    *sluice.Plan // if the call is of one charge
+	plan    *sluice.Plan // nil if the call has several charges
 	results []*sluice.Result
-	foreign bool // the script may not decide it
+	foreign bool // the script may be unable to decide it
 }
 
-// follows reports whether a key of the call waits in one that may not be decided
-// by its script, but later than all that is sent with it.
+// follows reports whether a waiting call on a key of c may be decided without its script:
+// that happens after all calls that are sent with it.
 func (b *batch) follows(c *call) bool {
 	for _, tag := range c.tags {
 		if l := b.last[tag]; l != nil && l.foreign {
@@ -128,8 +127,8 @@ func (b *batch) follows(c *call) bool {
 	return false
 }
 
-// mayBeForeign reports whether others may have written what c finds, as far as
-// this process knows.
+// mayBeForeign reports whether, as far as this process knows, other limits may have written
+// the states of c.
 func (s *Store) mayBeForeign(c *call) bool {
 	s.guess(c)
 	for i := range c.items {
@@ -140,8 +139,8 @@ func (s *Store) mayBeForeign(c *call) bool {
 	return false
 }
 
-// add appends a request to the last call on its key, if that is of the same
-// plan and has met as many limits, or to the list as a call of its own.
+// add appends a request to the last call on its key, if that has the same plan and has met
+// the same limits. Otherwise it appends a new call.
 func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *sluice.Result) {
 	if len(req.More) == 0 {
 		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < maxBatch && c.hasMetAs(l.call) {
@@ -164,8 +163,8 @@ func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *s
 	b.calls = append(b.calls, n)
 }
 
-// hasMetAs reports whether of the names of the call's limits the store has met
-// several just where it had when an earlier call for the same key was made.
+// hasMetAs reports whether the field several of all limits equals that of an earlier call
+// for the same key.
 func (c *call) hasMetAs(earlier *call) bool {
 	for i := range c.items {
 		if c.items[i].several != earlier.items[i].several {
@@ -175,8 +174,8 @@ func (c *call) hasMetAs(earlier *call) bool {
 	return true
 }
 
-// first reports whether another call on a key of n is to come after it. A server
-// that does not know n's script would run that one before.
+// first reports whether another call on a key of n comes after it. If a server did not know
+// n's script, the other call would run before n.
 func (b *batch) first(n *sent) bool {
 	for _, tag := range n.call.tags {
 		if b.last[tag] != n {
@@ -186,7 +185,7 @@ func (b *batch) first(n *sent) bool {
 	return false
 }
 
-// flush sends what waits and fills its results.
+// flush sends the waiting calls and fills their results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
 	list, replies, tags := make([]*invocation, len(b.calls)), make([]transport.Reply, len(b.calls)), 0
@@ -195,7 +194,7 @@ func (b *batch) flush(ctx context.Context) {
 		list[i] = s.invocation(n.call)
 		tags += len(n.call.tags)
 	}
-	switch ordered := tags > len(b.last); { // as a key has two calls
+	switch ordered := tags > len(b.last); { // if a key has two calls
 	case len(list) == 0:
 		return
 	case s.cluster || ordered || !s.recent(ctx) || !s.sendMany(list, replies): //nolint:contextcheck // see leave.go
@@ -214,7 +213,7 @@ func (b *batch) flush(ctx context.Context) {
 	clear(b.last)
 }
 
-// sendAgain runs those programs together that a call for several has not run.
+// sendAgain runs, together, the programs that a shared call has not run.
 func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []transport.Reply) {
 	var scripts []*transport.Script
 	for i, inv := range list {
@@ -234,14 +233,14 @@ func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []tra
 	}
 }
 
-// sendInOrder runs the programs of all calls, those on one key in their order.
+// sendInOrder runs the programs of all calls, in their order for each key.
 func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []transport.Reply) {
 	scripts := make([]*transport.Script, len(list))
 	loaded := make(map[string]bool)
 	for i, inv := range list {
 		if b.first(b.calls[i]) && !loaded[inv.sha] {
 			scripts[i] = inv.byText()
-			loaded[inv.sha] = !b.store.cluster // a node says nothing of the others
+			loaded[inv.sha] = !b.store.cluster // other nodes may not have it
 		} else {
 			scripts[i] = inv.bySHA()
 		}

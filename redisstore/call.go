@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// opDeny is, beside those of package sluice, the operation of a script: a take
-// that another limit has denied.
+// opDeny and opRefuse are operations of a script in addition to those of package sluice:
+// opDeny is a take that another limit has denied.
 const (
 	opDeny   = sluice.OpConvert + 1 + iota
 	opRefuse // a reservation that another limit has denied
@@ -24,23 +24,21 @@ const (
 
 // job is one operation of a call.
 type job struct {
-	// op is what the script does. It is the request's, but for opDeny and,
-	// where only the outcome is asked for, OpPeek.
+	// op is the operation of the script: the request's, or opDeny, opRefuse or, for a
+	// look, OpPeek.
 	op  sluice.Op
 	req *sluice.Request // its charges are those of the call, its Outcomes the call's limits
-	// denied says that the outcome is that of a request which another limit,
-	// charged elsewhere, denies.
+	// denied is set if another limit, charged elsewhere, denies the request.
 	denied bool
-	// least is, of a reservation or charge, how far from now it counts at the
-	// earliest.
+	// least is the shortest time from now until a reservation or charge counts.
 	least time.Duration
 
 	decision sluice.Decision
 	written  bool          // whether it changed a state, or would have
-	turn     time.Duration // how far from now a charge would count
+	turn     time.Duration // time from now until a charge would count
 }
 
-// plain reports whether the job is what the take script decides.
+// plain reports whether the take script decides the job.
 func (j *job) plain() bool {
 	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0
 }
@@ -54,7 +52,7 @@ func (s *Store) newCall(req *sluice.Request) *call {
 	c.charges = req.Charges()
 	c.items, c.tags = c.room.items[:0], c.room.tags[:0]
 	for n := 1; n < c.charges; n++ {
-		s.prepared(req.Nth(n).Plan) // limits of one name on different keys have met before either counts
+		s.prepared(req.Nth(n).Plan) // limits of one name on different keys are met before any of them counts
 	}
 	for n := range c.charges {
 		var tag string
@@ -64,8 +62,8 @@ func (s *Store) newCall(req *sluice.Request) *call {
 	return c
 }
 
-// recycle keeps a call for another request, once nothing refers to it: when it was
-// decided while its caller waited, or has failed so.
+// recycle keeps a call for another request. Nothing may refer to it any more: its caller
+// must have waited for its end.
 func (s *Store) recycle(c *call) {
 	*c = call{}
 	s.calls.Put(c)
@@ -80,38 +78,38 @@ func (c *call) ask(req *sluice.Request) *job {
 	return j
 }
 
-// call is a list of operations on the same limits of the same keys, all in one
-// slot, decided in order by one script.
+// call is a list of operations on the same limits of the same keys, all in one hash slot.
+// One script decides them in order.
 type call struct {
 	items   []item
 	tags    []string // of the charges' keys
 	charges int
 	jobs    []*job
 
-	// at, if positive, is the instant at which keys of another slot were
-	// decided: the call is decided at the same if it has only just passed.
+	// at, if positive, is the instant at which keys of another slot were decided. The
+	// call is decided at the same instant unless that is too long ago.
 	at int64
-	// undo gives back what a call spent: states that are still as it left them,
-	// those in from, become what they were before it, those in to.
+	// undo gives back the units of a call: states that still equal from, as that call
+	// left them, are replaced by to, as it found them.
 	undo     bool
 	from, to []string
-	// rare says that the script for takes leaves it to that for all.
+	// rare is set if the script for takes leaves the call to the general one.
 	rare bool
-	// part says that the call decides a part of a request.
+	// part is set if the call decides a part of a request.
 	part bool
 
-	// voids are, of each charge, the instants up to which receipts are void, where the jobs
-	// read or change them.
+	// voids are the instants up to which receipts are void, one for each charge, if the
+	// jobs read or change them.
 	voids []int64
 
-	now int64 // the server's instant, once decided
-	// before and after are the values of the keys, where they are known.
+	now int64 // the server's instant, set once it is decided
+	// before and after are the values of the keys before and after the call, if known.
 	before, after []string
 
 	room room
 }
 
-// room is what most calls need, one job on one limit, in one piece.
+// room is the memory of most calls, which have one job on one limit.
 type room struct {
 	req   sluice.Request
 	items [1]item
@@ -124,24 +122,23 @@ type room struct {
 	args  [4]string
 }
 
-// attempts is how often a call is asked again because a calendar window has
+// attempts is the number of times that a call is sent because a calendar window has
 // ended meanwhile.
 const attempts = 8
 
 var errChanging = errors.New("calendar windows ended again and again meanwhile")
 
-// status is how a script went.
+// status is the status in a script's reply.
 type status int64
 
 const (
 	done    status = iota
-	outside        // the calendar edges are of another time than the server's
-	foreign        // another limit wrote a state, or the start of a rule is in sight
+	outside        // the calendar edges do not include the server's time
+	foreign        // another limit wrote a state, or the start of a rule still counts
 	rare           // the script for takes leaves the call to the general one
 )
 
-// guess sets c.now to about the server's now, where scripts get calendar
-// windows.
+// guess sets c.now to an estimate of the server's time, if scripts get calendar windows.
 func (s *Store) guess(c *call) {
 	if s.inject != nil {
 		c.now = s.inject()
@@ -165,8 +162,8 @@ func (s *Store) run(ctx context.Context, c *call) error {
 	return s.conclude(ctx, c, inv, s.send(ctx, inv))
 }
 
-// conclude works out the decisions from the script's reply. Where the script
-// needs to know more it is asked again.
+// conclude computes the decisions from the script's reply. It sends another script if the
+// first one could not decide.
 func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res transport.Reply) error {
 	for range attempts {
 		st, replies, err := s.replied(c, inv, &res)
@@ -187,7 +184,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res tran
 			c.rare = true
 		case rare:
 			c.rare = true
-		case outside: // c.now is the server's now
+		case outside: // c.now is the server's time
 		}
 		inv = s.invocation(c)
 		res = inv.do(ctx, s)
@@ -195,7 +192,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res tran
 	return errChanging
 }
 
-// finish works out the decisions from what the script found.
+// finish computes the decisions from the states that the script found.
 func (c *call) finish(f found) error {
 	if err := c.describe(f); err != nil {
 		return err
@@ -204,7 +201,7 @@ func (c *call) finish(f found) error {
 	return nil
 }
 
-// noteDecided notes that the limits of a request were in use at an instant.
+// noteDecided records that the limits of a request were in use at c.now.
 func (c *call) noteDecided() {
 	if c.part {
 		return
@@ -214,7 +211,7 @@ func (c *call) noteDecided() {
 	}
 }
 
-// plain reports whether the call is takes under one limit and nothing else.
+// plain reports whether the call consists of takes under one limit only.
 func (c *call) plain() bool {
 	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.rare {
 		return false
@@ -308,9 +305,9 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	return &r.inv
 }
 
-// appendRuns appends how many of the jobs in a row have which cost: those that
-// share a call mostly have the same. The costs of a run have a sum that a script
-// can count.
+// appendRuns appends the costs of jobs as runs of equal costs: jobs that share a call
+// mostly have the same cost. A run is a count and a cost, whose product a script can
+// represent.
 func appendRuns(b []byte, jobs []*job) []byte {
 	for len(jobs) > 0 {
 		n, cost := 1, jobs[0].req.Cost
@@ -323,7 +320,7 @@ func appendRuns(b []byte, jobs []*job) []byte {
 	return b
 }
 
-// decide works out the job's decision and what the states become.
+// decide computes the job's decision and the new states.
 func (j *job) decide(items []algo.Item, now int64) {
 	switch {
 	case j.denied:

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// now returns the time of this machine. It has no say in decisions: it bounds how
-// long requests take, and guesses in which calendar window the server is.
+// now returns the time of this machine. Decisions do not depend on it: it bounds the
+// duration of requests and estimates the server's calendar window.
 func now() time.Time { return time.Now() }
 
-// wait reports whether d has passed before ctx ended.
+// wait blocks until d has passed or ctx ends, and reports whether d has passed.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -58,12 +58,13 @@ type queue struct {
 
 // waiter is one request in a queue.
 type waiter struct {
-	// What the sender of a batch needs lies together: it mostly comes from another processor.
-	awaited[error]               // when it is nil, job.decision is there
-	came           time.Duration // since the queues were made: half as dear as a Time
+	// The fields that the sender of a batch reads are adjacent: it mostly runs on another
+	// processor.
+	awaited[error]               // if the answer is nil, job.decision is set
+	came           time.Duration // since the queues were made: half the cost of a Time
 	job            job
-	req            sluice.Request  // a copy with memory of its own: the caller may have returned with its own
-	outcomes       sluice.Outcomes // that memory
+	req            sluice.Request  // a copy, as the caller may return before it is decided
+	outcomes       sluice.Outcomes // the outcomes of req
 }
 
 func (l *queues) init() {
@@ -204,9 +205,9 @@ func (q *queue) gather(sh *queueShard) {
 	sh.mu.Lock()
 }
 
-// batchSize returns how many waiters go into one call: no more than a script should
-// decide, and only those that have about as much time left as the first. After a call
-// that hung, later ones have more.
+// batchSize returns the number of waiters for one call: at most maxBatch, and only those
+// that have about as much time left as the first. After a call that hung, later waiters
+// have more.
 func (s *Store) batchSize(waiting []*waiter) int {
 	n := min(len(waiting), maxBatch)
 	for n > 1 && waiting[n-1].came-waiting[0].came > s.slack() {
@@ -215,8 +216,8 @@ func (s *Store) batchSize(waiting []*waiter) int {
 	return n
 }
 
-// sendBatch makes one call for all waiters and hands each its result. After that they
-// belong to their callers again.
+// sendBatch makes one call for all waiters and hands each its result. Then each waiter
+// belongs to its caller again.
 func (s *Store) sendBatch(batch []*waiter) {
 	c := s.newCall(batch[0].job.req)
 	c.jobs = make([]*job, len(batch))
@@ -232,10 +233,10 @@ func (s *Store) sendBatch(batch []*waiter) {
 	}
 }
 
-// runBy decides the call, or abandons it at the waiters' deadline. The call before was
+// runBy decides the call, or abandons it at the waiters' deadline. The previous call was
 // sent before they came, so it has ended by then, and no caller waits longer than the
-// Timeout. The client still reads the reply, so that no connection breaks because a
-// request has queued for long.
+// Timeout. The client still reads the reply, so that a request that queued for long breaks
+// no connection.
 func (s *Store) runBy(deadline time.Time, c *call) error {
 	if deadline.Sub(now()) >= s.options.Timeout-s.slack() {
 		return s.run(s.bound(), c)

@@ -15,17 +15,17 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// The oldest versions with all that the scripts use.
+// The oldest versions with all commands that the scripts use.
 const (
 	oldestRedis  = 7
 	oldestValkey = 8
 )
 
-// patience is how long servers may take to say their versions.
+// patience returns the time within which servers must return their versions.
 func patience(o *Options) time.Duration { return max(o.Timeout, 5*time.Second) }
 
-// checkServers asks every server for its version and settings. Of several, one
-// must answer: the others may be down.
+// checkServers asks every server for its version and settings. At least one must answer;
+// others may be down.
 func checkServers(ctx context.Context, t transport.Transport, log *slog.Logger) error {
 	var faults []error
 	answered := false
@@ -62,7 +62,7 @@ func checkServer(ctx context.Context, addr string, res *transport.Reply, log *sl
 
 var errNoWrites = errors.New("the server takes no writes: it is a replica, or loads its data")
 
-// checkWrites returns an error where a single server says that it takes no writes.
+// checkWrites returns an error if a single server takes no writes.
 func checkWrites(ctx context.Context, t transport.Transport) error {
 	for _, res := range t.Info(ctx) {
 		text, err := res.AsText()
@@ -86,10 +86,10 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// versionError is a server that is too old.
+// versionError is the error for a server that is too old.
 type versionError struct{ name, version, oldest string }
 
-// Error says what the server is and what it would have to be.
+// Error returns the server's version and the oldest one that a Store needs.
 func (e *versionError) Error() string {
 	return fmt.Sprintf("the server is %s %q: a Store needs %s or later", e.name, e.version, e.oldest)
 }

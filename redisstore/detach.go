@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// once decides a request whose caller may leave, by a program that a worker sends
-// once. As a rule that is all; what else there is to ask is asked apart.
+// once decides a request whose caller may leave, with a program that a worker sends once.
+// If more is needed, which is rare, [Store.apart] does it.
 func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
 	j := c.ask(req)
 	s.guess(c)
@@ -46,8 +46,8 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	return d, err
 }
 
-// apart has a worker decide a request, within a context of the store's own, whose
-// caller may leave.
+// apart has a worker decide a request whose caller may leave, within a context of the
+// store's own.
 func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide func(context.Context) (sluice.Decision, error)) (sluice.Decision, error) {
 	theirs := *req
 	*req = stores.Clone(req)
@@ -65,8 +65,8 @@ func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide f
 	return r.Decision, r.Err
 }
 
-// giveBack gives back what d has spent of req. It reports whether there was
-// anything and all of it is back.
+// giveBack gives back the units and the slot that d has spent for req. It reports whether
+// there was something to give back and all of it was.
 func (s *Store) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Decision) bool {
 	undo, spent := req.Undo(*d)
 	held := req.Slot != nil && req.Op == sluice.OpTake && d.Allowed
@@ -81,13 +81,13 @@ func (s *Store) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Dec
 	return back
 }
 
-// wrap says of what request err is.
+// wrap adds the request to err.
 func wrap(req *sluice.Request, err error) error {
 	return fmt.Errorf("redisstore: %v of scope %q: %w", req.Op, req.Plan.Scope(), err)
 }
 
-// hidden is err of a request that was sent in parts: that one of them was not sent
-// says nothing of the others.
+// hidden returns err for a request that was sent in parts. It hides a NotSentError of one
+// part, as the others may have been sent.
 func hidden(err error) error {
 	if _, unsent := errors.AsType[*sluice.NotSentError](err); unsent {
 		return errors.New(err.Error())

@@ -15,9 +15,9 @@ import (
 
 var _ sluice.ExplainStore = (*Store)(nil)
 
-// Explain is of [sluice.ExplainStore]. It reads the values of all keys in one round
-// trip, of a Cluster in one for each key, and one more where it does not know when a
-// rule started. It blocks no longer than ctx or Options.Timeout.
+// Explain implements [sluice.ExplainStore]. It reads the values of all keys in one round
+// trip, or in one for each key of a Cluster, and takes one more if it does not know the
+// start of a rule. It blocks no longer than ctx or Options.Timeout.
 func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
 	if err := stores.ValidateExplain(&req); err != nil {
 		return sluice.Explanation{}, err
@@ -60,8 +60,8 @@ func (s *Store) explain(ctx context.Context, req *sluice.Request) (sluice.Explan
 	return algo.Explain(req, list, now), nil
 }
 
-// lookedAt returns the limits of a request. Unlike [Store.prepared] it does not
-// note that they were met.
+// lookedAt returns the limits of a request. Unlike [Store.prepared] it does not record
+// that they were met.
 func (s *Store) lookedAt(req *sluice.Request) (items []item) {
 	for n := range req.Charges() {
 		c := req.Nth(n)
@@ -80,7 +80,7 @@ func (s *Store) lookedAt(req *sluice.Request) (items []item) {
 	return items
 }
 
-// seen returns the series of t, or one of which nothing is known yet.
+// seen returns the series of t, or an empty one if t is new.
 func (a *allSeries) seen(t *sluice.Term) *series {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,8 +90,8 @@ func (a *allSeries) seen(t *sluice.Term) *series {
 	return &series{first: t.ID}
 }
 
-// wouldBeSeveral reports whether several limits of the series of t will have been
-// met when a request is decided.
+// wouldBeSeveral reports whether a decision of req would find several limits met in the
+// series of t.
 func (a *allSeries) wouldBeSeveral(req *sluice.Request, t *sluice.Term) bool {
 	r := a.seen(t)
 	if r.several.Load() || r.first != t.ID {
@@ -108,8 +108,8 @@ func (a *allSeries) wouldBeSeveral(req *sluice.Request, t *sluice.Term) bool {
 	return false
 }
 
-// lookAt returns the values of all keys, and the server's instant; of keys in
-// several slots of a Cluster the latest.
+// lookAt returns the values of all keys and the server's instant, the latest one for keys
+// in several slots of a Cluster.
 func (s *Store) lookAt(ctx context.Context, items []item) (now int64, found []string, err error) {
 	for first := 0; first < len(items); {
 		var keys []string
@@ -127,8 +127,8 @@ func (s *Store) lookAt(ctx context.Context, items []item) (now int64, found []st
 	return now, found, nil
 }
 
-// seeStart returns when the rule of a limit started, as [Store.startOf] would record
-// it, and records nothing.
+// seeStart returns the start of the rule of a limit that [Store.startOf] would record. It
+// records nothing.
 func (s *Store) seeStart(ctx context.Context, it *item, now int64) (int64, error) {
 	r := it.series
 	if start := r.start.Load(); start > 0 && start <= now && !r.stale(s.clock()) {
@@ -152,7 +152,7 @@ func (s *Store) seeStart(ctx context.Context, it *item, now int64) (int64, error
 	return min(max(recorded, 1), start), nil
 }
 
-// ExplainSlot is of [sluice.ExplainStore]. It blocks for one round trip, no longer
+// ExplainSlot implements [sluice.ExplainStore]. It blocks for one round trip, no longer
 // than ctx or Options.Timeout.
 func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if err := stores.ValidateExplainSlot(&req); err != nil {

@@ -14,14 +14,14 @@ import (
 
 // Programs that goroutines send at the same time are sent as one pipeline. The first
 // goroutine yields to all that are ready to run, and then sends their programs with its
-// own, or has a worker do so if its caller may return early. The client's own pipeline
-// writes as soon as it has the first program: with many callers that is a system call
-// for almost each of them, here and on the server. A program without others is sent at
-// once. In a Cluster each is sent by itself, so that none waits for another's node.
+// own; if its caller may return early, a worker does so. The client's own pipeline writes
+// as soon as it has the first program: with many callers that takes a system call for
+// almost each program, here and on the server. A single program is sent at once. In a
+// Cluster each is sent by itself, so that none waits for another's node.
 
-// gathering is what waits to be sent. The zero value is ready to use.
+// gathering is the queue of programs to be sent. The zero value is ready to use.
 type gathering struct {
-	under         atomic.Int64 // programs that wait to be sent or for their reply
+	under         atomic.Int64 // programs that are queued or wait for their reply
 	oneSlot       atomic.Bool  // the server has refused keys of several slots
 	mu            sync.Mutex
 	leading       bool // a goroutine is about to send
@@ -36,7 +36,7 @@ type queued struct {
 	awaited[transport.Reply]
 }
 
-// most is how many programs are sent as one pipeline.
+// most is the maximum number of programs in a pipeline.
 const most = 256
 
 func (g *gathering) queued(inv *invocation) *queued {
@@ -49,7 +49,7 @@ func (g *gathering) queued(inv *invocation) *queued {
 	return p
 }
 
-// release recycles what nothing refers to.
+// release recycles p, to which nothing may refer.
 func (g *gathering) release(p *queued) {
 	p.inv = nil
 	g.idle.Put(p)
@@ -59,7 +59,7 @@ func (g *gathering) release(p *queued) {
 func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
-	if g.under.Add(1) == 1 || s.cluster || ctx.Err() != nil { // that of the others has not ended then
+	if g.under.Add(1) == 1 || s.cluster || ctx.Err() != nil { // the contexts of others have not ended
 		return inv.do(ctx, s)
 	}
 	p := g.queued(inv)
@@ -75,8 +75,8 @@ func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	return inv.retry(ctx, s, res)
 }
 
-// sendApart has a worker run a program once. Its caller decrements s.gathering.under
-// when it waits no longer.
+// sendApart has a worker run a program once. The caller must decrement s.gathering.under
+// when it no longer waits.
 func (s *Store) sendApart(inv *invocation) *queued {
 	g := &s.gathering
 	p := g.queued(inv)
@@ -95,7 +95,7 @@ func (s *Store) sendApart(inv *invocation) *queued {
 }
 
 // sendMany runs programs on different keys for a caller that waits to the end, each once
-// and in any order. It returns false, and has run nothing, if too many wait.
+// and in any order. It runs nothing and returns false if too many wait.
 func (s *Store) sendMany(list []*invocation, replies []transport.Reply) bool {
 	g := &s.gathering
 	g.under.Add(1)
@@ -117,8 +117,8 @@ func (s *Store) sendMany(list []*invocation, replies []transport.Reply) bool {
 	return !full
 }
 
-// join queues programs, unless the queue is too full. It reports whether they are the
-// first: then no goroutine is about to send.
+// join queues programs, unless the queue is full. It reports whether they are the first
+// ones: then no other goroutine is about to send.
 func (g *gathering) join(list ...*queued) (first, full bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
