@@ -16,13 +16,13 @@ type item struct {
 	*preparedLimit
 	charge int // which of the request's charges
 	key    string
-	// several says that other limits of its scope and name may have used the key, or
-	// that it has credit: then a balance that owes nothing is a new one.
+	// several is set if other limits of its scope and name may have used the key, or if
+	// it has credit. Then a balance without debt is replaced by a new one.
 	several bool
 }
 
-// appendItems appends the limits of a request's charge, the n-th of it, and
-// returns the tag of their keys.
+// appendItems appends the limits of c, the n-th charge of a request, and returns the tag
+// of their keys.
 func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item, tag string) {
 	p := s.prepared(c.Plan)
 	var room [192]byte
@@ -36,8 +36,8 @@ func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item,
 	return items, tag
 }
 
-// fresh makes s, if it owes nothing, a balance that other limits' receipts are
-// not of.
+// fresh replaces s, if it has no debt, by a new balance, to which receipts of other limits
+// refund nothing.
 func (it *item) fresh(s *algo.State, now int64) {
 	if it.several && it.term.Burst > 0 && s.Idle <= now {
 		*s = algo.State{Since: now}
@@ -68,8 +68,8 @@ func bit(set bool) int64 {
 	return 0
 }
 
-// appendArgs appends the numbers of the item's limit. now is about the
-// server's: a calendar's edges are those around it.
+// appendArgs appends the numbers of the item's limit. now is an estimate of the server's
+// time, around which the edges of a calendar are.
 func (it *item) appendArgs(b []byte, now int64) []byte {
 	t := it.term
 	full := t.Quota
@@ -117,13 +117,13 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	}
 }
 
-// appendEdges appends the edges of every calendar window from that of now to
-// the last in which a state may end.
+// appendEdges appends the edges of every calendar window from the one of now to the last
+// one in which a state may end.
 func appendEdges(b []byte, t *sluice.Term, now int64) []byte {
 	start, end := algo.CalendarWindow(t, now)
 	b = appendNumbers(b, start, end)
-	// Wherever in its window the server's now is, a reservation or a clock
-	// that stepped back reaches no further than that behind its end.
+	// A reservation, or a clock that stepped back, reaches no further than this beyond
+	// the end of the server's window.
 	for last := end + 2*algo.Horizon(t); end <= last; {
 		_, end = algo.CalendarWindow(t, end)
 		b = appendNumbers(b, end)

@@ -24,24 +24,23 @@ import (
 //
 //	PREFIX { VERSION SCOPE / KEY } !!void
 //
-// and for what [Store.HashSecret] is made of
+// and for the secret of [Store.HashSecret]
 //
 //	PREFIX { VERSION } !secret
 //
-// What is in braces is what a Cluster hashes: all limits of
-// a key are on one node. Bytes that have a meaning are escaped as %XX in scope
-// and key, so that no two identities have one name. A long key is replaced by
-// its SHA-256 and every key by its HMAC if there is a secret, cut to 144 bits;
-// what separates it from the scope is then another byte. In NAME an
-// algorithm's name and its dot are one capital, as names have no capitals.
+// A Cluster hashes the text in braces, so all limits of a key are on one node. Special
+// bytes are escaped as %XX in scope and key, so that no two identities have one name. A
+// long key is replaced by its SHA-256, and every key by its HMAC if there is a secret, cut
+// to 144 bits; a hash has another separator from the scope. In NAME one capital stands
+// for an algorithm's name and its dot, as names have no capitals.
 const (
 	keyVersion    = "1"
 	sepPlain      = '/'
 	sepHashed     = '#'
 	sepSecret     = '@'
 	sepSlots      = '!'       // between key and NAME: holders of slots
-	sepVoid       = "!!void"  // behind a key: see voids
-	sepStart      = "!start." // between scope and NAME: when a rule started
+	sepVoid       = "!!void"  // after a key: see voids.go
+	sepStart      = "!start." // between scope and NAME: the start of a rule
 	sepSecretKept = "!secret"
 	keyHashed     = 18 // bytes of a hash that are kept
 	longestKey    = 64 // bytes of a key that is not hashed
@@ -56,7 +55,7 @@ type keyer struct {
 	secret []byte
 }
 
-// scope returns what all keys of a scope begin with.
+// scope returns the prefix of all keys of a scope.
 func (k *keyer) scope(scope string) string {
 	b := append(make([]byte, 0, 64), k.prefix...)
 	b = append(b, '{')
@@ -64,12 +63,12 @@ func (k *keyer) scope(scope string) string {
 	return string(appendEscaped(b, scope))
 }
 
-// tag returns all that is the same for every limit of key.
+// tag returns the common prefix of the keys of all limits of key.
 func (k *keyer) tag(scope, key string) string {
 	return string(k.appendTag(nil, k.scope(scope), key))
 }
 
-// appendTag appends the tag of key, given what all keys of its scope begin with.
+// appendTag appends the tag of key, given the prefix of its scope.
 func (k *keyer) appendTag(b []byte, scope, key string) []byte {
 	b = append(b, scope...)
 	switch {
@@ -109,7 +108,7 @@ func appendEscaped(b []byte, s string) []byte {
 	return b
 }
 
-// nameOf returns what the key of a limit's state has after the tag.
+// nameOf returns the part of a state's key after the tag.
 func nameOf(limit string) string {
 	for k, name := range compiled.KindNames[:compiled.Block] {
 		if rest, ok := strings.CutPrefix(limit, name+"."); ok {
@@ -129,7 +128,7 @@ func (k *keyer) start(scope, name string) string {
 	return k.scope(scope) + "}" + sepStart + name
 }
 
-// hashSecret returns the key of what [Store.HashSecret] is made of.
+// hashSecret returns the key of the secret for [Store.HashSecret].
 func (k *keyer) hashSecret() string { return k.scope("") + "}" + sepSecretKept }
 
 // slot returns the hash slot of a tag.

@@ -13,24 +13,22 @@ import (
 )
 
 // The client makes a connection under the context of the call that needs it first, and all
-// that need it wait for that one, whatever their own contexts say. And it gives
-// the deadline of a call that is alone on a connection to the connection, which
-// then breaks for all, and hears of nothing else meanwhile. So a caller's context
-// never reaches it. What it is asked for a caller that may leave is asked by a
-// worker, under a context of the store's own, and ends with the Timeout. The
-// caller waits for the answer, and leaves when he likes. The answer is heard all
-// the same, and what it spent is given back if he says so.
+// other calls wait for that, whatever their contexts are. It also applies the deadline of a
+// call that is alone on a connection to the connection, which then breaks for all, and
+// ignores the context's cancellation meanwhile. So a caller's context never reaches the
+// client. If a caller may leave, a worker sends its request under a context of the store's
+// own, which ends with the Timeout. The caller waits for the answer and may leave at any
+// time. The worker still reads the answer, and gives back the spent units if the caller
+// has asked for that.
 
-// ErrOverloaded is why a request was not sent, in a [*sluice.NotSentError]: 1,024
-// or more requests are with a server that hangs, or answers too late, and their
-// callers have left. Requests that are on their way by then are still added to
-// them. In a Cluster one node that hangs has this effect on all, until
-// Options.Timeout has passed.
+// ErrOverloaded, in a [*sluice.NotSentError], means that a request was not sent because
+// 1,024 or more requests whose callers have left wait for a server that hangs or answers
+// too late. Requests that were already sent may still add to that number. In a Cluster one
+// node that hangs has this effect on all, until Options.Timeout has passed.
 var ErrOverloaded = errors.New("redisstore: too many requests without an answer whose callers have left")
 
-// mostLeft is how many requests may be with the server whose callers have left
-// before no more are sent. Each keeps a worker or two until it is answered, or
-// the Timeout is over.
+// mostLeft is the number of requests under way whose callers have left at which no more are
+// sent. Each occupies a worker or two until it is answered, or the Timeout is over.
 const mostLeft = 1024
 
 // awaited is an answer to a caller that may leave. The zero value with a channel
@@ -38,26 +36,26 @@ const mostLeft = 1024
 type awaited[T any] struct {
 	ready chan T // has room for one
 	state atomic.Int32
-	then  func(context.Context, T) // what to do with it when the caller has left
+	then  func(context.Context, T) // gets the answer if the caller has left
 }
 
 // The states of an answer.
 const (
 	stays    = iota // its caller waits
 	left            // its caller has left
-	answered        // it is there
+	answered        // it has been sent to ready, or to then
 )
 
-// begin has a worker ask under a context of the store's own.
+// begin has a worker call ask with ctx, a context of the store's own.
 func begin[T any](ctx context.Context, s *Store, ask func(context.Context) T) *awaited[T] {
 	a := &awaited[T]{ready: make(chan T, 1)}
 	s.work(func() { a.answer(s, ask(ctx)) })
 	return a
 }
 
-// wait returns the answer, or false if ctx has ended before.
+// wait returns the answer, or false if ctx ends first.
 func (a *awaited[T]) wait(ctx context.Context) (answer T, ok bool) {
-	if ctx.Done() == nil { // as often as not: then it costs half
+	if ctx.Done() == nil { // frequent, and half the cost
 		return <-a.ready, true
 	}
 	select {
@@ -68,8 +66,7 @@ func (a *awaited[T]) wait(ctx context.Context) (answer T, ok bool) {
 	}
 }
 
-// leave says that the caller waits no longer, and has a worker call then with the
-// answer.
+// leave ends the wait of the caller, and has a worker call then with the answer.
 func (a *awaited[T]) leave(s *Store, then func(context.Context, T)) {
 	s.left.Add(1)
 	a.then = then
@@ -103,8 +100,8 @@ type late struct {
 
 	mu     sync.Mutex
 	result *sluice.Result    // nil if there is none yet
-	undoes bool              // as the caller has said
-	heard  func(sluice.Late) // nil if the caller has said nothing yet
+	undoes bool              // whether the caller wants the units back
+	heard  func(sluice.Late) // nil until the caller calls finish
 }
 
 func (s *Store) late(ctx context.Context, undo func(context.Context, *sluice.Decision) bool) *late {
@@ -113,13 +110,12 @@ func (s *Store) late(ctx context.Context, undo func(context.Context, *sluice.Dec
 	return l
 }
 
-// lateTake is late for a request, which must be the store's own.
+// lateTake is late for a request. The caller must not keep req.
 func (s *Store) lateTake(ctx context.Context, req *sluice.Request) *late {
 	return s.late(ctx, func(ctx context.Context, d *sluice.Decision) bool { return s.giveBack(ctx, req, d) })
 }
 
-// finish is called once, when the caller says what to do with what the answer
-// spent.
+// finish is called once, when the caller decides whether spent units are given back.
 func (l *late) finish(undo bool, heard func(sluice.Late)) {
 	l.mu.Lock()
 	l.undoes, l.heard = undo, heard
@@ -153,7 +149,7 @@ func (l *late) answer(ctx context.Context, d sluice.Decision, err error) {
 	}
 }
 
-// end does what the caller has said with the answer.
+// end gives the units back if the caller wants that, and calls heard.
 func (l *late) end(ctx context.Context) {
 	r := sluice.Late{Result: *l.result}
 	r.Undone = l.undoes && r.Err == nil && l.undo(ctx, &r.Decision)

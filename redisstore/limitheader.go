@@ -13,9 +13,9 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// A head describes the limit that wrote the state behind it, so that every process can
-// read the state. A store compares heads to find out that a limit has been changed. A
-// head has no name: the state's key has it. No head is a prefix of another.
+// A head describes the limit that wrote the state after it, so that every process can
+// read the state. A store compares heads to find out whether a limit has changed. A
+// head does not hold the limit's name, which is in the key. No head is a prefix of another.
 //
 // A head is a byte, the options if headOptions is set, and the numbers of the limit.
 // Options and numbers are varints. The lower three bits of the byte are the algorithm.
@@ -23,18 +23,18 @@ const (
 	headAlgorithm = 1<<3 - 1
 	headBytes     = 1 << 3 // Unit is Bytes
 	headDebt      = 1 << 4 // Debt follows
-	headBurst     = 1 << 5 // Burst follows, which is not the default
+	headBurst     = 1 << 5 // a Burst other than the default follows
 	headOptions   = 1 << 6 // options follow
 )
 
-// The options. The first seven take one byte: they are the most frequent ones.
+// The options. The first seven, which are the most frequent, take one byte.
 const (
 	optionInterval = 1 << iota
 	optionConservative
 	optionOnFirst
-	optionCalendar // a calendar follows in the place of a window
+	optionCalendar // a calendar follows in place of a window
 	optionCountDenied
-	optionDelayAfter // DelayAfter follows, which is not the default
+	optionDelayAfter // a DelayAfter other than the default follows
 	optionStrict
 	optionDeficit // InitialDeficit follows
 	optionPreFilled
@@ -60,7 +60,7 @@ func optionsOf(t *sluice.Term) (options uint64) {
 	return options
 }
 
-// algorithms are those of a head's numbers.
+// algorithms are the algorithms by their number in a head.
 var algorithms = [...]sluice.Algorithm{
 	compiled.TokenBucket:      sluice.TokenBucket{},
 	compiled.LeakyBucket:      sluice.LeakyBucket{},
@@ -71,7 +71,7 @@ var algorithms = [...]sluice.Algorithm{
 	compiled.Block:            sluice.Block{},
 }
 
-// head writes a head, or reads one. The bytes are those written so far, or left to read.
+// head writes or reads a head. b holds the bytes written so far, or those left to read.
 type head struct {
 	b            []byte
 	reading, bad bool
@@ -112,7 +112,7 @@ func (h *head) text(s *string) {
 func (h *head) micros(d *time.Duration) {
 	n := d.Microseconds()
 	h.number(&n)
-	*d = time.Duration(n) * time.Microsecond // of 2^53 µs none overflows
+	*d = time.Duration(n) * time.Microsecond // 2^53 µs do not overflow
 }
 
 // limit writes the numbers of l, or reads them with the options.
@@ -214,8 +214,8 @@ func appendHead(b []byte, t *sluice.Term) []byte {
 
 var errHead = errors.New("the state does not begin with a limit: another program wrote this key")
 
-// parseHead returns the limit of the head with which a state begins, without a name, and
-// the length of the head.
+// parseHead returns the limit of the head at the start of a state, without a name, and the
+// length of the head.
 func parseHead(state string) (l sluice.Limit, size int, err error) {
 	if state == "" {
 		return l, 0, errHead
@@ -249,7 +249,7 @@ func compileHead(name, head string, l sluice.Limit) (*sluice.Term, error) {
 		return nil, fmt.Errorf("the limit that wrote the state: %w", err)
 	}
 	if string(appendHead(nil, t)) != head {
-		return nil, errHead // it has bits that say nothing of such a limit
+		return nil, errHead // it has bits that such a limit does not use
 	}
 	return t, nil
 }

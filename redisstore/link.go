@@ -21,35 +21,34 @@ import (
 )
 
 const (
-	// connectEvery is the longest time between two tries to connect; each is drawn from
-	// the upper half, so that the processes of a fleet do not come together.
+	// connectEvery is the longest time between two tries to connect. Each time is drawn
+	// from the upper half, so that the processes of a fleet do not connect at once.
 	connectEvery = time.Second
-	// anewEvery is the longest time between two tries to connect anew, each drawn from
-	// the upper quarter.
+	// anewEvery is the longest time between two tries to reconnect. Each time is drawn
+	// from the upper quarter.
 	anewEvery = 400 * time.Millisecond
 )
 
 var errConnecting = errors.New("there is no connection yet")
 
-// link is the transport of a Store that [Open] returns. A goroutine connects it;
-// after that the client mends its connections itself. Where a single server answers that
-// it takes no writes, the goroutine connects anew: its address may lead to
-// another server by now. Sentinels and the nodes of a Cluster name the other one
-// themselves.
+// link is the transport of a Store that [Open] returns. A goroutine connects it; after
+// that the client repairs its connections itself. If a single server answers that it takes
+// no writes, the goroutine reconnects, as the address may lead to another server by now.
+// Sentinels and the nodes of a Cluster name the other server themselves.
 type link struct {
 	target  *redisurl.Target
 	option  rueidis.ClientOption
 	log     *slog.Logger
-	timeout time.Duration // of asking for the version
+	timeout time.Duration // of the question for the version
 
 	to      atomic.Pointer[viarueidis.Transport] // nil until connected, and while connecting anew
-	unsent  atomic.Pointer[sluice.NotSentError]  // why it is not
+	unsent  atomic.Pointer[sluice.NotSentError]  // the error while to is nil
 	awaited atomic.Bool                          // Open waits for the first try
-	tried   chan error                           // has room for its result
-	refused chan error                           // has room for the answer of a server that takes no writes
+	tried   chan error                           // result of the first try; has room for it
+	refused chan error                           // answer of a server that takes no writes; has room for one
 	stop    context.CancelFunc
 	ended   chan struct{}  // closed when the goroutine has ended
-	client  rueidis.Client // the goroutine's until then, nil if it has never connected
+	client  rueidis.Client // owned by the goroutine until ended is closed; nil if it has never connected
 }
 
 func newLink(target *redisurl.Target, options *Options) (*link, error) {
@@ -82,10 +81,10 @@ func (l *link) start(life context.Context, stop context.CancelFunc) {
 	}()
 }
 
-// run tries to connect until it has, or ctx ends.
+// run tries to connect until it succeeds or ctx ends.
 func (l *link) run(ctx context.Context) {
 	logged := false
-	refused := false // is what was logged
+	refused := false // whether the logged error was a lasting one
 	for {
 		err := l.connect(ctx, l.timeout, nil)
 		lasting := err != nil && !redisurl.Temporary(err)
@@ -113,9 +112,9 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// renew makes connections until one leads to a server that takes writes, or ctx ends. Why
-// is the error of the present server, which gets no more requests: what such a server
-// can answer without a write, such as a denial, would hide that limits are not applied.
+// renew makes connections until one leads to a server that takes writes, or ctx ends. why
+// is the error of the present server. That server gets no more requests: answers without a
+// write, such as denials, would hide that limits are not applied.
 func (l *link) renew(ctx context.Context, why error) {
 	if redisurl.Loading(why) {
 		if !wait(ctx, redisurl.LongLoading) || l.takesWrites(ctx) {
@@ -137,20 +136,20 @@ func (l *link) renew(ctx context.Context, why error) {
 		}
 		wait(ctx, anewEvery-rand.N(anewEvery/4)) //nolint:gosec // no secret
 		if renewed {
-			old.Close() // whose calls have ended
+			old.Close() // its calls have ended
 		}
 	}
 }
 
-// takesWrites reports whether the present server says so.
+// takesWrites reports whether the present server takes writes.
 func (l *link) takesWrites(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, connectEvery)
 	defer cancel()
 	return checkWrites(ctx, l.to.Load()) == nil
 }
 
-// connect tries once. The servers are asked for no longer than timeout; check, if not
-// nil, refuses some.
+// connect tries once to connect. The servers must answer within timeout and, if check is
+// not nil, pass check.
 func (l *link) connect(ctx context.Context, timeout time.Duration, check func(context.Context, transport.Transport) error) error {
 	client, err := rueidis.NewClient(l.option) // its connections end with ctx
 	if err == nil {
@@ -179,7 +178,8 @@ func (l *link) connect(ctx context.Context, timeout time.Duration, check func(co
 	return err
 }
 
-// first waits for the first try. It returns what will not pass by itself.
+// first waits for the first try. It returns an error only if that is lasting, or ctx was
+// cancelled.
 func (l *link) first(ctx context.Context) error {
 	timer := time.NewTimer(firstTry)
 	defer timer.Stop()
@@ -200,8 +200,7 @@ func (l *link) first(ctx context.Context) error {
 	return err
 }
 
-// leave says that nobody waits for the first try any more, or returns the result of
-// it.
+// leave ends the wait for the first try. If that has just ended it returns the result.
 func (l *link) leave() error {
 	if l.awaited.CompareAndSwap(true, false) {
 		return nil
@@ -225,21 +224,21 @@ func (l *link) close() {
 	}
 }
 
-// heed has the goroutine connect anew where a reply says that the server takes no writes.
+// heed has the goroutine reconnect if r means that the server takes no writes.
 func (l *link) heed(to *viarueidis.Transport, r *transport.Reply) {
 	if !r.Refused || !l.target.Single() || !redisurl.TakesNoWrites(r.Err) || l.to.Load() != to {
 		return
 	}
 	select {
 	case l.refused <- r.Err:
-	default: // it knows
+	default: // the goroutine has an answer already
 	}
 }
 
-// Cluster is of [transport.Transport].
+// Cluster implements [transport.Transport].
 func (l *link) Cluster() bool { return l.target.Cluster() }
 
-// Run is of [transport.Transport].
+// Run implements [transport.Transport].
 func (l *link) Run(ctx context.Context, s *transport.Script) transport.Reply {
 	if to := l.to.Load(); to != nil {
 		r := to.Run(ctx, s)
@@ -249,7 +248,7 @@ func (l *link) Run(ctx context.Context, s *transport.Script) transport.Reply {
 	return transport.Reply{Err: l.unsent.Load()}
 }
 
-// RunAll is of [transport.Transport].
+// RunAll implements [transport.Transport].
 func (l *link) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
 	if to := l.to.Load(); to != nil {
 		to.RunAll(ctx, list, replies)
@@ -264,7 +263,7 @@ func (l *link) RunAll(ctx context.Context, list []*transport.Script, replies []t
 	}
 }
 
-// Info is of [transport.Transport].
+// Info implements [transport.Transport].
 func (l *link) Info(ctx context.Context) map[string]transport.Reply {
 	if to := l.to.Load(); to != nil {
 		return to.Info(ctx)

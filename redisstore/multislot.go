@@ -22,15 +22,15 @@ func oneSlot(tags []string) bool {
 // crosses reports whether the call's keys are in several slots of a Cluster.
 func (s *Store) crosses(c *call) bool { return s.cluster && !oneSlot(c.tags) }
 
-// slotGroup is what a request charges in one slot.
+// slotGroup is the part of a request in one hash slot.
 type slotGroup struct {
 	slot    uint16
-	charges []int // which of the request's
-	limits  []int // where their outcomes are in the request's
+	charges []int // indexes of the request's charges
+	limits  []int // indexes of the request's outcomes
 
 	call *call // the last that was made
 	job  *job
-	// denied is, after a look, what there is to say if the request is denied.
+	// denied is the job, set by a look, that decides the part if the request is denied.
 	denied *job
 }
 
@@ -39,7 +39,7 @@ type multiSlot struct {
 	store *Store
 	req   *sluice.Request
 	parts []*slotGroup
-	at    int64 // the instant at which all is decided
+	at    int64 // the instant of the decision
 }
 
 func newMultiSlot(s *Store, req *sluice.Request, tags []string) *multiSlot {
@@ -53,7 +53,7 @@ func newMultiSlot(s *Store, req *sluice.Request, tags []string) *multiSlot {
 		}
 	}
 	if req.Op == sluice.OpTakeUpTo {
-		// The first charge of a call says how many units it got: not one of none.
+		// A call returns the units that its first charge got, which must not cost 0.
 		slices.SortStableFunc(order, func(a, b int) int {
 			return int(bit(x.req.Nth(a).Cost == 0) - bit(x.req.Nth(b).Cost == 0))
 		})
@@ -75,8 +75,7 @@ func newMultiSlot(s *Store, req *sluice.Request, tags []string) *multiSlot {
 	return x
 }
 
-// groupRequest returns the request as far as it concerns p, with the costs that cost
-// makes of its own.
+// groupRequest returns the part p of the request. If cost is not nil it replaces each cost.
 func (x *multiSlot) groupRequest(p *slotGroup, cost func(int64) int64) *sluice.Request {
 	req := *x.req
 	req.More = nil
@@ -95,7 +94,7 @@ func (x *multiSlot) groupRequest(p *slotGroup, cost func(int64) int64) *sluice.R
 	return &req
 }
 
-// queues returns how many limits of the request may delay it.
+// queues returns the number of limits that may delay the request.
 func (x *multiSlot) queues() (n int) {
 	for i := range x.req.Charges() {
 		plan := x.req.Nth(i).Plan

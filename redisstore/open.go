@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
-// firstTry is how long [Open] waits for its first try to connect.
+// firstTry is the longest time that [Open] waits for its first try to connect.
 const firstTry = 5 * time.Second
 
 // Open returns a Store on the servers that a URL names:
@@ -21,26 +21,25 @@ const firstTry = 5 * time.Second
 //	redis-sentinel://[[USER][:PASSWORD]@]HOST[:PORT],…/MASTER[/DATABASE]
 //	redis-cluster://[[USER][:PASSWORD]@]HOST[:PORT],…
 //
-// and the same with rediss, rediss-sentinel and rediss-cluster for TLS. What is
-// special in user and password is escaped as %XX. Parameters may follow a question
-// mark, joined by &: password_file, ca_file, cert_file, key_file, sentinel_user,
-// sentinel_password_file, and prefix, secret_file and timeout, which set those
-// Options that are zero. The URL should come from a variable such as REDIS_URL or
-// from a file. It is not logged, and no error holds its user or password.
+// and the same with rediss, rediss-sentinel and rediss-cluster for TLS. Special bytes in
+// user and password are escaped as %XX. Parameters may follow a question mark, joined by
+// &: password_file, ca_file, cert_file, key_file, sentinel_user, sentinel_password_file,
+// and prefix, secret_file and timeout, which set Options that are zero. The URL should
+// come from a variable such as REDIS_URL or from a file. It is not logged, and no error
+// holds its user or password.
 //
-// Open tries to connect and waits for that until ctx ends, at most 5 s. If the
-// servers cannot be reached or are not ready, that is no error: the Store tries
-// again about every second until it is connected or closed, with one goroutine,
-// and logs once that it does. Until then requests return a [*sluice.NotSentError]
-// at once, and [Store.Err] returns why. What cannot pass by itself is an error: a
-// URL or Option that is wrong, a file that cannot be read, a refused user, a
-// certificate that is not trusted, a server that is older than Redis 7.0 or
-// Valkey 8. If that shows later only, it is logged, and Open's Store goes on
-// trying. If ctx is cancelled, Open returns its error.
+// Open tries to connect and waits until ctx ends, at most 5 s. If the servers cannot be
+// reached or are not ready, Open returns no error: the Store tries again about every
+// second until it is connected or closed, with one goroutine, and logs that once. Until
+// then requests return a [*sluice.NotSentError] at once, and [Store.Err] the reason. A
+// lasting fault is an error: a wrong URL or Option, a file that cannot be read, a refused
+// user, an untrusted certificate, a server older than Redis 7.0 or Valkey 8. If such a
+// fault shows later only, the Store logs it and keeps trying. If ctx is cancelled, Open
+// returns its error.
 //
-// Where a single server later answers that it takes no writes, the Store connects anew, at most
-// four times a second, until the address leads to one that does. It logs that once. Requests
-// meanwhile are as before the first connection.
+// If a single server later answers that it takes no writes, the Store reconnects, at most
+// four times a second, until the address leads to a server that takes writes. It logs that
+// once. Meanwhile requests return as before the first connection.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s, err := open(ctx, url, options)
 	if err != nil {
@@ -82,10 +81,10 @@ func open(ctx context.Context, url string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Err returns why the Store has not connected to its servers yet, or connects anew as
-// they take no writes, and nil once it has: requests return what happens to a
-// connection after that. It never blocks. Programs that should not start without their servers look at it after
-// [Open].
+// Err returns the reason why the Store is not connected, either not yet or because the
+// server takes no writes, and nil while it is connected. Other faults of a connection are
+// returned by requests only. Err never blocks. A program that should not start without its
+// servers calls it after [Open].
 func (s *Store) Err() error {
 	if s.link == nil {
 		return nil

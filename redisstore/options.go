@@ -13,36 +13,33 @@ import (
 	"github.com/sluicegate/sluice/internal/storeurl"
 )
 
-// Options are the settings of a [Store]: how it names states and how long it
-// waits. The zero value is ready to use.
+// Options are the settings of a [Store]. The zero value is ready to use.
 type Options struct {
 	// Prefix begins the name of every key. Empty means "sluice". Stores with
 	// different prefixes share nothing. It may not hold braces.
 	Prefix string
-	// Secret, if not empty, makes the names of keys and of slots' owners
-	// keyed hashes (HMAC-SHA-256, 144 and 128 bits), so that a reader of the
-	// server cannot read identities. All processes that share a budget must
-	// have the same. Scopes and names of limits stay readable.
+	// Secret, if not empty, replaces keys and the owners of slots by keyed hashes
+	// (HMAC-SHA-256, 144 and 128 bits), so that a reader of the server cannot read
+	// identities. All processes that share a budget must have the same Secret. Scopes
+	// and names of limits stay readable.
 	Secret []byte
-	// Timeout bounds every request, also one whose context has a later
-	// deadline or none: it ends then or up to 1/64 of it sooner. So long the
-	// answer to a caller that has left is awaited. Zero means
-	// a second.
+	// Timeout bounds every request, even if its context has a later deadline or none:
+	// the request ends then, or up to 1/64 of the Timeout sooner. The store also waits
+	// that long for the answer to a caller that has left. Zero means a second.
 	Timeout time.Duration
-	// NoCoalescing makes a call for each request. Otherwise those for one key
-	// under one plan that come while one is on its way share the next call, and
-	// takes of different keys that are sent at the same time share one if they differ
-	// in nothing else. That changes no decision, on one server: a proxy that spreads
-	// keys over servers must refuse scripts with keys of several, and not
-	// run them where the first key is.
+	// NoCoalescing makes a call for each request. Otherwise requests for one key under
+	// one plan that come while one is on its way share the next call, and takes that
+	// are sent at the same time and differ only in the key share a call. On one server
+	// that changes no decision. A proxy that spreads keys over servers must refuse
+	// scripts with keys of several servers, and must not run them on the server of the
+	// first key.
 	NoCoalescing bool
-	// Logger gets warnings of a server that may evict states, and of one that
-	// [Open] cannot reach, and each first start of a rule. Nil means
-	// [slog.Default].
+	// Logger gets a warning for a server that may evict states or that [Open] cannot
+	// reach, and a message for each first start of a rule. Nil means [slog.Default].
 	Logger *slog.Logger
 }
 
-// filled returns o with defaults, or all its faults.
+// filled returns o with defaults, or an error with all its faults.
 func (o Options) filled() (Options, error) {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix

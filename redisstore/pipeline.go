@@ -12,32 +12,32 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// Takes that are sent at the same time mostly differ in nothing but the key: the limit
-// is the same, or another scope's that reads the same, and so is the cost. Those are
-// sent as one call of a script that decides one after the other, at one instant, as a
-// call costs the server as much as a decision. In a Cluster each is sent by itself.
+// Takes that are sent at the same time mostly differ only in the key: their limits, maybe
+// of several scopes, and costs are equal. Such takes are sent as one call of a script that
+// decides them one after the other, at one instant, as a call costs the server as much as
+// a decision. In a Cluster each is sent by itself.
 const (
-	mostKeys = 12 // in a call: a server decides so many in about 100 µs
-	lookBack = 8  // the last calls of a pipeline, which a take may join
+	mostKeys = 12 // keys in a call, which takes about 100 µs on a server
+	lookBack = 8  // number of last calls in a pipeline that a take may join
 )
 
-// pipeline is calls that are sent together, with memory for the next ones.
+// pipeline is a list of calls that are sent together. Its memory is reused.
 type pipeline struct {
 	calls   []together
 	scripts []*transport.Script
 	replies []transport.Reply
 }
 
-// together is programs that are sent as one call: that of the first, or of its form for
-// several keys.
+// together is a list of programs that are sent as one call: the first one's, or its form
+// for several keys.
 type together struct {
 	invocation
 	members []*queued
 }
 
-// mayShare reports whether takes under a limit, whose script has a form for several
-// keys, are sent with others: not to a server that refuses keys of several slots, and not
-// where that form leaves all of them to another script, as of some counters.
+// mayShare reports whether takes under a limit, whose script has a form for several keys,
+// may share a call. They may not if the server refuses keys of several slots, nor if that
+// form cannot decide them, as for some counters.
 func (s *Store) mayShare(t *sluice.Term) bool {
 	return !s.options.NoCoalescing && !s.gathering.oneSlot.Load() && (t.Kind != compiled.SlidingCounter || t.Behind == 1 && !t.CountDenied)
 }
@@ -80,7 +80,7 @@ func (w *pipeline) add(p *queued) {
 	t.members, t.Keys = append(t.members, p), append(t.Keys, p.inv.Keys...)
 }
 
-// takes reports whether there is room for a program, and it differs in the key only.
+// takes reports whether t has room for a program, which differs in the key only.
 func (t *together) takes(inv *invocation) bool {
 	return t.program == inv.program && len(t.members) < mostKeys && slices.Equal(t.Args, inv.Args)
 }
@@ -118,13 +118,13 @@ func (s *Store) runPipeline(ctx context.Context, w *pipeline) {
 	}
 }
 
-// unknown reports whether the server does not know the script for several keys.
+// unknown reports whether the server lacks the script for several keys.
 func (t *together) unknown(res *transport.Reply) bool {
 	return len(t.members) > 1 && res.Says("NOSCRIPT")
 }
 
-// answer hands each member its part of the reply. A member that was not run is then
-// sent by itself: each.lua says which, and a call that is refused has run none.
+// answer hands each member its part of the reply. A member that was not run is then sent by
+// itself: those missing in the list of each.lua, or all if the call was refused.
 func (t *together) answer(s *Store, res transport.Reply) {
 	if len(t.members) == 1 {
 		t.members[0].answer(s, res)

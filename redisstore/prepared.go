@@ -8,24 +8,24 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// prepared is what is the same in all requests under one plan.
+// prepared is the common part of all requests under one plan.
 type prepared struct {
-	scope  string // what the names of its keys begin with
+	scope  string // the prefix of its keys
 	limits []preparedLimit
-	age    int64 // that of the series
+	age    int64 // of the series
 }
 
 // preparedLimit is one limit of a plan.
 type preparedLimit struct {
 	term   *sluice.Term
 	scope  string // of the plan
-	name   string // in which the names of its keys end
-	head   string // what its values begin with
-	take   string // the numbers of the script for takes, if they are always the same
+	name   string // the suffix of its keys
+	head   string // the header and head of its values
+	take   string // the numbers for the script for takes, if they are constant
 	series *series
 }
 
-// prepared returns p, prepared.
+// prepared returns the prepared form of p.
 func (s *Store) prepared(p *sluice.Plan) *prepared {
 	if r, ok := s.plans.Of(p.Compiled()); ok && r.age == s.series.age.Load() {
 		return r
