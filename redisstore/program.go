@@ -23,26 +23,26 @@ var sources embed.FS
 // program is a script and its name on the server.
 type program struct {
 	text, sha string
-	short     bool // it may reply in one text, as take.lua does
+	short     bool // whether it may reply with one text, as take.lua does
 
 	each *program // its form for several keys, nil if there is none: see each.lua
 }
 
-// parts are what a program has beside the rest of its files: that between the
-// marks <more> and </more>, and so on.
+// parts are the optional parts of a program's files: those between the marks <more> and
+// </more>, and so on.
 type parts uint8
 
 const (
 	withMore parts = 1 << iota
 	withSlot
-	forOne  // key
-	forEach // of several
+	forOne  // one key
+	forEach // several keys
 )
 
 var marks = map[string]parts{"--<more>": withMore, "--<slot>": withSlot, "--<one>": forOne, "--<each>": forEach}
 
-// assemble makes a program of files, without their comments: what a server
-// keeps of a script is all of its text. At the mark <core> it puts the file core.
+// assemble makes a program of files. It omits comments, as a server keeps the whole text of
+// a script. It replaces the mark <core> by the file core.
 func assemble(with parts, files ...string) *program {
 	var b strings.Builder
 	skip := false
@@ -70,7 +70,7 @@ func assemble(with parts, files ...string) *program {
 		}
 	}
 	for i, f := range files {
-		if !slices.Contains(files[:i], f) { // two kinds may share one
+		if !slices.Contains(files[:i], f) { // two kinds may share a file
 			add(f)
 		}
 	}
@@ -78,23 +78,22 @@ func assemble(with parts, files ...string) *program {
 	return &program{text: b.String(), sha: hex.EncodeToString(sum[:])}
 }
 
-// takesOf makes the program of a file that decides takes under one limit, and its form
-// for several keys.
+// takesOf makes the program of a file that decides takes under one limit, and its form for
+// several keys.
 func takesOf(file string) *program {
 	p := assemble(forOne, file)
 	p.short, p.each = true, assemble(forEach, file, "each")
 	return p
 }
 
-// programs are the scripts of a store. One that decides in general holds the
-// kinds of limit that a request needs and no others, as its functions are made
-// anew with every call.
+// programs are the scripts of a store. A general program holds only the kinds of limit
+// that a request needs, as a server creates its functions anew with every call.
 type programs struct {
 	slots, start, secret, swap *program
 
 	mu      sync.Mutex
 	general [1 << kinds]*program // by kinds and, as no kind is 0, withASlot
-	takes   [kinds]*program      // that of the bucket is there from the start
+	takes   [kinds]*program      // by kind; that of the bucket is made at the start
 }
 
 var kindFiles = [kinds][]string{
@@ -102,7 +101,7 @@ var kindFiles = [kinds][]string{
 	kindBlock: {"block"}, kindWarm: {"balance", "bucket", "warmup"},
 }
 
-// flatFiles are those that decide the usual take of a kind in one stretch.
+// flatFiles are the files that decide the usual take of a kind without functions.
 var flatFiles = [kinds]string{kindCounter: "countertake", kindLog: "logtake"}
 
 func newPrograms() *programs {
@@ -113,7 +112,7 @@ func newPrograms() *programs {
 	}
 }
 
-// withASlot is, beside kinds, the bit of a program that decides a slot, too.
+// withASlot is the bit, beside those of kinds, for a program that also decides a slot.
 const withASlot = 1
 
 // of returns the program for a set of kinds, a bit for each.
@@ -145,7 +144,7 @@ func (p *programs) ofTakes(k kind) *program {
 		p.takes[k] = takesOf("fixedtake")
 	default:
 		files := append(append([]string{"core", "general"}, kindFiles[k]...), "takes")
-		if flat := flatFiles[k]; flat != "" { // before all that is made anew with every call
+		if flat := flatFiles[k]; flat != "" { // before the functions, which every call creates
 			files = slices.Insert(files, 0, flat)
 		}
 		p.takes[k] = assemble(forOne, files...)
@@ -157,11 +156,11 @@ func (p *programs) ofTakes(k kind) *program {
 	return p.takes[k]
 }
 
-// invocation is a program with its keys, all of one slot, and arguments.
+// invocation is a program with its keys, all in one hash slot, and its arguments.
 type invocation struct {
 	*program
 	transport.Script
-	shares bool // it is one take, which may share a call with those of other keys
+	shares bool // whether it is a take that may share a call with takes of other keys
 }
 
 func newInvocation(p *program, keys []string, args ...string) *invocation {
@@ -178,23 +177,23 @@ func (c *invocation) byText() *transport.Script {
 	return &c.Script
 }
 
-// A slot on its way to another node has keys on both for a moment, or each says
-// that the other has it: the server runs nothing and the script is sent again.
+// While a hash slot moves to another node, both may have keys of it, or each may name the
+// other as its owner. Then the server runs nothing and the script is sent again.
 const (
 	movingTries = 12
-	movingPause = 2 * time.Millisecond // doubled each time, to at most
+	movingPause = 2 * time.Millisecond // doubled each time, up to movingMost
 	movingMost  = 100 * time.Millisecond
 )
 
-// do runs the program. A server that does not know it yet is given its text,
-// and one that moves its keys is asked again: it has run nothing then. Nothing
-// else is sent twice, but for what a [transport.Transport] may.
+// do runs the program. It sends the program again, with its text, if the server does not
+// know it, and after a pause if the server is moving the keys: in both cases the server has
+// run nothing. Nothing else is sent twice, except by the rules of [transport.Transport].
 func (c *invocation) do(ctx context.Context, s *Store) transport.Reply {
 	return c.retry(ctx, s, s.transport.Run(ctx, c.bySHA()))
 }
 
-// retry returns res or, where that says that nothing was run, the result of
-// sending the program again.
+// retry returns res or, if the server has run nothing, the result of sending the program
+// again.
 func (c *invocation) retry(ctx context.Context, s *Store, res transport.Reply) transport.Reply {
 	pause := movingPause
 	for range movingTries {

@@ -13,19 +13,18 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// found is what a script has to say of each limit of a call: the state as it
-// was, or for a log a list of what every job saw of it.
+// found holds a script's result for each limit of a call: the state before the call or,
+// for a log, a list of the parts that every job has read.
 type found struct {
-	raw   string         // that of a short reply, which is of one limit and, for a log, one job
-	list  transport.List // nil, or a reply in which it begins at stated
+	raw   string         // from a short reply, for one limit and, for a log, one job
+	list  transport.List // nil, or a reply whose results begin at stated
 	count int
 }
 
-// stated is where the states begin in the reply of a script that decides in
-// general.
+// stated is the index of the first state in the reply of a general script.
 const stated = 2
 
-// state returns the state of the i-th limit as it was.
+// state returns the state of the i-th limit before the call.
 func (f *found) state(i int) (string, error) {
 	if f.list == nil {
 		return f.raw, nil
@@ -33,7 +32,7 @@ func (f *found) state(i int) (string, error) {
 	return f.list.Text(stated + i)
 }
 
-// values returns all that was found.
+// values returns all results.
 func (f *found) values() ([]string, error) {
 	if f.list == nil {
 		return []string{f.raw}, nil
@@ -84,16 +83,16 @@ func (s *Store) repliedShort(c *call, reply string) (status, found, error) {
 	return done, found{raw: raw}, nil
 }
 
-// serverTime returns the instant that TIME reported, as the i-th of a reply and the
-// one after it.
+// serverTime returns the instant of a TIME command, whose parts are the elements i and i+1
+// of a reply.
 func serverTime(reply transport.List, i int) (int64, error) {
 	seconds, err := reply.Int(i)
 	micros, err2 := reply.Int(i + 1)
 	return seconds*1e6 + micros, errors.Join(err, err2)
 }
 
-// read reads the reply of a script that decides in general, with so many values
-// more than states, and sets c.now.
+// read reads the reply of a general script, which has more values after the states, and
+// sets c.now.
 func (c *call) read(res *transport.Reply, more int) (status, transport.List, error) {
 	reply, err := res.AsList(stated)
 	if err != nil {
@@ -112,7 +111,7 @@ func (c *call) read(res *transport.Reply, more int) (status, transport.List, err
 	return status(st), reply, nil
 }
 
-// describe works out every job's decision from what the script found.
+// describe computes every job's decision from the results of the script.
 func (c *call) describe(f found) error {
 	items := c.room.found[:]
 	if len(c.items) > 1 {
@@ -171,7 +170,7 @@ func (c *call) describe(f found) error {
 	return nil
 }
 
-// see sets in items what the n-th job has seen of logs.
+// see sets the states of logs in items to those that the n-th job has read.
 func see(items []algo.Item, seen []transport.List, n int) error {
 	for i := range seen {
 		if seen[i] == nil {
@@ -188,14 +187,15 @@ func see(items []algo.Item, seen []transport.List, n int) error {
 	return nil
 }
 
-// decideNext decides a job over items that the one before has left. What the
-// last one leaves is of no interest. The states are kept in before meanwhile.
+// decideNext decides a job over the items that the previous job has left, and restores the
+// states that it does not write, which it keeps in before. It does not do so for the last
+// job.
 func (c *call) decideNext(j *job, items []algo.Item, before []algo.State, last bool) {
 	for i := range items {
 		charge := j.req.Nth(c.items[i].charge)
 		items[i].Cost, items[i].Held, items[i].Void = charge.Cost, charge.Held, c.voidOf(i)
 		if !last {
-			// A state that is not written is as it was for the next operation.
+			// The next job sees the old state unless this one writes it.
 			before = append(before, copyOf(&items[i].State))
 		}
 		c.items[i].fresh(&items[i].State, c.now)
@@ -209,8 +209,7 @@ func (c *call) decideNext(j *job, items []algo.Item, before []algo.State, last b
 	}
 }
 
-// valuesOf returns what is stored of states of fixed size, where it matters for
-// an undo.
+// valuesOf returns the values of states of fixed size if an undo may need them.
 func (c *call) valuesOf(items []algo.Item) []string {
 	if !c.part {
 		return nil

@@ -16,17 +16,17 @@ import (
 // secretBytes is the size of the secret that a server keeps.
 const secretBytes = 32
 
-// HashSecret returns a secret that Stores share which have one server, Prefix and
-// Options.Secret, so that they can hash keys alike, such as to count different
-// ones. Others have other secrets. It is not what names keys.
+// HashSecret returns a secret that is the same for all Stores with one server, Prefix and
+// Options.Secret, and for no others. With it they can hash keys alike, for example to count
+// distinct keys. It is not used for the names of keys.
 //
-// The server keeps 32 random bytes for it, from the first call of any Store to 400
-// days after the last. If it has lost them, the first Store that asks again puts
-// back those that it knows. Options.Secret goes into what is returned, so that
-// a reader of the server alone does not know it.
+// The server keeps 32 random bytes for it, from the first call of any Store until 400 days
+// after the last. If it has lost them, the next Store that calls HashSecret restores the
+// bytes that it knows. The result also depends on Options.Secret, so that a reader of the
+// server alone does not know it.
 //
-// HashSecret blocks for one round trip, no longer than ctx or Options.Timeout. The
-// server is asked with every call.
+// HashSecret blocks for one round trip with every call, no longer than ctx or
+// Options.Timeout.
 func (s *Store) HashSecret(ctx context.Context) (secret [32]byte, err error) {
 	if err := s.admit(ctx); err != nil {
 		return secret, fmt.Errorf("redisstore: secret for hashes: %w", err)
@@ -49,14 +49,14 @@ func (s *Store) HashSecret(ctx context.Context) (secret [32]byte, err error) {
 	return secret, nil
 }
 
-// keptSecret is what a server keeps, or why that is not known.
+// keptSecret is the server's secret, or an error.
 type keptSecret struct {
 	raw []byte
 	err error
 }
 
-// askSecret asks for what the server keeps, and gives it what this Store knows or, if
-// that is nothing, random bytes, to keep if it has none.
+// askSecret returns the server's secret. If the server has none, it keeps the one that this
+// Store knows or, if it knows none, random bytes.
 func (s *Store) askSecret(ctx context.Context) keptSecret {
 	text := s.secretText.Load()
 	if text == nil {
@@ -73,7 +73,7 @@ func (s *Store) askSecret(ctx context.Context) keptSecret {
 	}
 	raw, err := hex.DecodeString(kept)
 	if err != nil || len(raw) != secretBytes {
-		// What is there is not reported: it may be somebody's secret.
+		// The error omits the value, which may be another program's secret.
 		return keptSecret{err: fmt.Errorf("its value is not %d hexadecimal digits: another program wrote it; delete it", 2*secretBytes)}
 	}
 	s.secretText.Store(&kept)

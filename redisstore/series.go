@@ -16,28 +16,28 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// series is what this process knows of a scope and the name of a limit.
+// series is the knowledge of this process about limits of one scope and name.
 type series struct {
 	first   uint64        // the ID of the limit that was met first
-	several atomic.Bool   // others were met too
+	several atomic.Bool   // whether others were met too
 	met     atomic.Int64  // the instant of the first decision, 0 if there was none
-	start   atomic.Int64  // when the rule started, 0 if it is not known yet
-	renewed atomic.Int64  // when that was made to live on, by this machine's clock
-	asking  chan struct{} // has room for one, which asks for the start
+	start   atomic.Int64  // the start of the rule, 0 if it is not known yet
+	renewed atomic.Int64  // the last renewal of start on the server, by this machine's clock
+	asking  chan struct{} // has room for one caller, which asks for the start
 }
 
-// seriesKept is how many series are kept. A process that makes new ones all the
-// time learns some again.
+// seriesKept is the maximum number of series. A process that makes more drops all and
+// learns them again.
 const seriesKept = 1 << 16
 
 // allSeries are the series of a Store. The zero value is ready to use.
 type allSeries struct {
 	mu    sync.Mutex
 	known map[uint64]*series
-	age   atomic.Int64 // how often they were learnt anew
+	age   atomic.Int64 // number of times that all were dropped
 }
 
-// of returns the series of t and notes that t was met.
+// of returns the series of t and records that t was met.
 func (a *allSeries) of(t *sluice.Term) *series {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,17 +56,17 @@ func (a *allSeries) of(t *sluice.Term) *series {
 	return r
 }
 
-// decided notes that a decision was made at an instant of the server's.
+// decided records a decision at an instant of the server's clock.
 func (r *series) decided(now int64) {
 	if r.met.Load() == 0 {
 		r.met.CompareAndSwap(0, max(now, 1))
 	}
 }
 
-// withholds reports whether a limit gives less at the start of its rule.
+// withholds reports whether a limit admits less at the start of its rule.
 func withholds(t *sluice.Term) bool { return t.InitialDeficit > 0 || t.PreFilled }
 
-// sight returns until when a limit looks at the start of its rule.
+// sight returns the instant until which a limit depends on the start of its rule.
 func (r *series) sight(t *sluice.Term) int64 {
 	start := r.start.Load()
 	switch {
@@ -82,18 +82,16 @@ func (r *series) sight(t *sluice.Term) int64 {
 	return start + t.Rate.Times(t.InitialDeficit).Ceil()
 }
 
-// A rule's start is kept on the server, in a key that lives on as long as the
-// rule is used at least once a year. A process asks for it once, and once a day
-// after that.
+// A rule's start is kept on the server, in a key that stays as long as the rule is used at
+// least once a year. A process reads it once, and then once a day.
 const (
 	startLife  = 400 * 24 * time.Hour
 	startRenew = 24 * time.Hour
 )
 
-// startOf returns when the rule of a limit started, as of an instant of the
-// server's: that is when a limit of its scope and name was first used. A start
-// ahead of that instant is from before the server's clock stepped back, and is
-// that instant.
+// startOf returns the start of the rule of a limit: the first use of a limit of its scope
+// and name. now is the server's instant. A start after now is from before the server's
+// clock stepped back, and is replaced by now.
 func (s *Store) startOf(ctx context.Context, it *item, now int64) (int64, error) {
 	r := it.series
 	if start := r.start.Load(); start <= now && !r.stale(s.clock()) {
@@ -124,7 +122,7 @@ func (s *Store) startOf(ctx context.Context, it *item, now int64) (int64, error)
 	return start, nil
 }
 
-// stale reports whether the start is not known or should be made to live on.
+// stale reports whether the start is unknown or must be renewed on the server.
 func (r *series) stale(now time.Time) bool {
 	if r.start.Load() == 0 {
 		return true
@@ -133,8 +131,8 @@ func (r *series) stale(now time.Time) bool {
 	return d < 0 || d > startRenew.Microseconds()
 }
 
-// recordStart records a start unless there is an earlier one, and returns the
-// earlier one of the two.
+// recordStart records a start unless the server has an earlier one, and returns the
+// earlier of the two.
 func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, error) {
 	inv := newInvocation(s.programs.start, []string{s.keyer.start(it.scope, it.term.Name)},
 		strconv.FormatInt(start, 10), strconv.FormatInt(startLife.Milliseconds(), 10))

@@ -12,9 +12,10 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// Leases stand behind a byte with the version of their format. One takes 27 bytes: the
-// owner's 16, 7 of its end and 4 of its units. An owner is its length and its bytes or,
-// if it is longer than 15 or there is a secret, a mark and as much of its hash.
+// A value of leases is a byte with the version of the format, followed by the leases. A
+// lease has 27 bytes: 16 for the owner, 7 for its end and 4 for its units. An owner is its
+// length and its bytes or, if it is longer than 15 bytes or there is a secret, a mark and
+// 15 bytes of its hash.
 const (
 	ownerBytes  = 15
 	ownerHashed = 0xff
@@ -83,8 +84,8 @@ func wrapSlot(req *sluice.SlotRequest, err error) error {
 // holding is the result of a request for slots.
 type holding struct {
 	decision sluice.SlotDecision
-	before   bool  // its owner held slots already,
-	until    int64 // and would have until then
+	before   bool  // whether the owner held slots before
+	until    int64 // the end of the lease before, 0 if there was none
 	now      int64 // the server's instant
 }
 
@@ -110,8 +111,7 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, err
 	return heldAt(now, req, owner, reply, 0)
 }
 
-// heldAt decides a request of an owner over the leases that a script has found,
-// the i-th of its reply.
+// heldAt decides a request of an owner over the leases in element i of a script's reply.
 func heldAt(now int64, req *sluice.SlotRequest, owner string, reply transport.List, i int) (holding, error) {
 	raw, err := reply.Text(i)
 	if err != nil {
@@ -129,7 +129,7 @@ func heldAt(now int64, req *sluice.SlotRequest, owner string, reply transport.Li
 	return h, nil
 }
 
-// endOf returns when the lease of an owner ends, 0 if it has none.
+// endOf returns the end of an owner's lease, 0 if it has none.
 func endOf(s *algo.State, owner uint64) int64 {
 	for i := 0; i < s.Len; i += 3 { // see parseLeases
 		if s.Ring[i] == owner {
@@ -139,8 +139,8 @@ func endOf(s *algo.State, owner uint64) int64 {
 	return 0
 }
 
-// parseLeases reads leases as a state in which owners are numbered, and
-// returns the number of one of them.
+// parseLeases reads leases as a state in which owners are numbered, and returns the number
+// of owner.
 func parseLeases(raw, owner string) (algo.State, uint64, error) {
 	var s algo.State
 	if raw == "" {
@@ -150,7 +150,7 @@ func parseLeases(raw, owner string) (algo.State, uint64, error) {
 		return s, 0, otherVersion(raw)
 	}
 	r := reader{s: raw[1:]}
-	mine := uint64(len(raw)) // no other's
+	mine := uint64(len(raw)) // no other owner's number
 	for n := uint64(0); r.s != "" && !r.past; n++ {
 		if len(r.s) < leaseBytes {
 			return algo.State{}, 0, errState

@@ -13,13 +13,13 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// full is the status of a script that has found no slot free. Scripts without a slot do not
-// have it.
+// full is the status of a script that has found no free slot. Only scripts with a slot
+// return it.
 const full = 4
 
-// slotted decides a request with a slot by one script, which decides both at one
-// instant, or else by two calls. It takes two where the keys are of several slots
-// of a Cluster, and where the script leaves the units to this process: see swap.
+// slotted decides a request with a slot by one script, at one instant, or else by two
+// calls: if the keys are in several hash slots of a Cluster, or if the script leaves the
+// units to this process, as swap.go describes.
 func (s *Store) slotted(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
 	slot := &req.Slot.SlotRequest
 	req.Slot.Decision = sluice.SlotDecision{}
@@ -32,8 +32,8 @@ func (s *Store) slotted(ctx context.Context, c *call, req *sluice.Request) (slui
 	return s.parted(ctx, req)
 }
 
-// joined decides a request and its slot by one script. It reports false, and
-// nothing has changed, if that cannot decide the units.
+// joined decides a request and its slot by one script. If the script cannot decide the
+// units, joined reports false and nothing has changed.
 func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key string) (d sluice.Decision, decided bool, err error) {
 	slot, j := &req.Slot.SlotRequest, c.ask(req)
 	owner := s.keyer.owner(slot.Owner)
@@ -50,7 +50,7 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 			return d, false, err
 		}
 		switch st {
-		case outside: // c.now is the server's now
+		case outside: // c.now is the server's time
 			continue
 		case done, full:
 			held, err := heldAt(c.now, slot, owner, reply, reply.Len()-1)
@@ -76,8 +76,9 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 	return d, false, errChanging
 }
 
-// parted decides a slot, then the units. Where these are denied, or fail, it gives
-// the slot back, or has it end when it would have. In between others may be denied for it.
+// parted decides the slot, then the units. If the units are denied, or fail, it releases
+// the slot or, if the owner had it before, restores the end of its lease. Others may be
+// denied the slot in between.
 func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	slot := &req.Slot.SlotRequest
 	held, err := s.slot(ctx, slot)
@@ -111,8 +112,8 @@ func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	return d, err
 }
 
-// shorten has a lease that was renewed end when it would have, in so many µs: all
-// but the time since, by which it may be longer.
+// shorten makes a renewed lease end in left µs, the time that it had before the renewal. It
+// ends later than before by the time since the renewal.
 func (s *Store) shorten(ctx context.Context, slot *sluice.SlotRequest, left int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
 	defer cancel()
@@ -124,8 +125,8 @@ func (s *Store) shorten(ctx context.Context, slot *sluice.SlotRequest, left int6
 	return nil
 }
 
-// release gives back a slot that was acquired for a request which was denied, or
-// whose caller has left. It is done even if ctx has ended.
+// release gives back a slot that was acquired for a request which was denied, or whose
+// caller has left. It runs even if ctx has ended.
 func (s *Store) release(ctx context.Context, slot *sluice.SlotRequest) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
 	defer cancel()

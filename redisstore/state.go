@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/logentry"
 )
 
-// kind is how a script keeps and decides a limit: the folder lua has a file
-// for each.
+// kind is the way in which a script keeps and decides a limit: the folder lua has a file
+// for each kind.
 type kind uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	kindLog
 	kindBlock
 	kindWarm
-	kinds // how many, and one
+	kinds // number of kinds, plus 1
 )
 
 func kindOf(t *sluice.Term) kind {
@@ -49,12 +49,12 @@ func kindOf(t *sluice.Term) kind {
 	}
 }
 
-// formatOf returns how a log or histogram of t writes its entries.
+// formatOf returns the format of the entries of a log or histogram of t.
 func formatOf(t *sluice.Term) logentry.Format {
 	return logentry.Of(t.Kind == compiled.SlidingHistogram, t.Micros)
 }
 
-// remainderBytes is how many bytes a bucket's remainder takes.
+// remainderBytes returns the number of bytes of a bucket's remainder.
 func remainderBytes(t *sluice.Term) int {
 	if t.Rate.Den <= 1<<16 {
 		return 2
@@ -69,8 +69,7 @@ func appendInt(b []byte, n int64) []byte {
 	return append(b, w[1:]...)
 }
 
-// reader reads numbers from a state. Past its end it reads zeros and
-// remembers that.
+// reader reads numbers from a state. Beyond its end it reads zeros and sets past.
 type reader struct {
 	s    string
 	past bool
@@ -93,7 +92,7 @@ func (r *reader) bool() bool { return r.int(1) == 1 }
 
 var errState = errors.New("the state is cut short or has bytes too many: another program wrote this key")
 
-// formatState appends what follows the head of the limit that wrote s, t.
+// formatState appends s, which t wrote, as it is stored after the head.
 func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 	b = appendInt(b, s.Idle)
 	reserved := byte(0)
@@ -140,7 +139,7 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 	return b
 }
 
-// parseState reads what formatState has written of a state of t.
+// parseState reads a state of t that formatState has written.
 func parseState(t *sluice.Term, body string) (algo.State, error) {
 	r := reader{s: body}
 	s := algo.State{Idle: r.int(7)}
@@ -192,12 +191,11 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 	return s, nil
 }
 
-// refused is set in the instant of units that were denied, as a script has seen
-// them.
+// refused is the bit that a script adds to the instant of denied units.
 const refused = 1 << 52
 
-// parseSeen reads what a script has seen of a log of t: a state that has the same
-// outcome for the one operation it was made for.
+// parseSeen reads the part of a log of t that a script has read: a state with the same
+// outcome for one operation.
 func parseSeen(t *sluice.Term, seen string) (algo.State, error) {
 	r, format := reader{s: seen}, formatOf(t)
 	s := algo.State{Idle: r.int(7), Reserved: r.bool()}

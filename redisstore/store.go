@@ -15,17 +15,17 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server:
-// a single one, the master that a Sentinel names, or a Cluster. Time is the
-// server's. A Store is safe for concurrent use and ends with [Store.Close]. Its methods
-// fail as [sluice.Store] says: with the server's error, or when ctx or Options.Timeout ends.
+// Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server: a single
+// one, the master that a Sentinel names, or a Cluster. Time is the server's. A Store is
+// safe for concurrent use and ends with [Store.Close]. Its methods return the errors of
+// [sluice.Store]: the server's, or one when ctx or Options.Timeout ends.
 //
-// A request whose caller leaves goes on without it, and is answered to its
-// [*sluice.MaybeSentError] until Options.Timeout is over. A script that may have
-// reached the server is not sent again.
+// A request whose caller leaves goes on without it, and its [*sluice.MaybeSentError] gets
+// the answer until Options.Timeout is over. A script that may have reached the server is
+// not sent again.
 type Store struct {
 	transport transport.Transport
-	link      *link // transport, if the Store has opened it; nil if a client is the caller's
+	link      *link // the transport of a Store of Open, nil for one over a client
 	options   Options
 	programs  *programs
 	keyer     keyer
@@ -34,25 +34,25 @@ type Store struct {
 	writers   writers
 	swapping  *turns
 	cluster   bool
-	clock     func() time.Time // this machine's: it only guesses calendar windows
+	clock     func() time.Time // this machine's; not used for decisions
 	queues    queues
 	spans     spans
 	calls     sync.Pool // of *call
 
-	secretText atomic.Pointer[string] // what the server keeps for HashSecret, as last heard
+	secretText atomic.Pointer[string] // the server's secret for HashSecret, as last read
 
 	gathering gathering
 	workers   workers
 	leads     func()       // s.lead
 	left      atomic.Int64 // requests under way whose callers have left
 
-	inject func() int64 // the server's now, for tests of the scripts
+	inject func() int64 // returns the server's time, for tests of the scripts
 
 	pending *underway
 }
 
-// over returns a Store on the servers that a client of Redis reaches, and which it
-// asks for their versions.
+// over returns a Store over a client of Redis, after it has checked the versions of the
+// servers.
 func over(t transport.Transport, options Options) (*Store, error) {
 	options, err := options.filled()
 	if err != nil {
@@ -80,7 +80,7 @@ func init() {
 	}
 }
 
-// newStore returns a Store that has asked nobody anything.
+// newStore returns a Store without a check of the servers.
 func newStore(t transport.Transport, options Options) *Store {
 	s := &Store{
 		transport: t,
@@ -99,10 +99,9 @@ func newStore(t transport.Transport, options Options) *Store {
 	return s
 }
 
-// Close waits for requests on their way, no longer than Options.Timeout, and
-// ends the Store: the connections that [Open] has made, and its goroutine, which
-// may take a second where a server hangs. Requests after it return
-// [sluice.ErrClosed].
+// Close waits for requests under way, no longer than Options.Timeout, and ends the Store.
+// For a Store of [Open] it closes the connections and ends the goroutine, which may take a
+// second if a server hangs. Later requests return [sluice.ErrClosed].
 func (s *Store) Close() error {
 	first := s.pending.end()
 	s.workers.end()
@@ -112,18 +111,18 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Format prints where the servers are, if [Open] was reported, whatever the verb is: no
-// user, no password, and no secret.
+// Format prints the addresses of the servers if [Open] made the Store, for every verb. It
+// prints no user, password or secret.
 func (s *Store) Format(f fmt.State, _ rune) {
 	at := "redisstore"
 	if s.link != nil {
 		at = s.link.target.String()
 	}
-	_, _ = f.Write([]byte(at)) // whose error is the printer's
+	_, _ = f.Write([]byte(at)) // the printer handles the error
 }
 
-// admit counts a request in. The caller counts it out with s.pending.done,
-// unless there is an error.
+// admit counts a request in s.pending. If there is no error, the caller must call
+// s.pending.done.
 func (s *Store) admit(ctx context.Context) error {
 	err := ctx.Err()
 	switch {
@@ -138,17 +137,17 @@ func (s *Store) admit(ctx context.Context) error {
 	return &sluice.NotSentError{Err: err}
 }
 
-// work has a worker do something for a caller that is counted in still.
+// work has a worker call do. The caller must still be counted in s.pending.
 func (s *Store) work(do func()) {
 	s.pending.more()
 	s.workers.do(do)
 }
 
-// Take decides one request. It blocks for one round trip, for no longer than
-// ctx or Options.Timeout; where a limit was changed or its rule has just started,
-// for two or more; over keys in different slots of a Cluster, for two and one more
-// for each slot. Where the server hangs and too many callers have left it, requests
-// end at once with [ErrOverloaded], unsent.
+// Take decides one request. It blocks for one round trip, no longer than ctx or
+// Options.Timeout. It takes two round trips or more if a limit was changed or its rule has
+// just started, and for keys in different slots of a Cluster two, plus one for each slot.
+// If the server hangs and too many callers have left, Take returns [ErrOverloaded] at once,
+// and the request is not sent.
 func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err
@@ -190,8 +189,8 @@ func (s *Store) alone(ctx context.Context, theirs *sluice.Request) (sluice.Decis
 	return s.once(ctx, within, c, req)
 }
 
-// direct decides req by c, or by calls to several slots. The context is one of
-// the store's own.
+// direct decides req by c, or by calls to several slots. ctx is a context of the store's
+// own.
 func (s *Store) direct(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
 	if req.Slot != nil {
 		return s.slotted(ctx, c, req)

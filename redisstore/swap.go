@@ -17,19 +17,19 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// A script decides the states that its own limit wrote. All others are decided here,
-// on the values that the server had, which a second script replaces unless they have
-// changed meanwhile. That takes two round trips, or three where no script was asked
-// before, and more where other callers change the same key. It serves a key whose limit
-// was changed, until the new limit has written it; a key under limits of several forms;
-// a limit that withholds units, while the start of its rule counts; an add; and a
+// A script decides the states that its own limit wrote. All others are decided here, on
+// the server's values, which a second script replaces unless they have changed meanwhile.
+// That takes two round trips or, if no script has returned the values before, three, and
+// more if other callers change the same key. It applies to a key whose limit was changed,
+// until the new limit has written it; to a key under limits of several forms; to a limit
+// with an initial deficit, while the start of its rule counts; to an add; and to a
 // conversion.
 
-// rareOp reports whether an operation is one that no script does.
+// rareOp reports whether no script does an operation.
 func rareOp(op sluice.Op) bool { return op == sluice.OpAdd || op == sluice.OpConvert }
 
-// swaps reports whether the call wants to know when a rule started, or is one that
-// no script does.
+// swaps reports whether the call needs the start of a rule, or has an operation that no
+// script does.
 func (s *Store) swaps(c *call) bool {
 	for _, j := range c.jobs {
 		if rareOp(j.req.Op) {
@@ -45,8 +45,8 @@ func (s *Store) swaps(c *call) bool {
 	return false
 }
 
-// swapPause is the longest pause before a value is looked at again, for each time
-// that it has changed, up to swapPauses times.
+// swapPause is the longest pause before a value is read again, for each time that it has
+// changed, up to swapPauses times.
 const (
 	swapPause  = 100 * time.Microsecond
 	swapPauses = 64
@@ -54,9 +54,8 @@ const (
 
 var errContended = errors.New("others changed the key again and again meanwhile")
 
-// swap decides the call, on what was found of its keys at c.now or, if that is
-// nil, on what it finds itself. Of this store's calls on one key only one is at
-// it at a time.
+// swap decides the call on found, the values of its keys at c.now. If found is nil it reads
+// the values. Only one of this store's calls on a key swaps at a time.
 func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	keys := make([]string, len(c.items), len(c.items)+len(c.tags))
 	for i := range c.items {
@@ -68,7 +67,7 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	default:
-		found = nil // it will not be true any more
+		found = nil // the values change meanwhile
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
@@ -79,8 +78,8 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	if c.at > 0 {
 		found = nil // the instant of the decision depends on the server's
 	}
-	// Of the calls that swap a key one succeeds each time, so all do in the end: how
-	// long that takes depends on how busy the server is.
+	// Of the calls that swap a key one succeeds each time, so all do in the end. The
+	// time depends on the load of the server.
 	for n := 0; ; n++ {
 		if n > 2 && !wait(ctx, rand.N(time.Duration(min(n, swapPauses))*swapPause)) { //nolint:gosec // it only has to differ
 			return fmt.Errorf("%w: %w", errContended, ctx.Err())
@@ -108,9 +107,9 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	}
 }
 
-// exchange runs the script that replaces values, or looks at them. It reports
-// whether they are replaced. If not it returns what they are, and sets c.now: the
-// server's or, if it has only just passed there, that of keys in another slot.
+// exchange runs the script that reads or replaces values, and reports whether it has
+// replaced them. If not, it returns the values and sets c.now to the server's instant or,
+// if that has just passed c.at, to c.at.
 func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (done bool, found []string, err error) {
 	res := newInvocation(s.programs.swap, keys, args...).do(ctx, s)
 	reply, err := res.AsList(3)
@@ -143,8 +142,8 @@ func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (don
 	return false, found, s.notBefore(c, found, now)
 }
 
-// notBefore moves c.now up to where a log has counted since: else the receipt
-// would name an instant at which it holds no entry.
+// notBefore moves c.now forward to the latest entry of a log. Otherwise the receipt would
+// name an instant at which the log has no entry.
 func (s *Store) notBefore(c *call, found []string, clock int64) error {
 	for i := range c.items {
 		it := &c.items[i]
@@ -164,17 +163,17 @@ func (s *Store) notBefore(c *call, found []string, clock int64) error {
 	return nil
 }
 
-// graceMicros is how long keys outlive their states, in µs.
+// graceMicros is the time in µs by which keys outlive their states.
 const graceMicros = 1_000_000
 
-// next is what a value becomes and until when it matters, in µs.
+// next is a new value and the instant in µs until which it is needed.
 type next struct {
 	value string
 	ends  int64
 }
 
-// decideHere decides the jobs over the values that were found. It returns what
-// these become, nil if they stay.
+// decideHere decides the jobs over the values in found. It returns the new values, or nil
+// if none has changed.
 func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next, error) {
 	keys := make([]swapped, len(c.items))
 	for i := range keys {
@@ -224,17 +223,17 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 	return list, nil
 }
 
-// swapped is the states of a key that are decided here.
+// swapped holds the states of a key that are decided here.
 type swapped struct {
 	value   string
 	states  []algo.State
-	ends    int64 // until when they matter, if they were written
+	ends    int64 // the instant until which they are needed, if they were written
 	start   int64
 	written bool
-	undone  bool // they are again as before what is given back
+	undone  bool // whether an undo has restored them
 }
 
-// ends returns until when any of states matters.
+// ends returns the instant until which any of states is needed.
 func ends(states []algo.State) (last int64) {
 	for i := range states {
 		last = max(last, matters(states[i].By, &states[i]))
@@ -242,7 +241,7 @@ func ends(states []algo.State) (last int64) {
 	return last
 }
 
-// learnStarts sets the starts of rules where they have a say.
+// learnStarts sets the starts of the rules that depend on one.
 func (s *Store) learnStarts(ctx context.Context, c *call, keys []swapped) (err error) {
 	for i := range keys {
 		if it := &c.items[i]; withholds(it.term) {
@@ -254,7 +253,7 @@ func (s *Store) learnStarts(ctx context.Context, c *call, keys []swapped) (err e
 	return nil
 }
 
-// swapNext decides a job over what the one before has left.
+// swapNext decides a job over the states that the previous job has left.
 func (c *call) swapNext(j *job, keys []swapped) {
 	items := make([]algo.Item, len(keys))
 	for i := range items {
@@ -273,7 +272,7 @@ func (c *call) swapNext(j *job, keys []swapped) {
 	}
 }
 
-// decided returns the item to be decided at an instant over copies of states.
+// decided returns the item for a decision at now over copies of states.
 func (it *item) decided(states []algo.State, now int64) algo.Item {
 	d := algo.Item{Term: it.term}
 	list := make([]algo.State, 0, len(states))
@@ -284,14 +283,14 @@ func (it *item) decided(states []algo.State, now int64) algo.Item {
 	}
 	d.Pick(list)
 	if st := &d.State; st.Zero() {
-		st.By = nil // it only shows since when it owes nothing
+		st.By = nil // it only holds Since
 	}
 	it.fresh(&d.State, now)
 	return d
 }
 
-// replace replaces what was found, unless somebody has changed it meanwhile: then
-// it returns what it is.
+// replace replaces the values in found by list. If one has changed meanwhile, it reports
+// false and returns the present values.
 func (s *Store) replace(ctx context.Context, c *call, keys, found []string, list []next) (bool, []string, error) {
 	how := "PXAT"
 	if s.inject != nil {
@@ -308,8 +307,8 @@ func (s *Store) replace(ctx context.Context, c *call, keys, found []string, list
 	return s.exchange(ctx, c, keys, args)
 }
 
-// turns orders the calls that swap values of a key, one of a store's calls at a time. Keys that
-// share one wait for each other in vain.
+// turns lets only one of a store's calls swap the values of a key at a time. Keys whose
+// hashes share a turn wait for each other, too.
 type turns struct {
 	seed  maphash.Seed
 	turns [64]chan struct{}

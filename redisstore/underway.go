@@ -8,19 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// underway counts what is under way, for which Close waits: by one word, which every
+// underway counts the requests under way, for which Close waits. It is one word, which every
 // request changes twice.
 type underway struct {
-	count atomic.Int64 // how much there is, plus ending once nothing more is let in
+	count atomic.Int64 // number of requests, plus ending after end
 	once  sync.Once
-	none  chan struct{} // closed when nothing is let in and nothing is under way
+	none  chan struct{} // closed when the count is 0 after end
 }
 
 const ending = 1 << 62
 
 func newUnderway() *underway { return &underway{none: make(chan struct{})} }
 
-// enter counts something in, unless nothing is let in any more.
+// enter counts a request in. It reports false, and does not count it, after end.
 func (u *underway) enter() bool {
 	if u.count.Add(1) < ending {
 		return true
@@ -29,10 +29,10 @@ func (u *underway) enter() bool {
 	return false
 }
 
-// more counts in what goes on for something that is counted in still.
+// more counts in further work of a request that is still counted in.
 func (u *underway) more() { u.count.Add(1) }
 
-// done counts something out.
+// done counts a request out.
 func (u *underway) done() {
 	if u.count.Add(-1) == ending {
 		u.over()
@@ -41,8 +41,8 @@ func (u *underway) done() {
 
 func (u *underway) over() { u.once.Do(func() { close(u.none) }) }
 
-// end lets nothing in any more, and waits until nothing is under way. It reports whether it
-// is the first to do so.
+// end makes enter report false, and waits until no request is under way. It reports whether
+// this is the first call.
 func (u *underway) end() (first bool) {
 	was := u.count.Or(ending)
 	if was == 0 {

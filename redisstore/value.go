@@ -27,14 +27,14 @@ const (
 	// flagSince marks the state of a bucket that is followed by two instants: when its
 	// limit became the only writer, and when its last reservation is due.
 	flagSince = 1 << 1
-	// flagBeside is reserved for values with entries beside the state. No script
-	// decides on a flag that it does not know.
+	// flagBeside is reserved for values with entries beside the state. A script does not
+	// decide on a value with an unknown flag.
 	flagBeside = 1 << 2
 
 	flagsKnown = flagSeveral | flagSince
 )
 
-// headOf returns the header and the head of a value that holds one state, of l.
+// headOf returns the header and the head of a value that holds one state, written by t.
 func headOf(t *sluice.Term) string { return string(appendHead([]byte{version, 0}, t)) }
 
 // checkHeader returns an error if this program cannot read a value.
@@ -59,8 +59,8 @@ func checkFlags(flags byte) error {
 	return nil
 }
 
-// hasOtherFlags reports whether a value of this version has a flag that scripts for
-// takes do not know.
+// hasOtherFlags reports whether a value of this version has a flag that scripts for takes
+// do not know.
 func hasOtherFlags(raw string) bool {
 	return len(raw) >= headerBytes && raw[0] == version && raw[1]&^flagsKnown != 0
 }
@@ -124,7 +124,7 @@ func (s *Store) parseValue(it *item, raw string) ([]algo.State, error) {
 	return list, nil
 }
 
-// parseOne reads what appendState has written.
+// parseOne reads a state that appendState has written.
 func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
 	flags, body, by, size := raw[0], raw[1:], it.term, len(it.head)-headerBytes
 	err := checkFlags(flags)
@@ -139,7 +139,7 @@ func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
 	return state, err
 }
 
-// parseBody reads what follows the head of t.
+// parseBody reads the part of a state after the head of t.
 func parseBody(t *sluice.Term, flags byte, body string) (algo.State, error) {
 	if flags&flagSince == 0 {
 		return parseState(t, body)
@@ -154,8 +154,8 @@ func parseBody(t *sluice.Term, flags byte, body string) (algo.State, error) {
 	return s, err
 }
 
-// readOwn returns the state of the i-th limit from a value that this limit wrote. Where
-// there is no value, the state is zero.
+// readOwn returns the state of the i-th limit from a value that this limit wrote. Without
+// a value the state is zero.
 func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	it := &c.items[i]
 	if raw == "" {
@@ -167,8 +167,8 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	return parseBody(it.term, raw[1], raw[len(it.head):])
 }
 
-// matters returns until when a state that t wrote counts, in µs: until it is idle and no
-// receipt of another limit can be given back any more.
+// matters returns the instant in µs until which a state that t wrote is needed: it is then
+// idle, and no receipt of another limit can be refunded any more.
 func matters(t *sluice.Term, s *algo.State) int64 {
 	if s.Since == 0 {
 		return s.Idle
@@ -176,9 +176,9 @@ func matters(t *sluice.Term, s *algo.State) int64 {
 	return max(s.Idle, s.Since+algo.Horizon(t)-sluice.MaxWait.Microseconds())
 }
 
-// kept returns the states that must be kept after a decision at now, each with
-// By set, and until when they matter. A balance that owes nothing is among them as long
-// as its Since decides which receipts count.
+// kept returns the states that must be kept after a decision at now, each with By set, and
+// the instant until which they are needed. They include a balance without debt as long as
+// its Since decides which receipts count.
 func kept(it *algo.Item, now int64) (list []algo.State, ends int64) {
 	all := it.Keep(nil)
 	if it.State.Zero() && it.State.Since > 0 {

@@ -12,9 +12,9 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// The instant up to which receipts of a key are void is a number of its own beside the
-// states: takes do not look at it. A reset and an add write it, and a refund reads it, in
-// the same call as the states.
+// The instant up to which receipts of a key are void has a key of its own, which takes do
+// not read. A reset and an add write it, and a refund reads it, in the same call as the
+// states.
 
 // voiding reports whether a job of the call reads or changes such an instant.
 func (c *call) voiding() bool {
@@ -23,7 +23,7 @@ func (c *call) voiding() bool {
 	})
 }
 
-// voidKeys returns where the instants are, one for each charge.
+// voidKeys returns the keys of the instants, one for each charge.
 func (c *call) voidKeys() []string {
 	if !c.voiding() {
 		return nil
@@ -61,7 +61,7 @@ func (c *call) voidOf(i int) int64 {
 	return c.voids[c.items[i].charge]
 }
 
-// keepVoids keeps what a job has made of the instants.
+// keepVoids keeps the instants that a job has changed.
 func (c *call) keepVoids(j *job, items []algo.Item) {
 	if c.voids == nil || j.op == sluice.OpPeek {
 		return
@@ -72,7 +72,7 @@ func (c *call) keepVoids(j *job, items []algo.Item) {
 	}
 }
 
-// nextVoid returns what the n-th value becomes.
+// nextVoid returns the new value of the n-th instant.
 func (c *call) nextVoid(n int, was string) next {
 	if c.voids[n] == 0 || strconv.FormatInt(c.voids[n], 10) == was {
 		return next{was, 0}

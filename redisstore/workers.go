@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// workers are goroutines that do what goes on without the caller it was started
-// for. One that has nothing to do waits for more, so that a busy store starts
-// none.
+// workers are goroutines for work that outlives the call which started it. An idle worker
+// waits for more work, so that a busy store starts no goroutines.
 type workers struct {
 	pending *underway // where each work is counted in
 
@@ -23,12 +22,12 @@ type workers struct {
 }
 
 const (
-	mostIdle  = 64          // workers; more of them end at once
-	idleLooks = time.Second // between two, the second ends workers that were idle since the first
+	mostIdle  = 64          // idle workers; further ones end at once
+	idleLooks = time.Second // between two looks; a look ends the workers that were idle since the last
 )
 
-// do has a worker do some work, and count it out. It does not wait for one: if all are busy there
-// is a new one.
+// do has a worker call work and then w.pending.done. It does not block: if all workers are
+// busy it starts a new one.
 func (w *workers) do(work func()) {
 	w.mu.Lock()
 	n := len(w.idle)
@@ -55,7 +54,7 @@ func (w *workers) run(work func()) {
 	}
 }
 
-// rest makes a worker idle, unless there are enough.
+// rest makes a worker idle. It reports false if there are enough.
 func (w *workers) rest(more chan func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +69,7 @@ func (w *workers) rest(more chan func()) bool {
 	return true
 }
 
-// look ends the workers that nobody has needed since the last look.
+// look ends the workers that were idle ever since the last look.
 func (w *workers) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +80,7 @@ func (w *workers) look() {
 	}
 }
 
-// end ends all workers, each when it has done its work.
+// end ends all workers, busy ones after their work.
 func (w *workers) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *workers) end() {
 	w.spare = 0
 }
 
-// dismiss ends those of idle that have waited longest. It needs the lock.
+// dismiss ends the n workers that have been idle longest. The caller holds mu.
 func (w *workers) dismiss(n int) {
 	for _, more := range w.idle[:n] {
 		close(more)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// writers are limits that wrote states and are not those of the plans at hand.
-// The zero value is ready to use.
+// writers holds limits that wrote states and belong to no plan of this process. The zero
+// value is ready to use.
 type writers struct {
 	known sync.Map // of writer to *sluice.Term
 	count atomic.Int64
@@ -19,11 +19,11 @@ type writers struct {
 
 type writer struct{ name, head string }
 
-// writersKept is how many are kept ready.
+// writersKept is the maximum number of writers.
 const writersKept = 1024
 
-// of returns the limit of a name in whose head a state begins, and how long that
-// is.
+// of returns the limit, with that name, of the head at the start of a state, and the length
+// of the head.
 func (w *writers) of(name, state string) (*sluice.Term, int, error) {
 	l, size, err := parseHead(state)
 	if err != nil {
