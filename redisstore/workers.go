@@ -12,12 +12,12 @@ import (
 // workers are goroutines for work that outlives the call which started it. An idle worker
 // waits for more work, so that a busy store starts no goroutines.
 type workers struct {
-	pending *underway // where each work is counted in
+	pending *underway // counts the work
 
 	mu      sync.Mutex
-	idle    []chan func() // the last is the next to work
-	spare   int           // how many were idle all the time since the last look
-	looking bool          // a look is to come
+	idle    []chan func() // the last one gets the next work
+	spare   int           // number of workers that were idle ever since the last look
+	looking bool          // whether a look is scheduled
 	ended   bool
 }
 

@@ -6,7 +6,7 @@
 -- value.go.
 
 --<more>
--- rest clears a state but for the instant that says whose receipts count.
+-- rest clears a state, except the instant that decides which receipts count.
 local function rest(it)
 	local since = it.since
 	clear(it)

@@ -1,8 +1,8 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/block.go. State: idle when the window or the block ends, a the denials,
--- b when it began.
+-- See algo/block.go. State: idle, the end of the window or the block; a, the denials;
+-- b, its start.
 
 local block = {}
 kinds[6] = block
@@ -48,8 +48,8 @@ function block.refund()
 	return false
 end
 
--- count counts a denied request under the blocks of each charge of which another
--- limit denies. wait is how far from now a limit has room.
+-- count counts a denied request under the blocks of each charge that another limit
+-- denies. wait is the time from now until a limit has room.
 function block.count(its, wait)
 	local denied, blocked = {}, {}
 	for _, it in ipairs(its) do

@@ -1,10 +1,10 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/bucket.go, of which this is what a limit does with a balance that it
--- wrote itself. State: idle, a the remainder that was rounded away, since and
--- last; or, where the limit has credit and its bucket is full, b what that is,
--- negative, and idle when it lapses: see algo/credit.go.
+-- The part of algo/bucket.go for a balance that the limit wrote itself. State: idle; a, the
+-- remainder that was rounded away; since and last. If the limit has credit and its bucket
+-- is full, b is the credit, negative, and idle the instant when it lapses: see
+-- algo/credit.go.
 
 local bucket = {balance = true, load = load, save = save}
 kinds[1] = bucket
@@ -116,7 +116,7 @@ function bucket.clamp(it)
 	setFull(it, now + m, r)
 end
 
--- counted returns the units that count, rounded up, and credit as less than none.
+-- counted returns the units that count, rounded up; credit is negative.
 function bucket.counted(it)
 	if it.b < 0 then
 		return it.b
@@ -141,11 +141,11 @@ function bucket.earliest(it, cost)
 	end
 	local m, r = whenFull(it)
 	m, r = plus(it, m, r, times(it, cost))
-	-- Behind a reservation in another limit's balance nobody overtakes.
+	-- No take overtakes a reservation in another limit's balance.
 	return max(it.since > now and it.last or now, ceil(minus(it, m, r, it.reach, it.reachRem)))
 end
 
--- owe makes it a balance of so much at an instant.
+-- owe sets the debt at an instant.
 local function owe(it, at, m, r)
 	setFull(it, at + m, r)
 	it.b = 0
@@ -236,7 +236,7 @@ function bucket.refund(it, at, due, cost, held)
 	return true
 end
 
--- delay returns how long a leaky bucket that queues would hold cost back.
+-- delay returns the time by which a leaky bucket that queues would delay cost.
 function bucket.delay(it, cost)
 	if it.queues == 0 then
 		return 0

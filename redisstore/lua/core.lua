@@ -4,7 +4,7 @@
 -- Arithmetic. Numbers are doubles: integers below 2^53 are exact, and sums that
 -- could pass it are compared by differences.
 
--- The last instant that there is: see algo.
+-- The latest instant: see algo.
 local LATEST = 4503599627370495 - 3600000000
 
 -- muldiv returns floor(a*b/c) and the remainder, exactly, where the quotient

@@ -46,8 +46,8 @@ function counter.save(it)
 	set(it, table.concat(parts))
 end
 
--- owed returns how many units of the newest sub-window are counted above the quota, and
--- owes how long it takes until all of them are in their place.
+-- owed returns the units of the newest sub-window above the quota, and owes the time until
+-- all of them have moved to later sub-windows.
 local function owed(it)
 	if it.debt == 0 or it.idle == 0 then
 		return 0
@@ -92,7 +92,7 @@ local function shift(it, steps)
 	end
 end
 
--- pay moves what is owed on as sub-windows pass.
+-- pay moves owed units to later sub-windows as time passes.
 local function pay(it, at)
 	if owed(it) == 0 then
 		return
@@ -122,8 +122,9 @@ counter.pay = pay
 
 counter.instant = start
 
--- view returns the units that are whole in sight at an instant, those that are partly, by
--- how many sub-windows the newest one is older than the instant's, and the start of that.
+-- view returns the units that are wholly in sight at an instant, those that are partly in
+-- sight, the number of sub-windows by which the newest one is older than the instant's, and
+-- the start of the instant's sub-window.
 local function view(it, at)
 	local from, shift = start(it), 0
 	if at >= from + it.sub then
@@ -212,7 +213,7 @@ function counter.earliest(it, cost)
 			return at
 		end
 		if owed(paid) > 0 then
-			-- What is too much in the newest sub-window alone is paid first.
+			-- Pay the excess of the newest sub-window first.
 			local runs = max(floor(min(paid.c[0] + cost - it.quota, owed(paid)) / it.quota) - 2, 0)
 			begin = start(paid) + (runs * (it.n + it.conservative) + 1) * it.sub
 			pay(paid, begin)

@@ -1,10 +1,11 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The usual take of a sliding counter, in one stretch: its window is not divided, no
--- clock stepped back, nothing is reserved, and all products are exact. What is not
--- usual has written nothing here, and goes on to counter.lua and takes.lua, whose
--- arguments these are, or of several keys is left to them. It replies as take.lua does.
+-- The usual take of a sliding counter, without functions: its window is not divided, no
+-- clock stepped back, nothing is reserved, and all products are exact. Any other take
+-- writes nothing here. With one key it goes on to counter.lua and takes.lua, which have
+-- the same arguments; with several keys a later call does that. It replies as take.lua
+-- does.
 
 --<one>
 do
@@ -29,8 +30,8 @@ do
 	local function take(key)
 	--</each>
 	local raw = call('GET', key) or ''
-	-- idle is when the state ends, first the start of its newest sub-window, and
-	-- newer and older are the counts of that and of the one before.
+	-- idle is the end of the state, first the start of its newest sub-window, and newer
+	-- and older are the counts of that sub-window and the one before.
 	local idle, flags, newer, older = 0, 0, 0, 0
 	local usual = n == 1 and (not costs or #costs == 24) and countDenied ~= 1 and sight <= now and now < 4503599627370495 - 3600000000
 	if usual and raw ~= '' then
@@ -69,7 +70,7 @@ do
 			elseif product >= 9007199254740992 then
 				usual = false
 			else
-				-- How much of the older sub-window may be in sight.
+				-- The part of the older sub-window that may be in sight.
 				local inSight = floor(product / older)
 				if product == inSight * older then
 					inSight = inSight - below
@@ -88,7 +89,7 @@ do
 					if clock == 1 then
 						how, grace = 'PX', 3600101000 - now
 					end
-					-- A format is quicker than Redis' own way with numbers.
+					-- string.format is faster than the conversion of Redis.
 					call('SET', key, state, how, string.format('%d', (idle + grace) / 1000))
 				end
 			elseif written then

@@ -1,10 +1,10 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of several keys with the same arguments: take, which is made by the file
--- before, decides each. It returns a list of what each would reply by itself. If one
--- fails it has written nothing, as what writes is its last command. It and those
--- after it are left to calls of their own, which say why: the list is shorter then.
+-- Takes of several keys with the same arguments. The function take, from the file before,
+-- decides each. The reply is the list of the takes' replies. A take that fails has written
+-- nothing, as its last command is the one that writes. The list ends before it: that take
+-- and those after it get calls of their own, which return the error.
 
 local replies = {}
 for i = 1, #KEYS do

@@ -1,13 +1,13 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/fixed.go. State: idle the end of the window, a the count.
+-- See algo/fixed.go. State: idle, the end of the window; a, the count.
 
 local fixed = {}
 kinds[3] = fixed
 
--- mode 0 is a window on the clock, 1 on the first request, 2 on the calendar,
--- whose edges follow: the first is the start of the caller's window.
+-- mode 0 is a window on the clock, 1 on the first request, 2 on the calendar. The edges of
+-- calendar windows follow; the first is the start of the caller's window.
 function fixed.new(key, head, s)
 	local _, charge, window, full, debt, quota, horizon, sight, countDenied, mode = unpack('>dddddddddd', s)
 	local edges = false
@@ -34,7 +34,7 @@ function fixed.save(it)
 	set(it, it.head .. pack('>I7BI7', it.idle, it.reserved and 1 or 0, it.a))
 end
 
--- outside reports whether the edges are those of another time than at.
+-- outside reports whether at is outside the edges.
 function fixed.outside(it, at)
 	return it.mode == 2 and (at < it.edges[1] or at >= it.edges[2])
 end
@@ -61,7 +61,7 @@ function fixed.instant(it)
 	return it.idle - it.window
 end
 
--- arrive drops what a reservation that was cancelled has left.
+-- arrive drops the rest of a cancelled reservation.
 function fixed.arrive(it)
 	if it.a == 0 then
 		clear(it)

@@ -1,9 +1,9 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of one key under one fixed window: takes.lua with fixed.lua, in one stretch.
--- The arguments are those of takes.lua, but that there may be several keys, as of
--- take.lua. It replies as that does where it has decided, and else as takes.lua does.
+-- Takes of one key under one fixed window: takes.lua and fixed.lua, without functions. The
+-- arguments are those of takes.lua, with one key or, as for take.lua, several. It replies
+-- as take.lua does if it has decided, and else as takes.lua does.
 
 local unpack, call = struct.unpack, redis.call
 local args, head, costs = ARGV[1], ARGV[2], ARGV[3]
@@ -29,7 +29,7 @@ local key = KEYS[1]
 local function take(key)
 --</each>
 
--- ends is the end of the window that now is in.
+-- ends is the end of the present window.
 local ends = now + window
 if mode == 0 then
 	ends = ends - now % window
@@ -58,7 +58,7 @@ if raw ~= '' then
 	if idle <= now then
 		idle, reserved, count, written = 0, 0, 0, true
 	elseif reserved == 1 then
-		-- Of what was reserved, the window may have begun since.
+		-- The window of a reservation may have begun since.
 		local start = idle - window
 		if mode == 2 then
 			for pos = 81, #args - 8, 8 do
@@ -110,12 +110,12 @@ if written then
 		if idle == kept then
 			call('SET', key, state, 'KEEPTTL') -- it ends when it did
 		else
-			-- A second after it says anything: see main.lua on what other nodes decide.
+			-- A second after the state is idle: see main.lua, mode 2.
 			local how, grace = 'PXAT', 1001000
 			if clock == 1 then
 				how, grace = 'PX', 3600101000 - now
 			end
-			-- A format is quicker than Redis' own way with numbers.
+			-- string.format is faster than the conversion of Redis.
 			call('SET', key, state, how, string.format('%d', (idle + grace) / 1000))
 		end
 	elseif raw ~= '' then

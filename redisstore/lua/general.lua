@@ -1,12 +1,12 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The frame of every algorithm: loading states, all operations, writing. It
--- does what algo.Decide does, name by name, and leaves out what only describes
--- the outcome: that the caller works out from the states returned.
+-- The frame of every algorithm: it loads states, does all operations and writes. It equals
+-- algo.Decide, name by name, except for the description of the outcome, which the caller
+-- computes from the states returned.
 --
 -- KEYS     one for each limit, all in one slot
--- ARGV[1]  numbers: clock mode, instant, how many charges, flags
+-- ARGV[1]  numbers: clock mode, instant, number of charges, flags
 -- ARGV[2]  the operations, in numbers: op, MaxWait, At, Due, least wait, costs
 -- ARGV[3…] for each limit its numbers and the head of its states
 -- then, if flags say so, for each limit a state to replace and its replacement
@@ -32,7 +32,7 @@ local function clear(it)
 	end
 end
 
--- lasts returns when a key ends that matters until an instant.
+-- lasts returns the expiry of a key that is needed until an instant.
 local function lasts(ends)
 	if how == 'PX' then
 		return floor((ends - now) / 1000) + 3600101
@@ -40,9 +40,9 @@ local function lasts(ends)
 	return floor(ends / 1000) + 1001
 end
 
--- ttl returns when the state's key ends, a second after it says anything: see
--- main.lua on what other nodes decide. A balance says whose receipts count, too,
--- as long as these could be given back.
+-- ttl returns the expiry of the state's key, a second after the state is no longer needed:
+-- see main.lua, mode 2. A balance also decides which receipts count, so it is needed as
+-- long as these may be refunded.
 local function ttl(it)
 	local ends = it.idle
 	if it.since > 0 then
@@ -55,21 +55,21 @@ local function set(it, value)
 	call('SET', it.key, value, how, ttl(it))
 end
 
--- own reports whether this limit wrote a value, whose head begins with the version of
--- the format and flags: none, or 2 of a balance. See value.go.
+-- own reports whether this limit wrote a value. The value begins with the version of the
+-- format and the flags, 0 or, for a balance, 2. See value.go.
 local function own(it, raw)
 	local n = #it.head
 	return sub(raw, 1, n) == it.head or it.kind.balance and sub(raw, 1, 2) == '\1\2' and sub(raw, 3, n) == sub(it.head, 3)
 end
 
 --<more>
--- matters reports whether the state says anything.
+-- matters reports whether the state is still needed.
 local function matters(it)
 	return it.idle > now or it.since > 0 and it.since + it.horizon - MAXWAIT > now
 end
 
--- ready brings the state to now. Where receipts of other limits may be about, a
--- balance that owes nothing is a new one.
+-- ready brings the state to now. If there may be receipts of other limits, it replaces a
+-- balance without debt by a new one.
 local function ready(it)
 	if it.idle <= now and it.since - now > MAXWAIT then
 		it.since = now -- the clock stepped back

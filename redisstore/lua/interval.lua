@@ -1,8 +1,8 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/interval.go, of which this is what a limit does with a balance that
--- it wrote itself. State: idle, a the units missing, since.
+-- The part of algo/interval.go for a balance that the limit wrote itself. State: idle; a,
+-- the missing units; since.
 
 local interval = {balance = true, load = load, save = save}
 kinds[2] = interval
@@ -31,8 +31,8 @@ local function missing(it, at)
 	return max(it.a - passed * it.quota, 0), refills
 end
 
--- base returns the instant that refills are counted from if the first unit is
--- missing at an instant.
+-- base returns the instant from which refills are counted if the first unit is missing at
+-- an instant.
 local function base(it, at)
 	return it.aligned == 1 and at - at % it.window or at
 end
@@ -74,7 +74,7 @@ end
 
 function interval.earliest(it, cost)
 	local written = writtenAt(it)
-	-- Behind a reservation in another limit's balance nobody overtakes.
+	-- No take overtakes a reservation in another limit's balance.
 	return max(it.since > now and max(written, it.since) or now, now, written + ceildiv(it.a - (it.full - cost), it.quota) * it.window)
 end
 

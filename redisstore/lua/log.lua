@@ -2,19 +2,19 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- See algo/slidinglog.go and algo/ring.go, for the log and the histogram.
--- State: idle, reserved, a the sum of units, b the words at which a histogram
--- merges next, and a ring of len words from first on, of cap words in all. A
--- word is two numbers: hi of 32 bits, and lo. A small ring is read and written
--- whole; of a large one words are read as they are needed, and written where
--- they have changed. In memory, raw is the ring if all of it is there, hi and lo
--- are the words that were looked at or changed, and dirty says which changed.
+-- State: idle; reserved; a, the sum of units; b, the number of words at which a histogram
+-- merges next; and a ring of cap words, of which len from first on are used. A word is two
+-- numbers: hi of 32 bits, and lo. A small ring is read and written whole. The words of a
+-- large ring are read when they are needed, and written if they have changed. In memory,
+-- raw is the whole ring or nil, hi and lo are the words that were read or changed, and
+-- dirty marks the changed ones.
 
 local log = {}
 kinds[5] = log
 
 local FORM, SIZE = '>I7BI7I7I4I4I4', 34
 
--- Of what is seen, instants have it added where the units were denied.
+-- In the result of seen it is added to the instants of denied units.
 local REFUSED = 4503599627370496
 
 function log.new(key, head, s)
@@ -62,7 +62,7 @@ local function expire(it, at)
 	end
 end
 
--- arrive makes the newest entry the one that the state stands at.
+-- arrive sets the state to its newest entry.
 function log.arrive(it)
 	if it.len == 0 then
 		clear(it)
@@ -71,8 +71,8 @@ function log.arrive(it)
 	end
 end
 
--- live returns where the first entry begins that counts at an instant, and the
--- units from there on.
+-- live returns the position of the first entry that counts at an instant, and the units
+-- from there on.
 local function live(it, at)
 	local i, left = 0, it.a
 	while i < it.len do
@@ -92,8 +92,8 @@ function log.stepped(it)
 	return windowStepped(it, it.idle - it.window, it.window)
 end
 
--- refused returns how many of the units from the i-th word on, left of them, were
--- denied and have no say in what is owed.
+-- refused returns the number of denied units, which do not count in the debt, among the
+-- left units from the i-th word on.
 local function refused(it, i, left)
 	local sum = 0
 	if it.countDenied == 1 and left > it.quota then
@@ -186,8 +186,8 @@ function log.spend(it, at, cost, denied)
 	it.reserved = reserved and at > now
 end
 
--- renew counts a denied cost in a histogram, and forgets as many of the oldest
--- units where it is full.
+-- renew counts a denied cost in a histogram. If the histogram is full it drops as many of
+-- the oldest units.
 local function renew(it, cost)
 	local over = cost - max(it.quota - it.a, 0)
 	while over > 0 do
@@ -204,8 +204,8 @@ local function renew(it, cost)
 	return true
 end
 
--- record counts a denied cost, and now and then forgets those that are too old
--- to have a say.
+-- record counts a denied cost, and now and then drops denied units that are too old to
+-- count.
 function log.record(it, cost)
 	cost = min(cost, it.quota)
 	if it.idle ~= 0 then
@@ -266,9 +266,8 @@ function log.refund(it, at, _, units)
 	return back > 0
 end
 
--- found returns what a refund of units spent at an instant has to know of the
--- entries from the i-th word on, left units: those it may give back, and who is
--- the newest without them.
+-- found returns, for a refund of units spent at an instant, the units that it may give back
+-- among the left units from the i-th word on, and the newest entry without them.
 local function found(it, at, i, left)
 	local newest, k, j = entry(it, newestOf(it)), find(it, at), nil
 	local got, denied, had = 0, 0, at
@@ -317,10 +316,10 @@ local function found(it, at, i, left)
 end
 --</more>
 
--- seen returns as much of the state as the caller needs to describe the
--- outcome: the units that must be forgotten for cost to fit, with the instant
--- of the last of them, and the same for the denial counted; of a charge which
--- were denied; of a refund the entry found; the rest as one.
+-- seen returns the part of the state from which the caller describes the outcome: the
+-- units that must be dropped for cost to fit, with the instant of the last of them, and
+-- the same for a counted denial; for a charge, the denied units; for a refund, the entry
+-- found; and the rest as one entry.
 function log.seen(it, op, cost, at)
 	local header = pack('>I7B', it.idle, it.reserved and 1 or 0)
 	if it.idle <= now then

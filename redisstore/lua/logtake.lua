@@ -1,11 +1,11 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The usual take of a log or histogram, in one stretch: no clock stepped back,
--- nothing is reserved, all entries are of one word, of a log few have to be read and
--- its ring has room. What is not usual has written nothing here, and goes on to
--- log.lua and takes.lua, whose arguments these are. It replies as take.lua does, but
--- with what the take has seen of the state.
+-- The usual take of a log or histogram, without functions: no clock stepped back, nothing
+-- is reserved, all entries have one word, and of a log few entries must be read and its
+-- ring has room. Any other take writes nothing here and goes on to log.lua and takes.lua,
+-- which have the same arguments. It replies as take.lua does, but with the part of the
+-- state that the take has read.
 
 do
 	local unpack, pack, call, sub, floor = struct.unpack, struct.pack, redis.call, string.sub, math.floor
@@ -34,9 +34,9 @@ do
 		usual = false
 	end
 
-	-- Entries from the oldest on, until it is known whether the cost fits, or how much
-	-- must be forgotten first. Those that are a window old are gone. Words are read a
-	-- few or many at a time, and of those the next entry is at pos.
+	-- Read entries from the oldest on, until it is known whether the cost fits, or how
+	-- many units must be dropped first. Entries that are a window old do not count. Words
+	-- are read a few or many at a time; the next entry among them is at pos.
 	local newest, left, gone, sum, at = idle - window, count, 0, 0, 0
 	local words, pos, read, fits = '', 1, 0, idle == 0
 	while usual and not fits and (sum == 0 or left - sum > quota - cost) do
@@ -73,7 +73,7 @@ do
 		return left > sum and seen .. pack('>I7I7', newest, left - sum) or seen
 	end
 
-	-- ring is all that counts, in one piece, where it has to be written whole.
+	-- ring is all entries that count, in one piece, if the ring must be written whole.
 	local ring
 	if usual then
 		first, len = first + gone, len - gone
@@ -92,8 +92,8 @@ do
 		end
 	end
 
-	-- Merge: see algo/slidinglog.go. Words that stay as they are, from the run-th on,
-	-- are copied in one piece.
+	-- Merge: see algo/slidinglog.go. Unchanged words, from the run-th on, are copied in
+	-- one piece.
 	if usual and ring and precision > 0 and len >= math.max(mark, 64) then
 		local parts, merged, run, newer, kept = {}, false, 0, left, len
 		local units, last, rest = 0, 0, 0 -- of the entry before, and the word of its instant
@@ -152,7 +152,7 @@ do
 		end
 		local header = pack('>I7BI7I7I4I4I4', now + window, 0, left + cost, mark, first, len + 1, cap)
 		if full then
-			-- A format is quicker than Redis' own way with numbers.
+			-- string.format is faster than the conversion of Redis.
 			local how, ends = 'PXAT', now + window + 1001000
 			if clock == 1 then
 				how, ends = 'PX', window + 3600101000
@@ -169,8 +169,7 @@ do
 				call('SETRANGE', key, base + p * size, word)
 				call('SETRANGE', key, #head, header)
 			end
-			-- Half a second of the time to live to spare is enough: so once in half a
-			-- second will do.
+			-- The time to live has a second to spare, so it is set once in half a second.
 			if floor(newest / 500000) ~= floor(now / 500000) then
 				call('PEXPIRE', key, string.format('%d', window / 1000 + grace))
 			end

@@ -1,21 +1,20 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The operations, as algo/decide.go has them. The reply is a list: a status, the
--- server's instant, and for each limit the state that was found, or of a log what
--- each operation has read of it. Statuses are 0: decided; 1: the calendar edges are
--- of another time; 2: another limit wrote a state, or the start of a rule still
--- counts, and all states are in the reply; 3: takes.lua leaves the take to this
--- script; 4: a slot denies.
+-- The operations, as in algo/decide.go. The reply is a list: a status, the server's
+-- instant, and for each limit the state that was found or, for a log, the parts that the
+-- operations have read. Statuses are 0: decided; 1: the instant is outside the calendar
+-- edges; 2: another limit wrote a state, or the start of a rule still counts, and all
+-- states are in the reply; 3: takes.lua leaves the take to this script; 4: a slot denies.
 
 local mode, instant, charges, flags = unpack('>dddd', ARGV[1])
 local clock = 0
 if mode == 1 then
 	now = instant
 else
-	-- With mode 2 keys on other nodes are decided at this instant too: it holds
-	-- here if it is not long ago. States that were idle since are not gone yet,
-	-- as keys outlive them by a second.
+	-- In mode 2 keys on other nodes are decided at this instant, too. It is used here
+	-- unless it is too long ago. States that became idle since are still stored, as keys
+	-- outlive them by a second.
 	local time = call('TIME')
 	clock, how = time[1] * 1000000 + time[2], 'PXAT'
 	now = clock
@@ -27,7 +26,7 @@ end
 now = min(now, LATEST)
 
 local limits = #KEYS
--- The last keys, one for each charge, are of the instants up to which receipts are void.
+-- The last keys, one for each charge, hold the instants up to which receipts are void.
 local void, voids = false, {}
 if flags >= 2 then
 	void, flags, limits = {}, flags - 2, limits - charges
@@ -37,9 +36,9 @@ if flags >= 2 then
 	end
 end
 --<slot>
--- The last key is of a slot, which is acquired with the units. The last two
--- arguments are its numbers, lifetime, cap, cost and longest lifetime, and its
--- owner. The leases as they were found are the last of the reply.
+-- The last key is that of a slot, which is acquired with the units. The last two arguments
+-- are its numbers (lifetime, cap, cost and longest lifetime) and its owner. The last element
+-- of the reply is the leases that were found.
 limits = limits - 1
 local life, cap, units, longest = unpack('>dddd', ARGV[#ARGV - 1])
 local granted = false
@@ -84,8 +83,8 @@ end
 for c = 1, #voids do
 	reply[limits + 2 + c] = voids[c]
 end
--- No earlier than a log has counted since, or the receipt would name an instant
--- at which it holds no entry.
+-- Decide no earlier than the latest entry of a log. Otherwise the receipt would name an
+-- instant at which the log has no entry.
 for _, it in ipairs(its) do
 	local newest = it.idle - it.window
 	if it.ring and not it.reserved and newest > now and newest <= clock then
@@ -213,7 +212,7 @@ ops[UPTO] = function(op, maxWait)
 end
 
 ops[CHARGE] = function(_, _, _, _, least)
-	-- Units count no earlier than those reserved before.
+	-- Units count no earlier than earlier reservations.
 	local at = now + least
 	for _, it in ipairs(its) do
 		if it.reserved then
@@ -233,8 +232,8 @@ ops[REFUND] = function(_, _, at, due)
 	end
 	for _, it in ipairs(its) do
 		if at > void[it.charge + 1] and (not it.swapped or not undo) then
-			-- With several, the due instant may be another's, and it is not that
-			-- of a part.
+			-- With several limits the due instant may belong to another one, and it
+			-- does not belong to a part.
 			local went, held = at, max(it.held, it.cost)
 			if queues == 1 and it.queues == 1 and it.cost == held then
 				went = max(at, due)
@@ -246,7 +245,8 @@ ops[REFUND] = function(_, _, at, due)
 	end
 end
 
--- ahead returns an instant up to which units may be reserved, in the past if none are.
+-- ahead returns an instant up to which units may be reserved. It is in the past if none
+-- are.
 local function ahead(it)
 	local at = max(it.since, it.last)
 	if it.idle == 0 then

@@ -1,10 +1,10 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/ring.go and internal/logentry: the entries of a log, oldest first. Where
--- an instant has b of a word's bits, span is 2^b, and low is 2 to the power of the
--- others; a word is of size bytes: four are hi, which holds high of span, and the
--- others are lo, of half·2.
+-- The entries of a log, oldest first: see algo/ring.go and internal/logentry. If an instant
+-- has b of a word's bits, span is 2^b, and low is 2 to the power of the other bits. A word
+-- has size bytes: four are hi, which holds high of span, and the others are lo, below
+-- half·2.
 
 local DENIED = 2147483648
 
@@ -51,8 +51,8 @@ local function putWord(it, i, hi, lo)
 	it.hi[p], it.lo[p], it.dirty[p] = hi, lo, true
 end
 
--- entry returns the instant, units and words of the entry whose first word is
--- the i-th, and whether they were denied.
+-- entry returns the instant, units and number of words of the entry that begins at the i-th
+-- word, and whether the units were denied.
 local function entry(it, i)
 	local hi, lo = word(it, i)
 	local low = lo % it.low
@@ -97,7 +97,7 @@ local function drop(it, units, words)
 	end
 end
 
--- grow makes the ring one of so many words, the oldest first.
+-- grow replaces the ring by one of that many words, the oldest first.
 local function grow(it, words)
 	local first, cap, stop = it.first, it.cap, it.first + it.len
 	local function part(from, to)
@@ -126,7 +126,7 @@ local function grow(it, words)
 	it.raw, it.hi, it.lo, it.dirty, it.first, it.cap = raw, hi, lo, dirty, 0, words
 end
 
--- newest returns where the newest entry begins.
+-- newestOf returns the position of the newest entry.
 local function newestOf(it)
 	local i = it.len - 1
 	local _, lo = word(it, i)
@@ -144,8 +144,7 @@ local function move(it, to, from, words)
 end
 
 --<more>
--- find returns where the first entry that is not older than at begins, at best
--- len.
+-- find returns the position of the first entry that is not older than at, or len.
 local function find(it, at)
 	local from, to = 0, it.len
 	while from < to do

@@ -1,13 +1,13 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Keeps a secret, unless there is one, and has it live on.
+-- Keeps a secret, unless there is one, and renews its time to live.
 --
--- KEYS[1]  where it is kept
+-- KEYS[1]  the key of the secret
 -- ARGV[1]  the secret
--- ARGV[2]  how long it lives, in ms
+-- ARGV[2]  the time to live, in ms
 --
--- It returns the one that is kept.
+-- It returns the secret that is kept.
 
 local kept = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
 if kept then

@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The holders of the slots of one key: see algo/slots.go. A value has the version of its
+-- The holders of the slots of one key: see algo/slots.go. A value is the version of its
 -- format and, for each holder, 16 bytes of owner, the end of its lease and its units.
 
 local function drop(h, i)
@@ -12,8 +12,8 @@ local function drop(h, i)
 	h.written = true
 end
 
--- holders reads the holders of slots now, nil and an error if that cannot be read. mine
--- is the place of the owner me.
+-- holders returns the present holders of slots, or nil and an error if they cannot be
+-- read. mine is the position of the owner me.
 local function holders(key, me, now, life, longest)
 	local raw = redis.call('GET', key) or ''
 	local version = string.byte(raw) or 1
@@ -50,7 +50,7 @@ local function holders(key, me, now, life, longest)
 	return h
 end
 
--- hold acquires units for the owner, or renews what it holds.
+-- hold acquires units for the owner, or renews its lease.
 local function hold(h, units)
 	if h.mine then
 		h.list[h.mine][2] = h.now + h.life
@@ -60,8 +60,7 @@ local function hold(h, units)
 	h.written = true
 end
 
--- keep writes the holders, if they have changed. The time is the server's
--- but in tests.
+-- keep writes the holders if they have changed. The time is the server's, except in tests.
 local function keep(h, test)
 	if not h.written then
 		return

@@ -8,7 +8,7 @@
 --          lifetime
 -- ARGV[2]  the owner
 --
--- It returns the leases it found and the server's time in seconds and µs.
+-- It returns the leases that it found and the server's time in seconds and µs.
 
 local ACQUIRE, RELEASE, PEEK = 0, 2, 3
 local mode, now, op, life, cap, cost, longest = struct.unpack('>ddddddd', ARGV[1])

@@ -1,12 +1,12 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Records when a rule started, unless it is known to have started earlier, and
--- has that live on.
+-- Records the start of a rule, unless an earlier one is recorded, and renews its time to
+-- live.
 --
--- KEYS[1]  where it is recorded
+-- KEYS[1]  the key of the start
 -- ARGV[1]  the instant, in µs
--- ARGV[2]  how long it lives, in ms
+-- ARGV[2]  the time to live, in ms
 --
 -- It returns the instant that was recorded before, or nothing.
 

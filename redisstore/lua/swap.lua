@@ -1,22 +1,22 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Values that the caller decides on itself: it looks, and then replaces what is
--- still as it saw it.
+-- Reads values that the caller decides on itself, or replaces those that have not changed
+-- since.
 --
 -- KEYS     one for each limit, all in one slot
--- ARGV[1]  1 to look and 2 to replace
--- then, to replace, the instant of the decision and for each limit the value
--- seen, what replaces it and when that ends, in ms since 1970, or so many ms
--- from now if the clock is the caller's, as 'PX' or 'PXAT' shows
+-- ARGV[1]  1 to read, 2 to replace
+-- then, to replace, 'PXAT' or, if the clock is the caller's, 'PX', the instant of the
+-- decision, and for each limit the value read, its replacement and its expiry: in ms since
+-- 1970 for 'PXAT', in ms from now for 'PX'
 --
--- It returns whether it has replaced them, the time in seconds and µs, and, if
--- not, the values.
+-- It returns whether it has replaced them, the time in seconds and µs, and, if not, the
+-- values.
 
 local call = redis.call
 local time = call('TIME')
 local reply, how = {0, time[1], time[2]}, ARGV[2]
--- States that were idle since the decision are not gone yet: keys outlive them.
+-- States that became idle since the decision are still stored: keys outlive them.
 local same = ARGV[1] == '2' and (how ~= 'PXAT' or time[1] * 1000000 + time[2] - ARGV[3] < 1000000)
 for i, key in ipairs(KEYS) do
 	reply[i + 3] = call('GET', key) or ''

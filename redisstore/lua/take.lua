@@ -1,23 +1,22 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of one key under one bucket with continuous refill: what most requests
--- are. It equals algo.Decide; general.lua decides everything else.
+-- Takes of one key under one bucket with continuous refill, as most requests are. It equals
+-- algo.Decide; general.lua decides everything else.
 --
--- KEYS     the state's key or, in the form for several takes with the same
---          arguments, the keys of as many states
--- ARGV[1]  what the value begins with: version, flags, and the limit that writes it
--- ARGV[2]  numbers: horizon, den, a unit's span, Burst units' span, num, the
---          span of all debt; then how many takes of which cost, one pair after
---          the other, or nothing for one take of a unit
--- ARGV[3]  '1' if receipts of other limits may be about, so that a new balance
---          says since when it is
+-- KEYS     the state's key or, in the form for several keys with the same arguments,
+--          the keys of the states
+-- ARGV[1]  the start of the value: version, flags, and the limit that writes it
+-- ARGV[2]  numbers: horizon, den, a unit's span, Burst units' span, num, the span of
+--          all debt; then pairs of a number of takes and their cost, or nothing for
+--          one take of a unit
+-- ARGV[3]  '1' if there may be receipts of other limits, so that a new balance stores
+--          its start
 -- ARGV[4]  now, in tests
 --
--- It returns the server's time in seconds and µs and the state it found, one
--- text: the caller works out the rest. If another limit wrote the state it
--- changes nothing and puts a '!' in front. For several takes it returns a list:
--- see each.lua.
+-- It returns the server's time in seconds and µs and the state that it found, as one text,
+-- from which the caller computes the rest. If another limit wrote the state it changes
+-- nothing and puts a '!' in front. For several keys it returns a list: see each.lua.
 
 local unpack, call = struct.unpack, redis.call
 local head, args = ARGV[1], ARGV[2]
@@ -42,7 +41,7 @@ local function take(key)
 --</each>
 local raw = call('GET', key)
 
--- ahead + aheadRem/den is how long until the bucket is full.
+-- ahead + aheadRem/den is the time until the bucket is full.
 local ahead, aheadRem, written, since, last = 0, 0, false, 0, 0
 local stepped = false
 if raw then
@@ -62,7 +61,7 @@ if raw then
 			ahead = ahead - 1
 		end
 		if last > 0 and last - now > 3600000000 or last == 0 and ahead + (aheadRem > 0 and 1 or 0) > horizon - 3600000000 then
-			-- Written before the clock stepped back: empty, but for what others charged.
+			-- Written before the clock stepped back: empty, except for later charges.
 			local most, mostRem = unpack('>dd', args, 57)
 			local owed = ahead + now - last
 			if last == 0 or owed < most or owed == most and aheadRem <= mostRem then
@@ -86,8 +85,8 @@ repeat
 	if pos < stop then
 		count, cost = unpack('>dd', args, pos)
 	end
-	-- Takes that all fit are worth one of their sum. Of others half is tried. Before
-	-- a reservation in another limit's balance is due none fits.
+	-- Takes that all fit equal one take of their sum. Otherwise half of them is tried.
+	-- None fits before a reservation in another limit's balance is due.
 	local some = since > now and last > now and (ahead > 0 or aheadRem > 0) and 0 or count
 	while some >= 1 do
 		local after, afterRem = one, oneRem
@@ -149,7 +148,7 @@ if written or spent then
 		if withSince then
 			state = '\1\2' .. string.sub(state, 3) .. struct.pack('>I7I7', since, last)
 		end
-		-- A format is quicker than Redis' own way with numbers.
+		-- string.format is faster than the conversion of Redis.
 		call('SET', key, state, 'PX', string.format('%d', ends / 1000 + grace))
 	end
 end

@@ -1,8 +1,8 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of one key under one limit, which most requests are: main.lua without
--- what they do not need.
+-- Takes of one key under one limit, as most requests are: the parts of main.lua that they
+-- need.
 --
 -- KEYS[1]  the state's key
 -- ARGV[1]  the limit's numbers
@@ -10,7 +10,7 @@
 -- ARGV[3]  numbers: clock mode, now or 0, then the costs; or nothing for one take
 --          of a unit at the server's time
 --
--- It returns what main.lua does.
+-- It replies as main.lua does.
 
 local args, costs = ARGV[1], ARGV[3] or pack('>ddd', 0, 0, 1)
 local mode, instant = unpack('>dd', costs)

@@ -1,9 +1,8 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/warmup.go, of which this is what a limit does with a balance that it
--- wrote itself: a bucket without the b that stands behind what is owed. State: idle,
--- a, b, since and last.
+-- The part of algo/warmup.go for a balance that the limit wrote itself: a bucket whose idle
+-- includes b. State: idle, a, b, since and last.
 
 local warm = {balance = true, instant = bucket.instant}
 kinds[7] = warm
@@ -29,7 +28,7 @@ function warm.save(it)
 	saveBalance(it, pack('>I7I7I7', it.idle, it.a, it.b))
 end
 
--- unwarmed calls what a bucket does, on what it would keep of the state.
+-- unwarmed calls a bucket's function on the state without its warm-up part.
 local function unwarmed(it, what, ...)
 	local used = it.b
 	it.idle, it.b = it.idle - used, 0
@@ -38,7 +37,8 @@ local function unwarmed(it, what, ...)
 	return result
 end
 
--- chill returns how much longer than of a warm key all units last until it is warm.
+-- chill returns the additional time, compared with a warm key, that all units take until
+-- the key is warm.
 local function chill(it, used)
 	local above = it.all - 2 * used
 	if above <= 0 then

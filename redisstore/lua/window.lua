@@ -1,10 +1,10 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What windows have in common: see tooFar, stuck and clampWindow in algo/counter.go.
+-- The common part of windows: see tooFar, stuck and clampWindow in algo/counter.go.
 
 --<more>
--- windowStepped is of a state that stands at an instant, of a limit of a window.
+-- windowStepped is for a state that stands at the instant at, under a limit of a window.
 local function windowStepped(it, at, window)
 	if it.reserved or at <= now then
 		return at - now > window + MAXWAIT

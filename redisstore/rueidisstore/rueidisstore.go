@@ -17,19 +17,18 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
-// New returns a Store on the client's servers: a single one, the master that
-// Sentinels name, or a Cluster. It asks them for their versions, for as long as
-// options.Timeout or five seconds if that is more, and returns an error where none
-// answers or one is older than Redis 7.0 or Valkey 8. The client stays the
-// caller's, to be closed after the Store. Scripts are never sent a second time,
-// whatever the client's options are, but for ConnLifetime.
+// New returns a Store on the client's servers: a single one, the master that Sentinels
+// name, or a Cluster. It asks them for their versions and returns an error if none answers
+// or one is older than Redis 7.0 or Valkey 8. It blocks for at most options.Timeout, or
+// five seconds if that is more. The caller must close the client after the Store. Scripts
+// are never sent a second time, whatever the client's options are, except ConnLifetime.
 //
-// After a failover behind one address, as of a name or a TCP proxy, a rueidis client keeps
-// its connections to the old server, which answers READONLY, MASTERDOWN or LOADING: for ever, or until its
-// ConnLifetime has passed. So a client of a single server should have one, of a second, say. But
-// a connection whose lifetime ends while the server hangs for a second has rueidis send
-// again what is on its way, and those requests are charged twice. [redisstore.Open]
-// connects anew without that.
+// After a failover behind one address, such as a name or a TCP proxy, a rueidis client
+// keeps its connections to the old server, which answers READONLY, MASTERDOWN or LOADING,
+// until its ConnLifetime has passed; by default it has none. So a client of a single server
+// should have a ConnLifetime, for example a second. But if a connection's lifetime ends
+// while the server hangs for a second, rueidis sends the pending requests again, and they
+// are charged twice. [redisstore.Open] reconnects without that.
 func New(client rueidis.Client, options redisstore.Options) (*redisstore.Store, error) {
 	if client == nil {
 		return nil, errors.New("rueidisstore: new: client is nil")

@@ -15,22 +15,22 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// Transport is that of a rueidis client. It sends scripts once, whatever the
-// options of the client are.
+// Transport is a [transport.Transport] over a rueidis client. It sends scripts once,
+// whatever the options of the client are.
 type Transport struct{ client rueidis.Client }
 
 // New returns the transport over a client.
 func New(client rueidis.Client) *Transport { return &Transport{client} }
 
-// Cluster is of [transport.Transport].
+// Cluster implements [transport.Transport].
 func (v *Transport) Cluster() bool { return v.client.Mode() == rueidis.ClientModeCluster }
 
-// Run is of [transport.Transport].
+// Run implements [transport.Transport].
 func (v *Transport) Run(ctx context.Context, s *transport.Script) transport.Reply {
 	return ReplyOf(v.client.Do(ctx, v.Command(s)))
 }
 
-// RunAll is of [transport.Transport].
+// RunAll implements [transport.Transport].
 func (v *Transport) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
 	wire := make([]rueidis.Completed, len(list))
 	for i, s := range list {
@@ -41,7 +41,7 @@ func (v *Transport) RunAll(ctx context.Context, list []*transport.Script, replie
 	}
 }
 
-// Info is of [transport.Transport].
+// Info implements [transport.Transport].
 func (v *Transport) Info(ctx context.Context) map[string]transport.Reply {
 	if !v.Cluster() {
 		return map[string]transport.Reply{"": ReplyOf(v.client.Do(ctx, v.client.B().Info().Build()))}
@@ -61,17 +61,17 @@ func (v *Transport) Command(s *transport.Script) rueidis.Completed {
 	return v.client.B().Evalsha().Sha1(s.SHA).Numkeys(int64(len(s.Keys))).Key(s.Keys...).Arg(s.Args...).Build()
 }
 
-// ReplyOf returns what a result says.
+// ReplyOf returns the reply of a result.
 func ReplyOf(res rueidis.RedisResult) transport.Reply {
 	m, err := res.ToMessage()
 	if err == nil && m.IsArray() {
-		list := m // only here in memory of its own
+		list := m // a copy, so that m escapes in this case only
 		return transport.Reply{List: (*messages)(&list)}
 	}
 	return replyOf(&m, err)
 }
 
-// replyOf returns what a message says that is no list, or err.
+// replyOf returns the reply of a message that is not a list, or of err.
 func replyOf(m *rueidis.RedisMessage, err error) transport.Reply {
 	switch {
 	case err == nil:
@@ -89,7 +89,7 @@ func replyOf(m *rueidis.RedisMessage, err error) transport.Reply {
 	return transport.Reply{Err: err}
 }
 
-// messages is a message that is a list.
+// messages is a message that holds a list.
 type messages rueidis.RedisMessage
 
 func (l *messages) all() []rueidis.RedisMessage {
