@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// Certificate returns a certificate for a name, and for 127.0.0.1, that is signed by
-// itself, and its key, as PEM. It is valid for a year until notAfter.
+// Certificate returns a self-signed certificate for a name and for 127.0.0.1, and its key,
+// as PEM. It is valid for the year before notAfter.
 func Certificate(t testing.TB, name string, notAfter time.Time) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -71,7 +71,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an Authority of a name.
+// NewAuthority returns an Authority with a name.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{}
@@ -85,8 +85,8 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return a
 }
 
-// Issue returns a certificate of a client called ada, or of a server at 127.0.0.1, after
-// change, if that is not nil.
+// Issue returns a certificate for a client called ada or a server at 127.0.0.1. If change is
+// not nil, it changes the certificate before it is signed.
 func (a *Authority) Issue(t testing.TB, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -102,7 +102,7 @@ func (a *Authority) Issue(t testing.TB, change func(*x509.Certificate)) tls.Cert
 		change(c)
 	}
 	by := a.key
-	if by == nil { // it signs itself
+	if by == nil { // self-signed
 		by = key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), by)
@@ -112,14 +112,14 @@ func (a *Authority) Issue(t testing.TB, change func(*x509.Certificate)) tls.Cert
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Pool returns what trusts the authority.
+// Pool returns a pool that trusts the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(a.PEM)
 	return pool
 }
 
-// URI returns a change of a certificate for [Authority.Issue]: to the name of a service.
+// URI returns a change for [Authority.Issue] that sets the URI of the certificate.
 func URI(t testing.TB, name string) func(*x509.Certificate) {
 	t.Helper()
 	id, err := url.Parse(name)

@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands where the test puts it. It is safe for
-// concurrent use.
+// Clock is a clock that only the test moves. It is safe for concurrent use.
 type Clock struct{ nanos atomic.Int64 }
 
-// NewClock returns a clock that stands at a moment like any other, always the
-// same one: no window begins there.
+// NewClock returns a clock at a fixed time, at which no window begins.
 func NewClock() *Clock { return ClockAt(time.UnixMicro(1_790_000_000_123_456)) }
 
-// ClockAt returns a clock that stands at a time.
+// ClockAt returns a clock at the time now.
 func ClockAt(now time.Time) *Clock {
 	c := &Clock{}
 	c.Set(now)
@@ -26,11 +24,11 @@ func ClockAt(now time.Time) *Clock {
 // Now returns the time, as a store's option Now does.
 func (c *Clock) Now() time.Time { return time.Unix(0, c.nanos.Load()) }
 
-// Micros returns the time in µs, in which states and receipts count.
+// Micros returns the time in µs since 1970, the unit of states and receipts.
 func (c *Clock) Micros() int64 { return c.Now().UnixMicro() }
 
-// Advance puts the clock on by d.
+// Advance moves the clock forward by d.
 func (c *Clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
 
-// Set puts the clock to a time.
+// Set sets the clock to a time.
 func (c *Clock) Set(to time.Time) { c.nanos.Store(to.UnixNano()) }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Closed has c closed when the test ends, and returns it. A connection that is closed
-// already is no failure.
+// Closed returns c and closes it when the test ends. The test does not fail if c is a
+// connection that is closed already.
 func Closed[T io.Closer](t testing.TB, c T) T {
 	t.Helper()
 	t.Cleanup(func() {

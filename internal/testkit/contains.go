@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Contains reports each of some texts that a text lacks as an error.
+// Contains reports an error for each text of want that text lacks.
 func Contains(t testing.TB, text string, want ...string) {
 	t.Helper()
 	for _, part := range want {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// ReadFile returns what a file holds.
+// ReadFile returns the content of a file.
 func ReadFile(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -20,7 +20,7 @@ func ReadFile(t testing.TB, name string) []byte {
 	return data
 }
 
-// WriteFile writes a file that nobody else may read.
+// WriteFile writes a file that only its owner may read.
 func WriteFile[T string | []byte](t testing.TB, name string, text T) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -28,7 +28,7 @@ func WriteFile[T string | []byte](t testing.TB, name string, text T) {
 	}
 }
 
-// TempFile writes a file into a folder that goes with the test, and returns its name.
+// TempFile writes a file into a folder that is removed after the test, and returns its name.
 func TempFile[T string | []byte](t testing.TB, name string, text T) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)

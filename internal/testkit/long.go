@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Long skips a test that only make long runs: one that takes many seconds and whose
-// subject a shorter test covers for make check.
+// Long skips a test unless make long runs it. The test takes many seconds, and a shorter
+// test covers its subject in make check.
 func Long(t testing.TB) {
 	t.Helper()
 	if !IsLong() {
@@ -19,8 +19,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Steps returns how many steps a test takes: check of them in make check, where most
-// packages run with the race detector, and long of them in make long.
+// Steps returns the number of steps of a test: check in make check, where most packages run
+// with the race detector, and long in make long.
 func Steps(check, long int) int {
 	if IsLong() {
 		return long

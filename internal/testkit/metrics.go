@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Metrics returns the series of a page in Prometheus' text format: the value of each
-// by its name with its labels, as written there.
+// Metrics returns the values of a page in Prometheus' text format, by the name and labels of
+// the series as written in the page.
 func Metrics(t testing.TB, page string) map[string]float64 {
 	t.Helper()
 	all := make(map[string]float64)

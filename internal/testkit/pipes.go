@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Pipes is a listener of connections in memory. In a bubble of testing/synctest time
-// passes while all wait on them.
+// Pipes is a listener for connections in memory. In a bubble of testing/synctest time passes
+// while all goroutines wait for them.
 type Pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}

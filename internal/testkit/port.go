@@ -13,26 +13,25 @@ import (
 	"testing"
 )
 
-// Ports between firstPort and endPort are below those that systems give to clients
-// and to servers that listen at port 0: tests that run at the same time use many of
-// these.
+// Ports from firstPort to endPort are below those that systems assign to clients and to
+// servers that listen at port 0. Tests that run at the same time use many of those.
 const firstPort, endPort = 10_000, 32_000
 
-// nextPort makes each port that a process asks for another one.
+// nextPort makes each call of FreePort in a process try another port.
 var nextPort atomic.Int64
 
 func init() { nextPort.Store(rand.Int64N(endPort - firstPort)) }
 
-// claims are the UDP sockets of the ports that this process has given away. They last as
-// long as the process, so that no other process of tests gives the same port away before
-// the server listens there.
+// claims are the UDP sockets of the ports that FreePort has returned. They stay open until
+// the process ends, so that no other process of tests returns the same port before the
+// server listens there.
 var claims struct {
 	mu      sync.Mutex
 	sockets []net.PacketConn
 }
 
-// FreePort returns a port of 127.0.0.1 at which nobody listens, for a server that the
-// test starts as a process.
+// FreePort returns a port of 127.0.0.1 at which no server listens, for one that the test
+// starts as a process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	var err error
@@ -46,7 +45,7 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// claim takes a port, or returns why it is not free.
+// claim takes a port, or returns an error if it is not free.
 func claim(port int) error {
 	socket, err := net.ListenPacket("udp", loopback(port))
 	if err != nil {

@@ -15,13 +15,13 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Plan returns the plan of limits as texts, such as "10/min sliding-log".
+// Plan returns the plan of limits given as texts, such as "10/min sliding-log".
 func Plan(t TB, scope string, texts ...string) *sluice.Plan {
 	t.Helper()
 	return Compile(t, scope, parse(t, texts)...)
 }
 
-// Limiter returns a limiter of limits as texts.
+// Limiter returns a limiter of limits given as texts.
 func Limiter(t TB, store sluice.Store, scope string, texts ...string) *sluice.Limiter {
 	t.Helper()
 	lim, err := sluice.New(store, scope, parse(t, texts)...)
@@ -58,7 +58,7 @@ func Request(p *sluice.Plan, key string, cost int64) sluice.Request {
 	return sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
 }
 
-// Take returns what the store decides; an error ends the test.
+// Take returns the store's decision. An error ends the test.
 func Take(t TB, s sluice.Store, req sluice.Request) sluice.Decision {
 	t.Helper()
 	d, err := s.Take(context.Background(), req)
@@ -68,8 +68,7 @@ func Take(t TB, s sluice.Store, req sluice.Request) sluice.Decision {
 	return d
 }
 
-// Spent returns what a key has spent under the first limit of a plan, in whole
-// units.
+// Spent returns the whole units that a key has spent under the first limit of a plan.
 func Spent(t TB, s sluice.Store, p *sluice.Plan, key string) int64 {
 	t.Helper()
 	peek := Request(p, key, 0)

@@ -12,19 +12,19 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Store passes requests on to the Store within and counts them. A test can hold
-// them up, fail them, and lose their answers. It is safe for concurrent use as
-// far as the functions are.
+// Store passes requests on to the embedded Store and counts them. A test can delay them,
+// make them fail, and replace their answers. It is safe for concurrent use if Before and
+// After are.
 type Store struct {
 	sluice.Store // may be nil if Before fails every request
 
-	// Before, if not nil, is called with every request before the Store within
-	// decides it. Its error is the answer to the whole call, which then is not
+	// Before, if not nil, is called with every request before the embedded Store
+	// decides it. If it returns an error, the whole call returns that and is not
 	// passed on.
 	Before func(context.Context, sluice.Request) error
 	// After, if not nil, is called with every request that was passed on and its
-	// outcome, which is the error of a batch that failed. Its error replaces the
-	// decision.
+	// result. If a batch failed, the result is the batch's error. An error of After
+	// replaces the decision.
 	After func(sluice.Request, sluice.Result) error
 
 	calls, batches atomic.Int64
@@ -36,14 +36,14 @@ func Failing(err error) *Store {
 	return &Store{Before: func(context.Context, sluice.Request) error { return err }}
 }
 
-// Calls returns how many calls there were: a batch is one.
+// Calls returns the number of calls. A batch is one call.
 func (s *Store) Calls() int64 { return s.calls.Load() }
 
-// Batches returns how many of the calls were batches.
+// Batches returns the number of calls that were batches.
 func (s *Store) Batches() int64 { return s.batches.Load() }
 
-// Asked returns how many requests there were of the operations, or of all if
-// none is named.
+// Asked returns the number of requests with one of the operations, or of all requests if no
+// operation is given.
 func (s *Store) Asked(ops ...sluice.Op) (n int64) {
 	for op := range s.asked {
 		if len(ops) == 0 || slices.Contains(ops, sluice.Op(op)) {

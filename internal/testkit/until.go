@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Ceiling is how long a test waits for an event that certainly comes. It bounds a test
-// that has failed; it is long enough for a machine that does other work.
+// Ceiling is the longest time that a test waits for an event that certainly comes. It bounds
+// a failed test, and is long enough for a busy machine.
 const Ceiling = time.Minute
 
-// Until waits until is reports true, and ends the test if that takes longer than
-// [Ceiling]. The failure says what was awaited.
+// Until waits until is returns true, and ends the test if that takes longer than [Ceiling].
+// The failure names what.
 func Until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	end, pause := time.Now().Add(Ceiling), time.Millisecond
@@ -24,12 +24,12 @@ func Until(t testing.TB, what string, is func() bool) {
 			t.Fatalf("waited %v for %s", Ceiling, what)
 		}
 		time.Sleep(pause)
-		pause = min(2*pause, 32*time.Millisecond) // to ask may cost more than the event
+		pause = min(2*pause, 32*time.Millisecond) // is may be expensive
 	}
 }
 
-// Buffer is a bytes.Buffer that is safe for concurrent use: a log, say, that the test
-// reads while the program writes it.
+// Buffer is a bytes.Buffer that is safe for concurrent use, for example for a log that the
+// test reads while the program writes it.
 type Buffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
