@@ -18,19 +18,18 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// command is a script on its way. go-redis sends a command again when its
-// connection breaks, or all of a pipeline when the first of it is refused, unless
-// it is asked not to: NoRetry leaves it what says that nothing has run, such as
-// MOVED and ASK.
+// command is a script under way. By default go-redis sends a command again when its
+// connection breaks, and a whole pipeline when its first command is refused. With NoRetry it
+// does so only after answers which mean that nothing has run, such as MOVED and ASK.
 type command struct {
 	*redis.Cmd
 	program *program
 }
 
-// NoRetry says that the command must not run twice.
+// NoRetry returns true: the command must not run twice.
 func (*command) NoRetry() bool { return true }
 
-// firstKey is where EVAL and EVALSHA have their first key.
+// firstKey is the position of the first key in EVAL and EVALSHA.
 const firstKey = 3
 
 func newCommand(ctx context.Context, s *transport.Script) *command {
@@ -47,7 +46,7 @@ func newCommand(ctx context.Context, s *transport.Script) *command {
 		args = append(args, arg)
 	}
 	c := &command{redis.NewCmd(ctx, args...), p}
-	// With these it asks no server what the command is.
+	// With these go-redis asks no server for the command's positions of keys.
 	c.SetFirstKeyPos(firstKey)
 	c.SetStepCount(1)
 	return c
@@ -55,8 +54,8 @@ func newCommand(ctx context.Context, s *transport.Script) *command {
 
 // reply returns the outcome of a command that has ended.
 func (c *command) reply(ctx context.Context) transport.Reply {
-	// What was read is the answer: where a connection breaks later in a pipeline
-	// go-redis gives the error to all.
+	// A value is the answer even if there is an error: if a connection breaks later in a
+	// pipeline, go-redis sets the error of all commands.
 	switch v := c.Val().(type) {
 	case string:
 		return transport.Reply{Text: v}
@@ -84,14 +83,14 @@ func (c *command) reply(ctx context.Context) transport.Reply {
 	return transport.Reply{Err: err}
 }
 
-// over reports whether the deadline of ctx has passed, of which a connection may
-// know first.
+// over reports whether the deadline of ctx has passed. A connection's deadline may end
+// before ctx.Err is set.
 func over(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ok && !time.Now().Before(end)
 }
 
-// withdraw gives up a command whose time is over. What has not left never will.
+// withdraw ends a command whose time is over. If it was not written, it never will be.
 func (c *command) withdraw(err error) transport.Reply {
 	if !c.program.withdraw() {
 		err = &sluice.NotSentError{Err: err}
@@ -104,8 +103,8 @@ var (
 	errWithdrawn = errors.New("goredis: the script's time is over")
 )
 
-// program is the script's name or text in a command. It is asked for its bytes
-// when they are written, and so knows whether any may have left.
+// program is the script's name or text in a command. go-redis calls MarshalBinary when it
+// writes the command, which records that bytes may have been sent.
 type program struct {
 	text  string
 	state atomic.Int32
@@ -129,5 +128,5 @@ func (p *program) String() string { return p.text }
 
 func (p *program) left() bool { return p.state.Load()&written != 0 }
 
-// withdraw reports whether it was too late for that.
+// withdraw forbids later writes, and reports whether there was one before.
 func (p *program) withdraw() bool { return p.state.Or(withdrawn)&written != 0 }

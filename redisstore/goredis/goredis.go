@@ -16,12 +16,12 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// New returns a Store on the client's server, which must be Redis 7.0 or Valkey 8
-// or later, and an error where it does not answer. The client is one of
-// [redis.NewClient], [redis.NewFailoverClient], [redis.NewClusterClient] or [redis.NewFailoverClusterClient]; any other is
-// refused. It stays the caller's, to be closed after the Store, and its options
-// stay as they are. New blocks for as long as the server takes to report its
-// version, no longer than options.Timeout or five seconds if that is more.
+// New returns a Store on the client's servers. It returns an error if no server answers,
+// or one is older than Redis 7.0 or Valkey 8. The client must be from [redis.NewClient],
+// [redis.NewFailoverClient], [redis.NewClusterClient] or [redis.NewFailoverClusterClient];
+// New returns an error for any other. New does not change the client's options. The caller
+// must close the client after the Store. New blocks until the servers have returned their
+// versions, at most for options.Timeout, or five seconds if that is more.
 func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.Store, error) {
 	t := &overClient{client: client}
 	switch c := client.(type) {
@@ -49,7 +49,7 @@ var errRing = errors.New("goredis: new: a *redis.Ring cannot keep limits: when o
 type overClient struct {
 	client  redis.UniversalClient
 	cluster bool
-	prompt  bool // the client ends with a context whatever it waits for
+	prompt  bool // whether the client's calls always end with their context
 }
 
 func (t *overClient) Cluster() bool { return t.cluster }
@@ -64,7 +64,7 @@ func (t *overClient) RunAll(ctx context.Context, list []*transport.Script, repli
 	pipe, all := t.client.Pipeline(), make([]*command, len(list))
 	for i, s := range list {
 		all[i] = newCommand(ctx, s)
-		_ = pipe.Process(ctx, all[i]) // which only adds it
+		_ = pipe.Process(ctx, all[i]) // only adds it
 	}
 	finished := t.finish(ctx, func() { _, _ = pipe.Exec(ctx) }) // the errors are the commands'
 	for i, c := range all {
@@ -72,9 +72,9 @@ func (t *overClient) RunAll(ctx context.Context, list []*transport.Script, repli
 	}
 }
 
-// replyOf returns the outcome of a command. Where a server of a Cluster has given
-// no answer the client asks the others for the owners of its slots: by itself it does so
-// once in its ClusterStateReloadInterval, of a minute.
+// replyOf returns the outcome of a command. If a server of a Cluster has not answered, it
+// makes the client ask the others for the owners of the slots. By itself the client does so
+// once in its ClusterStateReloadInterval, a minute.
 func (t *overClient) replyOf(ctx context.Context, c *command, finished bool) (r transport.Reply) {
 	if finished {
 		r = c.reply(ctx)
@@ -82,14 +82,14 @@ func (t *overClient) replyOf(ctx context.Context, c *command, finished bool) (r 
 		r = c.withdraw(ctx.Err())
 	}
 	if cluster, ok := t.client.(*redis.ClusterClient); ok && r.Err != nil && !r.Refused {
-		cluster.ReloadState(ctx) // which goes on by itself, one at a time
+		cluster.ReloadState(ctx) // in the background, one at a time
 	}
 	return r
 }
 
-// finish reports whether do ends before ctx does. By default go-redis waits for
-// an answer until its own ReadTimeout is over, which may be long after that, or
-// never. Of a Cluster it also waits for what it has to ask first.
+// finish calls do and reports whether it ends before ctx does. By default go-redis waits for
+// an answer until its own ReadTimeout is over, which may be long after ctx, or never. For a
+// Cluster it also waits for the answer to its question for the owners of slots.
 func (t *overClient) finish(ctx context.Context, do func()) bool {
 	if t.prompt {
 		do()
@@ -128,11 +128,11 @@ func (t *overClient) Info(ctx context.Context) map[string]transport.Reply {
 				err = e
 			}
 		case *redis.Client:
-			_ = ask(ctx, c) // which fails nowhere
+			_ = ask(ctx, c) // always nil
 		}
 	})
 	switch {
-	case !ended: // and the caller may still write
+	case !ended: // ask may still write to replies
 		return map[string]transport.Reply{"": {Err: &sluice.NotSentError{Err: ctx.Err()}}}
 	case len(replies) == 0:
 		return map[string]transport.Reply{"": {Err: err}}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// list is a [transport.List] as go-redis reads one.
+// list is a list of go-redis as a [transport.List].
 type list []any
 
 func (l list) Len() int { return len(l) }
@@ -57,7 +57,7 @@ func (l list) Reply(i int) transport.Reply {
 	}
 }
 
-// unexpected is what there is to say of an element of another kind.
+// unexpected returns the error for an element of an unexpected type.
 func unexpected(v any) error {
 	if err, ok := v.(error); ok {
 		return fmt.Errorf("goredis: a script has returned a list with an error: %w", err)
