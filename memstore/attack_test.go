@@ -146,10 +146,10 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestFloodBeforeDenial tries a key now and then while new keys come: a caller that is
-// not denied yet is forgotten only if as many new keys come between two tries
-// as half of the store holds. When the store is full for the first time nothing
-// shows who was tried recently, and one goes who may be any.
+// TestFloodBeforeDenial tries a key now and then while new keys come: a key that is not
+// denied yet is evicted only if as many new keys come between two tries as half of the
+// store holds. When the store is full for the first time any key may be evicted, as
+// nothing shows the recent ones.
 func TestFloodBeforeDenial(t *testing.T) {
 	t.Parallel()
 	const tries, victims, first = 40, 10, 5
@@ -199,8 +199,8 @@ func TestFloodBeforeDenial(t *testing.T) {
 	}
 }
 
-// TestAllDenied fills a store with locked keys. Newcomers still get in, and who
-// is not denied yet is not forgotten at once: an eighth of the room is theirs.
+// TestAllDenied fills a store with locked keys. New keys still get in, and keys that are
+// not denied are not forgotten at once: they have an eighth of the room.
 func TestAllDenied(t *testing.T) {
 	t.Parallel()
 	for _, l := range []string{"5/15min sliding-log", "5/15min"} {

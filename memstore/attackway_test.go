@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestFloodOfEveryOperation sends what a flood may consist of: nothing but a
-// denial, or a take that is allowed, changes what was denied.
+// TestFloodOfEveryOperation floods a store with every operation: only a denial or an
+// allowed take changes the class of a denied key.
 func TestFloodOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	const locked = 20
@@ -89,8 +89,8 @@ func TestFloodOfEveryOperation(t *testing.T) {
 	}
 }
 
-// TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied,
-// and one whose request was denied by another key is not spared for that.
+// TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied, and a key
+// whose request another key denied is not shielded.
 func TestFloodOfAPlanOfTwo(t *testing.T) {
 	t.Parallel()
 	const locked = 20
@@ -226,7 +226,7 @@ func TestFloodByManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestFloodAfterARestart: what is denied, or without a key, is restored as that.
+// TestFloodAfterARestart: denied states and those of the empty key keep their class.
 func TestFloodAfterARestart(t *testing.T) {
 	t.Parallel()
 	const maxKeys, locked = 1000, 20

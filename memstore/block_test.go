@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestFloodForgetsNoBlockedKey: a key stays blocked for as long as was said, whatever
-// new keys come, and though the limit that denied it has long been idle.
+// TestFloodForgetsNoBlockedKey: a key stays blocked until its block ends, in spite of new
+// keys, even if the limit that denied it has long been idle.
 func TestFloodForgetsNoBlockedKey(t *testing.T) {
 	t.Parallel()
 	maxKeys, keys := testkit.Steps(200, 2000), testkit.Steps(20, 200)

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestManyVersions: what a key has spent counts under every version of a limit,
-// however many others there are (tiers, overrides).
+// TestManyVersions: the spent units of a key count under every version of a limit,
+// however many versions there are (tiers, overrides).
 func TestManyVersions(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
@@ -83,9 +83,8 @@ func TestAnotherWindow(t *testing.T) {
 	}
 }
 
-// TestInstantsOutliveATable: that a faster limit has met a balance, and since
-// when a limit is its writer, is known for as long as the balance lives, however
-// often tables are made anew.
+// TestInstantsOutliveATable: Since and Last of a balance are kept as long as it lives,
+// however often tables are rebuilt.
 func TestInstantsOutliveATable(t *testing.T) {
 	for _, c := range []struct {
 		slow, fast string

@@ -39,8 +39,8 @@ func TestClockFollowsABubble(t *testing.T) {
 	})
 }
 
-// TestClockFollowsTheWall moves what is known of the wall clock, which is as if the wall clock had
-// been moved the other way.
+// TestClockFollowsTheWall moves the stored wall clock, which has the effect of moving the
+// real one the other way.
 func TestClockFollowsTheWall(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestNothingIsLeftOfWhatOthersTook: a take of a window that finds room, and is then
-// overtaken by one that takes all of it, does not say that something is left.
+// TestNothingIsLeftOfWhatOthersTook: if another take spends all units of a window while a
+// take decides, the denial has no units remaining.
 func TestNothingIsLeftOfWhatOthersTook(t *testing.T) {
 	keys := testkit.Steps(20_000, 300_000)
 	l := testkit.Limiter(t, memstore.New(memstore.Options{MaxKeys: 2 * keys}), "scope", "10/day fixed-window")

@@ -43,8 +43,8 @@ func TestExplainSlot(t *testing.T) {
 	}
 }
 
-// TestExplainKeepsWhatIsIdle: a peek may drop a state that is idle and makes its
-// limit known; who explains does neither.
+// TestExplainKeepsWhatIsIdle: Explain, unlike a peek, drops no idle state and registers no
+// limit.
 func TestExplainKeepsWhatIsIdle(t *testing.T) {
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})
@@ -67,7 +67,7 @@ func TestExplainKeepsWhatIsIdle(t *testing.T) {
 	}
 }
 
-// TestExplainRefuses: what changes states is not explained.
+// TestExplainRefuses: operations that change states are not explained.
 func TestExplainRefuses(t *testing.T) {
 	s := memstore.New(memstore.Options{})
 	req := testkit.Request(testkit.Plan(t, "s", "10/s"), "k", 1)
@@ -84,8 +84,8 @@ func TestExplainRefuses(t *testing.T) {
 	}
 }
 
-// TestExplainBesideTakes: who explains while others take disturbs none of them: as
-// many pass as there is room for.
+// TestExplainBesideTakes: concurrent calls of Explain do not change the number of allowed
+// takes.
 func TestExplainBesideTakes(t *testing.T) {
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})

@@ -74,8 +74,8 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 	}
 }
 
-// TestFloodOfEqualDebt is the dearest of floods: each newcomer is denied too.
-// While an eighth of the slots hold keys that are not, none that is goes.
+// TestFloodOfEqualDebt is the most expensive flood: each new key is denied, too. While an
+// eighth of the slots hold keys that are not denied, no denied key is evicted.
 func TestFloodOfEqualDebt(t *testing.T) {
 	t.Parallel()
 	maxKeys := testkit.Steps(400, 4000)
@@ -100,7 +100,7 @@ func TestFloodOfEqualDebt(t *testing.T) {
 	}
 }
 
-// TestFloodOfOneFormSparesOthers: what forms states have makes no difference.
+// TestFloodOfOneFormSparesOthers: the forms of states make no difference.
 func TestFloodOfOneFormSparesOthers(t *testing.T) {
 	t.Parallel()
 	maxKeys, denied := testkit.Steps(800, 2000), testkit.Steps(80, 200)
@@ -118,9 +118,8 @@ func TestFloodOfOneFormSparesOthers(t *testing.T) {
 	}
 }
 
-// TestFullOfDeniedKeysServesNewcomers: an eighth of the room is for keys that are
-// not denied. For these, of a group of denied keys the one that is idle soonest
-// goes.
+// TestFullOfDeniedKeysServesNewcomers: an eighth of the room is for keys that are not
+// denied. It is freed by evicting the one of a group of denied keys that is idle soonest.
 func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()

@@ -10,9 +10,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestHandKeepsItsPlace: states that the hand has passed are behind it still when
-// their slots have been replaced by more. Else it comes by again in the same round
-// and drops who has had no time to be taken.
+// TestHandKeepsItsPlace: the hand has still passed the same states after their slots have
+// been replaced by more. Otherwise it would pass them again in the same round and drop
+// states before they could be taken.
 func TestHandKeepsItsPlace(t *testing.T) {
 	for _, c := range []struct {
 		limit string

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestLimitThatLooked: a limit that only looks at a key is one that others reckon with from
-// then on, also where it finds a state that another limit wrote.
+// TestLimitThatLooked: a limit that only peeks at a key is registered, even if it finds a
+// state that another limit wrote.
 func TestLimitThatLooked(t *testing.T) {
 	var found []sluice.Decision
 	for _, looked := range []string{"k", "another"} {
@@ -39,8 +39,8 @@ func TestLimitThatLooked(t *testing.T) {
 	}
 }
 
-// TestStartStays: when a rule started is known however many others come, and though no key
-// has a state.
+// TestStartStays: the start of a rule is kept, however many other rules come, and even if
+// no key has a state.
 func TestStartStays(t *testing.T) {
 	for _, text := range []string{"x: 20/min sliding-counter pre-filled", "x: 1000003/h burst 100000 initial 0"} {
 		now := time.UnixMicro(500_000 * time.Hour.Microseconds())

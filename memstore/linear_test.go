@@ -96,8 +96,8 @@ func randomLinear(rnd *rand.Rand) linearRequest {
 	return r
 }
 
-// TestLinearizable records what many goroutines ask of few keys, and when, and
-// has porcupine look for a serial order with the same answers.
+// TestLinearizable records the requests of many goroutines for few keys with their times,
+// and has porcupine search for a serial order with the same answers.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	const goroutines, requests, rounds = 8, 25, 15

@@ -43,7 +43,7 @@ func TestRegistryForgetsWhatNoSlotNames(t *testing.T) {
 }
 
 // TestRegistryNamesWhatWasForgotten: a caller that has looked up a version before it was
-// forgotten names the one in its place.
+// forgotten names its replacement.
 func TestRegistryNamesWhatWasForgotten(t *testing.T) {
 	t.Parallel()
 	var r registry

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestWhatIsIdleStaysIdle: what one request has found idle is not dropped unseen by another
-// that has read the clock before, and waited: it reads the clock again.
+// TestWhatIsIdleStaysIdle: a request that has read the clock early and waited for the lock
+// reads it again, so that it finds a state idle if an earlier decision did.
 func TestWhatIsIdleStaysIdle(t *testing.T) {
 	at := func(after time.Duration) time.Time {
 		return time.UnixMicro(500_000 * time.Hour.Microseconds()).Add(after)
@@ -59,8 +59,8 @@ func TestWhatIsIdleStaysIdle(t *testing.T) {
 	}
 }
 
-// TestIdleWordOfTwo: a balance that was idle is a new one where another limit of the name is
-// known by then, of which receipts may come, whichever limit had it before.
+// TestIdleWordOfTwo: an idle balance is replaced by a new one if another limit of the name
+// is registered, whose receipts may come, whichever limit used the balance before.
 func TestIdleWordOfTwo(t *testing.T) {
 	type step struct {
 		after time.Duration
@@ -120,8 +120,8 @@ func TestIdleWordOfTwo(t *testing.T) {
 	}
 }
 
-// TestOneStateOfAKey: where a key's state grows out of its slot, what had been idle in the
-// smaller one does not come to life beside it at an instant before, and decide in its place.
+// TestOneStateOfAKey: if a key's state grows out of its slot, an idle state in the smaller
+// slot is not used in its place by a decision at an earlier instant.
 func TestOneStateOfAKey(t *testing.T) {
 	type take struct {
 		after time.Duration

@@ -206,8 +206,8 @@ func TestSnapshotReportsAWriteThatFails(t *testing.T) {
 	}
 }
 
-// TestSnapshotDuringTakes takes on while snapshots are written: each must be a
-// whole one, and keys that are not asked meanwhile must be in it.
+// TestSnapshotDuringTakes takes while snapshots are written: each snapshot must be
+// complete, and hold the keys that are not used meanwhile.
 func TestSnapshotDuringTakes(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()
@@ -250,8 +250,8 @@ func TestSnapshotDuringTakes(t *testing.T) {
 	}
 }
 
-// FuzzRestore reads damaged snapshots, with a checksum that is right, so that
-// the reader itself must find the fault: an error or a store that works.
+// FuzzRestore reads damaged snapshots with a correct checksum, so that the reader itself
+// must find the fault: it returns an error or the store works.
 func FuzzRestore(f *testing.F) {
 	clock := testkit.NewClock()
 	s := memstore.New(memstore.Options{Now: clock.Now})

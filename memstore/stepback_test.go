@@ -76,8 +76,8 @@ func TestClockBackWithUnitsLeft(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfAClockAhead: what a snapshot from a machine whose clock was ahead holds is
-// as if the clock had stepped back.
+// TestSnapshotOfAClockAhead: a snapshot from a machine whose clock was ahead has the effect
+// of a clock that stepped back.
 func TestSnapshotOfAClockAhead(t *testing.T) {
 	t.Parallel()
 	for _, tt := range steppable {
@@ -104,8 +104,8 @@ func TestSnapshotOfAClockAhead(t *testing.T) {
 	}
 }
 
-// TestLateClockReading: a caller that has read the clock, and decides behind one that read it
-// later, finds a state ahead of its instant. No clock stepped back: nothing comes back.
+// TestLateClockReading: a caller that decides after one that has read the clock later finds
+// a state ahead of its instant. No clock stepped back, so no units come back.
 func TestLateClockReading(t *testing.T) {
 	t.Parallel()
 	for _, tt := range steppable {

@@ -39,8 +39,8 @@ func TestTakeBatch(t *testing.T) {
 	}
 }
 
-// TestIdleStatesMakeRoom checks that a key that owes nothing keeps no room: a
-// store of one key serves any number, one after the other.
+// TestIdleStatesMakeRoom checks that a key without debt keeps no room: a store of one key
+// serves any number of keys, one after the other.
 func TestIdleStatesMakeRoom(t *testing.T) {
 	t.Parallel()
 	for _, l := range limits {
@@ -95,8 +95,8 @@ func (r *replaced) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 	return r.Store.Take(ctx, req)
 }
 
-// TestLimiterAsksTheStoreAround: a Store that embeds this one and has a Take of its own is
-// asked by that, not by the shorter way to the one within.
+// TestLimiterAsksTheStoreAround: a Limiter on a Store that embeds this one and has its own
+// Take calls that, not the shorter path of the embedded Store.
 func TestLimiterAsksTheStoreAround(t *testing.T) {
 	t.Parallel()
 	s := &replaced{Store: memstore.New(memstore.Options{})}
@@ -111,7 +111,7 @@ func TestLimiterAsksTheStoreAround(t *testing.T) {
 	}
 }
 
-// TestResultsAreWrittenWhole: what a batch left in its results is not in those of the next.
+// TestResultsAreWrittenWhole: a batch overwrites all fields of the results of the last one.
 func TestResultsAreWrittenWhole(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(memstore.Options{Now: testkit.NewClock().Now})
