@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestReservationAcrossSlotsBehindALog: a log whose newest entry is a little ahead
-// of the clock by which several slots decide makes nobody wait.
+// TestReservationAcrossSlotsBehindALog: a log whose newest entry is a little ahead of the
+// instant at which several slots decide delays no reservation.
 func TestReservationAcrossSlotsBehindALog(t *testing.T) {
 	s := bare(redistest.SharedCluster(t, redistest.Redis(t)).Client(t))
 	now := int64(1_763_700_000_000_000)

@@ -71,9 +71,8 @@ func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAcrossSlotsNeverOver: requests over several slots that get in each
-// other's way admit no more than there is on any key, and what they undo is
-// there for others.
+// TestAcrossSlotsNeverOver: conflicting requests over several slots admit no more than the
+// limit of any key, and the units that they undo are available to others.
 func TestAcrossSlotsNeverOver(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
 	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestClockOfThisMachineHasNoSay: a store whose machine's clock is far off
-// decides as any other, calendar windows included.
+// TestClockOfThisMachineHasNoSay: a store on a machine whose clock is far off decides like
+// any other, calendar windows included.
 func TestClockOfThisMachineHasNoSay(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, off := range []time.Duration{0, time.Hour, -time.Hour, 40 * 24 * time.Hour, -400 * 24 * time.Hour} {

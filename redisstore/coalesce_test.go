@@ -101,8 +101,8 @@ func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesTheLineIsNotCharged: a caller that is gone before its request is
-// sent spends nothing.
+// TestWhoLeavesTheLineIsNotCharged: a caller that leaves before its request is sent spends
+// nothing.
 func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})

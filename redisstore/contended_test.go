@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestVersionsPressOneKey: nodes with two versions of a limit press one key at
-// once. Every request is decided, and together they admit what the larger one
-// gives, or both do where they count in different ways.
+// TestVersionsPressOneKey: nodes with two versions of a limit use one key at once. Every
+// request is decided. Together they admit the units of the larger limit, or of both if the
+// limits count in different ways.
 func TestVersionsPressOneKey(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, c := range []struct {
@@ -67,8 +67,8 @@ func (p pressed) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	return p.Client.Do(ctx, cmd)
 }
 
-// TestPressedKeyIsDecided: a request whose key others change between every look
-// and what it would write is decided in the time that it has.
+// TestPressedKeyIsDecided: a request whose key others change between every read and write
+// is decided before its deadline.
 func TestPressedKeyIsDecided(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	other := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}), "scope", "x: 400/366day fixed-window")

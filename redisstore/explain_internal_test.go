@@ -120,7 +120,7 @@ func TestExplainSlotEqualsDecisions(t *testing.T) {
 	}
 }
 
-// TestExplainRefuses: what changes states is not explained.
+// TestExplainRefuses: operations that change states are not explained.
 func TestExplainRefuses(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := clocked(t, server, "refused")

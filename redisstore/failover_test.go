@@ -43,9 +43,8 @@ func refused(t *testing.T, l *sluice.Limiter, word string) {
 	})
 }
 
-// TestFailoverBehindAnAddress: when an address leads to another server, and the
-// connections to the old one stay, a store that the old one refuses decides on the new
-// one.
+// TestFailoverBehindAnAddress: when an address leads to another server while connections to
+// the old one remain, a store decides on the new server once the old one refuses it.
 func TestFailoverBehindAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING"} {
@@ -98,8 +97,8 @@ func failedOver(t *testing.T, s *redisstore.Store) {
 	}
 }
 
-// TestFailoverByName: Sentinels and the nodes of a Cluster name the server that takes the place of
-// one that goes on as its replica.
+// TestFailoverByName: Sentinels and the nodes of a Cluster name the server that replaces
+// another one, which continues as its replica.
 func TestFailoverByName(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()
@@ -173,7 +172,7 @@ func TestConnectsAnewSeldom(t *testing.T) {
 	failedOver(t, s)
 }
 
-// TestCloseWhileConnectingAnew: Close ends what connects anew.
+// TestCloseWhileConnectingAnew: Close ends the goroutine that reconnects.
 func TestCloseWhileConnectingAnew(t *testing.T) {
 	t.Parallel()
 	a := redistest.StartAddress(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestFormatIsFixed: nodes share states, so what these are written as does not change
-// within a version. Of each limit 2 units were taken and, a second later, 1.
+// TestFormatIsFixed: nodes share states, so their format does not change within a version.
+// Under each limit 2 units were taken and, a second later, 1.
 func TestFormatIsFixed(t *testing.T) {
 	for limit, want := range map[string]string{
 		"x: 100/min":                                           "01000064808ece1c065bfeda4339800000",
@@ -141,8 +141,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 }
 
-// TestOtherFlagsAreLeftToTheGeneralScript: of a flag that a script for takes does not
-// know another one decides.
+// TestOtherFlagsAreLeftToTheGeneralScript: the general script decides on a value with a flag
+// that the script for takes does not know.
 func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

@@ -16,8 +16,8 @@ import (
 )
 
 // TestTogether: takes of many keys at once, with contexts of all kinds, each get the
-// decision of their own key. Who gives up while the server is held up gets the context's
-// error, and is charged once at most.
+// decision of their own key. A caller that leaves while the server is blocked gets the
+// context's error, and is charged once at most.
 func TestTogether(t *testing.T) {
 	const callers, takes = 16, 100
 	server := redistest.Shared(t, redistest.Redis(t))

@@ -99,8 +99,8 @@ func TestLateOperationsAreUndone(t *testing.T) {
 	}
 }
 
-// TestLateCallersAreUndone: of those who share a call each has what he says, and
-// who left before it was made has spent nothing.
+// TestLateCallersAreUndone: callers that share a call decide on their undo separately, and a
+// caller that left before the call has spent nothing.
 func TestLateCallersAreUndone(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
@@ -170,7 +170,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 	}
 }
 
-// TestUnsent: what was never sent says so.
+// TestUnsent: a request that was never sent returns a NotSentError.
 func TestUnsent(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: testkit.Ceiling})
@@ -234,8 +234,8 @@ func TestUnsent(t *testing.T) {
 	all(t.Context(), sluice.ErrClosed)
 }
 
-// TestWordsToAClosedStore: who says what to do when the store is closed hears that
-// it has not been done.
+// TestWordsToAClosedStore: a caller that asks for an undo after Close learns that it was not
+// done.
 func TestWordsToAClosedStore(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: testkit.Ceiling})

@@ -156,7 +156,7 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfAFullKey: what is idle is deleted at once.
+// TestNothingIsKeptOfAFullKey: an idle state is deleted at once.
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -209,7 +209,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	}
 }
 
-// TestMemoryOfKeys: what MEMORY USAGE reports keys of 16 bytes.
+// TestMemoryOfKeys checks the MEMORY USAGE of keys of 16 bytes.
 func TestMemoryOfKeys(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})

@@ -128,8 +128,7 @@ func TestServerDownAtOpen(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: what cannot pass by itself is an error of Open, which shows no
-// password.
+// TestOpenRefuses: a lasting fault is an error of Open, which shows no password.
 func TestOpenRefuses(t *testing.T) {
 	const secret = "s3cr3tw0rd"
 	server := redistest.StartTLS(t, redistest.Redis(t))
@@ -247,9 +246,8 @@ func connecting() int {
 	return strings.Count(string(stacks), "redisstore.(*link).run(")
 }
 
-// TestOpenEndsWithItsContext: where a server hangs Open waits no longer than its
-// context: a deadline leaves a store that goes on connecting, and who cancels gets
-// no store.
+// TestOpenEndsWithItsContext: if a server hangs, Open waits no longer than its context.
+// After a deadline it returns a store that keeps connecting, after a cancellation an error.
 func TestOpenEndsWithItsContext(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	server.Stop(t)

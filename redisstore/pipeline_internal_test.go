@@ -91,7 +91,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 	}
 }
 
-// TestWhatSharesACall: takes that differ in the key only.
+// TestWhatSharesACall: takes share a call if they differ in the key only.
 func TestWhatSharesACall(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := bare(server.Client(t))

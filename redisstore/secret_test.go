@@ -78,8 +78,8 @@ func TestHashSecret(t *testing.T) {
 	}
 }
 
-// TestHashSecretIsKept: what a server keeps lives 400 days from each use, and is put
-// back where it was lost.
+// TestHashSecretIsKept: a server keeps the secret for 400 days from each use, and a Store
+// restores a lost one.
 func TestHashSecretIsKept(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -117,8 +117,7 @@ func TestHashSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestHashSecretFails: what is wrong is reported with the key, and nothing of what
-// it holds.
+// TestHashSecretFails: an error names the key, and does not show its value.
 func TestHashSecretFails(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -155,7 +154,7 @@ func TestHashSecretFails(t *testing.T) {
 	}
 }
 
-// TestHashSecretOfAHangingServer: a caller waits no longer than his context.
+// TestHashSecretOfAHangingServer: a caller waits no longer than its context.
 func TestHashSecretOfAHangingServer(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})

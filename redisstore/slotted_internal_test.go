@@ -59,8 +59,8 @@ func TestConformanceAtSetInstants(t *testing.T) {
 	}
 }
 
-// TestDeniedUnitsRenewNoSlot: a caller that holds slots already and is denied the units holds
-// them for no longer than before, in two calls as in one.
+// TestDeniedUnitsRenewNoSlot: if the units are denied, the lease of a slot that the caller
+// held before is not extended, with one call or two.
 func TestDeniedUnitsRenewNoSlot(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {

@@ -22,8 +22,7 @@ func withSlot(p *sluice.Plan, key, owner string, most int64) sluice.Request {
 	return req
 }
 
-// TestSlotAndUnitsAreOneCall wants one script to decide both, whatever comes of
-// them.
+// TestSlotAndUnitsAreOneCall: one script decides both, whatever the outcome is.
 func TestSlotAndUnitsAreOneCall(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
@@ -58,8 +57,8 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 	}
 }
 
-// TestSlotUnderAChangedLimit has the store decide the units itself: a caller that is denied
-// these holds no slot, but for who held one before.
+// TestSlotUnderAChangedLimit has the store decide the units itself: a caller whose units are
+// denied holds no slot, unless it held one before.
 func TestSlotUnderAChangedLimit(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {

@@ -46,8 +46,8 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 }
 
 // TestImpatientCallersWaitForNoConnection: a caller whose deadline ends, or who goes away,
-// while a connection is made leaves by itself, whether he has started it or another. Who
-// waits for the same connection gets it.
+// while a connection is made, leaves alone, whether it has started the connection or not.
+// Other callers that wait for the same connection get it.
 func TestImpatientCallersWaitForNoConnection(t *testing.T) {
 	for _, first := range []string{"deadline", "cancellation", "patient"} {
 		t.Run(first, func(t *testing.T) {

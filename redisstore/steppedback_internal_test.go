@@ -11,9 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestTakesBeforeTheBalanceBegan: where the clock has stepped back behind the instant since
-// when a balance is one of its limit alone, takes count as ever. They were allowed, and
-// counted nothing.
+// TestTakesBeforeTheBalanceBegan: takes also count after the clock has stepped back behind
+// the start of a balance.
 func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 	const burst, later = 13, 38_943
 	var now int64 = 1_029_640_284_028_359
@@ -54,9 +53,8 @@ func TestTakesBeforeTheBalanceBegan(t *testing.T) {
 	}
 }
 
-// TestDenialBehindAClockStep: a denial leaves a balance as it is, also where the clock has
-// stepped back behind the instant since when it is one of its limit alone. That instant
-// was written anew, so that receipts from before it counted.
+// TestDenialBehindAClockStep: a denial does not change a balance, even after the clock has
+// stepped back behind its start. An earlier start would make receipts from before it count.
 func TestDenialBehindAClockStep(t *testing.T) {
 	const hour = 3_600_000_000
 	var now int64 = 500_100 * hour

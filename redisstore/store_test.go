@@ -43,7 +43,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestWarnsOfEviction: a server that may evict any key is warned of.
+// TestWarnsOfEviction: a store logs a warning if the server may evict any key.
 func TestWarnsOfEviction(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -134,8 +134,8 @@ func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentTwice: where the reply is lost the request may have been
-// decided, so it is not sent again.
+// TestNothingIsSentTwice: a request whose reply is lost may have been decided, so it is not
+// sent again.
 func TestNothingIsSentTwice(t *testing.T) {
 	for _, retry := range []bool{false, true} {
 		server := redistest.Shared(t, redistest.Redis(t))

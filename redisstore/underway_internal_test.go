@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// TestUnderway: who ends waits for all that was let in, and for what that goes on with; the
-// others are not let in.
+// TestUnderway: end waits for all requests that have entered, and for their further work;
+// no request enters after it.
 func TestUnderway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUnderway()
@@ -47,8 +47,7 @@ func TestUnderway(t *testing.T) {
 	})
 }
 
-// TestUnderwayConcurrently: nothing that was let in is under way after the end, while more
-// comes.
+// TestUnderwayConcurrently: no request is under way after end, although more try to enter.
 func TestUnderwayConcurrently(t *testing.T) {
 	for range 50 {
 		u := newUnderway()

@@ -273,8 +273,8 @@ func (c *crowd) instants(user string) (list []time.Duration) {
 	return list
 }
 
-// TestHalfOfTheWaitersLeave: where 20 of 40 leave, the others and those who come then
-// are served at the very instants as if the 20 had never come, in their order.
+// TestHalfOfTheWaitersLeave: if 20 of 40 waiters leave, the others and later ones are served
+// in their order, at the same instants as if the 20 had never come.
 func TestHalfOfTheWaitersLeave(t *testing.T) {
 	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -307,8 +307,8 @@ func TestHalfOfTheWaitersLeave(t *testing.T) {
 	})
 }
 
-// TestAllWaitersLeave: where all 40 leave, the next waits as the first of them did,
-// and one who comes later no longer than one who finds all spent and nobody waiting.
+// TestAllWaitersLeave: if all 40 waiters leave, the next one waits as long as the first of
+// them, and a later one no longer than if all units were spent and none was waiting.
 func TestAllWaitersLeave(t *testing.T) {
 	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		c.fill("never", 40)

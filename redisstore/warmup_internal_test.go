@@ -56,8 +56,8 @@ func (g *smoothWarmingUp) storedTime(permits float64) (micros int64) {
 	return micros + int64(g.interval*permits)
 }
 
-// TestWarmUpIsGuavas: who reserves units on a real server waits as long as Guava has
-// callers wait, but for what that rounds away in each call.
+// TestWarmUpIsGuavas: a reservation on a real server waits as long as a call of Guava, except
+// for Guava's rounding in each call.
 func TestWarmUpIsGuavas(t *testing.T) {
 	const tolerance = 4
 	calls := testkit.Steps(3500, 20_000)

@@ -115,7 +115,7 @@ func TestNothingLeavesLater(t *testing.T) {
 	}
 }
 
-// TestUnsentIsSaid: where a request finds no connection it says so.
+// TestUnsentIsSaid: a request without a connection returns a NotSentError.
 func TestUnsentIsSaid(t *testing.T) {
 	t.Parallel()
 	binary := redistest.Redis(t)

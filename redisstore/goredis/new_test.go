@@ -18,7 +18,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 
-// TestRefusedClients: New says which clients it takes, and why not a ring.
+// TestRefusedClients: the error of New names the clients that it takes, and the reason why it
+// refuses a ring.
 func TestRefusedClients(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -91,8 +92,8 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 	}
 }
 
-// TestHooksSeeScripts: what a program has added to its client sees the commands of
-// the store, and may keep them, which are known not to be sent then.
+// TestHooksSeeScripts: a client's hooks see the commands of the store, and may drop them;
+// such requests return a NotSentError.
 func TestHooksSeeScripts(t *testing.T) {
 	t.Parallel()
 	client := testkit.Closed(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))

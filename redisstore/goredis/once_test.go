@@ -44,8 +44,8 @@ var throughCutter = []struct {
 	}},
 }
 
-// TestNothingIsSentTwice: where the reply is lost the request may have been
-// decided, so it is not sent again, alone or in a pipeline.
+// TestNothingIsSentTwice: a request whose reply is lost may have been decided, so it is not
+// sent again, alone or in a pipeline.
 func TestNothingIsSentTwice(t *testing.T) {
 	t.Parallel()
 	const batch = 5
