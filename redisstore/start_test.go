@@ -45,9 +45,9 @@ func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, rel
 	return l, dials, func() { server.Continue(t) }
 }
 
-// TestImpatientCallersWaitForNoConnection: a caller whose deadline ends, or who goes away,
-// while a connection is made, leaves alone, whether it has started the connection or not.
-// Other callers that wait for the same connection get it.
+// TestImpatientCallersWaitForNoConnection: a caller whose deadline ends, or that leaves, while
+// a connection is made, returns at once, whether it has started the connection or not. Other
+// callers that wait for the same connection get it.
 func TestImpatientCallersWaitForNoConnection(t *testing.T) {
 	for _, first := range []string{"deadline", "cancellation", "patient"} {
 		t.Run(first, func(t *testing.T) {
