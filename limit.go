@@ -10,10 +10,10 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Bounds of what a [Limit] and a [Request] may hold. Within them every decision
+// Bounds of the fields of a [Limit] and a [Request]. Within them every decision
 // is computed exactly, in this process and in a script on Redis alike.
 const (
-	// NoDebt is a Debt of zero that was written: "100/min debt 0".
+	// NoDebt is an explicit Debt of zero: "100/min debt 0".
 	NoDebt = -1<<63 + 1
 
 	MaxQuota    = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt plus Credit
@@ -23,12 +23,12 @@ const (
 	MaxCharges  = 16                   // most charges in a Request
 )
 
-// MaxRetryAfter is the longest RetryAfter, and that of a cost that is TooLarge.
+// MaxRetryAfter is the longest RetryAfter. A cost that is TooLarge has it, too.
 const MaxRetryAfter = 2*MaxWindow + MaxWait
 
 // Limit is a rule: at most Quota units per Window for each key, counted by an
-// Algorithm. It is a plain value that can be compared, used as the key of a map, printed
-// and, as text, written in a configuration: see [ParseLimit]. [Limit.Validate] names
+// Algorithm. It is a plain value that can be compared, used as the key of a map, printed,
+// and written as text in a configuration: see [ParseLimit]. [Limit.Validate] names
 // every fault.
 type Limit struct {
 	// Name distinguishes the limits of one scope, in state, metrics and header
@@ -39,22 +39,21 @@ type Limit struct {
 	Unit   Unit          // what a unit is
 	Window time.Duration // whole µs; at least 1 µs; zero where the Algorithm has a Calendar
 
-	// Burst is, in a bucket, the units that an idle key may spend at once.
-	// Zero means Quota in a token bucket, and 1 in one with a WarmUp and in a leaky
-	// bucket. No other algorithm has one.
+	// Burst is the number of units that an idle key may spend at once in a bucket.
+	// Zero means 1 in a leaky bucket and in a token bucket with a WarmUp, and Quota in any
+	// other token bucket. No other algorithm has a Burst.
 	Burst int64
-	// Debt is how many units above full a charge may be recorded whose cost is
-	// known only afterwards. Zero records none: the key is full, no more. In a rule of
-	// package policy whose cost is known only afterwards zero means a default, and
-	// [NoDebt] none.
+	// Debt is the number of units that a charge may record above a full key, for costs
+	// that are known only afterwards. Zero records none. In a rule of package policy whose
+	// cost is known only afterwards, zero means a default and [NoDebt] means none.
 	Debt int64
 
-	// CountDenied counts denied requests too, whichever limit of the plan denies,
-	// as far as the limit is not full: a client that keeps pressing stays out. In
-	// windows on the clock it does so until the window ends.
+	// CountDenied counts denied requests too, whichever limit of the plan denies them,
+	// until the limit is full: a client that keeps pressing stays out. With windows on the
+	// clock it stays out until the window ends.
 	CountDenied bool
 
-	// Algorithm is how the units are counted, with the options of that way, such as
+	// Algorithm is the way of counting with its options, such as
 	// FixedWindow{Calendar: Month}. Nil means TokenBucket{}.
 	Algorithm Algorithm
 }
@@ -92,8 +91,8 @@ func (l Limit) WithName(name string) Limit {
 	return l
 }
 
-// Filled returns l with every zero field that means a default replaced by it,
-// the Name and a nil Algorithm included. It does not validate.
+// Filled returns l with the defaults in place of its zero fields, the Name and a nil
+// Algorithm included. It does not validate.
 func (l Limit) Filled() Limit {
 	l = l.withDefaults()
 	if l.Name == "" {
@@ -154,9 +153,9 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
-// Full returns how many units an idle key may spend at once: the Burst of a
-// bucket, with its Debt if the next waits, any number under a block, and the Quota
-// of every other algorithm.
+// Full returns the number of units that an idle key may spend at once: the Burst of a
+// bucket, plus its Debt with NextWaits; [MaxQuota] for a block; and the Quota of every
+// other algorithm.
 func (l Limit) Full() int64 {
 	switch a := l.Algorithm.(type) {
 	case TokenBucket:
@@ -169,7 +168,7 @@ func (l Limit) Full() int64 {
 	return l.idleUnits()
 }
 
-// idleUnits returns how many units an idle key has: the Burst of a bucket, the Quota
+// idleUnits returns the number of units of an idle key: the Burst of a bucket, the Quota
 // of every other algorithm.
 func (l Limit) idleUnits() int64 {
 	if o, _ := optionsOf(l.Algorithm); o.Kind.Bucket() {
@@ -178,8 +177,8 @@ func (l Limit) idleUnits() int64 {
 	return l.Quota
 }
 
-// Queues reports whether l may delay requests until their turn: a leaky
-// bucket of which not all of a burst passes without delay.
+// Queues reports whether l may delay requests until their turn. Only a leaky bucket whose
+// DelayAfter is below its Burst does.
 func (l Limit) Queues() bool {
 	b, leaky := l.Algorithm.(LeakyBucket)
 	return leaky && orDefault(b.DelayAfter, 1) < l.burst()

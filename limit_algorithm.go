@@ -5,12 +5,11 @@ package sluice
 
 import "time"
 
-// Algorithm is the way a [Limit] counts, with the options of that way: one of
+// Algorithm is the way a [Limit] counts, with its options: one of
 // [TokenBucket], [LeakyBucket], [FixedWindow], [SlidingLog], [SlidingCounter],
-// [SlidingHistogram] and [Block]. Nil is TokenBucket{}, which is also what a limit
-// text without an algorithm means. A pointer to one of them is none of them:
-// [Limit.Validate] refuses it. Package algo states for each the most units it admits
-// in any span of time; docs/algorithms.md draws them.
+// [SlidingHistogram] and [Block]. Nil, and a limit text without an algorithm, mean
+// TokenBucket{}. [Limit.Validate] refuses pointers to them. Package algo states the most
+// units that each admits in any span of time; docs/algorithms.md draws them.
 type Algorithm interface {
 	// String returns the name used in limit texts and configuration, without the
 	// options.
@@ -19,41 +18,40 @@ type Algorithm interface {
 }
 
 // TokenBucket lets an idle key spend Burst at once and then Quota per
-// Window, spread evenly. At most Burst + Quota in any Window. It is the
+// Window, spread evenly. It admits at most Burst + Quota in any Window. It is the
 // generic cell rate algorithm of ITU-T I.371.
 type TokenBucket struct {
 	Refill Refill // continuous, by interval, or aligned to the clock
-	// InitialDeficit is how many units of Burst every key lacks when the rule starts.
-	// They are earned from then on.
+	// InitialDeficit is the number of units of Burst that every key lacks when the rule
+	// starts. The key earns them from then on.
 	InitialDeficit int64
 
-	// NextWaits lets a take cost more than is there: it passes if nothing is owed above
-	// Burst, and may owe up to Debt above it. A take that comes next waits until that
-	// is paid. Guava's RateLimiter is one.
+	// NextWaits lets a take cost more units than remain: it passes if nothing is owed above
+	// Burst, and may owe up to Debt above it. The next take waits until that debt
+	// is paid, as in Guava's RateLimiter.
 	NextWaits bool
 
-	// WarmUp, if not zero, makes a bucket that refills continuously slower for
-	// a cold key: whole µs, 1 µs to 1 h. A key is cold that was never
-	// seen, or has owed nothing for a WarmUp. Its units last up to three times
-	// Window/Quota, and that alone once it has had as many as a warm key has in half
-	// a WarmUp; while it owes nothing it grows cold again. What that takes longer is
-	// waited for by the next take. No more is admitted than without. Guava's
-	// SmoothWarmingUp is one.
+	// WarmUp, if not zero, slows a bucket with continuous refill down for a cold key:
+	// whole µs, 1 µs to 1 h. A key is cold if it was never seen, or has owed nothing for a
+	// WarmUp. Each unit of a cold key takes up to three times Window/Quota. Once the key has
+	// spent as many units as a warm key earns in half a WarmUp, each takes Window/Quota.
+	// While the key owes nothing it grows cold again. The next take waits for the longer
+	// time. A WarmUp never admits more. Guava's SmoothWarmingUp works so.
 	WarmUp time.Duration
 
-	// Credit is, with continuous refill, how many units above Burst a key may be given:
-	// see [Limiter.Add]. They are spent first, and do not come back. Zero means none.
+	// Credit is the number of units above Burst that a key may be given, with continuous
+	// refill: see [Limiter.Add]. They are spent first, and do not come back. Zero means none.
 	Credit int64
-	// CreditFor is how long credit lasts since the last add that gave some: whole
-	// µs, 1 µs to MaxWindow. It has no default and goes with Credit alone.
+	// CreditFor is how long credit lasts after the last add that gave some: whole
+	// µs, 1 µs to MaxWindow. It has no default and requires Credit.
 	CreditFor time.Duration
 }
 
-// LeakyBucket sends units out no faster than one per Window/Quota: what
-// arrives early waits its turn, up to Burst units deep.
+// LeakyBucket sends units out no faster than one per Window/Quota. Units that
+// arrive early wait their turn in a queue of up to Burst units.
 type LeakyBucket struct {
-	// DelayAfter is how many units of a burst pass without delay. Zero means 1: every
-	// further unit waits its turn (a queue). Burst means that none waits (a meter).
+	// DelayAfter is the number of units of a burst that pass without delay. Zero means 1:
+	// every further unit waits its turn (a queue). Burst means that none waits (a meter).
 	DelayAfter int64
 }
 
@@ -65,36 +63,36 @@ type FixedWindow struct {
 	Zone      string       // of a Calendar: IANA time zone; empty means UTC
 	WeekStart time.Weekday // of a week: its first day; zero is Sunday, as in package time
 	From      Moment       // of a Calendar: when in its day, week, month or year a window begins; zero is its first instant
-	// InitialDeficit is how many units of Quota every key lacks in the window in which
-	// the rule starts. It does not go with OnFirst.
+	// InitialDeficit is the number of units of Quota that every key lacks in the window in
+	// which the rule starts. It excludes OnFirst.
 	InitialDeficit int64
 }
 
-// SlidingLog remembers every admitted unit's instant: never more than
-// Quota in any Window, exactly, in memory that grows with Quota.
+// SlidingLog remembers the instant of every admitted unit. It admits at most Quota
+// in any Window, exactly. Its memory grows with Quota.
 type SlidingLog struct{}
 
-// SlidingCounter weighs the previous window by how much of it is still in
-// sight: small and common, but up to 2·Quota within one Window, one less if
-// Strict, unless Conservative.
+// SlidingCounter weighs the previous window by the part of it that is still in
+// sight. It is small and common, but admits up to 2·Quota within one Window, or one unit
+// less if Strict, unless it is Conservative.
 type SlidingCounter struct {
 	SubWindows   int  // parts of the window; zero means 1; must divide Window
 	Conservative bool // count the part that is half in sight whole: never over Quota
-	Whole        bool // count SubWindows whole, the running one included, and no part of one; needs 2 or more
-	Strict       bool // round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
+	Whole        bool // count SubWindows whole sub-windows, the running one included, and no part of one; needs 2 or more
+	Strict       bool // round the weighed part up, not down: 2·Quota-1 at most, fewer with a small Quota
 	PreFilled    bool // the rule starts as if every key had used Quota in the window before
 }
 
-// SlidingHistogram is a sliding log whose old entries are merged: never
-// more than Quota in any Window, in small memory. See Datar, Gionis, Indyk
+// SlidingHistogram is a sliding log that merges its old entries. It admits at most
+// Quota in any Window, in small memory. See Datar, Gionis, Indyk
 // and Motwani, "Maintaining stream statistics over sliding windows", 2002.
 type SlidingHistogram struct {
 	Precision int // k, 3 to 1024, for an error of 1/(k-1) of the quota; zero means 27
 }
 
-// Block counts denials, not units: a key that the limits beside it deny Quota
-// times within a Window is denied for a time, whatever it asks for. It
-// stands in a [Plan] beside at least one limit of another algorithm.
+// Block counts denials, not units. A key that the other limits of its [Plan] deny Quota
+// times within a Window is denied for a time, whatever the cost. The plan holds at least
+// one limit of another algorithm.
 type Block struct {
 	For time.Duration // whole µs, 1 µs to MaxWindow; there is no default
 }
@@ -131,7 +129,7 @@ func (Block) algorithm()            {}
 // Unit is what a [Limit] counts. The zero value is [Requests].
 type Unit uint8
 
-// The units. They change no decision, only how a limit is written and shown.
+// The units. They change the text of a limit, and no decision.
 const (
 	Requests Unit = iota
 	Bytes
@@ -143,8 +141,8 @@ var unitNames = [...]string{Requests: "requests", Bytes: "bytes"}
 // String returns "requests" or "bytes".
 func (u Unit) String() string { return nameOf(u, unitNames[:], "Unit") }
 
-// Calendar makes a fixed window follow the calendar of a time zone in place of
-// a fixed length. The zero value, [NoCalendar], does not.
+// Calendar makes a fixed window follow the calendar of a time zone instead of having
+// a fixed length. The zero value, [NoCalendar], keeps the fixed length.
 type Calendar uint8
 
 // The calendar windows. A window starts at the first instant whose local date
@@ -163,9 +161,8 @@ var calendarNames = [...]string{NoCalendar: "none", Day: "day", Week: "week", Mo
 // String returns "day", "week", "month", "year" or "none".
 func (c Calendar) String() string { return nameOf(c, calendarNames[:], "Calendar") }
 
-// nominal returns the window's usual length: 24 h for a day, 31 days for a
-// month, 366 for a year. It is what a calendar limit's Window holds. NoCalendar
-// has none: 0.
+// nominal returns the window's longest nominal length, which is the Window of a calendar
+// limit: 24 h for a day, 31 days for a month, 366 for a year, 0 for NoCalendar.
 func (c Calendar) nominal() time.Duration {
 	const day = 24 * time.Hour
 	if c >= calendars {
@@ -185,7 +182,7 @@ const (
 	// that found the bucket full.
 	Interval
 	// Aligned gives Quota units at once at every multiple of Window since
-	// 1970-01-01 UTC: of a minute, whenever one starts.
+	// 1970-01-01 UTC: with a Window of a minute, whenever a minute starts.
 	Aligned
 	refills
 )
@@ -198,8 +195,8 @@ const (
 	// OnClock aligns windows to multiples of Window since 1970-01-01 UTC: a
 	// minute's window starts with the minute.
 	OnClock Anchor = iota
-	// OnFirst opens a window at a key's first request; the next window opens
-	// at the first request after it ended.
+	// OnFirst opens a window at a key's first request. The next window opens
+	// at the first request after its end.
 	OnFirst
 	anchors
 )

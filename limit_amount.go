@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// fraction reads a quota that is a decimal fraction of more than zero: of
-// "2.50MB" it returns 5 over 2, and how many bytes of s are the number. It is
-// not ok if s is none, and the parts are 0 if they are too large.
+// fraction reads a quota that is a positive decimal fraction: for "2.50MB" it returns
+// 5 over 2, and the length of the number in bytes. ok is false if s is no such fraction.
+// The parts are 0 if they are too large.
 func fraction(s string) (over, under int64, size int, ok bool) {
 	digits := func(from int) int {
 		for from < len(s) && (isDigit(s[from]) || s[from] == '_') {
@@ -43,8 +43,8 @@ func fraction(s string) (over, under int64, size int, ok bool) {
 	return over, under, size, true
 }
 
-// whole returns a fault that says how to write a quota that is a fraction, nil
-// if it is none.
+// whole returns an error that says how to write a quota that is a fraction, nil
+// if the quota is none.
 func (p *parser) whole(quota, window string) error {
 	over, under, size, ok := fraction(quota)
 	if !ok {
@@ -58,8 +58,8 @@ func (p *parser) whole(quota, window string) error {
 	return p.fail(p.pos, "%s is not a whole number; use %s, which is the same rate", quota, same.text)
 }
 
-// sameRate is over/under units in a window, as the text of a rate, or one that
-// is none if the window's number is too large.
+// sameRate returns the text of a rate of over/under units in a window, without the window
+// if the window's number is too large.
 func sameRate(over, under int64, unit, window string) string {
 	rate := strconv.FormatInt(over, 10) + unit + "/"
 	if under == 1 {
@@ -68,7 +68,7 @@ func sameRate(over, under int64, unit, window string) string {
 	name := strings.TrimLeft(window, "0123456789")
 	n := int64(1)
 	if number := window[:len(window)-len(name)]; number != "" {
-		n, _ = strconv.ParseInt(number, 10, 64) // one that is too large makes no window
+		n, _ = strconv.ParseInt(number, 10, 64) // a number that is too large is refused below
 	}
 	if under == 0 || n < 1 || n > int64(MaxWindow)/under {
 		return rate
@@ -76,8 +76,8 @@ func sameRate(over, under int64, unit, window string) string {
 	return rate + strconv.FormatInt(n*under, 10) + name
 }
 
-// amount reads a number of units, or a size in bytes where the quota is one or
-// mayChoose.
+// amount reads a number of units, or a size in bytes if the quota is in bytes or
+// mayChoose is true.
 func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 	digits := 0
 	for digits < len(s) && (isDigit(s[digits]) || s[digits] == '_' && digits > 0 && isDigit(s[digits-1])) {
@@ -105,8 +105,7 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 	return 0, 0, p.fail(at, "%q: %q is not a unit; use a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
 }
 
-// length reads a length of time: n of a unit, which is 0 if there is none of that
-// name.
+// length reads a length of time: n times unit. The unit is 0 if its name is unknown.
 func (p *parser) length(at int, what, text string) (n int64, unit time.Duration, err error) {
 	digits := 0
 	for digits < len(text) && isDigit(text[digits]) {
@@ -158,7 +157,7 @@ func (p *parser) small(word string, least, most int, into *int) error {
 	return nil
 }
 
-// lasting reads an argument that is a length of time.
+// lasting reads a length of time as the argument of a word.
 func (p *parser) lasting(what, write string, into *time.Duration) error {
 	arg := p.word()
 	n, unit, err := p.length(p.pos, what, arg)

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// inherit takes what the text does not name from the limits in whose place this
-// one stands.
+// inherit takes the options that the text does not name from the limits that this one
+// replaces.
 func (p *parser) inherit() error {
 	l := &p.limit
 	like := slices.DeleteFunc(slices.Clone(p.like), func(o Limit) bool {
@@ -52,7 +52,7 @@ func (p *parser) inherit() error {
 	return nil
 }
 
-// sameWindow reports whether a limit has the window that was read.
+// sameWindow reports whether a limit has the window of the text.
 func (p *parser) sameWindow(o Limit) bool {
 	if p.limit.Window < 0 { // a month or a year
 		w, _ := o.Algorithm.(FixedWindow)
@@ -61,8 +61,8 @@ func (p *parser) sameWindow(o Limit) bool {
 	return o.Filled().Window == p.limit.Window
 }
 
-// inheritOptions takes the options of a limit of the same algorithm that the
-// text does not name, each of them if it fits.
+// inheritOptions takes the options that the text does not name from a limit of the same
+// algorithm, as far as the result is valid.
 func (p *parser) inheritOptions(l Limit, of *options) {
 	keep := func(kind string, set func()) {
 		limit, options := p.limit, p.options
@@ -70,7 +70,7 @@ func (p *parser) inheritOptions(l Limit, of *options) {
 			p.limit, p.options = limit, options
 		}
 	}
-	if p.has("credit") && !p.has("credit-for") { // first: without it nothing is valid
+	if p.has("credit") && !p.has("credit-for") { // first: credit without it is invalid
 		p.CreditFor = of.CreditFor
 	}
 	switch p.Kind {
@@ -100,7 +100,7 @@ func (p *parser) inheritOptions(l Limit, of *options) {
 		if !p.has("conservative") && !p.has("strict") && !p.has("whole") {
 			keep("", func() { p.Conservative, p.Strict, p.Whole = of.Conservative, of.Strict, of.Whole })
 		}
-	case compiled.SlidingLog, compiled.Block: // have no options that are inherited
+	case compiled.SlidingLog, compiled.Block: // have no options to inherit
 	case compiled.SlidingHistogram:
 		keep("precision", func() { p.Precision = of.Precision })
 	}
@@ -111,7 +111,7 @@ func (p *parser) inheritOptions(l Limit, of *options) {
 	}
 	keep("count-denied", func() { p.limit.CountDenied = l.CountDenied })
 	keep("debt", func() { p.limit.Debt = l.Debt })
-	if p.Kind == compiled.TokenBucket && !p.has("initial") { // which does not go with a warm-up
+	if p.Kind == compiled.TokenBucket && !p.has("initial") { // initial excludes a warm-up
 		keep("warm-up", func() { p.WarmUp = of.WarmUp })
 	}
 	if p.Kind == compiled.TokenBucket {
@@ -122,7 +122,7 @@ func (p *parser) inheritOptions(l Limit, of *options) {
 	}
 }
 
-// stray says that an option does not belong to the algorithm.
+// stray returns the error for an option that does not belong to the algorithm.
 func (p *parser) stray(o option, of []compiled.Kind) error {
 	problem := fmt.Sprintf("%s belongs to %s, ", o.word, join(of, " and "))
 	if p.inherited {

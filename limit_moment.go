@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Moment is when in its day, week, month or year a calendar window begins, by the
-// clocks of its zone: "the 17th at 09:00". The zero value is the first instant.
-// Where clocks skip that time the window begins as soon as it is later, and where
-// a month has no such day on its last one.
+// Moment is the moment of a day, week, month or year at which a calendar window begins, by
+// the clocks of its zone: "the 17th at 09:00". The zero value is the first instant.
+// If clocks skip that time, the window begins at the first instant after it. If a month
+// has no such day, the window begins on its last day.
 type Moment struct {
 	Month time.Month    // of a year; zero, with Day, means January 1
 	Day   int           // of a month or year, from 1; zero means 1
 	Time  time.Duration // of the day, in whole minutes
 }
 
-// String returns "17T09:00", "17", "04-06T09:00" or "09:00", and "" of the zero
+// String returns "17T09:00", "17", "04-06T09:00" or "09:00", and "" for the zero
 // value.
 func (m Moment) String() string {
 	day, clock := "", ""
@@ -39,8 +39,8 @@ func (m Moment) String() string {
 	return day + clock
 }
 
-// parseMoment reads what String writes. It reports whether it is that; whether
-// there is such a day is for Validate to say.
+// parseMoment reads the text that String writes, and reports whether s has that form.
+// Validate checks that the day exists.
 func parseMoment(s string) (m Moment, ok bool) {
 	day, clock, both := strings.Cut(s, "T")
 	if !both && strings.Contains(s, ":") {
@@ -82,7 +82,7 @@ func twoDigits(s string) (n int, ok bool) {
 	return n, len(s) == 1 || len(s) == 2
 }
 
-// filled returns m with the first day of c's window as zero.
+// filled returns m with zero in place of the first day of c's window.
 func (m Moment) filled(c Calendar) Moment {
 	if c == Year && m.Month == time.January && m.Day == 1 {
 		m.Month, m.Day = 0, 0
@@ -93,7 +93,7 @@ func (m Moment) filled(c Calendar) Moment {
 	return m
 }
 
-// fault returns what makes m no moment of c's window, "" if it is one.
+// fault returns the reason why m is no moment of c's window, "" if it is one.
 func (m Moment) fault(c Calendar) string {
 	switch {
 	case m == Moment{}:
@@ -118,7 +118,7 @@ func (m Moment) fault(c Calendar) string {
 	return ""
 }
 
-// daysIn returns how many days a month has, in a leap year.
+// daysIn returns the number of days of a month in a leap year.
 func daysIn(m time.Month) int {
 	return time.Date(2024, m+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }

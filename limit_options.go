@@ -9,8 +9,8 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// options are an [Algorithm] taken apart: its kind, and the options of every algorithm, of
-// which those of the others are zero.
+// options are the parts of an [Algorithm]: its kind, and its options. The options of all
+// other algorithms are zero.
 type options struct {
 	Kind compiled.Kind
 	TokenBucket
@@ -23,7 +23,7 @@ type options struct {
 	InitialDeficit int64 // of a token bucket or a fixed window
 }
 
-// optionsOf takes an algorithm apart. It is not ok if a is none of this package.
+// optionsOf returns the parts of an algorithm. ok is false if a is not of this package.
 func optionsOf(a Algorithm) (o options, ok bool) {
 	switch a := a.(type) {
 	case nil:
@@ -47,7 +47,7 @@ func optionsOf(a Algorithm) (o options, ok bool) {
 	return o, true
 }
 
-// assemble puts the algorithm of o's kind together, nil for a token bucket without
+// assemble returns the algorithm of o's kind and options, nil for a token bucket without
 // options.
 func (o *options) assemble() Algorithm {
 	switch o.Kind {
@@ -72,7 +72,7 @@ func (o *options) assemble() Algorithm {
 	return nil
 }
 
-// algorithmName returns the name of an algorithm, and of what is none its type.
+// algorithmName returns the name of an algorithm, or the type of any other value.
 func algorithmName(a Algorithm) string {
 	if o, ok := optionsOf(a); ok {
 		return o.Kind.String()

@@ -30,31 +30,30 @@ type parser struct {
 	text  string
 	pos   int // of the word being read
 	next  int
-	limit Limit    // but for its Algorithm
+	limit Limit    // without its Algorithm
 	seen  []option // every option so far, in order
 
 	options
 
-	like      []Limit // in whose place the limit stands
-	inherited bool    // the algorithm is theirs
+	like      []Limit // the limits that this one replaces
+	inherited bool    // the algorithm comes from like
 
-	windowAt int           // where the window stands
-	named    time.Duration // the window, if it is one of a named unit: "day", not "24h"
+	windowAt int           // offset of the window
+	named    time.Duration // the window, if it is one whole unit: "day", not "24h"
 
-	initial   int64 // of "initial N"
+	initial   int64 // N of "initial N"
 	initialAt int
 	nodelay   bool
 }
 
-// option is a word behind the rate. Kind is the word, or what several words
-// that exclude each other have in common.
+// option is a word behind the rate. Words that exclude each other have one kind. The kind
+// of any other option is its word.
 type option struct {
 	kind, word string
 	at         int
 }
 
-// owners are the kinds of algorithm that an option belongs to, where it does not
-// belong to all.
+// owners holds the algorithms of each option that does not belong to all of them.
 var owners = map[string][]compiled.Kind{
 	"burst":        {compiled.TokenBucket, compiled.LeakyBucket},
 	"refill":       {compiled.TokenBucket},
@@ -122,14 +121,14 @@ func (p *parser) has(kind string) bool {
 	return slices.ContainsFunc(p.seen, func(o option) bool { return o.kind == kind })
 }
 
-// made returns the limit as it was read so far.
+// made returns the limit as read so far.
 func (p *parser) made() Limit {
 	l := p.limit
 	l.Algorithm = p.assemble()
 	return l
 }
 
-// finish settles what depends on several words, in whatever order they came.
+// finish checks and fills in the options that depend on several words.
 func (p *parser) finish() error {
 	if err := p.inherit(); err != nil {
 		return err
@@ -169,10 +168,10 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// idleNames are what an idle key has, of a bucket or another limit.
+// idleNames name the units of an idle key in a bucket (true) and in any other limit.
 var idleNames = map[bool]string{true: "burst", false: "quota"}
 
-// excluded returns the option before the i-th that does not go together with it.
+// excluded returns an earlier option that the i-th excludes.
 func (p *parser) excluded(i int) (word string, ok bool) {
 	rules := []string{"conservative", "strict", "whole"}
 	kind := p.seen[i].kind
@@ -184,7 +183,7 @@ func (p *parser) excluded(i int) (word string, ok bool) {
 	return "", false
 }
 
-// join writes items one behind the other.
+// join returns the items, separated by between.
 func join[T fmt.Stringer](items []T, between string) string {
 	var b strings.Builder
 	for i, item := range items {
@@ -339,8 +338,8 @@ func (p *parser) calendar() error {
 	return nil
 }
 
-// calendarWindow returns the window that was read as one of a calendar, if it
-// is written as one: "day", not "24h".
+// calendarWindow returns the window of the text as a calendar window. ok is false unless
+// it is written as one: "day", not "24h".
 func (p *parser) calendarWindow() (c Calendar, ok bool) {
 	switch {
 	case p.Calendar != NoCalendar: // month or year

@@ -11,11 +11,11 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Share returns the limit under which [FailLocal] decides on one of several nodes. All
-// nodes together admit of a key, in any window, at most what l does, and at most one
-// unit a node more where the Quota or Burst is below the number of nodes N. At once
-// they admit at most the larger of N and what l does; of a calendar both hold for each
-// of its windows. Fewer nodes than one count as one, more than 65,536 as that.
+// Share returns the limit under which [FailLocal] decides on one of several nodes. In any
+// window all nodes together admit at most as much of a key as l, plus at most one
+// unit a node if the Quota or Burst is below the number of nodes N. At once
+// they admit at most N units or as much as l, whichever is more. For a calendar, both hold
+// in each of its windows. Fewer nodes than 1 count as 1, more than 65,536 as 65,536.
 //
 //	of                          share
 //	bucket, continuous refill   Quota per N windows, Burst/N, at least 1; a window longer than
@@ -34,7 +34,7 @@ import (
 //	block                       the limit itself: nodes deny more often, and a key is blocked
 //	                            only if as many denials would block it on a single node
 //
-// Divisions round down. A share can never hold a cost that is above it, though l may.
+// Divisions round down. A cost may fit l and be too large for every share.
 func (l Limit) Share(nodes int) Limit {
 	l = l.Filled()
 	n := int64(min(max(nodes, 1), bounds.MaxNodes))
@@ -62,7 +62,7 @@ func (l Limit) Share(nodes int) Limit {
 	default:
 		o.InitialDeficit = s.idleUnits() - (full-deficit)/n
 	}
-	if s = s.as(&o); s.Validate() != nil { // its refill takes a little too long
+	if s = s.as(&o); s.Validate() != nil { // its refill takes slightly too long
 		o.NextWaits, o.InitialDeficit, o.DelayAfter = false, 0, min(o.DelayAfter, 1)
 		s.Debt, s.Burst = 0, min(s.Burst, 1)
 	}
@@ -75,8 +75,8 @@ func (l Limit) as(o *options) Limit {
 	return l.Filled()
 }
 
-// shareBucket makes a bucket with options o the share of one of n nodes, but for its Debt
-// and InitialDeficit.
+// shareBucket makes a bucket with options o the share of one of n nodes. It leaves the Debt
+// and the InitialDeficit alone.
 func shareBucket(l *Limit, o *options, n int64) {
 	quota, burst := l.Quota, l.Burst
 	l.Burst, o.DelayAfter = max(burst/n, 1), min(o.DelayAfter, max(o.DelayAfter/n, 1))
@@ -90,8 +90,9 @@ func shareBucket(l *Limit, o *options, n int64) {
 	l.Window, l.Quota = stretch(quota, quota, l.Window.Microseconds(), n)
 }
 
-// stretch returns the window of µs in which units come back to a node of n, where quota
-// do to all in a window. Where it would be longer than MaxWindow it has fewer units.
+// stretch returns the window in which units refill on one of n nodes, if quota units
+// refill on all of them per window, in µs. It lowers units if the window would be longer
+// than MaxWindow, and returns them too.
 func stretch(units, quota, window, n int64) (time.Duration, int64) {
 	const most = int64(MaxWindow / time.Microsecond)
 	if window*n > most {

@@ -20,19 +20,19 @@ import (
 //	[NAME:] QUOTA/WINDOW [WORD …]
 //
 // QUOTA is a whole number ("100", "1_000"; half a unit a second is "1/2s") or a
-// size in bytes ("100MB", "64KiB"); a limit on bytes may write its other numbers
-// so too. WINDOW is a number and a unit ("min", "1s", "15min", "250ms") or, with
+// size in bytes ("100MB", "64KiB"); the other numbers of a limit on bytes may be
+// sizes too. WINDOW is a number and a unit ("min", "1s", "15min", "250ms") or, with
 // "calendar", one of day, week, month and year. The words, in any order:
 //
 //	token-bucket leaky-bucket fixed-window sliding-log sliding-counter
-//	sliding-histogram, or gcra       the algorithm; token-bucket if none
+//	sliding-histogram, or gcra       the algorithm; token-bucket by default
 //	burst N                          buckets
 //	debt N                           any algorithm
 //	interval-refill, aligned-refill  token-bucket
 //	initial N                        token-bucket, fixed-window
 //	next-waits                       token-bucket with a debt
-//	warm-up LENGTH                   token-bucket: a cold key is slower; its burst is 1 if none
-//	credit N, credit-for LENGTH      token-bucket: what an add may give above burst, and how long that lasts
+//	warm-up LENGTH                   token-bucket: a cold key is slower; the burst is 1 by default
+//	credit N, credit-for LENGTH      token-bucket: units from adds above burst, and how long they last
 //	nodelay, delay-after N           leaky-bucket
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
@@ -41,23 +41,23 @@ import (
 //	sub-windows N, pre-filled        sliding-counter
 //	strict, conservative or whole    sliding-counter
 //	precision N                      sliding-histogram
-//	block LENGTH                     the algorithm: QUOTA denials in a WINDOW block a key so long
+//	block LENGTH                     the algorithm: QUOTA denials in a WINDOW block a key for LENGTH
 //
-// A text that cannot be read is a [*TextError]; one that can but makes no
-// limit gives the faults of [Limit.Validate]. [Limit.String] is its inverse.
+// The error is a [*TextError] for a text that cannot be read, and that of [Limit.Validate]
+// for a limit that is not valid. [Limit.String] is the inverse.
 func ParseLimit(text string) (Limit, error) { return parseLimit(text, nil) }
 
-// ParseLimitLike reads the text of a limit that stands in the place of others,
-// such as that of a single key in the place of its rule's, as [ParseLimit]
-// does. What the text does not name is as in one of them: its algorithm, and
-// with that its options, as far as they fit, but for the burst and the initial
-// level of a token bucket, which follow the quota (initial 0 stays 0).
+// ParseLimitLike reads the text of a limit that replaces others, such as the limit of a
+// single key instead of its rule's, as [ParseLimit] does. The limit inherits from one of
+// them the algorithm and the options that the text does not name, as far as they fit.
+// The burst and the initial level of a token bucket follow the quota instead (initial 0
+// stays 0).
 //
-// The one is that of the same name, or else of the same window, which gives its
-// name too, or else the only one. If several could be meant they give their
-// algorithm alone, and a text that must name one where they have several is a
-// [*TextError]. A text that names an algorithm, or a calendar, is read as it
-// stands but for the name. Limits of another unit give nothing.
+// The limit inherits from the one with the same name, else from the one with the same
+// window, with its name, else from the only one. If several match, it inherits only their
+// algorithm; if their algorithms differ, the error is a [*TextError] that asks for one. A
+// text that names an algorithm or a calendar inherits only the name. Limits of another
+// unit are ignored.
 func ParseLimitLike(text string, like ...Limit) (Limit, error) { return parseLimit(text, like) }
 
 func parseLimit(text string, like []Limit) (Limit, error) {
@@ -75,7 +75,7 @@ func parseLimit(text string, like []Limit) (Limit, error) {
 }
 
 // MustParseLimit is [ParseLimit] for a text written in the program: it panics
-// where that returns an error.
+// instead of returning an error.
 func MustParseLimit(text string) Limit {
 	l, err := ParseLimit(text)
 	if err != nil {
@@ -97,9 +97,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 // MarshalText returns l's text, and no error.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// String returns l's text, without what is a default. For a valid l,
-// [ParseLimit] gives back an equal Limit, but that a calendar's Window, the Zone "UTC"
-// and TokenBucket{} come back zero, which means the same.
+// String returns l's text without its defaults. For a valid l, [ParseLimit] returns an
+// equal Limit, except that a calendar's Window, the Zone "UTC" and TokenBucket{} come
+// back as zero values, which mean the same.
 func (l Limit) String() string {
 	o, ok := optionsOf(l.Algorithm)
 	var b strings.Builder

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// sizes are the units of bytes, largest first; the first of a size is the one
-// written.
+// sizes are the units of bytes, largest first. String writes the first unit of each size.
 var sizes = []struct {
 	name string
 	n    int64
@@ -39,8 +38,8 @@ func formatQuota(n int64, unit Unit) string {
 	return "0B"
 }
 
-// durations are the window's units, longest first; the first of a length is
-// the one written.
+// durations are the window's units, longest first. String writes the first unit of each
+// length.
 var durations = []struct {
 	name string
 	d    time.Duration
@@ -67,7 +66,8 @@ var durations = []struct {
 	{"µs", time.Microsecond},
 }
 
-// formatDuration writes d in the largest unit that leaves it whole.
+// formatDuration writes d as a whole number of the largest unit that divides it, without
+// a number of one: "min".
 func formatDuration(d time.Duration) string {
 	for _, u := range durations {
 		if d >= u.d && d%u.d == 0 {
@@ -89,7 +89,7 @@ func formatLength(d time.Duration) string {
 	return text
 }
 
-// nameOf returns the name of a value of a type, or its number where it has none.
+// nameOf returns the name of a value, or its type and number if it has no name.
 func nameOf[T ~uint8](v T, names []string, kind string) string {
 	if int(v) < len(names) {
 		return names[v]

@@ -22,8 +22,8 @@ type LimitError struct {
 // Error returns the fault with its field.
 func (e *LimitError) Error() string { return "sluice: limit: " + e.Field + ": " + e.Problem }
 
-// Validate returns nil, or every fault of l joined, each a [*LimitError]. What
-// passes can be computed exactly. It loads the calendar's time zone.
+// Validate returns nil, or every fault of l joined, each a [*LimitError]. The decisions of a
+// valid limit are exact. Validate loads the calendar's time zone.
 func (l Limit) Validate() error {
 	var faults []error
 	refuse := refuser(func(bad bool, field, format string, args ...any) {
@@ -71,11 +71,11 @@ func (l Limit) Validate() error {
 	return errors.Join(faults...)
 }
 
-// refuser notes a fault of a field where it is bad.
+// refuser records a fault of a field if bad is true.
 type refuser func(bad bool, field, format string, args ...any)
 
-// length finds what is wrong with a length of time of at most most; or is what may
-// stand in its place.
+// length refuses a length of time that is not whole µs from 1 µs to most; or ends the
+// error and names the alternative.
 func (refuse refuser) length(field string, d, most time.Duration, or string) {
 	refuse(d < time.Microsecond || d > most, field, "%v must be 1µs to %v%s", d, most, or)
 	refuse(d%time.Microsecond != 0, field, "%v is not a whole number of microseconds", d)
@@ -83,7 +83,7 @@ func (refuse refuser) length(field string, d, most time.Duration, or string) {
 
 func isUnits(n int64) bool { return 1 <= n && n <= MaxQuota }
 
-// validateBucket finds a burst that is none, or that takes too long to refill.
+// validateBucket refuses a burst that is out of bounds or takes too long to refill.
 func (l Limit) validateBucket(refill Refill, refuse refuser) {
 	refuse(l.Burst < 0 || l.Burst > MaxQuota, "Burst", "%d must be 1 to %d units, or 0 for the default", l.Burst, int64(MaxQuota))
 	refuse(l.computable() && !l.refills(refill, l.burst()+l.Debt),
@@ -95,7 +95,7 @@ func (l Limit) computable() bool {
 	return isUnits(l.burst()) && isUnits(l.Quota) && l.Debt >= 0 && l.Debt <= MaxQuota && l.Window >= time.Microsecond && l.Window <= MaxWindow
 }
 
-// refills reports whether n units come back in time.
+// refills reports whether n units refill within [bounds.MaxRefill].
 func (l Limit) refills(refill Refill, n int64) bool {
 	r := span.New(l.Quota, l.Window.Microseconds())
 	if refill != Continuous {
@@ -118,8 +118,7 @@ func (l Limit) validateToken(b TokenBucket, refuse refuser) {
 	l.validateCredit(b, refuse)
 }
 
-// validateWarmUp finds what is wrong with how a token bucket warms up, or does not
-// go with that.
+// validateWarmUp refuses a bad warm-up of a token bucket, and the options that exclude one.
 func (l Limit) validateWarmUp(b TokenBucket, refuse refuser) {
 	refuse.length("WarmUp", b.WarmUp, bounds.MaxWarmUp, ", or 0 for none")
 	refuse(b.Refill != Continuous, "Refill", "units that come back together warm nothing up one by one; leave out the warm-up, or interval-refill and aligned-refill")
@@ -127,8 +126,9 @@ func (l Limit) validateWarmUp(b TokenBucket, refuse refuser) {
 	refuse(l.CountDenied, "CountDenied", "would keep a key warm that gets nothing; leave out the warm-up or count-denied")
 }
 
-// validateCredit finds what credit does not go with. It lies above a full bucket:
-// where that is full must be known at every instant, and by what takes spend alone.
+// validateCredit refuses bad credit, and the options that exclude it. Credit lies above a
+// full bucket. So it must be known at every instant, and depend only on the units that takes
+// spend, when the bucket is full.
 func (l Limit) validateCredit(b TokenBucket, refuse refuser) {
 	refuse(b.Credit < 0 || b.Credit > MaxQuota, "Credit", "%d must be 0 to %d units", b.Credit, int64(MaxQuota))
 	if b.Credit == 0 {
@@ -175,14 +175,14 @@ func (l Limit) validateCounter(c SlidingCounter, refuse refuser) {
 	refuse(c.Strict && (c.Conservative || c.Whole), "Strict", "a counter of whole sub-windows rounds nothing; use one of Strict, Conservative and Whole")
 	refuse(c.Conservative && c.Whole, "Whole", "a conservative counter counts one sub-window more; use one of them")
 	refuse(c.Whole && (c.SubWindows == 0 || c.SubWindows == 1), "Whole", "needs 2 sub-windows or more; one alone is a fixed-window")
-	if most := bounds.MaxCounterQuota(min(n, bounds.MaxSubWindow)); l.Quota <= MaxQuota && l.Debt <= MaxQuota-l.Quota { // else named already
+	if most := bounds.MaxCounterQuota(min(n, bounds.MaxSubWindow)); l.Quota <= MaxQuota && l.Debt <= MaxQuota-l.Quota { // otherwise refused before
 		refuse(l.Quota+l.Debt > most, "Quota", "%d and a debt of %d are more than the %d units that sub-windows %d can count; use a smaller quota, fewer sub-windows or sliding-histogram",
 			l.Quota, max(l.Debt, 0), most, min(n, bounds.MaxSubWindow))
 	}
 	if l.Window <= 0 || l.Quota < 1 || l.Debt <= 0 {
 		return
 	}
-	run := l.Window // in which a Quota is paid; of what is paid last, two may be in sight
+	run := l.Window // in which a Quota is paid; the last two may be in sight
 	if c.Conservative {
 		run += l.Window / time.Duration(n)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// How many default TTLs there are in a window that slides, in the time in which
-// a burst refills, and between edges; and how many default leases in a full key.
+// The number of default TTLs in a sliding window, in the refill of a burst, and in a fixed
+// window or a sub-window; and the number of default leases in a full key.
 const (
 	windowParts = 32
 	burstParts  = 16
@@ -22,17 +22,17 @@ const (
 	unitParts   = 100
 )
 
-// LeaseTerms say how the units of a plan are leased: taken from the store in
-// advance, and spent without asking it. The zero value is ready to use.
+// LeaseTerms are the terms of leases: units of a plan that are taken from the store in
+// advance and spent without asking it. The zero value is ready to use.
 type LeaseTerms struct {
 	// TTL is how long leased units may be used: whole µs, at most 1 min. A
 	// longer TTL serves keys in less demand and costs more of the limit. Zero
-	// means 1/32 of the window of a log or histogram, 1/16 of the time in which
-	// a bucket's burst refills and a third of any other window or sub-window: the
-	// shortest of the plan's, at most 1 s.
+	// means the shortest default of the plan's limits, at most 1 s: 1/32 of the window of a
+	// log or histogram, 1/16 of the time in which a bucket's burst refills, and a third of
+	// any other window or sub-window.
 	TTL time.Duration
-	// Units is the most units of one lease. Zero means 1/100 of what the
-	// smallest limit holds, at least 1, which leases nothing. A node asks for
+	// Units is the most units of one lease. Zero means 1/100 of the units that the
+	// smallest limit holds, at least 1. A lease of 1 unit leases nothing. A node asks for
 	// fewer if it has seen demand for fewer within a TTL.
 	Units int64
 	// Nodes, if not zero, makes leases smaller as a key fills up: at most
@@ -41,8 +41,7 @@ type LeaseTerms struct {
 	Nodes int
 }
 
-// Validate returns nil or what is wrong with the terms, joined, whatever they
-// are for.
+// Validate returns nil or all faults of the terms, joined. It does not look at a plan.
 func (t LeaseTerms) Validate() error {
 	var faults []error
 	if t.TTL < 0 || t.TTL > bounds.MaxLeaseTTL || t.TTL%time.Microsecond != 0 {
@@ -72,10 +71,9 @@ func (e *LeaseError) Error() string {
 // Unwrap returns Err.
 func (e *LeaseError) Unwrap() error { return e.Err }
 
-// Lease returns the plan whose limits keep what those of p promise though units
-// are used up to a TTL after they were granted, and the terms with their defaults
-// filled in. The error joins every reason why p cannot be leased, each limit's a
-// [*LeaseError].
+// Lease returns a plan that keeps the promises of p's limits although units are used up to
+// a TTL after their grant, and the terms with their defaults filled in. The error joins
+// every reason why p cannot be leased: a [*LeaseError] for each limit.
 func (p *Plan) Lease(t LeaseTerms) (*Plan, LeaseTerms, error) {
 	if err := t.Validate(); err != nil {
 		return nil, t, err
@@ -128,7 +126,7 @@ func (p *Plan) leaseTTL() time.Duration {
 	return max(ttl.Truncate(time.Microsecond), time.Microsecond)
 }
 
-// logs reports whether t keeps units with their instants.
+// logs reports whether t keeps the instants of units.
 func (t *Term) logs() bool {
 	return t.Kind == compiled.SlidingLog || t.Kind == compiled.SlidingHistogram
 }
@@ -138,8 +136,8 @@ func (t *Term) refills() bool {
 	return t.Kind.Bucket() && t.Refill == Continuous
 }
 
-// stricter returns the limit that keeps t's promise for units that are used up
-// to ttl µs after they were granted.
+// stricter returns a limit that keeps t's promise although units are used up to ttl µs
+// after their grant.
 func (t *Term) stricter(ttl int64) (Limit, error) {
 	l := t.Limit
 	switch {
