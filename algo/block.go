@@ -11,14 +11,14 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// block counts denials: a key that the other limits of its charge deny Quota times
-// in a window, which the first of these denials opens, is denied for a time from
-// the last of them. A blocked key counts no denial, so pressing prolongs nothing.
-// Units are none of its business: any cost fits unless the key is blocked.
+// block counts denials. A key that the other limits of its charge deny Quota times
+// in a window is blocked for a time from the last of these denials. The first denial opens
+// the window. A blocked key counts no denial, so pressing prolongs nothing.
+// A block ignores units: any cost fits unless the key is blocked.
 //
-// State: A is the denials in the window, 0 of a blocked key; B is when the window
-// opened, or the block began; Idle is when it ends. All blocks of one name share it,
-// so that a key which is blocked under one is blocked under all.
+// State: A is the number of denials in the window, 0 while the key is blocked; B is the
+// start of the window or the block, and Idle its end. All blocks of one name share the
+// state, so that a key which is blocked under one is blocked under all.
 type block struct{ windows }
 
 func blocks(t *sluice.Term) bool { return t.Kind == compiled.Block }
@@ -28,15 +28,15 @@ func blocked(s *State) bool { return !s.Zero() && s.A == 0 }
 
 func (block) arrive(*sluice.Term, *State) {} // nothing is reserved in it
 
-// stepped: nothing is reserved in s, so it began no later than now.
+// stepped compares with the start: nothing is reserved in s, so it began no later than now.
 func (block) stepped(_ *sluice.Term, s *State, now int64) bool { return s.B > now }
 
-// clamp makes s a window, or block, of its length from now on.
+// clamp moves the window or block to now. Its length stays the same.
 func (block) clamp(_ *sluice.Term, s *State, now int64) { s.Idle, s.B = s.Idle-(s.B-now), now }
 
 func (block) instant(*sluice.Term, *State) int64 { return 0 }
 
-// pending makes all wait for the end of the block.
+// pending makes every request wait for the end of the block.
 func (block) pending(_ *sluice.Term, s *State, _ int64) bool { return blocked(s) }
 
 func (block) counted(*sluice.Term, *State, int64) int64 { return 0 }
@@ -62,8 +62,8 @@ func (block) horizon(t *sluice.Term) int64 {
 	return max(t.Micros, t.Block.For.Microseconds()) + maxWait
 }
 
-// countDenial counts a denied request under the blocks of each charge of which
-// another limit denies: what another key has used up is not this one's doing.
+// countDenial counts a denied request under the blocks of those charges in which another
+// limit denies. A key is not blamed for the denials of another key.
 func (r *round) countDenial() {
 	items := r.items
 	for n := range r.req.Charges() {
@@ -79,7 +79,7 @@ func (r *round) countDenial() {
 	}
 }
 
-// deniesUnits reports whether a limit of a charge denies, and the key is not blocked.
+// deniesUnits reports whether a limit of a charge denies and no block does.
 func deniesUnits(items []Item) (denies bool) {
 	for i := range items {
 		if it := &items[i]; it.wait > 0 {
@@ -99,7 +99,7 @@ func (it *Item) countDenial(now int64) {
 		*s = State{B: now}
 	}
 	if s.A++; s.A < t.Quota {
-		s.Idle = max(s.Idle, s.B+t.Micros) // a limit of a longer window may have opened it
+		s.Idle = max(s.Idle, s.B+t.Micros) // a limit with a longer window may have opened it
 	} else {
 		it.wait = t.Block.For.Microseconds()
 		*s = State{B: now, Idle: now + it.wait}
@@ -108,10 +108,10 @@ func (it *Item) countDenial(now int64) {
 }
 
 // Denials returns how many denials by other limits in a span (t, t+Window] block a
-// key that is not blocked: none fewer than least, and most at the latest. The window
-// opens with a denial, so of those in one that is about to end at least the first
-// lies further back than a Window from the first of the next: Quota−2 and Quota−1
-// are the most that do not block. Both are 0 of a limit that is no valid block.
+// key that is not blocked: fewer than least never do, and most always do. A denial opens
+// the window. So of two windows in a row, the first denial of the earlier one lies more than
+// a Window before the first of the later one, and a span holds at most Quota−2 and Quota−1
+// denials that do not block. Both results are 0 if l is no valid block.
 func Denials(l sluice.Limit) (least, most int64) {
 	if _, ok := l.Algorithm.(sluice.Block); !ok || l.Validate() != nil {
 		return 0, 0
@@ -119,7 +119,7 @@ func Denials(l sluice.Limit) (least, most int64) {
 	return l.Quota, max(l.Quota, 2*l.Quota-2)
 }
 
-// worstBlock is [Worst] of a block.
+// worstBlock is [Worst] for a block.
 func worstBlock(l sluice.Limit, b sluice.Block) string {
 	least, most := Denials(l)
 	denials := "1 denial"

@@ -15,12 +15,12 @@ import (
 )
 
 // Bound returns the most units that l admits in any span (t, t+d] of time, its
-// Debt and Credit included, whatever the traffic: it is never exceeded, and the worst
-// traffic comes within one unit of it. What is added within the span comes on top,
-// and what was added before it while units were reserved that are due within. For a leaky bucket it counts units as
-// they are admitted; see [Output]. A limit that is not valid, or a span that is
-// not positive, has a bound of 0. Bounds beyond 2^63−1 are that, and that of a block,
-// which says how many denials it takes: see [Denials].
+// Debt and Credit included, whatever the traffic. It is never exceeded, and the worst
+// traffic comes within one unit of it. Units that are added within the span come on top, and
+// so do units that were added before it while units were reserved that are due within it.
+// For a leaky bucket it counts units as they are admitted; see [Output]. A limit that is not
+// valid, or a span shorter than 1 µs, has a bound of 0. The largest bound is 2^63−1.
+// A block has that bound: see [Denials].
 func Bound(l sluice.Limit, d time.Duration) int64 {
 	if d < time.Microsecond || l.Validate() != nil {
 		return 0
@@ -38,7 +38,7 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 	case sluice.LeakyBucket:
 		return add(l.Burst+l.Debt, mulDiv(length, l.Quota, window))
 	case sluice.FixedWindow:
-		// A span of one instant meets one window, of one µs more two.
+		// A span of one instant meets one window, a span one µs longer meets two.
 		least := shortest(a, window)
 		return times(quota, (length-1+least-1)/least+1)
 	case sluice.Block:
@@ -51,24 +51,23 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 }
 
 // counterBound is the bound of a sliding counter with sub-windows of sub µs. The
-// worst span starts with the last µs of a sub-window that is full; what it
-// meets of the last one is elapsed. Of any n sub-windows in a row at most quota
-// units are admitted, and of n+1 too if the oldest counts whole. Else it counts
-// by the part that is in sight, and the last may admit the rest again: rounded
-// up, as the part in sight is rounded down, unless the limit is strict. Where
-// whole sub-windows count, of n in a row only those quota units are admitted,
-// and the next may admit them all again.
+// worst span starts with the last µs of a full sub-window, and ends elapsed µs into its
+// last one. Any n sub-windows in a row admit at most quota units, and so do n+1 if the
+// oldest counts whole (Conservative). Otherwise the oldest counts by the part in sight, and
+// the last sub-window may admit the rest again. The rest is rounded up, as the part in
+// sight is rounded down, unless the limit is strict. If only whole sub-windows count
+// (Whole), n in a row admit quota units, and the next may admit them all again.
 //
-// A Debt comes on top, once: what a charge has counted is in the sub-windows that are
-// whole in sight, with no more than quota and Debt, or stays in those before, in as many
-// of which in a row no more than quota stays. Of the oldest in sight, with quota or less,
-// the part that is out of sight comes back. Units never move to an earlier sub-window.
+// A Debt comes on top, once. The units of a charge lie in the sub-windows that are
+// whole in sight, which hold at most quota and Debt, or in those before, which hold at most
+// quota in as many in a row. The oldest in sight holds at most quota, of which the part out
+// of sight may be admitted again. Units never move to an earlier sub-window.
 func counterBound(c sluice.SlidingCounter, quota, sub, length int64) int64 {
 	if length < 2 {
 		return quota
 	}
 	n := int64(c.SubWindows)
-	behind, elapsed := (length-2)/sub+1, (length-2)%sub // sub-windows behind the first
+	behind, elapsed := (length-2)/sub+1, (length-2)%sub // sub-windows after the first
 	switch {
 	case c.Conservative:
 		return times(quota, ceilDiv(behind+1, n+1))
@@ -81,8 +80,8 @@ func counterBound(c sluice.SlidingCounter, quota, sub, length int64) int64 {
 	}
 }
 
-// Output returns the most units that a leaky bucket which queues lets go on in
-// any span (t, t+d], and how long it delays one at most.
+// Output returns the most units that a leaky bucket which queues releases in any span
+// (t, t+d], and the longest delay of a unit.
 func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
 	l = l.Filled()
 	b, ok := l.Algorithm.(sluice.LeakyBucket)
@@ -94,8 +93,8 @@ func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
 		micros(r.Times(l.Burst - b.DelayAfter).Ceil())
 }
 
-// Wait returns how long the next take waits at most for the debt of a take, where
-// the limit lets takes owe: see [sluice.TokenBucket]. It is 0 where it does not.
+// Wait returns the longest time that the next take waits for the debt of a take, with
+// NextWaits of a [sluice.TokenBucket]. It is 0 without NextWaits.
 func Wait(l sluice.Limit) time.Duration {
 	b, _ := l.Algorithm.(sluice.TokenBucket)
 	if !b.NextWaits || l.Validate() != nil {
@@ -107,12 +106,13 @@ func Wait(l sluice.Limit) time.Duration {
 	return micros(span.New(l.Quota, l.Window.Microseconds()).Times(l.Debt).Ceil())
 }
 
-// shortest returns the shortest a fixed window can be, in µs as is window.
+// shortest returns the shortest length of a fixed window, in µs. window is its length in µs
+// if it has no calendar.
 func shortest(w sluice.FixedWindow, window int64) int64 {
 	const hour = int64(time.Hour / time.Microsecond)
 	switch w.Calendar {
 	case sluice.Day:
-		return 17 * hour // clocks went forward by 7 hours in Antarctica once
+		return 17 * hour // clocks in Antarctica once went forward by 7 hours
 	case sluice.Week:
 		return 6 * 24 * hour
 	case sluice.Month:
@@ -133,7 +133,7 @@ func add(a, b int64) int64 {
 
 func times(a, n int64) int64 { return mulDiv(a, n, 1) }
 
-// mulDiv returns floor(a·b/c), or the largest int64 if it is more.
+// mulDiv returns floor(a·b/c), or the largest int64 if that is less.
 func mulDiv(a, b, c int64) int64 {
 	if a != 0 && span.LessProduct(math.MaxInt64, c, a, b) {
 		return math.MaxInt64
@@ -142,7 +142,7 @@ func mulDiv(a, b, c int64) int64 {
 	return q
 }
 
-// Worst says in words what l admits at worst: "at most 200 requests in any
+// Worst returns the most that l admits, in words: "at most 200 requests in any
 // minute".
 func Worst(l sluice.Limit) string {
 	l = l.Filled()

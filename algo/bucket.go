@@ -8,18 +8,16 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// bucket is the generic cell rate algorithm (ITU-T I.371), which is the token
-// bucket with continuous refill and, seen from the other side, the leaky
-// bucket: one instant, the time at which the bucket is full again. Each unit
-// moves it on by Window/Quota; a cost fits if that stays within Burst units
-// of now.
+// bucket is the generic cell rate algorithm (ITU-T I.371): the token bucket with
+// continuous refill, and the leaky bucket, which has the same arithmetic. It keeps one
+// instant, at which the bucket is full again. Each unit moves that instant on by
+// Window/Quota. A cost fits if the instant stays within Burst units of now.
 //
 // State: Idle is that instant rounded up, A the remainder that was rounded
-// away, in 1/Den µs, both at the rate of the limit that wrote it. Where several
-// limits use the balance, or units are reserved, there are two more instants:
-// Last, from which on a faster limit's rate counts, which is the due instant of
-// the latest reservation while that lies ahead; and Since, from which on its
-// writer has been the only one.
+// away, in 1/Den µs, both at the rate of the limit that wrote the state. If several
+// limits use the balance, or units are reserved, there are two more instants. From Last on
+// a faster limit's rate counts; while Last lies ahead, it is the due instant of the latest
+// reservation. Since is the instant from which on the writer has been the only limit.
 type bucket struct{}
 
 // bucketTime returns the exact instant at which the bucket is full, at the rate
@@ -34,8 +32,7 @@ func bucketTime(s *State) span.Span {
 
 func setBucketTime(s *State, tat span.Span) { s.Idle, s.A = tat.Ceil(), tat.Rem }
 
-// until returns how long it takes from at to the instant tat, zero if that has
-// come.
+// until returns the time from at to the instant tat, zero if tat has passed.
 func until(r *span.Rate, tat span.Span, at int64) span.Span {
 	d := r.Sub(tat, span.Span{Micros: at})
 	if d.Micros < 0 {
@@ -44,8 +41,8 @@ func until(r *span.Rate, tat span.Span, at int64) span.Span {
 	return d
 }
 
-// debt returns what s owes at instant at, as long as its units last at the rate
-// of t, and no less than what the rule has not given out since its start.
+// debt returns the units that s owes at instant at, as the time that they last at t's rate.
+// It is no less than the units that the rule has not given out since its start.
 func debt(t *sluice.Term, s *State, at int64) span.Span {
 	d := owed(t, s, at)
 	if s.fill != 0 {
@@ -56,8 +53,8 @@ func debt(t *sluice.Term, s *State, at int64) span.Span {
 	return d
 }
 
-// owed is debt without the rule's start. What another limit has written drains
-// at the faster rate of the two, at t's only from Last on.
+// owed is debt without the rule's start. The balance of another limit drains at the faster
+// of the two rates, but at t's rate only from Last on.
 func owed(t *sluice.Term, s *State, at int64) span.Span {
 	switch {
 	case s.Zero() || s.B < 0:
@@ -76,9 +73,8 @@ func drained(t *sluice.Term, s *State) span.Span {
 	return t.Rate.Add(span.Span{Micros: s.Last}, d)
 }
 
-// pending reports whether another limit's reservation lies ahead of now, or the
-// first of t's own in a balance that another wrote: what that owes drains at
-// another rate until then.
+// pending reports whether a reservation of another limit lies ahead of now, or t's first
+// reservation in a balance of another limit, which drains at another rate until then.
 func (bucket) pending(t *sluice.Term, s *State, now int64) bool {
 	return s.Since > now || !own(t, s) && s.Last > now
 }
@@ -94,9 +90,9 @@ func (bucket) instant(*sluice.Term, *State) int64 { return 0 }
 
 func (bucket) arrive(*sluice.Term, *State) {}
 
-// stepped: s is ahead by its Burst and Debt at most, or by as long as its credit lasts. Where
-// Last is noted, what other limits have charged may last longer: then that is ahead by
-// a reservation at most.
+// stepped compares with the furthest that s may be ahead: its Burst and Debt, or the time
+// that its credit lasts. If Last is set, the charges of other limits may last longer, but
+// Last is at most the longest reservation ahead.
 func (bucket) stepped(t *sluice.Term, s *State, now int64) bool {
 	w := writer(t, s)
 	switch {
@@ -108,7 +104,7 @@ func (bucket) stepped(t *sluice.Term, s *State, now int64) bool {
 	return s.Idle-now > w.Most.Ceil()
 }
 
-// emptied is what a bucket owes of which nothing is left to take.
+// emptied returns the time that an empty bucket owes.
 func emptied(t *sluice.Term) span.Span {
 	if t.Lent > 0 {
 		return t.Most
@@ -116,8 +112,8 @@ func emptied(t *sluice.Term) span.Span {
 	return t.Reach
 }
 
-// clamp keeps what other limits have charged. Credit stays: a bucket that was full then is
-// full now.
+// clamp keeps the charges of other limits. Credit stays, because a bucket that was full then
+// is full now.
 func (bucket) clamp(t *sluice.Term, s *State, now int64) {
 	w := writer(t, s)
 	if s.B < 0 {
@@ -136,7 +132,7 @@ func (bucket) clamp(t *sluice.Term, s *State, now int64) {
 	setBucketTime(s, w.Rate.Add(span.Span{Micros: now}, owes))
 }
 
-// meet notes when a faster limit first came to see what another wrote.
+// meet records when a faster limit first saw the balance of another limit.
 func (bucket) meet(t *sluice.Term, s *State, now int64) bool {
 	if own(t, s) || s.Last > 0 || s.B < 0 || !faster(t, s.By) {
 		return false
@@ -164,7 +160,7 @@ func (b bucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	switch {
 	case s.B < 0:
 		if cost > t.Burst && now >= s.Idle {
-			return never // a reservation is due when the credit has lapsed
+			return never // the credit lapses before a reservation is due
 		}
 		return now
 	case s.Zero():
@@ -174,8 +170,7 @@ func (b bucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	case s.Last > 0 && faster(t, s.By):
 		return b.fitsAt(t, drained(t, s), now, cost)
 	}
-	// The writer's rate is the faster one: find the last µs at which the units
-	// that are too many are still there.
+	// The writer's rate is the faster one: find the first µs at which cost fits.
 	room := t.Rate.Sub(t.Reach, t.Rate.Times(cost))
 	fits := func(at int64) bool { return !room.Less(owed(t, s, at)) }
 	at := max(now, bucketTime(s).Micros-convert(t, s.By, room).Micros)
@@ -198,8 +193,8 @@ func (bucket) fitsAt(t *sluice.Term, tat span.Span, now, cost int64) int64 {
 	return max(now, t.Rate.Sub(after, t.Reach).Ceil())
 }
 
-// spend makes t the writer of the balance if it has room for it all. Otherwise,
-// as units are charged into debt, the writer stays.
+// spend makes t the writer of the balance if t has room for all of it. Otherwise the units
+// are charged into debt, and the writer stays.
 func (b bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	if s.B < 0 {
 		b.spendCredit(t, s, now, at, cost)
@@ -223,7 +218,7 @@ func (b bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	owe(t, s, now, at, after)
 }
 
-// owe makes t the writer of a balance of so much at instant at.
+// owe makes t the writer of a balance that owes after at instant at.
 func owe(t *sluice.Term, s *State, now, at int64, after span.Span) {
 	extended := at > now || s.Last > 0 || s.Since > 0
 	if !own(t, s) {
@@ -234,16 +229,16 @@ func owe(t *sluice.Term, s *State, now, at int64, after span.Span) {
 	switch {
 	case !extended:
 	case at <= now && s.Last <= now && s.Since+remembers(t) <= now:
-		s.Since, s.Last = 0, 0 // whatever took it last
+		s.Since, s.Last = 0, 0 // no receipt from before counts any more
 	case at <= now && s.Last == 0 && t.Credit > 0: // Since is set in any case
 	default:
 		s.Last = max(s.Last, at)
 	}
 }
 
-// deny raises what is owed by cost, to Burst at most: to all of it, not to whole
-// units, so that a caller that asks faster than units come back never finds one. Behind a
-// reservation of another limit the balance stays its writer's.
+// deny raises the debt by cost, up to all of Burst and not only to whole units, so that a
+// caller that asks faster than units come back never gets one. Under a reservation of
+// another limit it changes nothing.
 func (b bucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	if b.pending(t, s, now) {
 		return false
@@ -260,10 +255,9 @@ func (b bucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	return true
 }
 
-// refund gives back no more than could still be spent had the units never been
-// taken: what has drained since they began to has refilled already. And where
-// others go on later than they, because of a reservation or in a queue, those
-// keep their instants: what has drained until then is not given back either.
+// refund gives back no more units than would be left had they never been taken: units that
+// have drained since are refilled already. Later requests that are reserved or queued keep
+// their instants, so units that drain until those instants are not given back either.
 func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	w := writer(t, s)
 	if g.foreign || g.at < s.Since {
@@ -276,9 +270,10 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 		return back
 	}
 	start, early := g.at, int64(0)
-	rounded := min(w.Rate.Den-1, 1) // due instants are, if a unit does not last whole µs
+	rounded := min(w.Rate.Den-1, 1) // 1 if a unit does not last whole µs: due instants are rounded up
 	if w.Queues() && g.due > g.at {
-		// In a queue, units drain behind their due instant, whatever was taken before.
+		// In a queue, the due instant says when the units begin to drain, whatever was
+		// taken before.
 		if behind := g.due - w.Rate.Times(max(held-w.DelayAfter, 0)).Ceil(); behind > start {
 			start, early = behind, rounded
 		}
@@ -288,7 +283,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 		gone = max(gone, s.Last-start+early)
 	}
 	if w.Queues() {
-		// That is when the last in the queue is due.
+		// last is the instant at which the last unit of the queue is due.
 		if last := w.Rate.Sub(bucketTime(s), w.Rate.Times(w.DelayAfter)).Ceil(); last > g.due+rounded {
 			gone = max(gone, last-start+rounded)
 		}
@@ -313,7 +308,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	return unitsUp(&w.Rate, back)
 }
 
-// unitsUp returns how many units last for d, a part of one counted as a whole.
+// unitsUp returns the number of units that last for d, rounded up.
 func unitsUp(r *span.Rate, d span.Span) int64 {
 	n := r.Units(d)
 	if r.Times(n).Less(d) {
@@ -338,8 +333,8 @@ func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 
 func (bucket) horizon(t *sluice.Term) int64 { return remembers(t) + maxWait }
 
-// remembers returns for how long a state of t shows since when it counts: as long as
-// a receipt from before could give something back, and as credit lasts.
+// remembers returns how long a state of t keeps Since: as long as an earlier receipt could
+// give units back, and as long as credit lasts.
 func remembers(t *sluice.Term) int64 {
 	if t.Credit == 0 {
 		return t.Most.Ceil()

@@ -13,11 +13,10 @@ import (
 // can be, in µs: changes of a zone's offset stay below a day each.
 const calendarSlack = 48 * 3600 * 1e6
 
-// CalendarWindow returns the calendar window of t that holds the instant at:
-// from the first instant whose local date is its first day, or the Moment of t
-// in it, to that of the next window. Days on which clocks change are longer or
-// shorter, and a time that a zone skips is replaced by the first instant behind
-// it.
+// CalendarWindow returns the calendar window of t that holds the instant at. The window
+// starts with the first instant of its first day in local time, or at the Moment of t,
+// and ends with the start of the next window. Days on which clocks change are longer or
+// shorter. A time that a zone skips is replaced by the first instant after it.
 func CalendarWindow(t *sluice.Term, at int64) (start, end int64) {
 	y, m, d := time.UnixMicro(at).In(t.Location).Date()
 	first := periodStart(t, date{y, m, d})
@@ -27,8 +26,8 @@ func CalendarWindow(t *sluice.Term, at int64) (start, end int64) {
 	for {
 		next := period(t, first, 1)
 		start, end = max(edge(t, first), 0), max(edge(t, next), 0)
-		// Where clocks go back across midnight, an instant with yesterday's
-		// date can lie behind the start of today.
+		// If clocks go back across midnight, an instant with yesterday's
+		// date can lie after the start of today.
 		if at < end {
 			return start, end
 		}
@@ -42,7 +41,7 @@ type date struct {
 	day   int
 }
 
-// utc returns midnight of the date in UTC; it normalises days out of range.
+// utc returns midnight of the date in UTC. It normalises days out of range.
 func (d date) utc() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC) }
 
 func dateOf(t time.Time) date {
@@ -50,7 +49,7 @@ func dateOf(t time.Time) date {
 	return date{y, m, d}
 }
 
-// periodStart returns the first day of the window that d is in.
+// periodStart returns the first day of the window that holds d.
 func periodStart(t *sluice.Term, d date) date {
 	switch t.Calendar {
 	case sluice.Week:
@@ -65,8 +64,7 @@ func periodStart(t *sluice.Term, d date) date {
 	}
 }
 
-// period returns the first day of the window that is n behind the one that starts
-// on d.
+// period returns the first day of the n-th window after the one that starts on d.
 func period(t *sluice.Term, d date, n int) date {
 	switch t.Calendar {
 	case sluice.Week:
@@ -80,7 +78,7 @@ func period(t *sluice.Term, d date, n int) date {
 	}
 }
 
-// edge returns when the window begins whose first day is d.
+// edge returns the start of the window whose first day is d.
 func edge(t *sluice.Term, d date) int64 {
 	loc := t.Location
 	if t.From.Month != 0 {
@@ -94,21 +92,21 @@ func edge(t *sluice.Term, d date) int64 {
 	if t.From.Time == 0 {
 		return at
 	}
-	// Of a day that the zone skips the next one is meant, at that time.
+	// If the zone skips that day, the window starts on the next one, at the same time.
 	d = dateOf(time.UnixMicro(at).In(loc))
 	return firstInstant(d.utc().Add(t.From.Time), loc)
 }
 
-// firstInstant returns the first instant, in µs, at which local clocks show what
-// wall does in UTC, or later. It walks the stretches of constant offset around it.
+// firstInstant returns the first instant, in µs, at which local clocks show the time of
+// wall, which is in UTC, or later. It walks the periods of constant offset around wall.
 func firstInstant(wall time.Time, loc *time.Location) int64 {
 	for at := wall.Add(-26 * time.Hour).In(loc); ; {
 		_, offset := at.Zone()
 		local := wall.Add(-time.Duration(offset) * time.Second)
 		_, until := at.ZoneBounds()
 		if !until.IsZero() && !until.After(at) {
-			// After its last table entry, package time ends a leap year's last
-			// stretch a day early: no clock changes in the hour behind that.
+			// After its last table entry, package time ends the last period of a leap
+			// year a day early. No clock changes in the hour after that.
 			until = at.Add(time.Hour)
 		}
 		switch {

@@ -11,12 +11,11 @@ import (
 )
 
 // BoundOfChange returns the most units that limits of one scope and name admit
-// together in any span (t, t+d] in which one replaces the other, in whatever
-// turn and however often, beside what is added or converted. Buckets share one balance: the bound is that of the
-// least bucket that contains them all, which is the largest of them if that
-// contains the others. Windows that differ in quota share their counts: the
-// bound is that of the largest quota. What has another window or algorithm adds
-// its own bound. Limits that are not valid count nothing.
+// together in any span (t, t+d] in which they replace each other, in any order and
+// however often. Units that are added or converted come on top. Buckets share one balance:
+// their bound is that of the smallest bucket that contains them all. Windows that differ
+// only in quota share their counts: their bound is that of the largest quota. Limits with
+// another window or algorithm add their own bounds. Invalid limits count nothing.
 func BoundOfChange(d time.Duration, limits ...sluice.Limit) int64 {
 	var forms []*union
 	for _, l := range limits {
@@ -37,7 +36,7 @@ func BoundOfChange(d time.Duration, limits ...sluice.Limit) int64 {
 	return sum
 }
 
-// union is limits that share a state.
+// union is a set of limits that share a state.
 type union struct{ terms []*sluice.Term }
 
 func (u *union) bound(d time.Duration) int64 {
@@ -50,7 +49,7 @@ func (u *union) bound(d time.Duration) int64 {
 		return add(add(burst, debt), add(credit, refilled))
 	}
 	var most int64
-	for _, t := range u.terms { // of a counter's variants the loosest
+	for _, t := range u.terms { // the loosest of a counter's variants
 		l := t.Limit
 		l.Quota, l.Debt = quota, debt
 		if l.Burst > 0 {

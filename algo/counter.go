@@ -11,63 +11,61 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// never is the instant at which a cost fits that is more than a limit holds.
+// never is the instant at which a cost fits that is larger than the limit.
 const never = math.MaxInt64
 
-// counter is what the algorithms have in common. Implementations keep nothing:
-// all they know is in the term and the state. A state given to them is not
-// idle at now; the zero state is a key without one.
+// counter is one algorithm. Implementations hold no data of their own: all of it is in
+// the term and the state. A state given to them is not idle at now; the zero state is that
+// of a key without one.
 type counter interface {
-	// floor sets in s what a limit sees that withholds units at its start.
+	// floor sets in s the units that a limit withholds at its start.
 	floor(t *sluice.Term, s *State, now, start int64)
-	// instant returns the moment a windowed state stands at: what is decided
-	// before it is decided as of it. A bucket stands at no moment: 0.
+	// instant returns the instant of a windowed state: earlier decisions are made as of
+	// that instant. It is 0 for a bucket.
 	instant(t *sluice.Term, s *State) int64
-	// arrive drops what a reservation that was cancelled has left of s, once its
-	// instant has come.
+	// arrive drops the rest of a cancelled reservation from s, once its instant has come.
 	arrive(t *sluice.Term, s *State)
 	// stepped reports whether s lies further ahead of now than its limit allows: then
-	// the clock has stepped back since. clamp makes such a one empty from now on, without
-	// debt: nothing is left to take.
+	// the clock has stepped back since. clamp turns such a state into one from now on in
+	// which all units are spent, without debt.
 	stepped(t *sluice.Term, s *State, now int64) bool
 	clamp(t *sluice.Term, s *State, now int64)
-	// meet notes in s what t must know to decide again over a state that
-	// another limit wrote. It reports whether it did.
+	// meet records in s the data that t needs for later decisions over a state of
+	// another limit. It reports whether it changed s.
 	meet(t *sluice.Term, s *State, now int64) bool
 	// pending reports whether t must wait for another limit's reservation, or
 	// for the end of a block.
 	pending(t *sluice.Term, s *State, now int64) bool
-	// counted returns how many units count against the limit at now: full less
-	// these is the largest cost that fits.
+	// counted returns the units that count against the limit at now. The largest cost
+	// that fits is full minus counted.
 	counted(t *sluice.Term, s *State, now int64) int64
-	// earliest returns the first instant from now on at which cost fits if
-	// nothing else comes. Cost is at most what the limit holds, without what it
-	// lends.
+	// earliest returns the first instant from now on at which cost fits if no other
+	// request comes. Cost is at most what the limit holds, without the units it lends.
 	earliest(t *sluice.Term, s *State, now, cost int64) int64
 	// spend counts cost, which is positive, at instant at ≥ now.
 	spend(t *sluice.Term, s *State, now, at, cost int64)
-	// insert counts cost at an instant before the one that s stands at.
+	// insert counts cost at an instant before that of s.
 	insert(t *sluice.Term, s *State, at, cost int64)
-	// deny counts a denied cost, which is positive, at now, as far as the limit is
-	// not full. It reports whether that has changed s.
+	// deny counts a denied cost, which is positive, at now, until the limit is full.
+	// It reports whether it changed s.
 	deny(t *sluice.Term, s *State, now, cost int64) bool
-	// refund takes back units, as far as they still count, and returns how
-	// many those were, a part of one counted as a whole.
+	// refund gives units back, as far as they still count, and returns their number,
+	// rounded up.
 	refund(t *sluice.Term, s *State, now int64, g grant) int64
 	// give gives units back without a receipt, as far as they count, the newest
-	// first, and in a bucket the rest as credit. It returns how many it gave.
+	// first. A bucket gives the rest as credit. It returns the number of units given.
 	give(t *sluice.Term, s *State, now, units int64) int64
-	// resetAfter returns how long it takes until s is idle.
+	// resetAfter returns the time until s is idle.
 	resetAfter(t *sluice.Term, s *State, now int64) int64
-	// horizon returns how far ahead of now a state may be idle at most.
+	// horizon returns the furthest that a state's Idle may be ahead of now.
 	horizon(t *sluice.Term) int64
 }
 
-// grant is what a refund gives back.
+// grant is the receipt of a refund.
 type grant struct {
 	at  int64 // when the units were counted
 	due int64 // when a queue let them go on; elsewhere at
-	// units are given back of those that the receipt holds.
+	// units are given back of the held units of the receipt.
 	units, held int64
 	foreign     bool // another limit wrote the state
 }
@@ -94,8 +92,7 @@ func counterOf(t *sluice.Term) counter {
 	}
 }
 
-// full returns how many units an idle key has: what is spent beyond them is
-// debt.
+// full returns the number of units of an idle key. Units spent beyond them are debt.
 func full(t *sluice.Term) int64 {
 	switch {
 	case t.Burst > 0:
@@ -112,16 +109,15 @@ const maxWait = int64(sluice.MaxWait / 1000)
 // latest is [bounds.Latest].
 const latest = bounds.Latest
 
-// clamp returns the instant at which a decision of now is made.
+// clamp returns now within the instants at which decisions are made.
 func clamp(now int64) int64 { return min(max(now, 0), latest) }
 
 // maxRefill is [bounds.MaxRefill] in µs.
 const maxRefill = int64(bounds.MaxRefill / 1000)
 
-// prepare readies it for a decision at now: what is idle is forgotten, and a
-// state too far ahead is one from before the clock stepped back and starts over
-// empty. A form that the key has no state in starts with what the
-// others know.
+// prepare readies the item for a decision at now. It forgets idle states. A state too far
+// ahead is from before the clock stepped back: it starts over with all units spent. A form in
+// which the key has no state starts with the units that the other forms know of.
 func (it *Item) prepare(now int64) {
 	it.Written, it.met, it.on, it.spent = false, false, nil, 0
 	changed := !it.State.Zero() && settle(counterOf(it.Term), it.Term, &it.State, now)
@@ -129,19 +125,19 @@ func (it *Item) prepare(now int64) {
 	if s := &it.State; s.Zero() && s.Since-now > maxWait {
 		s.Since = now // the clock stepped back: nothing is reserved for so long
 	} else if s.Zero() && it.Term.Credit > 0 {
-		s.Since = now // receipts of credit that is gone are not of this balance
+		s.Since = now // receipts of lapsed credit do not belong to this balance
 	}
 	if len(it.Others) > 0 {
 		it.prepareOthers(now)
 	}
-	// Beside others that live an idle state need not be forgotten at once. Nor may
-	// it: what the limit is about to see of theirs would be kept where nothing is
-	// spent.
+	// An idle state need not be forgotten at once beside live states of other forms. It
+	// must not be: the units that see takes over from them would be kept although nothing
+	// is spent.
 	it.Written = changed && !(idle && len(it.Others) > 0)
 }
 
-// settle brings s, which t or another limit of its form has written, to now. It
-// reports whether that is a change to be kept.
+// settle brings s to now. t or another limit of its form has written s. It reports whether
+// the change must be kept.
 func settle(c counter, t *sluice.Term, s *State, now int64) bool {
 	switch {
 	case s.Idle <= now:
@@ -160,12 +156,12 @@ func settle(c counter, t *sluice.Term, s *State, now int64) bool {
 	return false
 }
 
-// see makes it what the limit sees: a form that the key has no state in starts
-// with what others know, a limit may meet a balance that another wrote, and no
-// key has more than the rule has given out since its start. A denial keeps that
-// a balance was met, and nothing else of that.
+// see turns the item's state into the one that the limit decides over. A form in which the
+// key has no state starts with the units that other forms know of, a limit may meet a
+// balance of another limit, and no key has more units than the rule has given out since its
+// start. After a denial only the record of meet is kept.
 func (it *Item) see(now int64) {
-	c := counterOf(it.Term) // not before: there may be no room for the limit's own form
+	c := counterOf(it.Term) // prepare may have replaced Term for want of room
 	if len(it.Others) > 0 {
 		it.seedFrom(now)
 	}
@@ -178,18 +174,17 @@ func (it *Item) see(now int64) {
 	}
 }
 
-// clear makes s a new state. Its ring stays as it is: the memory is the
-// store's, which may keep the old state if all this is not written.
+// clear makes s a new state. It does not touch the memory of the ring, which belongs to the
+// store: the store keeps the old state if the new one is not written.
 func (s *State) clear() { *s = State{} }
 
-// rest makes s a state that owes nothing, which still shows whose receipts
-// count.
+// rest makes s a state that owes nothing. Since stays, so that older receipts do not count.
 func (s *State) rest() { *s = State{Since: s.Since} }
 
 // remaining returns how many units a take at now may spend.
 func (it *Item) remaining(c counter, now int64) int64 {
 	if it.State.Reserved || c.pending(it.Term, &it.State, now) {
-		return 0 // nobody overtakes a reservation
+		return 0 // no take overtakes a reservation
 	}
 	left := full(it.Term) - c.counted(it.Term, &it.State, now)
 	if left < 0 {
@@ -198,7 +193,7 @@ func (it *Item) remaining(c counter, now int64) int64 {
 	return left + it.Term.Lent
 }
 
-// resetAfter returns how long it takes until the key is fully refilled, in µs.
+// resetAfter returns the time until the key is fully refilled, in µs.
 func (it *Item) resetAfter(c counter, now int64) int64 {
 	if it.State.Zero() && it.State.fill == 0 {
 		return 0
@@ -215,8 +210,8 @@ func (it *Item) earliest(c counter, now, cost int64) int64 {
 	if it.State.Zero() && it.State.fill == 0 {
 		return now
 	}
-	// Where the next waits, a take needs room for what it costs above Debt: so
-	// nothing is owed above Burst before it, and no more than Debt behind it.
+	// With NextWaits, a take needs room only for its cost above Debt. So nothing is owed
+	// above Burst before the take, and at most Debt after it.
 	return c.earliest(it.Term, &it.State, now, max(cost-lent, 0))
 }
 
@@ -233,7 +228,7 @@ func (it *Item) spend(c counter, now, at, cost int64) {
 	}
 }
 
-// sign makes the limit the state's writer in whose state it counts.
+// sign makes the limit whose state the item counts in the writer of that state.
 func (it *Item) sign() {
 	if it.on != nil && it.on.Kind == compiled.SlidingCounter {
 		slidingCounter{}.sign(it.Term, &it.State, it.on)
@@ -242,7 +237,7 @@ func (it *Item) sign() {
 	}
 }
 
-// windows is what the windowed algorithms have in common.
+// windows holds the methods that the windowed algorithms share.
 type windows struct{}
 
 func (windows) floor(*sluice.Term, *State, int64, int64)             {}
@@ -250,9 +245,9 @@ func (windows) meet(*sluice.Term, *State, int64) bool                { return fa
 func (windows) pending(*sluice.Term, *State, int64) bool             { return false }
 func (windows) resetAfter(_ *sluice.Term, s *State, now int64) int64 { return max(s.Idle-now, 0) }
 
-// tooFar reports whether a windowed state, which stands at an instant, is too far ahead of
-// now: by more than a window, and the longest wait of a reservation if it has one. One that
-// has units left is ahead by up to a window, so that these can be taken at once.
+// tooFar reports whether the instant at of a windowed state is too far ahead of now: by more
+// than a window, plus the longest wait if it is reserved. A state with units left may be
+// ahead by up to a window, so that these units can be taken at once.
 func tooFar(s *State, at, now, window int64) bool {
 	if s.Reserved {
 		window += maxWait
@@ -260,14 +255,14 @@ func tooFar(s *State, at, now, window int64) bool {
 	return at-now > window
 }
 
-// stuck reports whether such a state, which is ahead of now, has a unit only at an instant that
-// lies behind a window from now.
+// stuck reports whether such a state, which is ahead of now, has no unit until more than a
+// window from now.
 func stuck(s *State, free, now, window int64) bool {
 	return !s.Reserved && free-now > window
 }
 
-// clampWindow makes s, from before the clock stepped back, count as of now all that t and
-// its writer have without debt.
+// clampWindow makes s, a state from before the clock stepped back, count as of now all units
+// of t or of its writer, whichever has more, without debt.
 func clampWindow(c counter, t *sluice.Term, s *State, now int64) {
 	units := max(full(t), full(writer(t, s)))
 	*s = State{By: s.By}
@@ -275,8 +270,8 @@ func clampWindow(c counter, t *sluice.Term, s *State, now int64) {
 }
 
 // Ahead reports whether a state of the item lies further ahead of now than its limit
-// allows. [Decide] takes that for a clock that stepped back. A store whose clock does not
-// reads it again: another caller may have read it later, and have come first.
+// allows. [Decide] takes that for a clock that stepped back. A store whose clock never steps
+// back reads its clock again: another caller may have read it later and decided first.
 func (it *Item) Ahead(now int64) bool {
 	if s := &it.State; s.Idle > now && counterOf(it.Term).stepped(it.Term, s, now) {
 		return true

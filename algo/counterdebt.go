@@ -9,11 +9,11 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// What a charge has counted in a sliding counter above its Quota is owed, up to its Debt.
-// The newest sub-window holds it, and passes it on to the next ones as they begin.
+// A sliding counter owes the units that charges have counted above its Quota, up to its
+// Debt. The newest sub-window holds them, and passes them on to the next ones as they begin.
 
-// run returns how many sub-windows in a row hold no more than Quota once all are over:
-// those that count whole.
+// run returns the number of sub-windows in a row that count whole: together they hold at
+// most Quota once all are over.
 func run(t *sluice.Term) int64 {
 	if t.Conservative || t.Whole {
 		return int64(t.Behind) + 1
@@ -21,8 +21,8 @@ func run(t *sluice.Term) int64 {
 	return int64(t.Behind)
 }
 
-// owed returns how many units of the newest sub-window the limit that wrote s has counted
-// above its Quota, together with those before it.
+// owed returns the units above the Quota of the limit that wrote s. They are all in the
+// newest sub-window.
 func (c slidingCounter) owed(t *sluice.Term, s *State) int64 {
 	w := writer(t, s)
 	if s.Zero() || w.Debt == 0 {
@@ -36,8 +36,8 @@ func (c slidingCounter) owed(t *sluice.Term, s *State) int64 {
 	return max(min(over, w.Debt, c.count(t, s, 0)), 0)
 }
 
-// owes returns how long it takes from the newest sub-window until all that is owed is in
-// its place: the units leave it in the turn of those in sight.
+// owes returns the time from the start of the newest sub-window until all owed units have
+// moved on to their sub-windows, as older units leave the sight.
 func (c slidingCounter) owes(t *sluice.Term, s *State) int64 {
 	owed, w := c.owed(t, s), writer(t, s)
 	if owed == 0 {
@@ -53,9 +53,10 @@ func (c slidingCounter) owes(t *sluice.Term, s *State) int64 {
 	return (runs*run(w) + steps) * t.Sub
 }
 
-// pay moves what is owed on as sub-windows pass: each keeps what brings those in a row to
-// Quota, and what is above counts in the next. So Quota leaves in every such row, which
-// is the rate of the limit. It leaves the ring as it is, in case s is not kept.
+// pay moves owed units on as sub-windows pass. Each sub-window keeps as many as bring the
+// run that ends with it to Quota, and passes the rest on to the next. So every run pays
+// Quota, which is the rate of the limit. It does not change the ring in place, in case s is
+// not kept.
 func (c slidingCounter) pay(t *sluice.Term, s *State, now int64) {
 	if c.owed(t, s) == 0 || now < c.start(t, s)+t.Sub {
 		return
@@ -71,7 +72,7 @@ func (c slidingCounter) payInPlace(t *sluice.Term, s *State, now int64) {
 		if owed == 0 {
 			break
 		}
-		// After two rows they repeat.
+		// After two runs the counts repeat.
 		if runs := min(steps/run(w), owed/w.Quota); i >= 2*run(w) && runs > 0 {
 			c.add(t, s, 0, -runs*w.Quota)
 			start, steps = start+runs*run(w)*t.Sub, steps-runs*run(w)
@@ -85,7 +86,7 @@ func (c slidingCounter) payInPlace(t *sluice.Term, s *State, now int64) {
 	c.setStart(t, s, start)
 }
 
-// sign makes by the writer of s, nil for t, by whose numbers its Idle is then read.
+// sign makes by the writer of s, nil for t, and adjusts Idle to the numbers of that writer.
 func (c slidingCounter) sign(t *sluice.Term, s *State, by *sluice.Term) {
 	start := c.start(t, s)
 	s.By = by

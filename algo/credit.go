@@ -8,16 +8,16 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Credit is what an add gives above a full bucket. It is there only while the
-// bucket owes nothing, and spent before anything of that: so a balance is either
-// B = −credit, with the instant at which it lapses in Idle, or what bucket.go has.
+// Credit is the units that an add gives above a full bucket. A bucket has credit only while
+// it owes nothing, and spends it before other units. So a balance is either credit, with
+// B = −credit and Idle the instant at which it lapses, or as in bucket.go.
 
-// longest is as long as units last at most that are converted to another rate: it may
-// be less than they do. See span.
+// longest is the longest time, in µs, that a conversion to another rate returns. The units
+// may last longer. See package span.
 const longest = 1 << 60
 
-// credit returns how many units of credit t sees in s: what another limit of the
-// name has given is worth as many, and none sees more than its own.
+// credit returns the units of credit in s, also those that another limit of the name has
+// given, up to the Credit of t.
 func credit(t *sluice.Term, s *State) int64 {
 	if t.Credit == 0 || s.B >= 0 {
 		return 0
@@ -25,10 +25,10 @@ func credit(t *sluice.Term, s *State) int64 {
 	return min(-s.B, t.Credit)
 }
 
-// spendCredit spends cost of s, which has credit, as far as t sees that, and the rest
-// of the bucket. The credit goes now, whenever the units count: it may lapse before.
-// What t does not see of it is gone, as is what is left of it under a reservation
-// that is due no earlier than it lapses.
+// spendCredit spends cost from the credit of s as far as t sees it, and the rest from the
+// bucket. It spends the credit now, also for units that count later, because the credit may
+// lapse before. Credit that t does not see is lost. So is the rest of the credit under a
+// reservation that is due no earlier than the credit lapses.
 func (bucket) spendCredit(t *sluice.Term, s *State, now, at, cost int64) {
 	seen := credit(t, s)
 	spent := min(cost, seen)
@@ -52,8 +52,8 @@ func (bucket) spendCredit(t *sluice.Term, s *State, now, at, cost int64) {
 	}
 }
 
-// give gives units back of what is owed, and credit where nothing is owed and
-// nothing reserved ahead. It returns how many it gave.
+// give gives owed units back, and the rest as credit if nothing is owed or reserved ahead
+// then. It returns the number of units given.
 func (b bucket) give(t *sluice.Term, s *State, now, units int64) int64 {
 	given := b.reduceDebt(t, s, now, units)
 	if s.Last > now || owed(t, s, now) != (span.Span{}) {
@@ -68,8 +68,8 @@ func (b bucket) give(t *sluice.Term, s *State, now, units int64) int64 {
 	return given + more
 }
 
-// reduceDebt returns owed units as t sees it. What is reserved keeps its instant:
-// behind it goes back only what is owed on top.
+// reduceDebt gives owed units back, as t sees them. Reserved units keep their instant: only
+// the debt beyond that instant is reduced.
 func (b bucket) reduceDebt(t *sluice.Term, s *State, now, units int64) int64 {
 	if s.Zero() || s.B < 0 || units == 0 {
 		return 0
@@ -99,32 +99,33 @@ func (b bucket) reduceDebt(t *sluice.Term, s *State, now, units int64) int64 {
 		return unitsUp(r, back)
 	case own(t, s) || !t.Reach.Less(after):
 		owe(t, s, now, now, after)
-	default: // more than t may owe: its writer stays
+	default: // more than t may owe: the writer stays
 		setBucketTime(s, s.By.Rate.Add(span.Span{Micros: now}, convert(t, s.By, after)))
 		s.Last = now
 	}
-	// Receipts from before may be of units that were given. And what is more than
-	// its writer may owe has been charged under another limit: see stepped.
+	// Older receipts may be of units that are given back here. And a balance that owes more
+	// than its writer may has been charged under another limit: see stepped.
 	if s.Since > 0 || t.Credit > 0 || t.Most.Less(after) {
 		s.Since, s.Last = max(s.Since, now), max(s.Last, now)
 	}
 	return unitsUp(r, back)
 }
 
-// proportion makes t owe as much of its Burst as the writer of a balance owes of
-// its own, and the writer. It returns how many units more that are, negative if
-// they are less, a part of one counted as a whole, and whether it did.
+// proportion makes t the writer of a balance, and makes t owe the same share of its Burst as
+// the old writer owes of its own. It returns the change in units, negative if t owes
+// less, rounded away from zero, and whether it changed the balance.
 func (bucket) proportion(t *sluice.Term, s *State, now int64) (more int64, done bool) {
 	if s.Zero() || own(t, s) || s.B < 0 || s.Last > now || s.Since > now {
 		return 0, false
 	}
 	before, w := owed(t, s, now), s.By
 	if before.Micros >= longest || span.LessProduct(longest, w.Burst, before.Micros+1, t.Burst) {
-		return 0, false // more than any limit may owe, or can be expressed at t's rate
+		return 0, false // more than any limit may owe, or than t's rate can express
 	}
 	after := scale(&t.Rate, before, t.Burst, w.Burst)
 	if t.Most.Less(after) {
-		// But for what was rounded up, it may owe that: or to and fro would give units.
+		// If only rounding put it above Most, t owes Most. Otherwise conversions to and
+		// fro would give units away.
 		up := t.Rate.Add(convert(w, t, least(&w.Rate)), least(&t.Rate))
 		if exact := t.Rate.Sub(before, up); exact.Micros >= 0 && t.Most.Less(scale(&t.Rate, exact, t.Burst, w.Burst)) {
 			return 0, false
@@ -146,7 +147,7 @@ func least(r *span.Rate) span.Span {
 	return span.Span{Micros: 1}
 }
 
-// scale returns s·a/b, rounded up to the next Span of the rate. Its µs must fit.
+// scale returns s·a/b, rounded up to the next Span of the rate. Its µs must fit an int64.
 func scale(r *span.Rate, s span.Span, a, b int64) span.Span {
 	micros, rest := span.MulDiv(s.Micros, a, b)
 	part, parts := span.MulDiv(s.Rem, a, r.Den) // in 1/b µs, and in 1/Den of these
@@ -156,8 +157,8 @@ func scale(r *span.Rate, s span.Span, a, b int64) span.Span {
 	return span.Span{Micros: micros + rem/r.Den, Rem: rem % r.Den}
 }
 
-// give gives units back in every state of the key, and returns how many it gave in
-// the one in which that is most.
+// give gives units back in every state of the key, and returns the largest number of units
+// given in one of them.
 func (it *Item) give(now int64) int64 {
 	given := counterOf(it.Term).give(it.Term, &it.State, now, it.Cost)
 	it.Written = it.Written || given > 0
@@ -197,7 +198,7 @@ func (r *round) add() sluice.Decision {
 
 // convert decides an OpConvert.
 func (r *round) convert() sluice.Decision {
-	var first int64 // of the first charge's limits, the change that is largest
+	var first int64 // the largest change under the first charge's limits
 	for i := range r.items {
 		it := &r.items[i]
 		if !continuous(it.Term) || warms(it.Term) { // limits that share a warm-up have one rate

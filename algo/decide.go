@@ -11,11 +11,11 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Decide decides a valid request at instant now over the states of all its limits: items
-// are those of req.Charge in their order, then of req.More. It changes the states of all or,
-// where the request is denied, of none, except that a limit or a block may count denials and
-// that a key's initial state is kept. It fills req.Outcomes. It allocates only where a ring
-// must grow.
+// Decide decides a valid request at instant now over the states of all its limits. items
+// are the limits of req.Charge in their order, then those of req.More. Decide changes all
+// states, or none if the request is denied; but a limit or a block may count the denial, and
+// a key's initial state is kept. It fills req.Outcomes. It allocates only if a ring must
+// grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	now = clamp(now)
 	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
@@ -41,8 +41,8 @@ func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	}
 }
 
-// take decides what most requests are, a take under one limit, as [round.take]
-// would, without its bookkeeping.
+// take decides a take under one limit, the most frequent request, as [round.take] does,
+// without its bookkeeping.
 func (it *Item) take(now int64) (d sluice.Decision) {
 	it.prepare(now)
 	it.see(now)
@@ -73,8 +73,8 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 	return d
 }
 
-// denied keeps what a denial changes: a limit may count it, and one that meets
-// another's balance notes that. It reports whether it was counted.
+// denied keeps the changes of a denial: a limit may count it, and a limit that meets
+// the balance of another records that. It reports whether the denial was counted.
 func (it *Item) denied(now int64) bool {
 	it.Written = it.Written || it.met
 	if !it.Term.CountDenied || it.Cost <= 0 || !counterOf(it.Term).deny(it.Term, &it.State, now, it.Cost) {
@@ -90,10 +90,10 @@ type round struct {
 	req   *sluice.Request
 	items []Item
 	now   int64
-	least int64 // how far from now a reservation or charge counts at the earliest
-	// queues is how many limits delay requests, wherever their units count.
+	least int64 // µs from now before which no reservation or charge counts
+	// queues is the number of limits that delay requests, wherever their units count.
 	queues int
-	blocks bool // there is one that counts denials
+	blocks bool // one of the limits is a block
 }
 
 // prepare readies all items.
@@ -104,16 +104,16 @@ func (r *round) prepare() {
 			r.queues++
 		}
 		r.blocks = r.blocks || blocks(it.Term)
-		it.prepare(r.now) // which may count it in another limit's state
+		it.prepare(r.now) // after Queues: it may replace Term by another limit of the name
 		switch r.req.Op {
-		case sluice.OpRefund, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // of states as they are
+		case sluice.OpRefund, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // work on the states as kept
 		default:
 			it.see(r.now)
 		}
 	}
 }
 
-// wait returns how far from now cost fits the item, never if it cannot.
+// wait returns the time from now until cost fits the item, never if it cannot fit.
 func (r *round) wait(it *Item, cost int64) int64 {
 	at := it.earliest(counterOf(it.Term), r.now, cost)
 	if at == never {
@@ -121,7 +121,7 @@ func (r *round) wait(it *Item, cost int64) int64 {
 	}
 	wait := at - r.now
 	if r.req.MaxWait > 0 || r.req.Op == sluice.OpReserve {
-		// A cap on the delay is a shorter queue: what would wait longer is denied.
+		// A cap on the delay is a shorter queue: a request that would wait longer is denied.
 		wait = max(wait, it.delayIf(r.now, cost)-r.req.MaxWait.Microseconds())
 	}
 	return wait
@@ -171,8 +171,8 @@ func (r *round) take(op sluice.Op) sluice.Decision {
 	return d
 }
 
-// countedAt makes At the instant at which the logs have counted, which is that
-// of their newest entry where the caller's clock is behind it.
+// countedAt sets At to the instant at which the logs have counted: that of their newest
+// entry if the caller's clock is behind it.
 func (r *round) countedAt(d *sluice.Decision) {
 	for i := range r.items {
 		d.At = r.items[i].countedAt(d.At)
@@ -186,7 +186,7 @@ func (it *Item) countedAt(at sluice.Instant) sluice.Instant {
 	return at
 }
 
-// held returns d for units that count from wait µs on and go on after delay µs.
+// held returns d for units that count after wait µs and are due after delay µs.
 func held(d sluice.Decision, wait, delay int64) sluice.Decision {
 	d.Delay = micros(delay)
 	d.Due = d.At + sluice.Instant(delay)
@@ -233,7 +233,7 @@ func (r *round) charge() sluice.Decision {
 		it := &r.items[i]
 		c := counterOf(it.Term)
 		if it.State.Last > 0 && !own(it.Term, &it.State) {
-			it.State.Last = max(it.State.Last, r.now) // a charge sees the writer's rate only
+			it.State.Last = max(it.State.Last, r.now) // a charge uses only the writer's rate
 		}
 		room := full(it.Term) + it.Term.Debt - c.counted(it.Term, &it.State, r.now)
 		cost := max(min(it.Cost, room), 0)
@@ -258,7 +258,7 @@ func (r *round) refund() sluice.Decision {
 			continue
 		}
 		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
-		// With several, Due may be another's, and it is not that of a part.
+		// With several queues, Due may be another's. A part of a receipt has another due instant.
 		if r.queues == 1 && it.Term.Queues() && g.units == g.held {
 			g.due = max(g.due, int64(r.req.Due))
 		}
@@ -273,8 +273,7 @@ func (r *round) refund() sluice.Decision {
 	return d
 }
 
-// describe is answer for an operation that changes states as they are, and not
-// what the limits see of them.
+// describe is answer for an operation that works on the states as kept, without see.
 func (r *round) describe() sluice.Decision {
 	var room [4]State
 	states := room[:0]
@@ -290,18 +289,18 @@ func (r *round) describe() sluice.Decision {
 	return d
 }
 
-// refund gives back what g says in every state of the key, and returns how much
-// that is in the one that gives most.
+// refund gives the units of g back in every state of the key, and returns the largest
+// number of units given back in one of them.
 func (it *Item) refund(g grant, now int64) int64 {
 	if blocks(it.Term) {
-		return 0 // and what others count was not spent under it
+		return 0 // the units of the other forms were not spent under a block
 	}
 	g.foreign = !own(it.Term, &it.State)
 	back := counterOf(it.Term).refund(it.Term, &it.State, now, g)
 	it.Written = it.Written || back > 0
 	for i := range it.Others {
-		// A log knows its units by their instants. In other forms they may never
-		// have been counted, or only in part.
+		// A log knows its units by their instants. Other forms may not have counted the
+		// units, or only some of them.
 		if o := &it.Others[i]; !o.Zero() && o.By.Kind == compiled.SlidingLog {
 			n := counterOf(o.By).refund(o.By, o, now, g)
 			it.Written = it.Written || n > 0
@@ -322,7 +321,7 @@ func (r *round) reset() sluice.Decision {
 	return r.describe()
 }
 
-// deny leaves every state as it is, but for the limits and blocks that count denials.
+// deny changes only the states of limits and blocks that count denials.
 func (r *round) deny() sluice.Decision {
 	switch r.req.Op {
 	case sluice.OpPeek:
@@ -335,21 +334,20 @@ func (r *round) deny() sluice.Decision {
 		if r.blocks {
 			r.countDenial()
 		}
-	default: // a reservation that is denied is not one that was refused service
+	default: // a denied reservation does not count as a denial
 	}
 	return r.answer(false)
 }
 
-// forgetChanges makes the request one that has only looked.
+// forgetChanges makes the request a peek: no state is written.
 func (r *round) forgetChanges() {
 	for i := range r.items {
 		r.items[i].Written = false
 	}
 }
 
-// answer describes the states as they are now: the limit that binds is the one
-// that denies for longest or, if all allow, the one with the least left in
-// relation to its cost.
+// answer describes the current states. The binding limit is the one that denies for
+// longest or, if all allow, the one with the least left in relation to its cost.
 func (r *round) answer(allowed bool) sluice.Decision {
 	var d sluice.Decision
 	for i := range r.items {
@@ -361,7 +359,7 @@ func (r *round) answer(allowed bool) sluice.Decision {
 			Spent:      it.spent,
 		}
 		if !allowed {
-			// Not it.wait again: the limit may have counted this denial since.
+			// it.wait is out of date: the limit may have counted this denial since.
 			o.Allowed = it.wait == 0
 			o.RetryAfter, o.TooLarge = retryAfter(r.wait(it, it.Cost))
 		}
@@ -379,7 +377,7 @@ func (r *round) answer(allowed bool) sluice.Decision {
 	return d
 }
 
-// binds reports whether an outcome binds more than the one d holds so far.
+// binds reports whether an outcome binds more than that of d.
 func binds(o *sluice.Outcome, cost int64, d *sluice.Decision, binding int64) bool {
 	if o.TooLarge != d.TooLarge {
 		return o.TooLarge

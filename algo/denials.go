@@ -11,9 +11,9 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// StaysOut returns how long a key is denied a unit at most after its last request,
-// under a limit that counts denials: however long it has pressed before. Units that
-// are reserved, and other limits, come on top.
+// StaysOut returns the longest time after its last request for which a limit that counts
+// denials denies a key a unit, however long the key has pressed before. Reserved units and
+// other limits come on top.
 func StaysOut(l sluice.Limit) time.Duration {
 	plan, err := sluice.Compile("stays out", l)
 	if err != nil {
@@ -34,11 +34,11 @@ func StaysOut(l sluice.Limit) time.Duration {
 	}
 }
 
-// counterStaysOut is StaysOut of a sliding counter in µs: how long after its start
-// a sub-window that holds as much as it may leaves room for a unit. All before it
-// are out of sight by then.
+// counterStaysOut is StaysOut for a sliding counter, in µs: the time from the start of a
+// full sub-window until there is room for a unit. All earlier sub-windows are out of sight
+// by then.
 func counterStaysOut(t *sluice.Term) int64 {
-	full, owed := t.Quota, t.Debt%t.Quota // when whole quotas are paid
+	full, owed := t.Quota, t.Debt%t.Quota // owed after whole quotas are paid
 	paid := t.Debt / t.Quota * run(t) * t.Sub
 	switch {
 	case t.Conservative, t.Whole:
@@ -46,7 +46,7 @@ func counterStaysOut(t *sluice.Term) int64 {
 	case t.Strict: // full·(Sub−e) ≤ (Quota−owed−1)·Sub
 		e, rem := span.MulDiv(owed+1, t.Sub, full)
 		return paid + sight(t) - t.Sub + e + min(rem, 1)
-	case t.Debt == 0: // full·(Sub−e) < Quota·Sub, with the unit more that is denied
+	case t.Debt == 0: // full·(Sub−e) < Quota·Sub, with one denied unit more
 		full, owed = full+1, 1
 	}
 	e, _ := span.MulDiv(owed, t.Sub, full) // full·(Sub−e) < (Quota−owed)·Sub
@@ -56,7 +56,7 @@ func counterStaysOut(t *sluice.Term) int64 {
 // micros returns n µs as a Duration.
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// retryAfter returns RetryAfter of a cost that fits in wait µs, and whether that is never.
+// retryAfter returns the RetryAfter of a cost that fits in wait µs, and whether it never fits.
 func retryAfter(wait int64) (after time.Duration, tooLarge bool) {
 	if wait > sluice.MaxRetryAfter.Microseconds() {
 		return sluice.MaxRetryAfter, wait == never

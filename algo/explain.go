@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Explain returns what [Decide] would decide, and the arithmetic of every limit. The
-// items stay as they are, with all that they refer to.
+// Explain returns the decision that [Decide] would make, and the arithmetic of every limit.
+// It changes neither the items nor the data that they refer to.
 func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 	now = clamp(now)
 	outcomes := make(sluice.Outcomes, len(items))
@@ -35,7 +35,7 @@ func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 	return e
 }
 
-// clone returns the item with states of its own.
+// clone returns a copy of the item with its own states.
 func (it *Item) clone() Item {
 	c := *it
 	c.State.Ring = slices.Clone(it.State.Ring)
@@ -46,11 +46,11 @@ func (it *Item) clone() Item {
 	return c
 }
 
-// explainer says how one limit decides.
+// explainer explains the decision of one limit.
 type explainer struct {
 	req    *sluice.Request
 	it     *Item // as the limit sees it at now
-	before *Item // as it is kept
+	before *Item // as the store keeps it
 	now    int64
 	whole  *sluice.Decision // of the request
 }
@@ -64,7 +64,7 @@ func (x *explainer) reason(o sluice.Outcome) sluice.Reason {
 	return r
 }
 
-// history says whose the state is, where that is not the limit's alone.
+// history describes the writers of a state that other limits have written too.
 func (x *explainer) history() (lines []string) {
 	it := x.it
 	if w := it.State.By; w != nil && w.ID != it.Term.ID && !it.State.Zero() && it.on == nil {
@@ -81,7 +81,7 @@ func (x *explainer) history() (lines []string) {
 	return lines
 }
 
-// counts says what counts now.
+// counts describes the units that count now.
 func (x *explainer) counts(room int64) []string {
 	switch c := counterOf(x.it.Term).(type) {
 	case fixedWindow:
@@ -99,7 +99,7 @@ func (x *explainer) counts(room int64) []string {
 	}
 }
 
-// outcome says what follows for the cost.
+// outcome describes the result for the cost.
 func (x *explainer) outcome(r *sluice.Reason) string {
 	switch {
 	case blocks(x.it.Term):
@@ -121,9 +121,9 @@ func (x *explainer) outcome(r *sluice.Reason) string {
 	}
 }
 
-// changes returns what would make the limit allow the cost.
+// changes returns the changes with which the limit would allow the cost.
 func (x *explainer) changes(r *sluice.Reason) (list []string) {
-	if r.Allowed || blocks(x.it.Term) || x.fits(x.before.Term, r.Cost) { // soon enough for a reservation
+	if r.Allowed || blocks(x.it.Term) || x.fits(x.before.Term, r.Cost) { // fits in time for a reservation
 		return nil
 	}
 	if r.Room > 0 && r.Room < r.Cost && x.fits(x.it.Term, r.Room) {
@@ -144,7 +144,7 @@ func (x *explainer) changes(r *sluice.Reason) (list []string) {
 	if least <= was || !larger(least) {
 		return list
 	}
-	for too := was; least-too > 1; { // which is too small
+	for too := was; least-too > 1; { // too is too small
 		if n := too + (least-too)/2; larger(n) {
 			least = n
 		} else {
@@ -154,8 +154,7 @@ func (x *explainer) changes(r *sluice.Reason) (list []string) {
 	return append(list, fmt.Sprintf("a %s of %d, in the place of %d", word, least, was))
 }
 
-// fits reports whether a cost would be allowed under a limit in the place of the
-// item's.
+// fits reports whether limit t would allow a cost in place of the item's limit.
 func (x *explainer) fits(t *sluice.Term, cost int64) bool {
 	it := x.before.clone()
 	if s := &it.State; s.By == nil && !s.Zero() {
@@ -172,7 +171,7 @@ func (x *explainer) fits(t *sluice.Term, cost int64) bool {
 	return wait <= x.req.MaxWait.Microseconds() && it.delayIf(x.now, cost) <= x.req.MaxWait.Microseconds()
 }
 
-// at writes an instant, with its day unless that is today's.
+// at writes an instant, with its day unless it is today.
 func (x *explainer) at(micros int64) string {
 	at, today := sluice.Instant(micros).Time(), sluice.Instant(x.now).Time()
 	if at.YearDay() == today.YearDay() && at.Year() == today.Year() {

@@ -14,12 +14,12 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// left writes what counts of a size, and what is left for a take.
+// left writes the counted units of a limit's size, and the units left for a take.
 func left(what string, size, counts, room int64) string {
 	return fmt.Sprintf("%s %d of %d: %d left", what, counts, size, room)
 }
 
-// reservedAhead is the remark about a limit with reservations, which no take overtakes.
+// reservedAhead is the remark about a limit with reservations. No take overtakes them.
 const reservedAhead = "units are reserved: no request that comes now passes before these"
 
 func (x *explainer) bucket(room int64) (lines []string) {
@@ -107,7 +107,7 @@ func (x *explainer) fixed(w fixedWindow) (lines []string) {
 	return x.ends(lines, start)
 }
 
-// ends appends what holds for all windows.
+// ends appends the lines that all windows share.
 func (x *explainer) ends(lines []string, reserved int64) []string {
 	if x.it.State.Reserved {
 		lines = append(lines, reservedAhead+" "+x.at(reserved))
@@ -208,8 +208,8 @@ func (x *explainer) blockOutcome(r *sluice.Reason) string {
 	}
 }
 
-// thousandths returns how many thousandths of a unit last for d, a part of one
-// counted as a whole, and MaxInt64 if that is more than there are.
+// thousandths returns the number of thousandths of a unit that last for d, rounded up, at
+// most MaxInt64.
 func thousandths(r *span.Rate, d span.Span) int64 {
 	whole := r.Units(d)
 	if whole > math.MaxInt64/1000-1 {

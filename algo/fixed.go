@@ -5,14 +5,14 @@ package algo
 
 import "github.com/sluicegate/sluice"
 
-// fixedWindow counts units per window: aligned to the clock or the calendar,
-// or opened by a key's first request. In the window in which the rule starts
+// fixedWindow counts units per window. The window is aligned to the clock or the calendar,
+// or opened by a key's first request. In the window in which the rule starts,
 // InitialDeficit units count from the beginning.
 //
 // State: A is the count, Idle the end of the window.
 type fixedWindow struct{ windows }
 
-// windowOf returns the window that holds at, for a key without one.
+// windowOf returns the window that holds at, for a key without a window.
 func windowOf(t *sluice.Term, at int64) (start, end int64) {
 	switch {
 	case t.Calendar != sluice.NoCalendar:
@@ -25,7 +25,7 @@ func windowOf(t *sluice.Term, at int64) (start, end int64) {
 	}
 }
 
-// floor makes s what a limit sees that withholds units in its first window.
+// floor makes s the state as seen by a limit that withholds units in its first window.
 func (w fixedWindow) floor(t *sluice.Term, s *State, now, start int64) {
 	_, end := windowOf(t, start)
 	if now >= end {
@@ -36,8 +36,8 @@ func (w fixedWindow) floor(t *sluice.Term, s *State, now, start int64) {
 	}
 }
 
-// used returns the units that count in the state's window. That is the first one of
-// the rule, or behind it as the clock stepped back, but where it is reserved.
+// used returns the units that count in the state's window. With fill, that is the first
+// window of the rule or a window after it, if the clock stepped back or units are reserved.
 func (fixedWindow) used(t *sluice.Term, s *State) int64 {
 	if s.fill != 0 && !s.Reserved {
 		return s.A + t.InitialDeficit
@@ -95,8 +95,8 @@ func (w fixedWindow) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	s.By = nil
 }
 
-// deny counts cost up to the quota. A window that the first request opened then
-// begins anew: it ends when nobody has come for as long.
+// deny counts cost up to the quota. A window that the first request opened begins anew
+// then: it ends after a Window without requests.
 func (w fixedWindow) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	if s.Reserved {
 		return false
@@ -121,8 +121,8 @@ func (w fixedWindow) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	return true
 }
 
-// insert has nothing to do: the window at that instant is not kept, as all who
-// come are decided in the one that is reserved.
+// insert has nothing to do: the window at that instant is not kept, because all later
+// requests are decided in the reserved one.
 func (fixedWindow) insert(*sluice.Term, *State, int64, int64) {}
 
 func (w fixedWindow) refund(t *sluice.Term, s *State, _ int64, g grant) int64 {
@@ -192,7 +192,7 @@ func (w fixedWindow) wordTake(t *sluice.Term, idle, count, now, cost int64, d *s
 	return s.Idle, s.A
 }
 
-// FirstWindowEnd returns when the window ends in which a rule of t started: until
+// FirstWindowEnd returns the end of the window in which a rule of t started. Until
 // then a fixed window withholds units.
 func FirstWindowEnd(t *sluice.Term, start int64) int64 {
 	_, end := windowOf(t, start)

@@ -13,12 +13,11 @@ import (
 )
 
 // Limits of one name whose windows or algorithms differ keep states of
-// different forms. Each decides by its own, and what it admits is counted in
-// all that live, at the same instant: so no form admits more than its bound, and
-// all of them together no more than the sum. A form lives until its own window
-// is empty.
+// different forms. Each limit decides by its own state, and its admitted units count in the
+// states of all live forms, at the same instant. So no form admits more than its bound, and
+// all together admit no more than the sum. A form lives until its own window is empty.
 
-// known is units that were certainly admitted no earlier than an instant.
+// known is a number of units that were admitted no earlier than an instant.
 type known struct{ at, units int64 }
 
 // prepareOthers readies the states of the other forms.
@@ -27,7 +26,7 @@ func (it *Item) prepareOthers(now int64) {
 		o := &it.Others[i]
 		w := o.By
 		settle(counterOf(w), w, o, now)
-		o.By = w // a state that starts over fully in debt loses it
+		o.By = w // settle clears it in a state that starts over
 	}
 	it.Others = slices.DeleteFunc(it.Others, func(s State) bool { return s.Zero() })
 	if it.State.Zero() && len(it.Others) >= bounds.MaxForms {
@@ -35,12 +34,12 @@ func (it *Item) prepareOthers(now int64) {
 	}
 }
 
-// seedFrom makes the state of a form that the key has none in beside others: it
-// starts with what the one that knows most says of its window. That depends on
-// now only in what has left the window, so a denial need not keep it.
+// seedFrom makes the state of a new form of the key from the other forms: it starts with
+// the units of the form that knows most of them within the new window. That depends on now
+// only by the units that have left the window, so a denial need not keep it.
 func (it *Item) seedFrom(now int64) {
-	// A balance may have been there and have drained, and a window that the first
-	// request opens may have opened before all that is known.
+	// A balance may have existed and drained, and a window that the first
+	// request opens may have opened before all known units.
 	if !it.State.Zero() || it.Term.Burst > 0 || it.Term.Anchor == sluice.OnFirst || blocks(it.Term) {
 		return
 	}
@@ -56,10 +55,10 @@ func (it *Item) seedFrom(now int64) {
 	it.State.Since = since
 }
 
-// displace makes do with the forms that there are, as they are too many: the
-// limit counts in the shortest that is at least as long as its own window. Where
-// none is, the shortest of all makes room. A block neither counts in another state
-// nor makes room.
+// displace adds no form, because the key has too many: the limit counts in the
+// form with the shortest window that is at least as long as its own. If there is none, the
+// form with the shortest window makes room. A block neither counts in another state nor
+// makes room for one.
 func (it *Item) displace() {
 	on, shortest := -1, -1
 	for i := range it.Others {
@@ -85,7 +84,7 @@ func (it *Item) displace() {
 	it.Others = slices.Delete(it.Others, on, on+1)
 }
 
-// seed returns the state that t starts with beside o, and the units it counts.
+// seed returns the state with which t starts beside o, and the units that it counts.
 func seed(t *sluice.Term, o *State, now int64) (State, int64) {
 	c := counterOf(t)
 	var s State
@@ -103,7 +102,7 @@ func seed(t *sluice.Term, o *State, now int64) (State, int64) {
 }
 
 // spendOther counts cost in the state of another form, as far as there is room.
-// What is reserved counts in a bucket from now on: nobody waits for it there.
+// Reserved units count in a bucket from now on, so that no request waits for them there.
 func spendOther(o *State, now, at, cost int64) {
 	t := o.By
 	c := counterOf(t)
@@ -120,8 +119,8 @@ func spendOther(o *State, now, at, cost int64) {
 	}
 }
 
-// room returns how many units of other forms a state takes: of a bucket its
-// Burst, of windows all that a limit of this form could count.
+// room returns the number of units of other forms that a state takes: the Burst of a
+// bucket, or as many as any limit of the form of a window could count.
 func room(t *sluice.Term, s *State, at int64) int64 {
 	counted := int64(0)
 	switch {
@@ -140,8 +139,8 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 	return sluice.MaxQuota - s.A - s.B
 }
 
-// knownOf returns what s says of the units that it counts, oldest first. A
-// bucket does not record when they came.
+// knownOf returns the units that s counts, oldest first. A bucket does not record when
+// they came.
 func knownOf(s *State) []known {
 	t := s.By
 	switch t.Kind {
@@ -156,8 +155,8 @@ func knownOf(s *State) []known {
 	}
 }
 
-// Pick takes the states that a store keeps of a key under the name of it.Term:
-// the one of Term's form becomes State, the rest Others. Each has By set.
+// Pick takes over the states that a store keeps of a key under the name of it.Term: the
+// state of Term's form becomes State, the rest become Others. Each has By set.
 func (it *Item) Pick(states []State) {
 	it.State, it.Others = State{}, it.Others[:0]
 	for i := range states {
@@ -167,7 +166,7 @@ func (it *Item) Pick(states []State) {
 			it.Others = append(it.Others, *s)
 		}
 	}
-	if len(it.Others) > 1 { // whatever order the store has them in
+	if len(it.Others) > 1 { // do not depend on the store's order
 		slices.SortFunc(it.Others, func(a, b State) int { return byForm(a.By, b.By) })
 	}
 }
@@ -182,7 +181,8 @@ func byForm(a, b *sluice.Term) int {
 	)
 }
 
-// Keep appends to list the states to be kept after a decision, each with By set.
+// Keep appends to list the states that the store must keep after a decision, each with By
+// set.
 func (it *Item) Keep(list []State) []State {
 	if s := it.State; !s.Zero() {
 		if s.fill = 0; s.By == nil {

@@ -11,20 +11,19 @@ import (
 // intervalBucket is the token bucket that gives Quota units back at once every
 // Window, counted from the take that found it full, or by the clock.
 //
-// State: A is the units missing from the burst when the state was written,
-// Idle the instant of the refill that makes it full again, whole windows
-// behind the refills before it. Since is as in a bucket. Last is 1 while units
-// are reserved ahead.
+// State: A is the number of units missing from the burst when the state was written,
+// Idle the instant of the refill that makes it full again. The refills are whole windows
+// apart. Since is as in a bucket. Last is 1 while units are reserved ahead.
 type intervalBucket struct{}
 
 // written returns the instant of a refill as of which A units were missing.
-// It lies ahead of now only where units are reserved.
+// It lies ahead of now only if units are reserved.
 func (intervalBucket) written(t *sluice.Term, s *State) int64 {
 	return s.Idle - ceilDiv(s.A, writer(t, s).Quota)*t.Micros
 }
 
-// base returns the instant that refills are counted from if the first unit is
-// missing at an instant: that instant, or of the clock's the last up to it.
+// base returns the instant from which refills are counted if the first unit is missing at
+// an instant: that instant or, with Aligned, the last refill of the clock up to it.
 func (intervalBucket) base(t *sluice.Term, at int64) int64 {
 	if t.Refill == sluice.Aligned {
 		return at - at%t.Micros
@@ -32,10 +31,9 @@ func (intervalBucket) base(t *sluice.Term, at int64) int64 {
 	return at
 }
 
-// missing returns the units missing at now. What another limit has written is
-// given back at the larger quota of the two. Where now lies before the state,
-// because of a reservation or as the clock stepped back, the refills up to the
-// state are missing too.
+// missing returns the units missing at now. A state of another limit refills at the larger
+// of the two quotas. If now lies before the state, because of a reservation or because the
+// clock stepped back, the refills up to the state are missing too.
 func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) int64 {
 	missing := int64(0)
 	if !s.Zero() {
@@ -51,12 +49,12 @@ func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) int64 {
 	return missing
 }
 
-// deficit returns the units that a rule has not given out since its start.
+// deficit returns the units that the rule has not given out since its start.
 func (b intervalBucket) deficit(t *sluice.Term, s *State, now int64) int64 {
 	return max(t.InitialDeficit-times(t.Quota, floorDiv(now-b.base(t, s.fill), t.Micros)), 0)
 }
 
-// pending is as that of bucket.
+// pending is as in a bucket.
 func (b intervalBucket) pending(t *sluice.Term, s *State, now int64) bool {
 	return s.Since > now || !own(t, s) && b.written(t, s) > now
 }
@@ -84,7 +82,7 @@ func (b intervalBucket) stepped(t *sluice.Term, s *State, now int64) bool {
 
 func (b intervalBucket) clamp(t *sluice.Term, s *State, now int64) {
 	w := writer(t, s)
-	if s.A <= w.Burst+w.Debt { // else another limit has charged more
+	if s.A <= w.Burst+w.Debt { // otherwise another limit has charged more
 		s.A = w.Burst + w.Lent
 	}
 	s.Idle, s.Last = b.base(t, now)+ceilDiv(s.A, w.Quota)*t.Micros, 0
@@ -105,7 +103,7 @@ func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int6
 		written := b.written(t, s)
 		at = max(at, written+ceilDiv(s.A+cost-t.Burst, max(t.Quota, writer(t, s).Quota))*t.Micros)
 		if b.pending(t, s, now) {
-			at = max(at, written, s.Since) // which may lie between two refills
+			at = max(at, written, s.Since) // Since may lie between two refills
 		}
 	}
 	if s.fill != 0 {
@@ -114,8 +112,8 @@ func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int6
 	return at
 }
 
-// spend keeps the instants of the refills. Like that of bucket it makes t the
-// writer if it has room.
+// spend keeps the instants of the refills. As in a bucket, t becomes the writer if it has
+// room.
 func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	units := b.missing(t, s, at)
 	last := b.base(t, at) // the instant of a refill: a new grid may start with the first unit
@@ -148,12 +146,12 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	}
 }
 
-// count is CountTake without the decision: left is what was there before, and at when cost
-// fits, which is counted if that is now. It reports false where units are reserved or the
-// clock has stepped back.
+// count is CountTake without the decision. It returns the units left before the take and
+// the instant at which cost fits, and counts cost if that is now. ok is false if units are
+// reserved or the clock has stepped back.
 func (b intervalBucket) count(t *sluice.Term, s *State, now, cost int64) (left, at int64, ok bool) {
-	all := ceilDiv(s.A, t.Quota)                                                // refills that it takes to fill it
-	ahead := t.Rate.UnitsOf(span.Span{Micros: s.Idle - now - 1}, t.Inverse) + 1 // of these
+	all := ceilDiv(s.A, t.Quota)                                                // refills until it is full
+	ahead := t.Rate.UnitsOf(span.Span{Micros: s.Idle - now - 1}, t.Inverse) + 1 // those after now
 	if s.Since != 0 || ahead > all {
 		return 0, 0, false
 	}
@@ -169,13 +167,13 @@ func (b intervalBucket) count(t *sluice.Term, s *State, now, cost int64) (left, 
 	return left, now, true
 }
 
-// deny counts cost as far as the burst is not spent. Where it is, the next refill
-// comes a Window from now: a caller that asks more often never sees it.
+// deny counts cost until the burst is spent. Then the next refill comes a Window
+// from now, so that a caller that asks more often never gets it.
 func (b intervalBucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	missing := b.missing(t, s, now)
 	switch {
 	case b.pending(t, s, now), !s.Zero() && b.written(t, s) > now, missing > t.Burst && !own(t, s):
-		return false // units are reserved, or another limit has charged more than t has
+		return false // units are reserved, or another limit has charged more than t's Burst
 	case cost < t.Burst-missing:
 		b.spend(t, s, now, now, cost)
 		return true
@@ -191,7 +189,7 @@ func (b intervalBucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	return true
 }
 
-// refund is as that of bucket. Refills up to the instant of the last reservation
+// refund is as in a bucket. Refills up to the instant of the last reservation
 // are promised too.
 func (b intervalBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	w := writer(t, s)
@@ -208,8 +206,8 @@ func (b intervalBucket) refund(t *sluice.Term, s *State, now int64, g grant) int
 		return 0
 	}
 	if now < written {
-		// What was given back is there when the reservation's turn has come,
-		// and until then nobody overtakes.
+		// The units are available from the reservation's instant on. Until then no
+		// take overtakes it.
 		back = min(back, s.A)
 		s.A -= back
 		s.Idle = written + ceilDiv(s.A, w.Quota)*t.Micros
@@ -226,14 +224,14 @@ func (b intervalBucket) refund(t *sluice.Term, s *State, now int64, g grant) int
 
 func (b intervalBucket) give(t *sluice.Term, s *State, now, units int64) int64 {
 	missing, written := b.missing(t, s, now), b.written(t, s)
-	if now < written { // behind what is reserved
+	if now < written { // after the reserved instant
 		missing = s.A
 	}
 	back := min(missing, units)
 	if s.Zero() || back == 0 {
 		return 0
 	}
-	if s.Since > 0 { // receipts from before may be of units that were given
+	if s.Since > 0 { // older receipts may be of units that are given back here
 		s.Since = max(s.Since, now)
 	}
 	if now >= written {

@@ -12,17 +12,18 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Shortfall is what leases cost: how much less than the limit may be admitted.
-// More than the limit, never.
+// Shortfall is the cost of leases: how much less than the limit may be admitted.
+// Leases never admit more than the limit.
 type Shortfall struct {
-	// PerWindow is how many units of a Window's Quota are not granted because
-	// units count for longer than a Window. Sliding log and histogram.
+	// PerWindow is the number of units of a Window's Quota that are not granted because
+	// units count for longer than a Window. It is 0 except for a sliding log or histogram.
 	PerWindow int64
-	// Burst is how many units of an idle key's Burst are not granted. Buckets.
+	// Burst is the number of units of an idle key's Burst that are not granted. It is 0
+	// except for a bucket.
 	Burst int64
-	// Held is how many units the nodes together may have in hand that none of
-	// them uses while others are denied, and TTL for how long. Units of a node
-	// that died, or whose grant was lost, are gone for this lease as well.
+	// Held is the most units that the nodes together may hold unused while others are
+	// denied, and TTL is how long. The units of a node that died, or of a lost grant, are
+	// lost for this lease, too.
 	Held int64
 	TTL  time.Duration
 
@@ -30,10 +31,10 @@ type Shortfall struct {
 	nodes int
 }
 
-// LeaseCost returns the most by which nodes that lease a plan under the terms fall
-// short of each of its limits, in its order, or why they cannot lease it. The
-// limits are leased together: for the TTL, and in the units, that suit all of them.
-// It fails for terms that cannot be.
+// LeaseCost returns the largest shortfall of nodes that lease a plan under the terms, for
+// each of its limits in the plan's order. The limits are leased together: with one TTL and
+// one number of units that suit all of them. The error says why the plan cannot be leased,
+// or which terms are not valid.
 func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfall, error) {
 	if nodes < 1 || nodes > 1<<20 {
 		return nil, fmt.Errorf("algo: %d nodes; must be 1 to %d", nodes, 1<<20)
@@ -47,8 +48,8 @@ func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfa
 		before, after := plan.Term(i), leased.Term(i)
 		s := Shortfall{TTL: given.TTL, limit: before.Limit, nodes: nodes}
 		if given.Units > 1 {
-			// A node that has spent one has at most the others; one that waited
-			// for its turn may have all, and no node that wants them.
+			// A node that has spent a unit holds at most the others. A node that
+			// waited for its turn may hold all, while no other node wants them.
 			s.Held = before.Full()
 			if given.Units <= s.Held/int64(nodes) {
 				s.Held = given.Units * int64(nodes)
@@ -63,7 +64,7 @@ func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfa
 	return all, nil
 }
 
-// String says it in words: "never over; under by at most 31 of 1000 requests
+// String returns the shortfall in words: "never over; under by at most 31 of 1000 requests
 // per 1s, and by the up to 72 that 8 nodes hold for up to 31.25ms".
 func (s Shortfall) String() string {
 	var b strings.Builder

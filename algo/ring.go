@@ -12,8 +12,8 @@ import (
 // entry is units spent at one instant.
 type entry struct {
 	at, units int64
-	denied    bool // the units were refused, and count all the same
-	words     int  // how many words of the ring it takes, as read
+	denied    bool // the units were denied, but count
+	words     int  // size in words, as read
 }
 
 // ring reads and writes the entries of a state's Ring, oldest first, in a format of
@@ -21,7 +21,7 @@ type entry struct {
 type ring struct {
 	s      *State
 	format logentry.Format
-	last   int64 // an instant that is not before the newest entry's
+	last   int64 // an instant no earlier than the newest entry's
 }
 
 func formatOf(t *sluice.Term) logentry.Format {
@@ -33,7 +33,7 @@ func ringOf(t *sluice.Term, s *State) ring {
 	return ring{s, formatOf(t), s.Idle - t.Micros}
 }
 
-// word returns where the i-th word from the oldest is.
+// word returns the address of the i-th word, counted from the oldest.
 func (r ring) word(i int) *uint64 {
 	i += r.s.Head
 	if i >= len(r.s.Ring) {
@@ -58,7 +58,7 @@ func (r ring) entry(i int) entry {
 	return e
 }
 
-// put writes e from the i-th word on and returns how many words that took.
+// put writes e from the i-th word on and returns its size in words.
 func (r ring) put(i int, e entry) int {
 	first, second := r.format.Pack(e.at, e.units, e.denied)
 	*r.word(i) = first
@@ -69,7 +69,7 @@ func (r ring) put(i int, e entry) int {
 	return 2
 }
 
-// size returns how many words e takes.
+// size returns the size of e in words.
 func (r ring) size(e entry) int {
 	if _, second := r.format.Pack(e.at, e.units, e.denied); second != 0 {
 		return 2
@@ -77,7 +77,7 @@ func (r ring) size(e entry) int {
 	return 1
 }
 
-// drop forgets the oldest entry, which is e.
+// drop removes the oldest entry, which is e.
 func (r ring) drop(e entry) {
 	r.s.Len -= e.words
 	r.s.A -= e.units
@@ -86,14 +86,14 @@ func (r ring) drop(e entry) {
 	}
 }
 
-// shrink takes units from the oldest entry, which is e and has more.
+// shrink takes units from the oldest entry, e, which has more units.
 func (r ring) shrink(e entry, units int64) {
 	rest := entry{at: e.at, units: e.units - units}
 	r.drop(entry{units: units, words: e.words - r.size(rest)})
 	r.put(0, rest)
 }
 
-// newest returns where the newest entry begins.
+// newest returns the position of the newest entry's first word.
 func (r ring) newest() int {
 	i := r.s.Len - 1
 	if *r.word(i)&1 == 1 {
@@ -102,8 +102,8 @@ func (r ring) newest() int {
 	return i
 }
 
-// add appends e, to the newest entry if that is of the same instant. A ring
-// without room is replaced by a larger one, of at most most words.
+// add appends e, or adds it to the newest entry if that has the same instant. It replaces a
+// full ring by a larger one, of at most most words.
 func (r ring) add(e entry, most int) {
 	s := r.s
 	s.A += e.units
@@ -128,12 +128,12 @@ func (r ring) grow(words int) {
 	s.Ring, s.Head = larger, 0
 }
 
-// take takes back units of the entry that holds those spent at instant at: the
-// first that is not older or, if exact, those of that very instant. It returns
-// how many it had.
+// take takes units out of the entry that holds the units spent at instant at: the first
+// entry that is not older or, if exact, the entry of that instant. It returns the number of
+// units that it took out.
 func (r ring) take(at, units int64, exact bool) int64 {
 	s := r.s
-	write, back := -1, int64(0) // where words move to, once some are gone
+	write, back := -1, int64(0) // write: where the next words move to, once some are gone
 	for i := 0; i < s.Len; {
 		e := r.entry(i)
 		if n := min(units-back, e.units); n > 0 && !e.denied && e.at >= at && (e.at == at || !exact && back == 0) {

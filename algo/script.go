@@ -9,16 +9,16 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// What follows is for a store that decides in a script, and for one that must
-// ask several servers before it knows the result of a request.
+// The functions of this file are for a store that decides in a script, and for a store that
+// must ask several servers before it knows the result of a request.
 
-// Horizon returns how far ahead of now, in µs, a state of t may be idle at
-// most. One further ahead is from before the clock stepped back.
+// Horizon returns the furthest, in µs, that the Idle of a state of t may be ahead of now.
+// A state further ahead is from before the clock stepped back.
 func Horizon(t *sluice.Term) int64 { return counterOf(t).horizon(t) }
 
-// DecideLate decides req, an OpReserve or OpCharge, as [Decide] does, but spends
-// its units no earlier than least from now: where other limits of the same
-// request, decided elsewhere, have their turn only then.
+// DecideLate decides req, an OpReserve or OpCharge, as [Decide] does, but spends its units
+// no earlier than least from now. It serves requests whose other limits, decided elsewhere,
+// have their turn only then.
 func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duration) sluice.Decision {
 	r := round{req: req, items: items, now: clamp(now), least: least.Microseconds()}
 	r.prepare()
@@ -28,24 +28,24 @@ func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duratio
 	return r.take(sluice.OpReserve)
 }
 
-// Turn returns how far from now an OpCharge counts over states that a decision
-// at now has just looked at: behind what is reserved in them.
+// Turn returns the time from now until an OpCharge counts: after the units that are reserved
+// in the states. A decision at now must have prepared the items.
 func Turn(items []Item, now int64) time.Duration { return micros(turn(items, clamp(now))) }
 
-// turn is Turn in µs, at an instant of a decision.
+// turn is Turn in µs, for a clamped instant.
 func turn(items []Item, now int64) (wait int64) {
 	for i := range items {
 		it := &items[i]
 		if it.State.Reserved {
 			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-now)
 		}
-		wait = max(wait, min(it.State.Since-now, maxWait)) // more is from before the clock stepped back
+		wait = max(wait, min(it.State.Since-now, maxWait)) // a longer wait is from before the clock stepped back
 	}
 	return wait
 }
 
-// Deny decides req, an OpTake, as [Decide] does if one of its limits denies,
-// whether or not one of items does: where a limit decided elsewhere did.
+// Deny decides req, an OpTake, as [Decide] does if one of its limits denies, even if none
+// of items does. It serves requests that a limit decided elsewhere denies.
 func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	r := round{req: req, items: items, now: clamp(now)}
 	r.prepare()
@@ -57,8 +57,8 @@ func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
 }
 
 // Binds reports whether outcome o of a limit charged cost binds more than
-// outcome p of one charged other: of several limits the one that denies for
-// longest or, if all allow, the one with the least left in relation to its cost.
+// outcome p of a limit charged other. The limit that denies for longest binds most or, if
+// all allow, the limit with the least left in relation to its cost.
 func Binds(o *sluice.Outcome, cost int64, p *sluice.Outcome, other int64) bool {
 	d := sluice.Decision{TooLarge: p.TooLarge, Remaining: p.Remaining, RetryAfter: p.RetryAfter}
 	return binds(o, cost, &d, other)
