@@ -50,8 +50,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesOfAlgorithms: a limit's text names every algorithm but a block, which has a
-// length beside it.
+// TestNamesOfAlgorithms: a limit's text names every algorithm. Only a block needs a length
+// after its name.
 func TestNamesOfAlgorithms(t *testing.T) {
 	for _, a := range []sluice.Algorithm{
 		sluice.LeakyBucket{}, sluice.FixedWindow{}, sluice.SlidingLog{}, sluice.SlidingCounter{}, sluice.SlidingHistogram{},
@@ -98,7 +98,7 @@ func TestLimitIsSmall(t *testing.T) {
 	}
 }
 
-// TestLimitIsAKey: limits that are written alike are one key, and an option makes another.
+// TestLimitIsAKey: limits with the same text are one map key, and an option makes another.
 func TestLimitIsAKey(t *testing.T) {
 	written := func() []sluice.Limit {
 		return []sluice.Limit{
@@ -129,7 +129,7 @@ func TestLimitIsAKey(t *testing.T) {
 	}
 }
 
-// TestNilIsTokenBucket: both are one once the defaults are filled in, and in text.
+// TestNilIsTokenBucket: nil and TokenBucket{} are equal once filled in, and as text.
 func TestNilIsTokenBucket(t *testing.T) {
 	l, same := sluice.PerMinute(5), sluice.PerMinute(5).WithAlgorithm(sluice.TokenBucket{})
 	if l.Filled() != same.Filled() || l.String() != same.String() {

@@ -56,7 +56,7 @@ func TestParseLimitOfAFraction(t *testing.T) {
 
 var suggested = regexp.MustCompile(`use (\S+/\S+), which`)
 
-// What a fraction is answered with is read, and is the same rate.
+// The text that the error for a fraction proposes is valid, and is the same rate.
 func TestParseLimitOfAFractionSuggestsTheSameRate(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestParseLimitLike: what a text does not name is as in the limit in whose
-// place it stands.
+// TestParseLimitLike: options that a text does not name come from the limit that it
+// replaces.
 func TestParseLimitLike(t *testing.T) {
 	for _, c := range []struct{ name, text, like, want string }{
 		{"nothing to be like", "10/min", "", "10/min"},
@@ -131,9 +131,9 @@ func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
 	}
 }
 
-// TestLikeItself: the quota and window of any limit, in its own place, are that
-// limit, but for a token bucket's burst and initial level, and for a block, which
-// says how long.
+// TestLikeItself: the quota and window of any limit, read in place of that limit, give the
+// limit itself, except for a token bucket's burst and initial level, and for a block, which
+// needs a length.
 func TestLikeItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := limits().Filter(func(l sluice.Limit) bool { return !testkit.Is[sluice.Block](l) }).Draw(t, "limit")

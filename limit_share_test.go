@@ -49,8 +49,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestSharesAreValid: whatever the limit and the number of nodes, the share is a limit of
-// the same name that has something to grant, and no more than the limit.
+// TestSharesAreValid: for any limit and number of nodes, the share is a limit of the same
+// name that grants at least one unit, and no more than the limit.
 func TestSharesAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, n := limits().Draw(t, "limit").Filled(), rapid.OneOf(rapid.IntRange(1, 8), rapid.IntRange(-1, 1<<17)).Draw(t, "nodes")

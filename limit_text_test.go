@@ -383,8 +383,8 @@ func TestMustParseLimitPanics(t *testing.T) {
 	sluice.MustParseLimit("five/min")
 }
 
-// FuzzParseLimit: no text crashes; what is read is valid and round-trips;
-// what is not has an error that says where.
+// FuzzParseLimit: no text crashes. A text that can be read makes a valid limit that
+// round-trips; the error for any other text says where the fault is.
 func FuzzParseLimit(f *testing.F) {
 	for _, c := range texts {
 		f.Add(c.text)

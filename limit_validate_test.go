@@ -190,7 +190,7 @@ type embedder struct {
 	_ func()
 }
 
-// TestAlgorithmsAreValues: the fault of a pointer says what it is and what to write.
+// TestAlgorithmsAreValues: the error for a pointer to an algorithm says what to write.
 func TestAlgorithmsAreValues(t *testing.T) {
 	for _, c := range []struct {
 		algorithm sluice.Algorithm

@@ -57,8 +57,8 @@ func TestBlockCountsDenials(t *testing.T) {
 	}
 }
 
-// TestBlockOfAnyCost: what cannot fit is a denial, a cost of nothing is denied while
-// the key is blocked, and a request counts once whatever it costs.
+// TestBlockOfAnyCost: a cost that can never fit is a denial, a cost of 0 is denied while
+// the key is blocked, and a request counts once whatever its cost.
 func TestBlockOfAnyCost(t *testing.T) {
 	a := open(t, tokens(5, m, 5), blockOf(3, m, h))
 	a.take(origin, 6)
@@ -107,7 +107,7 @@ func TestBlockOperations(t *testing.T) {
 	}
 }
 
-// TestBlockReset: a caller that is blocked by mistake is let in by a reset.
+// TestBlockReset: a reset unblocks a caller that was blocked by mistake.
 func TestBlockReset(t *testing.T) {
 	a := open(t, onceAnHour, blockOf(2, m, 10*m))
 	for range 4 {
@@ -119,8 +119,8 @@ func TestBlockReset(t *testing.T) {
 	}
 }
 
-// TestBlockChargesAndRefunds: a blocked key pays what has turned out only now, and
-// gets back what it did not use.
+// TestBlockChargesAndRefunds: a blocked key is charged for costs known only now, and gets
+// unused units back.
 func TestBlockChargesAndRefunds(t *testing.T) {
 	a := open(t, with(log(5, h), debtOf(3)), blockOf(1, m, 10*m))
 	taken := a.take(origin, 5)
@@ -136,7 +136,7 @@ func TestBlockChargesAndRefunds(t *testing.T) {
 	}
 }
 
-// TestBlockWaits: who reserves on a blocked key has his turn when the block ends.
+// TestBlockWaits: a reservation on a blocked key is due when the block ends.
 func TestBlockWaits(t *testing.T) {
 	a := open(t, onceAnHour, blockOf(1, m, 2*h))
 	a.take(origin, 1)
@@ -149,8 +149,8 @@ func TestBlockWaits(t *testing.T) {
 	}
 }
 
-// TestBlockIsOfTheKeyThatIsDenied: a limit of another key that denies, such as a
-// global one, counts against nobody else.
+// TestBlockIsOfTheKeyThatIsDenied: a denial by a limit of another key, such as a global one,
+// counts only for that key.
 func TestBlockIsOfTheKeyThatIsDenied(t *testing.T) {
 	client := compile(t, fixed(100, h), blockOf(3, m, 10*m))
 	house := compile(t, onceAnHour.WithName("house"), blockOf(5, m, h).WithName("block.house"))
@@ -178,8 +178,8 @@ func TestBlockIsOfTheKeyThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestDenyCountsOwnDenialsAlone: where a limit decided elsewhere denies, a block
-// counts if one beside it denies, too.
+// TestDenyCountsOwnDenialsAlone: if a limit decided elsewhere denies, a block counts only
+// if a limit beside it denies, too.
 func TestDenyCountsOwnDenialsAlone(t *testing.T) {
 	a := open(t, onceAnHour, blockOf(2, m, 10*m))
 	deny := func(now int64) {
@@ -217,7 +217,8 @@ func TestSeveralBlocks(t *testing.T) {
 	}
 }
 
-// TestBlockNeverBindsByUnits: of an allowed request another limit says what is left.
+// TestBlockNeverBindsByUnits: the units left after an allowed request are those of another
+// limit.
 func TestBlockNeverBindsByUnits(t *testing.T) {
 	for _, v := range variants() {
 		a := open(t, blockOf(2, m, m).WithName("block"), v.limit.WithName("limit"))

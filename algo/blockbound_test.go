@@ -108,7 +108,7 @@ func TestDenialsTight(t *testing.T) {
 	}
 }
 
-// TestBlockBound: it says nothing of units, and its words say what it does.
+// TestBlockBound: the bound of a block has no units, and Worst describes the block.
 func TestBlockBound(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"20/min block 10min", "blocks a key for 10 minutes after 20 denials in any minute (at most 38, if they straddle two windows)"},

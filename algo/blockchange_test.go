@@ -106,8 +106,8 @@ func TestBlockBesideOtherForms(t *testing.T) {
 	}
 }
 
-// TestBlockMakesNoRoom: where a name has had too many forms, none of the others is
-// one that a block counts in, and a block is not what goes.
+// TestBlockMakesNoRoom: if a name has too many forms, a block counts in none of the others,
+// and makes no room for them.
 func TestBlockMakesNoRoom(t *testing.T) {
 	guard, b := fixed(1, h).WithName("guard"), blockOf(2, m, 10*m).WithName("x")
 	forms := []sluice.Limit{log(9, h), log(9, 2*h), counter(9, h, 1), fixed(9, h), log(9, 3*h)}

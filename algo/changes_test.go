@@ -56,8 +56,8 @@ func TestCostThatLastsForEver(t *testing.T) {
 	}
 }
 
-// TestOtherFormsFromBeforeTheClockSteppedBack: they count as much as they may from
-// now on, and are still who they were.
+// TestOtherFormsFromBeforeTheClockSteppedBack: states of other forms count as full from
+// now on, and keep their writers.
 func TestOtherFormsFromBeforeTheClockSteppedBack(t *testing.T) {
 	for _, other := range []string{"n: 10/s fixed-window", "n: 10/s sliding-counter", "n: 10/s sliding-histogram", "n: 10/s leaky-bucket burst 9"} {
 		_, states := under(t, other, sluice.OpTake, 1, origin, nil)

@@ -250,7 +250,8 @@ func TestBoundBesideAdds(t *testing.T) {
 	}
 }
 
-// TestBoundWithCreditIsReached by who spends all at once, and then as it comes back.
+// TestBoundWithCreditIsReached by a caller that spends all units at once, and then each as
+// it comes back.
 func TestBoundWithCreditIsReached(t *testing.T) {
 	for _, l := range []sluice.Limit{
 		with(tokens(7, s, 5), creditOf(9, s)), with(tokens(100, 10*ms, 30), creditOf(50, 5*ms)), with(tokens(3, 24*h, 4), creditOf(20, 240*h)),

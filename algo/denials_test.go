@@ -66,7 +66,7 @@ func TestDeniedClientStaysOut(t *testing.T) {
 	}
 }
 
-// TestStaysOutIsReached: the bound is what who presses at the worst moment meets.
+// TestStaysOutIsReached: a caller that presses at the worst moment reaches the bound.
 func TestStaysOutIsReached(t *testing.T) {
 	for _, v := range pressed() {
 		l := v.limit

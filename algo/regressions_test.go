@@ -272,8 +272,8 @@ func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 }
 
 // TestReservationBetweenRefillsIsNotOvertaken: until another limit's reservation
-// is due, a refilled bucket has nothing for who comes earlier, also where the
-// refill before it has been.
+// is due, a refilled bucket denies earlier requests, also after the refill before the
+// reservation.
 func TestReservationBetweenRefillsIsNotOvertaken(t *testing.T) {
 	late := log(5, 1500*ms).WithName("late")
 	bucket := func(quota, burst int64) sluice.Limit { return with(tokens(quota, s, burst), byInterval).WithName("a") }

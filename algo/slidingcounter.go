@@ -10,25 +10,25 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// slidingCounter counts units per sub-window of Sub µs, SubWindows of which
-// make a Window, aligned to the clock. The oldest one is only partly in sight:
-// it is weighed by the part that is (an estimate that assumes its units were
-// spread evenly), or counted whole if Conservative. In units, a weight counts
-// rounded down or, if Strict, up. If Whole, that sub-window is not counted: what
-// counts is SubWindows in a row, of which the running one is the last.
+// slidingCounter counts units per sub-window of Sub µs, aligned to the clock. SubWindows of
+// them make a Window. The oldest sub-window is only partly in sight: it is weighed by
+// the part in sight (an estimate that assumes its units were spread evenly), or counted
+// whole if Conservative. The weighed units are rounded down or, if Strict, up. If Whole,
+// the oldest sub-window is not counted: SubWindows in a row count, of which the running
+// one is the last.
 //
-// So besides the newest sub-window, those Behind it count, the oldest of them by
-// the rule. A counter of N that are Whole is a conservative one of a window of N-1.
+// So the newest sub-window and Behind earlier ones count, the oldest of them by these
+// rules. A Whole counter of N sub-windows is a Conservative one with a window of N-1.
 //
-// With a Debt, what is counted above Quota is paid at the rate of the limit: see pay.
+// With a Debt, units counted above Quota are paid at the rate of the limit: see pay.
 //
-// State: Idle is the end of the instants from which the newest sub-window that
-// has units is seen, or that which takes the last of what is owed. With one Behind, A
-// is its count and B that of the one before. With more, Ring holds the counts of
-// Behind+1, the newest at Head, and A their sum.
+// State: Idle is the instant at which the newest sub-window that has units leaves the
+// sight, or the sub-window that takes the last of the owed units. With one Behind, A is the
+// count of the newest sub-window and B that of the one before. With more, Ring holds the
+// counts of Behind+1, the newest at Head, and A their sum.
 type slidingCounter struct{ windows }
 
-// sight returns for how long units of a sub-window count from its start on.
+// sight returns how long the units of a sub-window count from its start on.
 func sight(t *sluice.Term) int64 { return int64(t.Behind+1) * t.Sub }
 
 // start returns the start of the newest sub-window.
@@ -40,8 +40,7 @@ func (c slidingCounter) setStart(t *sluice.Term, s *State, start int64) {
 	s.Idle = start + sight(t) + c.owes(t, s)
 }
 
-// count returns the units of the k-th newest sub-window, of which there are
-// Behind+1.
+// count returns the units of the k-th newest sub-window, 0 for k beyond Behind.
 func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
 	switch {
 	case k < 0 || k > t.Behind:
@@ -55,7 +54,7 @@ func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
 	}
 }
 
-// put adds units, negative to take some back, to the k-th newest sub-window.
+// put adds units, which may be negative, to the k-th newest sub-window.
 func (c slidingCounter) put(t *sluice.Term, s *State, k int, units int64) {
 	start := c.start(t, s)
 	c.add(t, s, k, units)
@@ -83,11 +82,11 @@ func (slidingCounter) sum(t *sluice.Term, s *State) int64 {
 }
 
 // view is a state as seen from an instant: the units of the sub-windows that
-// are whole in sight and of the oldest, partly in sight.
+// are whole in sight, and those of the oldest, which is partly in sight.
 type view struct {
 	whole, oldest int64
 	shift         int   // sub-windows between the state's newest and the instant's
-	start         int64 // of the instant's sub-window
+	start         int64 // start of the instant's sub-window
 }
 
 // at returns the view from an instant in the state's newest sub-window or later.
@@ -122,10 +121,10 @@ func (c slidingCounter) next(t *sluice.Term, s *State, v *view) {
 
 // fits returns the first instant in the view's sub-window at which cost fits.
 //
-// The rule is oldest·(Sub−e) < (Quota−whole−cost+1)·Sub, e being the time since
-// the sub-window began: before its last unit the estimate is below the quota.
-// If Strict, it is oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub: after it the estimate
-// is no more than the quota. Neither rounds anything.
+// The rule is oldest·(Sub−e) < (Quota−whole−cost+1)·Sub, where e is the time since
+// the sub-window began: the estimate before the last unit is below the quota.
+// If Strict, it is oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub: the estimate after the last
+// unit is at most the quota. Neither rounds.
 func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 	room := t.Quota - v.whole - cost
 	switch {
@@ -140,7 +139,7 @@ func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 	if t.Strict {
 		below = 0
 	}
-	// The largest number of µs with oldest·inSight < or ≤ what the rule says.
+	// inSight is the largest number of µs for which the rule holds.
 	inSight, rem := span.MulDiv(room+below, t.Sub, v.oldest)
 	if rem == 0 {
 		inSight -= below
@@ -148,7 +147,7 @@ func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 	return v.start + t.Sub - inSight, inSight > 0
 }
 
-// floor makes s what a limit that is pre-filled sees: the window before the
+// floor makes s the state as seen by a pre-filled limit: the window before the
 // rule's start is full while any of it is in sight.
 func (c slidingCounter) floor(t *sluice.Term, s *State, now, start int64) {
 	start -= start % t.Sub
@@ -164,7 +163,7 @@ func (c slidingCounter) floor(t *sluice.Term, s *State, now, start int64) {
 	s.fill = start
 }
 
-// seen returns the units that the limit sees of the k-th newest sub-window: the
+// seen returns the units of the k-th newest sub-window as the limit sees them: the
 // pre-filled ones sum up to Quota.
 func (c slidingCounter) seen(t *sluice.Term, s *State, k int) int64 {
 	n := c.count(t, s, k)
@@ -185,9 +184,10 @@ func (c slidingCounter) stepped(t *sluice.Term, s *State, now int64) bool {
 	return at > now && (tooFar(s, at, now, window) || stuck(s, c.earliest(t, s, now, 1), now, window))
 }
 
-// clamp counts all units in the sub-window before that of now, or they would count for
-// longer than a window. Those of it that are out of sight count in the running one. The limit of
-// more units is the writer: to the other one they would be a debt.
+// clamp counts all units in the sub-window before that of now: in a later one they would
+// count for longer than a window. The units that are out of sight there count in the running
+// one. The limit with the larger Quota becomes the writer: to the other one the units would
+// be a debt.
 func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) {
 	units, by := writer(t, s).Quota, s.By
 	if units <= t.Quota {
@@ -204,8 +204,7 @@ func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) {
 	}
 }
 
-// known returns what is known of the units: they came no earlier than their
-// sub-window.
+// known returns the units with the starts of their sub-windows: they came no earlier.
 func (c slidingCounter) known(t *sluice.Term, s *State) []known {
 	var list []known
 	for k := t.Behind; k >= 0; k-- {
@@ -248,15 +247,15 @@ func (c slidingCounter) earliest(t *sluice.Term, s *State, now, cost int64) int6
 	for {
 		if at, ok := v.fits(t, cost); ok {
 			if at = max(at, from); at == first && !reserved {
-				return now // where the clock stepped back, the state's own instant is now
+				return now // if the clock stepped back, the state's own instant counts as now
 			}
 			return at
 		}
 		if c.owed(t, s) == 0 {
-			c.next(t, s, &v) // with every step less is in sight, after Behind+1 nothing
+			c.next(t, s, &v) // after Behind+1 steps nothing is in sight
 			continue
 		}
-		// What is too much in the newest sub-window alone is paid first.
+		// Units above Quota in the newest sub-window are paid first.
 		w := writer(t, s)
 		runs := max(min(c.count(t, s, 0)+cost-t.Quota, c.owed(t, s))/w.Quota-2, 0)
 		from = c.start(t, s) + (runs*run(w)+1)*t.Sub
@@ -281,14 +280,14 @@ func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 
 func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
 	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.Behind)+1))
-	if k <= t.Behind { // else it is out of the window of all later decisions
+	if k <= t.Behind { // otherwise it is out of the window of all later decisions
 		c.put(t, s, k, cost)
 	}
 }
 
-// deny counts cost in the newest sub-window, as far as that holds less than the
-// quota, or than a unit more where one passes on a part of a unit. A limit without
-// a debt counts nothing where that would forget one.
+// deny counts cost in the newest sub-window, up to the quota, or up to one unit more if
+// parts of a unit may pass. A limit counts nothing in a state that owes more than its own
+// Debt, which would be forgotten.
 func (c slidingCounter) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	room := t.Quota
 	if !t.Conservative && !t.Whole && !t.Strict {
@@ -304,7 +303,7 @@ func (c slidingCounter) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	return true
 }
 
-// turn makes the sub-window of at the newest, unless it is already or is older.
+// turn makes the sub-window of at the newest, unless it is the newest or an older one.
 func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
 	start := c.start(t, s)
 	if at < start+t.Sub {

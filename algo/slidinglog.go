@@ -9,19 +9,19 @@ import (
 )
 
 // slidingLog remembers when units were spent, oldest first, and forgets them a
-// Window later: never more than Quota in any Window.
+// Window later. So it admits at most Quota in any Window.
 //
 // As a histogram it merges neighbouring entries into the newer one's instant
 // when together they have at most 1/(Precision−2) of the units that are newer
 // than both (Datar, Gionis, Indyk, Motwani 2002), less two. Units are then forgotten
-// late, never early, so it admits no more than the log. Only those of the oldest
-// entry can be late, u of them with n newer ones: as n ≥ (Precision−2)·u, of the n+u
-// more than 1−1/(Precision−1) do count. So a denied cost c means that more than
-// (1−1/(Precision−1))·(Quota−c) units do count. Two entries of one unit are merged
-// below 2·Precision−2 newer ones: up to a Quota of 2·Precision−1 it is the exact log.
+// late, never early, so it admits no more than the log. Only units of the oldest
+// entry can be late: u of them, beside n newer ones. As n ≥ (Precision−2)·u, more than
+// 1−1/(Precision−1) of the n+u units count rightly. So a denied cost c means that more than
+// (1−1/(Precision−1))·(Quota−c) units count rightly. Two entries of one unit are merged
+// only below 2·Precision−2 newer units: up to a Quota of 2·Precision−1 it is the exact log.
 //
-// State: Ring holds the entries, A the sum of their units, B the words at which
-// a histogram merges next; Idle is a Window behind the newest entry.
+// State: Ring holds the entries, A the sum of their units, B the size in words at which
+// a histogram merges next; Idle is a Window after the newest entry.
 type slidingLog struct{ windows }
 
 // logs reports whether t keeps entries.
@@ -29,8 +29,8 @@ func logs(t *sluice.Term) bool {
 	return t.Kind == compiled.SlidingLog || t.Kind == compiled.SlidingHistogram
 }
 
-// mergeMark is how many words a histogram has before it first merges, and mergeSlack
-// how many more it has at least before it merges again.
+// mergeMark is the size in words at which a histogram first merges. mergeSlack is the least
+// growth in words before it merges again.
 const (
 	mergeMark  = 64
 	mergeSlack = 32
@@ -52,8 +52,8 @@ func (l slidingLog) stepped(t *sluice.Term, s *State, now int64) bool {
 
 func (l slidingLog) clamp(t *sluice.Term, s *State, now int64) { clampWindow(l, t, s, now) }
 
-// known returns the admitted units with their instants. Units that a histogram
-// has merged may be as old as what follows the entry before.
+// known returns the admitted units with their instants. The units of a merged entry may be
+// as old as the instant after the entry before.
 func (slidingLog) known(t *sluice.Term, s *State) []known {
 	var list []known
 	r, before := ringOf(t, s), int64(0)
@@ -71,11 +71,11 @@ func (slidingLog) known(t *sluice.Term, s *State) []known {
 	return list
 }
 
-// instant returns that of the newest entry.
+// instant returns the instant of the newest entry.
 func (slidingLog) instant(t *sluice.Term, s *State) int64 { return s.Idle - t.Micros }
 
-// expire forgets entries that are a Window old at now. The ring's words stay
-// as they are.
+// expire forgets entries that are a Window old at now. It does not change the words of the
+// ring.
 func (slidingLog) expire(t *sluice.Term, s *State, now int64) {
 	r := ringOf(t, s)
 	for s.Len > 0 {
@@ -96,7 +96,7 @@ func (l slidingLog) counted(t *sluice.Term, s *State, now int64) int64 {
 	if seen.A <= t.Quota || !t.CountDenied {
 		return seen.A
 	}
-	// Of denials only the newest Quota units have a say: none in what is owed.
+	// Only the newest Quota units of denials count, and never as debt.
 	r, denied := ringOf(t, &seen), int64(0)
 	for i := 0; i < seen.Len; {
 		e := r.entry(i)
@@ -109,7 +109,7 @@ func (l slidingLog) counted(t *sluice.Term, s *State, now int64) int64 {
 
 func (l slidingLog) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	from := max(now, l.instant(t, s))
-	over := s.A + cost - t.Quota // units that must be forgotten first
+	over := s.A + cost - t.Quota // units that must expire first
 	at := from
 	r := ringOf(t, s)
 	for i := 0; i < s.Len && (over > 0 || r.entry(i).at <= from-t.Micros); {
@@ -119,7 +119,7 @@ func (l slidingLog) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 		i += e.words
 	}
 	if at == from && !s.Reserved {
-		return now // where the clock stepped back, the state's own instant is now
+		return now // if the clock stepped back, the state's own instant counts as now
 	}
 	return at
 }
@@ -128,7 +128,7 @@ func (l slidingLog) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	l.add(t, s, now, entry{at: at, units: cost})
 }
 
-// add adds an entry, no earlier than the newest is.
+// add adds an entry, no earlier than the newest one.
 func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 	reserved := s.Reserved || e.at > now
 	if !s.Zero() {
@@ -138,7 +138,7 @@ func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 	words := RingWords(t)
 	if t.Kind == compiled.SlidingHistogram {
 		l.merge(t, s)
-		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two from below the mark
+		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two words may start below the mark
 	}
 	ringOf(t, s).add(e, words)
 	s.Idle = e.at + t.Micros
@@ -169,7 +169,7 @@ func (l slidingLog) insert(t *sluice.Term, s *State, at, cost int64) {
 }
 
 // RingWords returns the most words that the ring of a log of t needs, if
-// nothing else counts in it.
+// no other limit counts in it.
 func RingWords(t *sluice.Term) int {
 	words := t.Quota + t.Debt
 	if t.CountDenied {
@@ -178,8 +178,8 @@ func RingWords(t *sluice.Term) int {
 	return int(min(words, 1<<30))
 }
 
-// deniedMark is how many words a log may have before it forgets denials that
-// are too old to matter.
+// deniedMark is the size in words at which a log forgets denials that are too old to
+// matter.
 func deniedMark(t *sluice.Term) int64 { return 2*t.Quota + 16 }
 
 // deny counts a denied cost at now.
@@ -196,9 +196,8 @@ func (l slidingLog) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	return true
 }
 
-// renew counts a denied cost in a histogram, and forgets as many of the oldest
-// units where it is full: those that stay count for longer, so it admits no more
-// than if they had stayed what they were.
+// renew counts a denied cost in a histogram. In a full one it forgets as many of the oldest
+// units. It admits no more units for that, because the denied ones count for longer.
 func (l slidingLog) renew(t *sluice.Term, s *State, now, cost int64) {
 	r := ringOf(t, s)
 	for over := cost - max(t.Quota-s.A, 0); over > 0; {
@@ -213,9 +212,9 @@ func (l slidingLog) renew(t *sluice.Term, s *State, now, cost int64) {
 	l.add(t, s, now, entry{at: now, units: cost})
 }
 
-// record counts a denied cost in a log, at now. Only the newest Quota units have a say, so
-// denials that are older are forgotten now and then. What was admitted never is:
-// a limit of more units may count in the same log.
+// record counts a denied cost in a log, at now. Only the newest Quota units matter, so it
+// forgets older denials now and then. It never forgets admitted units: a limit with a larger
+// Quota may count in the same log.
 func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
 	if int64(s.Len) >= t.Quota+t.Debt+deniedMark(t)-2 {
 		l.forgetDenied(t, s, t.Quota-cost)
@@ -240,7 +239,7 @@ func (slidingLog) forgetDenied(t *sluice.Term, s *State, keep int64) {
 	s.Len = write
 }
 
-// merge merges neighbours if the ring has reached its mark, and sets the next.
+// merge merges neighbouring entries if the ring has reached its mark, and sets the next mark.
 func (slidingLog) merge(t *sluice.Term, s *State) {
 	if s.Len < int(max(s.B, mergeMark)) {
 		return
@@ -273,10 +272,10 @@ func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	from := max(now, l.instant(t, s))
 	l.expire(t, s, from)
 	if g.at <= from-t.Micros {
-		return 0 // a merged entry may still hold them, but another's units too
+		return 0 // a merged entry may hold them, but also units of others
 	}
 	back := ringOf(t, s).take(g.at, g.units, t.Kind == compiled.SlidingLog)
-	if !s.Reserved { // else later takes wait: entries that are old then count now, and are gone
+	if !s.Reserved { // otherwise later takes wait for the reservation, by which old entries expire
 		l.arrive(t, s)
 	}
 	return back
@@ -289,7 +288,7 @@ func (l slidingLog) give(t *sluice.Term, s *State, now, units int64) int64 {
 	from := max(now, l.instant(t, s))
 	l.expire(t, s, from)
 	if s.Reserved {
-		from = now // what is ahead is reserved
+		from = now // units ahead of now are reserved
 	}
 	r, counts := ringOf(t, s), int64(0)
 	for i := 0; i < s.Len; {

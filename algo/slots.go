@@ -5,7 +5,7 @@ package algo
 
 import "github.com/sluicegate/sluice"
 
-// lease is units held by one owner until an instant.
+// lease is a number of units held by one owner until an instant.
 type lease struct {
 	owner   uint64
 	expires int64
@@ -18,7 +18,7 @@ const leaseWords = 3
 const longestLease = int64(sluice.MaxWindow / 1000)
 
 // leases reads and writes the leases of a state's Ring, which starts at Head 0.
-// A is the sum of their units, Idle the last of their ends.
+// A is the sum of their units, Idle the latest of their ends.
 type leases struct{ s *State }
 
 func (l leases) at(i int) lease {
@@ -31,7 +31,7 @@ func (l leases) put(i int, e lease) {
 	w[0], w[1], w[2] = e.owner, uint64(e.expires), uint64(e.units)
 }
 
-// remove puts the last lease in the place of the i-th.
+// remove replaces the i-th lease by the last.
 func (l leases) remove(i int) {
 	s := l.s
 	s.A -= l.at(i).units
@@ -40,8 +40,8 @@ func (l leases) remove(i int) {
 }
 
 // DecideSlot decides a valid request for slots at instant now over the state
-// of its key. owner stands for req.Owner: equal owners must have equal numbers,
-// different ones different. It reports whether the state must be kept; one
+// of its key. owner is a number for req.Owner: equal owners must have equal numbers,
+// different owners different ones. It reports whether the state must be kept; a state
 // that is Zero then must be forgotten. It takes time in proportion to the
 // number of holders.
 func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d sluice.SlotDecision, written bool) {
@@ -59,7 +59,7 @@ func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d s
 			}
 			continue
 		}
-		if e.expires > now+longestLease { // the clock stepped back: its holder may live
+		if e.expires > now+longestLease { // the clock stepped back, and the holder may be alive
 			e.expires = now + ttl
 			l.put(i, e)
 			written = true
@@ -107,7 +107,7 @@ func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d s
 	return d, written
 }
 
-// DenySlot returns the decision of a request whose slot denies it at instant now:
+// DenySlot returns the decision for a request that its slot denies at instant now:
 // see [sluice.Slot].
 func DenySlot(req *sluice.Request, now int64) sluice.Decision {
 	clear(req.Outcomes.All())
@@ -116,13 +116,13 @@ func DenySlot(req *sluice.Request, now int64) sluice.Decision {
 	return sluice.Decision{TooLarge: slot.TooLarge, RetryAfter: slot.RetryAfter, At: at, Due: at}
 }
 
-// free returns how long it takes at most until req's units are free, in µs.
+// free returns the longest time until req's units are free, in µs.
 func (l leases) free(req *sluice.SlotRequest, now int64) int64 {
 	if req.Cost > req.Limit.Cap {
 		return never
 	}
-	// Leases are not kept in the order of their ends: halve the time in which
-	// enough of them end until one instant is left.
+	// Leases are not sorted by their ends, so search for the instant at which
+	// enough of them have ended.
 	enough := func(at int64) bool {
 		held := int64(0)
 		for i := 0; i < l.s.Len; i += leaseWords {

@@ -9,17 +9,17 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// CountTake decides an OpTake of cost units on the state of a fixed window, of a sliding
-// counter of one sub-window or of a bucket that refills in intervals, which t itself wrote
-// and which is not idle at now, into d, which is zero; or of a counter that has no state, if
-// cost is not 0. It equals [Decide] for that one limit,
-// in fewer steps, and does not allocate. It reports false for written if s stays as it was, and for ok, having done
-// nothing, where Decide is needed.
+// CountTake decides an OpTake of cost units into d, which is zero, over the state of a fixed
+// window, of a sliding counter of one sub-window, or of a bucket that refills in intervals.
+// t has written s, and s is not idle at now. A counter may have no state if cost is not 0.
+// CountTake equals [Decide] for that one limit, in fewer steps, and does not allocate.
+// written is false if s did not change. ok is false if Decide is needed; then CountTake has
+// done nothing.
 func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (written, ok bool) {
 	if !t.Counted || s.Reserved || cost > full(t) || now < 0 || now > latest {
 		return false, false
 	}
-	var left, at int64 // of the quota before the take, and when it fits
+	var left, at int64 // units left before the take, and the instant at which it fits
 	switch {
 	case t.Burst > 0:
 		if left, at, ok = (intervalBucket{}).count(t, s, now, cost); !ok {
@@ -63,8 +63,8 @@ func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (w
 	return cost > 0, true
 }
 
-// weighed returns how many units the oldest sub-window counts as, seen from now: rounded
-// as the rule does, so that the largest cost that fits is what is left of the quota.
+// weighed returns the weighed units of the oldest sub-window at now, rounded as the rule
+// rounds, so that the largest cost that fits is the rest of the quota.
 func (v *view) weighed(t *sluice.Term, now int64) int64 {
 	if v.oldest == 0 || t.Conservative || t.Whole {
 		return v.oldest

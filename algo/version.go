@@ -9,11 +9,10 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// SameForm reports whether states of a and b, two limits of one name, are one
-// state: buckets with continuous refill share a balance, and limits that count
-// the same windows in the same way share the counts, whatever their quotas. So do
-// all blocks. Buckets that warm up share a state if they do so in the same time, at
-// the same rate.
+// SameForm reports whether a and b, two limits of one name, share a state. Buckets with
+// continuous refill share a balance, limits that count the same windows in the same way
+// share the counts, whatever their quotas, and all blocks share a state. Buckets
+// that warm up share a state if their WarmUp and their rate are the same.
 func SameForm(a, b *sluice.Term) bool {
 	if warms(a) || warms(b) {
 		return a.WarmUp == b.WarmUp && a.Rate == b.Rate
@@ -31,13 +30,13 @@ func SameForm(a, b *sluice.Term) bool {
 		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone && a.From == b.From
 }
 
-// continuous reports whether t is a bucket that refills all the time.
+// continuous reports whether t is a bucket with continuous refill.
 func continuous(t *sluice.Term) bool { return t.Burst > 0 && t.Refill == sluice.Continuous }
 
-// own reports whether s was written under t, as far as its owner knows.
+// own reports whether t is the writer of s.
 func own(t *sluice.Term, s *State) bool { return s.By == nil || s.By.ID == t.ID }
 
-// writer returns the limit that s was written under.
+// writer returns the limit that wrote s, t if By is not set.
 func writer(t *sluice.Term, s *State) *sluice.Term {
 	if s.By == nil {
 		return t
@@ -50,7 +49,7 @@ func faster(t, w *sluice.Term) bool {
 	return span.LessProduct(t.Rate.Num, w.Rate.Den, w.Rate.Num, t.Rate.Den)
 }
 
-// convert returns how long at t's rate the units last that last s at w's,
+// convert returns the time that units last at t's rate if they last s at w's rate,
 // rounded up by less than 1 µs.
 func convert(w, t *sluice.Term, s span.Span) span.Span {
 	if s.Micros <= 0 && s.Rem == 0 {

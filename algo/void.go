@@ -8,7 +8,7 @@ import (
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// void returns Void for an operation at now that makes all receipts from before void, those
+// void returns the Void of an operation at now that voids all earlier receipts, those
 // of units reserved ahead included.
 func (it *Item) void(now int64) int64 {
 	void := max(it.Void, now, ahead(it.Term, &it.State))
@@ -18,7 +18,8 @@ func (it *Item) void(now int64) int64 {
 	return void
 }
 
-// ahead returns an instant up to which units may be reserved in s, in the past if none are.
+// ahead returns an instant up to which units may be reserved in s. It is in the past if none
+// are reserved.
 func ahead(t *sluice.Term, s *State) int64 {
 	if s.Zero() {
 		return s.Since

@@ -11,27 +11,27 @@ import (
 )
 
 // warmBucket is a bucket whose units last longer while its key is cold (Guava's
-// SmoothWarmingUp). Of its WarmUp each unit uses as much as it lasts when warm, and
-// it lasts longer by what [chill] falls over that. While a key owes nothing, of what
-// is used a µs comes back in each µs.
+// SmoothWarmingUp). Each unit uses as much of the WarmUp as it lasts when warm, and
+// lasts longer by the decrease of [chill] over that use. While a key owes nothing, a µs
+// of the used WarmUp comes back in each µs.
 //
-// State: B is how much of the WarmUp is used, in whole µs, more than 0, as of the
-// instant at which the key owes nothing. That is Idle − B, rounded up, A the remainder
-// that was rounded away, as in a bucket. Idle is when the key is cold. Since and Last
+// State: B is the used part of the WarmUp, in whole µs, more than 0, at the
+// instant at which the key owes nothing. That instant is Idle − B, rounded up; A is the
+// remainder that was rounded away, as in a bucket. At Idle the key is cold. Since and Last
 // are as in a bucket. Limits that share a state have one rate.
 type warmBucket struct{}
 
 // warms reports whether t is a bucket whose keys warm up.
 func warms(t *sluice.Term) bool { return t.WarmUp > 0 }
 
-// chill returns how much longer than of a warm key all units together last until it
-// is warm, in whole µs. The first unit of a cold key lasts about three times as long,
-// those from half of the WarmUp on as long: in between it falls evenly, so all of
-// them half a WarmUp longer. As it is the same however many takes it falls in,
-// nothing that is rounded adds up.
+// chill returns the additional time, in whole µs, that all units together take until the
+// key is warm, compared with a warm key. The first unit of a cold key lasts about three times
+// as long, the units from half of the WarmUp on last no longer. In between the time falls
+// evenly, so for a cold key chill is half a WarmUp. The sum over several takes is the same
+// as for one, so rounding errors do not add up.
 func chill(t *sluice.Term, used int64) int64 {
 	all := t.WarmUp.Microseconds()
-	above := all - 2*used // twice what is left above a half
+	above := all - 2*used // twice the unused part of the first half
 	if above <= 0 {
 		return 0
 	}
@@ -39,10 +39,10 @@ func chill(t *sluice.Term, used int64) int64 {
 	return longer
 }
 
-// used returns how much of the WarmUp is used at an instant.
+// used returns the used part of the WarmUp at an instant, in µs.
 func (warmBucket) used(s *State, at int64) int64 { return min(s.B, max(s.Idle-at, 0)) }
 
-// unwarmed returns what a bucket without warm-up would keep of s.
+// unwarmed returns s as a bucket without warm-up would keep it.
 func (warmBucket) unwarmed(s *State) State {
 	b := *s
 	b.Idle, b.B = s.Idle-s.B, 0
@@ -59,7 +59,7 @@ func (warmBucket) insert(*sluice.Term, *State, int64, int64) {}
 
 func (warmBucket) meet(*sluice.Term, *State, int64) bool { return false }
 
-func (warmBucket) deny(*sluice.Term, *State, int64, int64) bool { return false } // is refused
+func (warmBucket) deny(*sluice.Term, *State, int64, int64) bool { return false } // Validate refuses CountDenied
 
 func (warmBucket) pending(t *sluice.Term, s *State, now int64) bool {
 	return bucket{}.pending(t, s, now)
@@ -80,7 +80,7 @@ func (b warmBucket) clamp(t *sluice.Term, s *State, now int64) {
 	s.Idle, s.B = s.Idle+used, used
 }
 
-// owed is that of bucket, at the one rate of all limits that write the state.
+// owed is as in a bucket, at the one rate of all limits that write the state.
 func (b warmBucket) owed(t *sluice.Term, s *State, at int64) span.Span {
 	paid := b.unwarmed(s)
 	return until(&t.Rate, bucketTime(&paid), at)
@@ -92,14 +92,14 @@ func (b warmBucket) counted(t *sluice.Term, s *State, now int64) int64 {
 
 func (b warmBucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	if b.pending(t, s, now) {
-		now = s.Last // nobody overtakes
+		now = s.Last // no take overtakes a reservation
 	}
 	paid := b.unwarmed(s)
 	return bucket{}.fitsAt(t, bucketTime(&paid), now, cost)
 }
 
-// spend moves the instant at which all is paid for by what cost lasts when warm and
-// by what chill falls. As in a bucket t becomes the writer if it has room for cost.
+// spend moves the instant at which all is paid by the time that cost lasts when warm and
+// by the decrease of chill. As in a bucket, t becomes the writer if it has room for cost.
 func (b warmBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	before, owed := b.used(s, at), b.owed(t, s, at)
 	after := t.Rate.Add(owed, t.Rate.Times(cost))
@@ -113,7 +113,7 @@ func (b warmBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	s.Idle += chill(t, before) - chill(t, s.B) + s.B
 }
 
-// refund gives back what units last when warm, and leaves the key as warm as they
+// refund gives back the time that the units last when warm. The key stays as warm as they
 // made it.
 func (b warmBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	paid := b.unwarmed(s)
@@ -124,7 +124,7 @@ func (b warmBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	return back
 }
 
-// give gives units back of what is owed, as refund does. A warm-up has no credit.
+// give gives owed units back, as refund does. A warm-up has no credit.
 func (b warmBucket) give(t *sluice.Term, s *State, now, units int64) int64 {
 	paid := b.unwarmed(s)
 	given := bucket{}.reduceDebt(t, &paid, now, units)
@@ -144,9 +144,9 @@ func (warmBucket) horizon(t *sluice.Term) int64 {
 	return t.Most.Ceil() + t.WarmUp.Microseconds() + chill(t, 0) + maxWait
 }
 
-// Late returns how much later than in the bucket without warm-up the units of a key
-// come at most, however many and since whenever: half of l's WarmUp, for a cold key.
-// It is 0 of a limit without one, or one that is not valid.
+// Late returns the longest time by which units of a key come later than without the
+// warm-up, however many they are: half of l's WarmUp, for a cold key. It is 0 for a limit
+// without a WarmUp, or one that is not valid.
 func Late(l sluice.Limit) time.Duration {
 	b, _ := l.Algorithm.(sluice.TokenBucket)
 	if b.WarmUp == 0 || l.Validate() != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// WordTake decides an OpTake of cost units on the state of one word of a
-// bucket or a fixed window (OneWord of its term): idle and rem are the state's Idle and A, zero of a
-// new key. It equals [Decide] for that one limit. If denied,
+// WordTake decides an OpTake of cost units on the one-word state of a bucket or a fixed
+// window (OneWord of its term): idle and rem are the state's Idle and A, zero for a
+// new key. It equals [Decide] for that one limit. If the take is denied,
 // the new word is the old one, unless the clock has stepped back so far that
 // the state starts over. It does not allocate.
 func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (newIdle, newRem int64) {
@@ -19,7 +19,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 	}
 	r := &t.Rate
 	now = clamp(now)
-	var ahead span.Span // how long until the bucket is full
+	var ahead span.Span // time until the bucket is full
 	if idle > now {
 		ahead = span.Span{Micros: idle - now, Rem: rem}
 		if rem > 0 {
