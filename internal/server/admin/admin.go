@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin is for operators: health, readiness
-// and metrics, on a listener of its own that only this machine can reach.
+// Package admin serves operators: health, readiness, metrics, and the API and the page,
+// on a listener of its own that only this machine can reach.
 package admin
 
 import (
@@ -14,34 +14,34 @@ import (
 	"strings"
 )
 
-// Options say what an admin handler shows. The zero value shows health only.
+// Options are the parts of an admin handler. The zero value shows health only.
 type Options struct {
-	// Ready says whether traffic should come here. Nil means always.
+	// Ready reports whether traffic should come here. Nil means always.
 	Ready func() bool
-	// Store, if not nil, says in a line how the store is, and whether traffic
-	// can be answered with it as it is.
+	// Store, if not nil, describes the state of the store in a line, and reports whether
+	// traffic can be answered with the store in that state.
 	Store func() (line string, ok bool)
-	// Config, if not nil, says in a line which configuration is active and, if
-	// a newer one is not, why.
+	// Config, if not nil, names the active configuration in a line and, if a newer one is
+	// not active, the reason.
 	Config func() string
-	// Problems, if not nil, returns what /readyz says of the requests of late.
+	// Problems, if not nil, returns the problems of recent requests for /readyz.
 	Problems func() []Problem
 	// Metrics, if not nil, answers /metrics.
 	Metrics http.Handler
-	// API, if not nil, answers /policy and what lies below /v1/. It looks at
-	// the host of its requests itself.
+	// API, if not nil, answers /policy and all paths below /v1/. It checks the host of
+	// its requests itself.
 	API http.Handler
-	// Page, if not nil, answers / and what lies below /page/, with what holds no
-	// data: it asks API for that.
+	// Page, if not nil, answers / and all paths below /page/. Its files hold no data: the
+	// page asks API for them.
 	Page http.Handler
-	// Hosts are names, in lower case, by which the pages may be asked for beside
-	// an IP address and localhost.
+	// Hosts are the host names, in lower case, that requests may use beside an IP address
+	// and localhost.
 	Hosts []string
 }
 
-// Handler returns the admin pages: /healthz is 200 as long as the program
-// answers at all, /readyz is 503 while it should get no traffic. What is asked for
-// by a name that is not known is answered 421.
+// Handler returns the admin pages. /healthz is 200 as long as the program
+// answers at all, /readyz is 503 while it should get no traffic. A request for an unknown
+// host is answered 421.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
@@ -97,17 +97,17 @@ func Handler(o Options) http.Handler {
 func text(w http.ResponseWriter, status int, s string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	// An error means that the client is gone.
+	// An error means that the client has gone.
 	_, _ = io.WriteString(w, s)
 }
 
-// ErrNotLoopback is what [Resolve] returns for an address that other machines
+// ErrNotLoopback is the error of [Resolve] for an address that other machines
 // can reach.
 var ErrNotLoopback = errors.New("other machines can reach this address")
 
-// Resolve returns where to listen for addr, a host and a port. The host may be
-// a name if it stands for this machine alone. An address that others can reach
-// is an [ErrNotLoopback].
+// Resolve returns the address to listen on for addr, a host and a port. The host may be
+// a name if it stands for this machine alone. The error is [ErrNotLoopback] for an address
+// that other machines can reach.
 func Resolve(addr string) (*net.TCPAddr, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, fmt.Errorf("%q is not an address; use for example 127.0.0.1:9090", addr)

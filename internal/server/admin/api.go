@@ -28,8 +28,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// APIOptions are what an [API] shows and changes. All but Slots, Shared, Unused, Records, Node, System,
-// State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
+// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared, Unused,
+// Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts,
+// Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the active policy, overrides included.
 	Policy func() *policy.Policy
@@ -37,38 +38,39 @@ type APIOptions struct {
 	Slots  sluice.SlotStore // of requests in flight; nil: they are not shown
 	Shared bool             // other nodes use Store, too
 	Tally  *tally.Tally
-	// Version returns the active file, and why the last one is not.
+	// Version returns the active file, and the reason why a later one is not active.
 	Version func() (active reload.Version, failure error)
-	// System and State return the state of the program apart from its rules, and what
-	// pages get it every few seconds, which costs little.
+	// System returns the state of the program apart from its rules. State returns the part
+	// of it that pages get every few seconds; it must be cheap.
 	System func() System
 	State  func() State
-	// Decisions returns the last ones about keys; nil: they are not shown.
+	// Decisions returns the last decisions about keys; nil: they are not shown.
 	Decisions func([]decided.Key) decided.List
-	// Logs returns those that cannot be written; nil: all can.
+	// Logs returns the logs that cannot be written; nil: all can.
 	Logs func() []Log
-	// Fleet returns what the other nodes of a shared store report, of these rules in
-	// detail, and Self this one's line. Nil: there are no others.
+	// Fleet returns the reports of the other nodes of a shared store, with details of these
+	// rules. Self returns the line of this node. Nil: there are no others.
 	Fleet     func(ctx context.Context, rules []string) report.Fleet
 	Self      func() report.Node
 	Overrides *Overrides
-	// Unused says why the active policy has no use for an override, empty if it has.
+	// Unused returns the reason why an override matches no rule of the active policy, empty
+	// if it matches one.
 	Unused func(*StoredOverride) string
-	// Records are what the nodes of a shared store share, nil if there are no others.
-	// Node is which of them this is.
+	// Records are the records that the nodes of a shared store share, nil if there are no
+	// others. Node is this node.
 	Records *fleet.Records
 	Node    fleet.Node
-	// Audit is called for every change before it is made.
+	// Audit gets an entry of every change before it is made.
 	Audit *AuditLog
-	// Explains is the [sluice.ExplainStore] behind Store, asked so that nothing counts
-	// what it is asked; nil: Store. Admits and Claims are as in [Explainer].
+	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls; nil: Store.
+	// Admits and Claims are as in [Explainer].
 	Explains sluice.Store
 	Admits   func(netip.Addr) bool
 	Claims   func(*http.Request) (claims policy.Lookup, required bool, err error)
 
-	// Token is what a caller must show as a bearer token. Empty means that every
-	// caller on this machine may see and change everything: the API then
-	// answers no other, and no request that a web page may have made.
+	// Token is the bearer token that callers need. Empty means that every
+	// caller on this machine may see and change everything. Then the API
+	// answers no other machine, and no request that a web page may have made.
 	Token string
 	// Hosts are as in [Options].
 	Hosts []string
@@ -91,16 +93,16 @@ type API struct {
 	detailed atomic.Pointer[[]string] // rules, of the next answer about the fleet
 }
 
-// SetToken puts another bearer token in the place of that of the start. It is
-// safe for concurrent use, and ends the sessions that the old one has opened. An API that had a token keeps it if the new one is
-// empty: it must not become open to all on this machine.
+// SetToken replaces the bearer token, and ends the sessions that the old one has opened.
+// An API with a token keeps it if the new one is empty, so that it does not become
+// open to all on this machine. It is safe for concurrent use.
 func (a *API) SetToken(token string) {
 	if old := *a.token.Load(); token != old && (token != "" || old == "") {
 		a.token.Store(&token)
 	}
 }
 
-// NewAPI returns an API, or what is missing.
+// NewAPI returns an API, or an error that names a missing option.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
 		return nil, errors.New("admin: new API: only Slots, Shared, Logs, Unused, Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
@@ -130,7 +132,7 @@ func NewAPI(o APIOptions) (*API, error) {
 	return a, nil
 }
 
-// route is a request that an API answers; with token it shows keys in clear, or
+// route is a request that an API answers. A route with token shows keys in clear, or
 // changes something. docs/admin-api.md lists the routes.
 type route struct {
 	pattern string
@@ -188,11 +190,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// authorised reports whether a caller may see keys and change things.
+// authorised reports whether a caller may see keys in clear and make changes.
 func (a *API) authorised(r *http.Request) bool {
 	want := *a.token.Load()
 	if want == "" {
-		return true // ServeHTTP has let in only callers on this machine
+		return true // ServeHTTP answers only callers on this machine then
 	}
 	if _, ok := a.sessions.until(r, a.o.Now(), a.token.Load()); ok {
 		return true
@@ -201,10 +203,10 @@ func (a *API) authorised(r *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(want)) == 1
 }
 
-// Error is the document of an answer that is not as it should be.
+// Error is the document of an answer with an error.
 type Error struct {
 	Error string `json:"error"`
-	// Conflict is the override that somebody else has made meanwhile.
+	// Conflict is the override that another caller has made meanwhile.
 	Conflict *StoredOverride `json:"conflict,omitempty"`
 }
 
@@ -218,7 +220,7 @@ func answer(w http.ResponseWriter, status int, doc any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// An error means that the client is gone.
+	// An error means that the client has gone.
 	_, _ = w.Write(append(body, '\n'))
 }
 
@@ -237,7 +239,8 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
-// asked reads the document of a change, and answers what is wrong with it.
+// asked reads the document of a change. It answers a faulty one with an error and reports
+// false.
 func asked(w http.ResponseWriter, r *http.Request, into interface{ check() error }) bool {
 	err := read(r, into)
 	if err == nil {
@@ -249,11 +252,12 @@ func asked(w http.ResponseWriter, r *http.Request, into interface{ check() error
 	return err == nil
 }
 
-// errNotWritten is what change returns if it has not made the change.
+// errNotWritten is the error of change if the audit log could not be written, so that the
+// change was not made.
 var errNotWritten = errors.New("nothing was changed, as it cannot be written down")
 
-// statusOf returns the status of a change that was not made: otherwise, or that
-// of a server whose disk does not do its part.
+// statusOf returns the status for a change that was not made: that of a server fault if the
+// disk failed, or else otherwise.
 func statusOf(err error, otherwise int) int {
 	switch {
 	case !errors.Is(err, errNotWritten) && !errors.Is(err, errNotKept):
@@ -265,9 +269,9 @@ func statusOf(err error, otherwise int) int {
 	}
 }
 
-// change writes a change down and makes it. Do reports whether it has told the other
-// nodes; otherwise they are told here, which for a change that they need not act on
-// may also be later.
+// change writes a change to the audit log and makes it. do reports whether it has sent the
+// entry to the other nodes. If it has not, change sends it, which may take until later for a
+// change on which they need not act.
 func (a *API) change(r *http.Request, e AuditEntry, do func(*AuditEntry) (told bool, err error)) error {
 	e.Remote, e.Time = r.RemoteAddr, time.Now().UTC()
 	if err := a.o.Audit.Write(e); err != nil {
@@ -280,12 +284,12 @@ func (a *API) change(r *http.Request, e AuditEntry, do func(*AuditEntry) (told b
 		err = errors.Join(err, a.o.Audit.Write(e))
 	}
 	if !told {
-		_ = a.tell(r.Context(), e) // it is tried again
+		_ = a.tell(r.Context(), e) // the log tries again
 	}
 	return err
 }
 
-// tell writes an entry to the log that the nodes share, if they do.
+// tell writes an entry to the log that the nodes share, if there is one.
 func (a *API) tell(ctx context.Context, e AuditEntry) error {
 	if a.o.Records == nil {
 		return nil

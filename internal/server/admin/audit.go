@@ -20,28 +20,29 @@ type AuditEntry struct {
 	Time   time.Time      `json:"time"` // set by [AuditLog.Write] if zero
 	Action string         `json:"action"`
 	Author string         `json:"author,omitempty"`
-	Remote string         `json:"remote,omitempty"` // where the change came from
+	Remote string         `json:"remote,omitempty"` // address of the caller
 	Reason string         `json:"reason,omitempty"`
 	Detail map[string]any `json:"detail,omitempty"`
 	Error  string         `json:"error,omitempty"` // why it was not made
-	// Unknown is whether it may have been made all the same: the store has not answered.
+	// Unknown reports that the change may have been made nevertheless: the store has not
+	// answered.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// AuditLog is where changes are written down, a line of JSON for every change: to a
-// file that is only ever appended to. It is safe for concurrent use.
+// AuditLog is a log of changes, with a line of JSON for each. It only appends to its
+// file. It is safe for concurrent use.
 type AuditLog struct {
 	mu   sync.Mutex
 	to   io.Writer
 	file *os.File // nil if to is not a file of the log's own
 	path string
 	sync bool // to is a regular file: a pipe cannot be synced
-	torn bool // the last line was written in part
-	// fault is why the last entry could not be written, nil if it was.
+	torn bool // the last line is incomplete
+	// fault is the reason why the last entry could not be written, nil if it was.
 	fault error
 	now   func() time.Time
-	of    []writtenEntry // the last ones
-	size  int            // of their lines
+	of    []writtenEntry // the last entries
+	size  int            // bytes of their lines
 }
 
 type writtenEntry struct {
@@ -49,7 +50,7 @@ type writtenEntry struct {
 	size int
 }
 
-// What is at hand for who asks: so many entries, of so many bytes together.
+// Bounds of the entries kept in memory for GET /v1/audit: their number, and bytes.
 const (
 	mostEntries    = 1000
 	mostEntryBytes = 4 << 20
@@ -66,7 +67,7 @@ func (l *AuditLog) last() []AuditEntry {
 	return all
 }
 
-// remember keeps an entry at hand in the place of the oldest ones.
+// remember keeps an entry in memory, and drops the oldest ones beyond the bounds.
 func (l *AuditLog) remember(e AuditEntry, size int) {
 	l.of, l.size = append(l.of, writtenEntry{e, size}), l.size+size
 	for len(l.of) > mostEntries || l.size > mostEntryBytes && len(l.of) > 1 {
@@ -79,9 +80,9 @@ func (l *AuditLog) remember(e AuditEntry, size int) {
 // NewAuditLog returns an AuditLog that writes to w.
 func NewAuditLog(w io.Writer) *AuditLog { return &AuditLog{to: w, now: time.Now} }
 
-// OpenAudit returns an AuditLog that appends to a file, which is made if there is none;
-// only its owner may read it, as it may hold keys. It may also be what the
-// process was given open, such as /dev/stdout. The caller closes it.
+// OpenAudit returns an AuditLog that appends to a file. It creates the file if there is none,
+// readable by its owner only, because it may hold keys. The path may also name an open file
+// of the process, such as /dev/stdout. The caller closes the log.
 func OpenAudit(path string) (*AuditLog, error) {
 	l := &AuditLog{path: path, now: time.Now}
 	if err := l.open(); err != nil {
@@ -90,7 +91,7 @@ func OpenAudit(path string) (*AuditLog, error) {
 	return l, nil
 }
 
-// open opens the path in the place of the file before.
+// open opens the path, and replaces the file before.
 func (l *AuditLog) open() error {
 	f, err := regular.Append(l.path)
 	if err != nil {
@@ -109,8 +110,8 @@ func (l *AuditLog) open() error {
 	return nil
 }
 
-// Reopen opens the path again, as the file may have been moved away. If it returns an
-// error the file before is kept. It does nothing to a log that is not a file of its own.
+// Reopen opens the path again, because the file may have been moved away. After an
+// error the log keeps the file it has. Reopen does nothing to a log without a file of its own.
 func (l *AuditLog) Reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +128,8 @@ func (l *AuditLog) Reopen() error {
 	return nil
 }
 
-// endsTorn reports whether the last line of a file was written in part, by a
-// process that has died since.
+// endsTorn reports whether the last line of a file is incomplete, because the process
+// that wrote it has died.
 func endsTorn(path string, size int64) (bool, error) {
 	if size == 0 {
 		return false, nil
@@ -137,14 +138,14 @@ func endsTorn(path string, size int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close() //nolint:errcheck // it was read only
+	defer f.Close() //nolint:errcheck // it was only read
 	last := make([]byte, 1)
 	_, err = f.ReadAt(last, size-1)
 	return last[0] != '\n', err
 }
 
-// Write appends an entry as one line. A change that cannot be written down
-// should not be made: write before it, and once more if it fails.
+// Write appends an entry as one line. Call it before a change, and make the change only if
+// Write succeeds. If the change fails, write a second entry.
 func (l *AuditLog) Write(e AuditEntry) error {
 	if e.Time.IsZero() {
 		e.Time = l.now().UTC()
@@ -159,7 +160,7 @@ func (l *AuditLog) Write(e AuditEntry) error {
 	return l.fault
 }
 
-// Fault returns why the last entry could not be written, nil if it was.
+// Fault returns the reason why the last entry could not be written, nil if it was.
 func (l *AuditLog) Fault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +169,7 @@ func (l *AuditLog) Fault() error {
 
 // write appends the line of an entry.
 func (l *AuditLog) write(e AuditEntry, line []byte) error {
-	if l.torn { // what the full disk cut off must not spoil this line, too
+	if l.torn { // an incomplete line must not spoil this one, too
 		line = append([]byte("\n"), line...)
 	}
 	if n, err := l.to.Write(append(line, '\n')); err != nil {
@@ -186,7 +187,7 @@ func (l *AuditLog) write(e AuditEntry, line []byte) error {
 	return nil
 }
 
-// Close closes the file. Entries after it are errors.
+// Close closes the file. Later calls of Write return an error.
 func (l *AuditLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,18 +16,18 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// SharedEntry is a change as all nodes of a store list it.
+// SharedEntry is a change in the list that all nodes of a store share.
 type SharedEntry struct {
-	Number int64 `json:"number,omitempty"` // in the shared log
+	Number int64 `json:"number,omitempty"` // position in the shared log
 	AuditEntry
-	Node   string `json:"node,omitempty"` // that was asked: its host
+	Node   string `json:"node,omitempty"` // host of the node that made the change
 	NodeID string `json:"node_id,omitempty"`
 }
 
-// sharedEntry returns how an entry is written to the log that nodes share.
+// sharedEntry returns the text of an entry in the log that nodes share.
 func sharedEntry(node fleet.Node, e AuditEntry) []byte {
 	text, err := json.Marshal(SharedEntry{AuditEntry: e, Node: node.Name, NodeID: node.ID})
-	if err != nil { // a detail that JSON cannot write
+	if err != nil { // JSON cannot write a detail
 		text, _ = json.Marshal(SharedEntry{AuditEntry: AuditEntry{Time: e.Time, Action: e.Action, Error: err.Error()}})
 	}
 	return text
@@ -36,8 +36,8 @@ func sharedEntry(node fleet.Node, e AuditEntry) []byte {
 // Audit is the answer of GET /v1/audit.
 type Audit struct {
 	Entries []SharedEntry `json:"entries"` // the latest first
-	// ThisNodeOnly is whether these are the changes made through this node since its
-	// start: its store is in this process, or cannot be asked, which Problem says.
+	// ThisNodeOnly reports whether these are only the changes made through this node since
+	// its start: its store is in this process, or cannot be asked. Problem says so then.
 	ThisNodeOnly bool   `json:"this_node_only"`
 	Problem      string `json:"problem,omitempty"`
 }
@@ -59,7 +59,7 @@ func (a *API) listAudit(w http.ResponseWriter, r *http.Request) {
 		if err == nil {
 			for _, e := range entries {
 				s := SharedEntry{}
-				if err := json.Unmarshal(e.Body, &s); err == nil { // else nobody can list it
+				if err := json.Unmarshal(e.Body, &s); err == nil { // otherwise no node can list it
 					s.Number = e.Number
 					list.Entries = append(list.Entries, s)
 				}
@@ -78,8 +78,8 @@ func (a *API) listAudit(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-// Touched returns the charges of the keys whose spending a change has altered, by the
-// entry that another node has written.
+// Touched returns the charges of the keys whose spent units a change of another node has
+// altered, from the entry of that node.
 func Touched(p *policy.Policy, entry []byte, now time.Time) (charges []sluice.Charge) {
 	var e struct {
 		Action string
@@ -97,10 +97,10 @@ func Touched(p *policy.Policy, entry []byte, now time.Time) (charges []sluice.Ch
 		}
 		t, err := k.one(p)
 		if err != nil {
-			continue // this node's rules have no such key, so that it remembers nothing
+			continue // this node's rules have no such key, so it remembers nothing
 		}
 		for _, tier := range t.tiers(now) {
-			if c, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // of one scope: any will do
+			if c, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // all tiers have one scope
 				charges = append(charges, c)
 				break
 			}

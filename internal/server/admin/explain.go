@@ -21,18 +21,18 @@ import (
 
 const (
 	mostExplain = 256 << 10 // bytes of a request to be explained
-	mostFields  = 256       // of its header, claims and names
+	mostFields  = 256       // header fields, claims and names of the certificate
 )
 
-// ExplainRequest is the document of POST /v1/explain: a request, of which is explained
-// how it would be decided.
+// ExplainRequest is the document of POST /v1/explain: a request whose decision is
+// explained.
 type ExplainRequest struct {
 	Method string `json:"method,omitempty"` // empty: GET
 	// URL is a path with its query, or all of a URL where the host matters.
 	URL     string              `json:"url"`
 	Headers map[string][]string `json:"headers,omitempty"`
 	Client  string              `json:"client,omitempty"` // its address; empty: not known
-	// Claims are those of a verified token. Nil: a token among Headers is verified.
+	// Claims are the claims of a verified token. Nil: a token among Headers is verified.
 	Claims map[string]string `json:"claims,omitempty"`
 	// Certificate are the names in the client's verified certificate: cn, uri, dns,
 	// subject.
@@ -40,18 +40,18 @@ type ExplainRequest struct {
 	BodyBytes   *int64            `json:"body_bytes,omitempty"` // nil: not known
 }
 
-// Explainer says how requests would be decided, and charges nothing.
+// Explainer explains the decisions of requests. It charges nothing.
 type Explainer struct {
 	Policy *policy.Policy
 	Store  sluice.Store          // a sluice.ExplainStore, of units and slots
-	Now    func() time.Time      // which overrides hold; nil: time.Now
-	Admits func(netip.Addr) bool // whether a client is let in at all; nil: each is
-	// Claims verifies the token of a request, and says whether it must have one; nil:
-	// none has one.
+	Now    func() time.Time      // decides which overrides are active; nil: time.Now
+	Admits func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
+	// Claims verifies the token of a request, and reports whether the request must have
+	// one; nil: requests have none.
 	Claims func(*http.Request) (claims policy.Lookup, required bool, err error)
 }
 
-// explainedRequest is the attributes of a request that nobody has sent.
+// explainedRequest has the attributes of a request to explain, which was not sent.
 type explainedRequest struct {
 	wire.Attributes
 	certificate map[string]string
@@ -59,11 +59,10 @@ type explainedRequest struct {
 
 func (r *explainedRequest) Certificate(name string) (string, error) { return r.certificate[name], nil }
 
-// requestError is what is wrong with an [ExplainRequest].
+// requestError is a fault of an [ExplainRequest].
 type requestError struct{ error }
 
-// Explain explains a request. An error that is not the store's says what is wrong
-// with q.
+// Explain explains a request. The error is that of the store, or a fault of q.
 func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*policy.Explanation, error) {
 	r, client, err := q.request(ctx)
 	if err != nil {
@@ -86,7 +85,7 @@ func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*policy.Exp
 	return evaluator.Explain(ctx, a)
 }
 
-// claims returns what looks the request's claims up.
+// claims returns the function that looks up the request's claims.
 func (x *Explainer) claims(r *http.Request, given map[string]string) func(string) (string, error) {
 	switch {
 	case given != nil:
@@ -100,7 +99,7 @@ func (x *Explainer) claims(r *http.Request, given map[string]string) func(string
 	return func(name string) (string, error) { return t.Claim(name, verified, required, func(error) {}) }
 }
 
-// request returns the request that is meant, as a server has it.
+// request returns q as a server would receive it.
 func (q *ExplainRequest) request(ctx context.Context) (r *http.Request, client netip.Addr, err error) {
 	if n := len(q.Headers) + len(q.Claims) + len(q.Certificate); n > mostFields {
 		return nil, client, fmt.Errorf("%d header fields, claims and names; at most %d are accepted", n, mostFields)

@@ -15,28 +15,28 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Fleet is the answer of GET /v1/fleet: what the nodes that share the store have counted
-// together, and each of them.
+// Fleet is the answer of GET /v1/fleet: the sum of the counts of the nodes that share the
+// store, and each of the nodes.
 type Fleet struct {
 	Time   time.Time `json:"time"`
 	Hidden bool      `json:"hidden,omitempty"` // keys are hashes: the caller has no token
-	// Shared is that there is a store which others may share. Where there is none the fleet
-	// is this node.
+	// Shared reports whether the store may have other nodes. Otherwise the fleet is this
+	// node.
 	Shared bool `json:"shared"`
-	// AsOf is up to when all nodes that are summed have reported.
+	// AsOf is the time up to which all summed nodes have reported.
 	AsOf  time.Time      `json:"as_of"`
 	Notes []Note         `json:"notes"`
 	Nodes []NodeOverview `json:"nodes"` // by name
-	// Summed is how many of Nodes are in the sum, and Unreported how many nodes are alive
-	// that are not among Nodes.
+	// Summed is the number of Nodes in the sum. Unreported is the number of live nodes that
+	// are not among Nodes.
 	Summed     int         `json:"summed"`
 	Unreported int64       `json:"unreported"`
 	Requests   Requests    `json:"requests"`
 	Rules      []FleetRule `json:"rules"` // in the order of this node's policy
 }
 
-// Note is what there is to say of a fleet. Kind is bad where the sum is not one, warn
-// where nodes differ or are missing, and note else.
+// Note is a remark about a fleet. Its Kind is "bad" if the sum is wrong, "warn" if nodes
+// differ or are missing, and "note" otherwise.
 type Note struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
@@ -53,18 +53,18 @@ type NodeOverview struct {
 	Why    string  `json:"why,omitempty"` // it is not summed
 }
 
-// FleetRule is what all nodes have counted under a rule. Series, keys and those denied
-// most are there where all nodes have reported them.
+// FleetRule is the sum of the counts of all nodes under a rule. It has series, keys and the
+// keys denied most only if all nodes have reported them.
 type FleetRule struct {
 	RuleOverview
-	// Elsewhere is that this node's configuration has no such rule.
+	// Elsewhere reports that this node's configuration has no such rule.
 	Elsewhere bool                `json:"elsewhere,omitempty"`
 	Lately    history.Counts      `json:"lately"`          // in the last 10 minutes
 	Nodes     []report.NodeCounts `json:"nodes,omitempty"` // if they were asked for
 }
 
-// fleet answers GET /v1/fleet, with ?rule=NAME of that rule and no other, in full, and
-// with ?nodes=1 with what each node has counted under each rule.
+// fleet answers GET /v1/fleet. With ?rule=NAME it shows only that rule, in full. With
+// ?nodes=1 it adds the counts of each node under each rule.
 func (a *API) fleet(w http.ResponseWriter, r *http.Request) {
 	if !a.readable(w, r) {
 		return
@@ -113,8 +113,8 @@ func (a *API) self() report.Node {
 	return a.o.Self()
 }
 
-// list lists the nodes, and returns the reports that are summed: if the store does not
-// answer, that of this node alone.
+// list lists the nodes, and returns the reports that are summed. If the store does not
+// answer, that is the report of this node alone.
 func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report) []*report.Report {
 	reports := []*report.Report{own}
 	f.Nodes = []NodeOverview{{Node: self, This: true, Summed: true}}
@@ -145,7 +145,7 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 	return reports
 }
 
-// fleetRules adds the rules of this node's policy, then those that others have.
+// fleetRules adds the rules of this node's policy, then those of other nodes.
 func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 	p := a.o.Policy()
 	here := make(map[string]bool, p.Len())
@@ -180,15 +180,15 @@ func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 	}
 }
 
-// place returns where a node is in the list of nodes.
+// place returns the index of a node in the list of nodes.
 func (f *Fleet) place(id string) int {
 	return slices.IndexFunc(f.Nodes, func(n NodeOverview) bool { return n.ID == id })
 }
 
-// detail adds what all nodes have reported of a rule in detail.
+// detail adds the details of a rule that all nodes have reported.
 func (a *API) detail(o *RuleOverview, f *Fleet, p *policy.Policy, s *report.RuleSum, full bool) {
 	if s.Detailed < len(s.Nodes) {
-		return // it would not be the sum
+		return // details of fewer nodes are not the sum
 	}
 	o.Recent = s.Detail.Recent
 	if full {
@@ -206,8 +206,8 @@ func (a *API) detail(o *RuleOverview, f *Fleet, p *policy.Policy, s *report.Rule
 	}
 }
 
-// busiest returns the rules that are reported in detail: those that were busiest in the
-// last sum, or else at this node.
+// busiest returns the rules to report in detail: the busiest in the last sum, or else at
+// this node.
 func (a *API) busiest() []string {
 	if last := a.detailed.Load(); last != nil {
 		return *last
@@ -223,7 +223,7 @@ func (a *API) busiest() []string {
 	return busiestOf(all)
 }
 
-// remember has the next answer be in detail about what is busiest in this one.
+// remember makes the busiest rules of this answer the detailed ones of the next.
 func (a *API) remember(rules []FleetRule) {
 	names := busiestOf(rules)
 	a.detailed.Store(&names)

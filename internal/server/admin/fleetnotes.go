@@ -16,20 +16,20 @@ import (
 
 const (
 	mostNamed = 5 // nodes in a note
-	// mostSkew is how far a node's clock may be off the store's, and mostGone how long
-	// after a node has gone its heartbeat may still be counted.
+	// mostSkew is the largest difference of a node's clock from the store's, and mostGone the
+	// longest time for which the heartbeat of a gone node may be counted.
 	mostSkew = 5 * time.Second
 	mostGone = time.Minute
 )
 
-// note adds what there is to say, gravest first.
+// note adds the notes, the gravest first.
 func (f *Fleet) note(self *report.Node, others *report.Fleet, sum *report.Sum) {
 	if !f.Shared {
 		return
 	}
 	if others.Err != nil {
 		f.noteStore(others)
-		return // what follows is not known now
+		return // the rest is not known now
 	}
 	f.noteNodes(others)
 	if text := DifferentUpstreams(self, others); text != "" {
@@ -66,7 +66,7 @@ func (f *Fleet) noteStore(others *report.Fleet) {
 	f.say("bad", "the store does not answer: these are the counts of this node alone; %s: %v", was, others.Err)
 }
 
-// noteNodes says which nodes are missing, or are not as they should be.
+// noteNodes adds the notes about missing and faulty nodes.
 func (f *Fleet) noteNodes(others *report.Fleet) {
 	silent, unsummed := f.named(func(n *NodeOverview) bool { return n.Silent }), make(map[string][]string)
 	if len(silent) > 0 {
@@ -107,8 +107,8 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 	}
 }
 
-// DifferentUpstreams says which nodes that have a rule in common with self send requests to
-// other upstreams, and what to do about it. It is empty if none does.
+// DifferentUpstreams names the nodes that share a rule with self but send requests to
+// another upstream, and says how to repair that. It is empty if there are none.
 func DifferentUpstreams(self *report.Node, others *report.Fleet) string {
 	under, at := "", make(map[string][]string)
 	add := func(n *report.Node) { at[n.Upstream] = append(at[n.Upstream], n.Label()) }
@@ -133,7 +133,7 @@ func DifferentUpstreams(self *report.Node, others *report.Fleet) string {
 		under, eachHas(at))
 }
 
-// have returns which nodes have what.
+// have returns the labels of the nodes by the value of of.
 func (f *Fleet) have(of func(*NodeOverview) string) map[string][]string {
 	have := make(map[string][]string)
 	for i := range f.Nodes {
@@ -144,7 +144,7 @@ func (f *Fleet) have(of func(*NodeOverview) string) map[string][]string {
 	return have
 }
 
-// differ says that nodes differ in something, and which has what.
+// differ adds a note if nodes differ in a value, with the value of each.
 func (f *Fleet) differ(kind, what string, of func(*NodeOverview) string) {
 	have := f.have(of)
 	if len(have) < 2 {
@@ -153,7 +153,7 @@ func (f *Fleet) differ(kind, what string, of func(*NodeOverview) string) {
 	f.say(kind, "nodes run different %s: %s", what, eachHas(have))
 }
 
-// eachHas lists what nodes have, and which has it.
+// eachHas lists the values and the nodes that have them.
 func eachHas(have map[string][]string) string {
 	var parts []string
 	for _, what := range slices.Sorted(maps.Keys(have)) {
@@ -162,7 +162,7 @@ func eachHas(have map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// named returns the labels of some nodes.
+// named returns the labels of the nodes for which is holds.
 func (f *Fleet) named(is func(*NodeOverview) bool) (labels []string) {
 	for i := range f.Nodes {
 		if is(&f.Nodes[i]) {
@@ -172,7 +172,7 @@ func (f *Fleet) named(is func(*NodeOverview) bool) (labels []string) {
 	return labels
 }
 
-// Label returns what people call the node with an id, which is that if there is none.
+// Label returns the label of the node with an id, or the id if there is no such node.
 func (f *Fleet) Label(id string) string {
 	for i := range f.Nodes {
 		if f.Nodes[i].ID == id {

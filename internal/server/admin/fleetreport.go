@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// mostDetailed is how many rules the nodes of a fleet report in detail if none is
-	// named: those with most denials, then those with most requests.
+	// mostDetailed is the number of rules that the nodes of a fleet report in detail if none
+	// is named: those with most denials, then those with most requests.
 	mostDetailed = 16
-	// mostReported is how many keys of each level a node reports.
+	// mostReported is the number of keys of each level that a node reports.
 	mostReported = 20
 )
 
-// ReportOf returns what a node has counted up to now, of these rules in detail.
+// ReportOf returns the counts of a node up to now, with details of these rules.
 func ReportOf(t *tally.Tally, p *policy.Policy, now time.Time, rules []string) *report.Report {
 	t.Tick(now)
 	r := &report.Report{Total: t.Total(), Hashed: t.Hashed()}
@@ -68,7 +68,7 @@ func ReportOf(t *tally.Tally, p *policy.Policy, now time.Time, rules []string) *
 	return r
 }
 
-// detail adds what takes room.
+// detail adds the details of a rule, which take room.
 func detail(t *tally.Tally, r *report.Rule) {
 	r.Detail = &report.Detail{Top: t.Top(r.Name, mostReported)}
 	if hour, day, ok := t.Keys(r.Name); ok {
@@ -81,8 +81,8 @@ func detail(t *tally.Tally, r *report.Rule) {
 	}
 }
 
-// RulesHash returns what is the same for policies of the same rules, as far as they are
-// shown: names, modes, limits, keys, candidates and failures.
+// RulesHash returns a hash of the parts of the rules that are shown: names, modes, limits,
+// keys, candidates and failures.
 func RulesHash(p *policy.Policy) string {
 	h := sha256.New()
 	e := json.NewEncoder(h)

@@ -17,15 +17,14 @@ import (
 )
 
 // A web page can make the name of its own host point at any address, and then
-// read what answers there. It needs a name for that, which its browser sends in
-// Host. So a request by an address is answered, and one by a name only if the
-// operator knows it.
+// read the answers from there. The browser sends that name in Host. So a request by an
+// address is answered, and a request by a name only if the operator has listed the name.
 
-// misdirected says why a request is not answered: its host is a name that is
-// neither localhost nor one of hosts.
+// misdirected returns an error if the host of a request is a name that is neither localhost
+// nor one of hosts.
 func misdirected(r *http.Request, hosts []string) error {
 	if r.Host == "" {
-		return nil // as HTTP/1.0 may leave it, but no browser
+		return nil // HTTP/1.0 may leave Host out, but no browser does
 	}
 	name, addr, ok := hostOf(r.Host)
 	if ok && (addr.IsValid() || name == "localhost" || slices.Contains(hosts, name)) {
@@ -34,8 +33,8 @@ func misdirected(r *http.Request, hosts []string) error {
 	return fmt.Errorf("%q is not a host name of the admin address; list it under admin.hosts, or by --admin-host without a file", r.Host)
 }
 
-// hostOf returns the address of a Host field, or its name as it is compared. It
-// is not ok if what is behind a colon is no port.
+// hostOf returns the address of a Host field, or its name in the form in which names are
+// compared. ok is false if the text after a colon is no port.
 func hostOf(field string) (name string, addr netip.Addr, ok bool) {
 	name = field
 	if host, port, err := net.SplitHostPort(field); err == nil {
@@ -63,11 +62,11 @@ func answering(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// errNotLocal is the answer to callers of an API without a token.
+// errNotLocal is the answer to other callers of an API without a token.
 var errNotLocal = errors.New("only callers on this machine are answered, at a loopback address or localhost, not through a proxy and not from pages of other sites; give the program a token for others")
 
-// local reports whether a request comes from this machine and was meant for it. One
-// that a proxy here has passed on may come from anywhere.
+// local reports whether a request comes from this machine and was meant for it. A request
+// through a proxy on this machine may come from anywhere, so it is not local.
 func local(r *http.Request) bool {
 	if forwarded(r) || ofOtherSite(r) {
 		return false
@@ -80,14 +79,14 @@ func local(r *http.Request) bool {
 	return ok && (name == "localhost" || addr.Unmap().IsLoopback())
 }
 
-// forwarded reports whether a proxy has passed the request on, and says so.
+// forwarded reports whether the request says that a proxy has passed it on.
 func forwarded(r *http.Request) bool {
 	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}, func(name string) bool { return len(r.Header[name]) > 0 })
 }
 
 // ofOtherSite reports whether a browser has sent the request for a page of another
-// origin: that may not read the answer, but takes a place of a reader, and learns how
-// long it takes. A person that follows a link may.
+// origin. Such a page cannot read the answer, but it takes the place of a reader and
+// learns how long the answer takes. A link that a person follows is no such request.
 func ofOtherSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
