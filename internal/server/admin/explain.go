@@ -28,10 +28,10 @@ const (
 // explained.
 type ExplainRequest struct {
 	Method string `json:"method,omitempty"` // empty: GET
-	// URL is a path with its query, or all of a URL where the host matters.
+	// URL is a path with its query, or a whole URL if the host matters.
 	URL     string              `json:"url"`
 	Headers map[string][]string `json:"headers,omitempty"`
-	Client  string              `json:"client,omitempty"` // its address; empty: not known
+	Client  string              `json:"client,omitempty"` // address; empty: not known
 	// Claims are the claims of a verified token. Nil: a token among Headers is verified.
 	Claims map[string]string `json:"claims,omitempty"`
 	// Certificate are the names in the client's verified certificate: cn, uri, dns,

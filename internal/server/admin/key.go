@@ -18,51 +18,50 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostTiers is how many tiers of a rule are shown at most, beside its limits
-// without one.
+// mostTiers is the most tiers of a rule that are shown, beside its limits without a tier.
 const mostTiers = 16
 
 // KeyStates is the answer of GET /v1/key.
 type KeyStates struct {
 	Keys    []KeyState `json:"keys"`
 	Omitted bool       `json:"omitted,omitempty"` // there are more; name a rule
-	// Last is what the decision log says of the keys.
+	// Last are the last decisions about the keys in the decision log.
 	Last *decided.List `json:"last,omitempty"`
 }
 
-// KeyState is what a key has spent under the limits of a level.
+// KeyState is the state of a key under the limits of a level.
 type KeyState struct {
 	Key
 	Exempt   bool   `json:"exempt,omitempty"`   // its requests are not charged
 	Shadow   bool   `json:"shadow,omitempty"`   // nothing is denied
-	Override string `json:"override,omitempty"` // why it has limits of its own
+	Override string `json:"override,omitempty"` // reason for the limits of its own
 	// TierBy is the part of a request that names its tier, and Tier the tier
-	// that was asked for. Both are empty if the rule has no tiers, or the key
-	// limits of its own. UnknownTier is what was asked for if it is no tier.
+	// of the query. Both are empty if the rule has no tiers, or if the key has
+	// limits of its own. UnknownTier is the name in the query if it is no tier.
 	TierBy      string       `json:"tier_by,omitempty"`
 	Tier        string       `json:"tier,omitempty"`
 	UnknownTier string       `json:"unknown_tier,omitempty"`
 	Limits      []LimitState `json:"limits"`              // of Tier, or without a tier
-	Unlimited   bool         `json:"unlimited,omitempty"` // there are none
-	// Tiers are the limits of each tier if none was asked for, and MoreTiers
-	// how many there are beside these.
+	Unlimited   bool         `json:"unlimited,omitempty"` // Limits is empty
+	// Tiers are the limits of each tier if the query names none, and MoreTiers
+	// is the number of further tiers.
 	Tiers     []TierState      `json:"tiers,omitempty"`
 	MoreTiers int              `json:"more_tiers,omitempty"`
-	InFlight  *policy.InFlight `json:"in_flight,omitempty"` // nil: no limit of these
+	InFlight  *policy.InFlight `json:"in_flight,omitempty"` // nil: no limit of requests in flight
 }
 
-// TierState is what a key has left if it has a tier.
+// TierState is the state of a key under the limits of a tier.
 type TierState struct {
 	Tier      string       `json:"tier"`
 	Limits    []LimitState `json:"limits"`
 	Unlimited bool         `json:"unlimited,omitempty"` // there are none
 }
 
-// LimitState is what a key has left under a limit.
+// LimitState is the state of a key under a limit.
 type LimitState struct {
 	Limit          sluice.Limit `json:"limit"`
-	Full           int64        `json:"full"` // units that an idle key may spend at once; 0 of a block
-	sluice.Outcome              // of a cost of 1; Remaining is 0 of a block
+	Full           int64        `json:"full"` // units that an idle key may spend at once; 0 for a block
+	sluice.Outcome              // for a cost of 1; Remaining is 0 for a block
 	Words          string       `json:"words"` // the arithmetic
 }
 
@@ -102,7 +101,7 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, states)
 }
 
-// loggedKeys returns the keys that are charged, which the decision log names.
+// loggedKeys returns the keys that are charged, as the decision log names them.
 func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decided.Key) {
 	for i := range targets {
 		t := &targets[i]
@@ -113,7 +112,7 @@ func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decid
 			continue
 		}
 		for _, tier := range t.tiers(now) {
-			if charge, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // else it has no limits
+			if charge, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // otherwise it has no limits
 				k.Key = charge.Key
 				keys = append(keys, k)
 				break
@@ -146,7 +145,7 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 		s.InFlight = &policy.InFlight{Limit: req.Limit, Decision: d}
 	}
 	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
-		return s, nil // requests in flight only
+		return s, nil // it limits only requests in flight
 	}
 	tiers := t.tiers(now)
 	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
@@ -177,8 +176,8 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	return s, nil
 }
 
-// takes asks the store about a key under each of some tiers that limit it, at
-// once. There is no error among the results.
+// takes asks the store about a key under each of the tiers that limit it, all in one
+// call. It returns an error if one of the results is an error.
 func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
 	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.free(tier, now) })
 	reqs, out := make([]sluice.Request, len(tiers)), make([]sluice.Result, len(tiers))
@@ -207,8 +206,7 @@ func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.
 	return reqs, out, nil
 }
 
-// limitsOf returns what a key has left under a tier at which the store has
-// peeked.
+// limitsOf returns the state of a key under the limits of a tier, from a peek.
 func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 	for i, o := range req.Outcomes.All() {
 		if len(*req.Outcomes) == 1 {
@@ -216,7 +214,7 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 		}
 		term := req.Plan.Term(i)
 		full := term.Full()
-		if term.Block.For > 0 { // it has no units
+		if term.Block.For > 0 { // a block has no units
 			full, o.Remaining = 0, 0
 		}
 		limits = append(limits, LimitState{Limit: term.Limit, Full: full, Outcome: o, Words: words(term, o)})
@@ -224,7 +222,7 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 	return limits
 }
 
-// words says what an outcome means, with the numbers it follows from.
+// words describes an outcome in words, with the numbers from which it follows.
 func words(t *sluice.Term, o sluice.Outcome) string {
 	if t.Block.For > 0 {
 		return blockWords(t, o)
@@ -270,7 +268,7 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 	return b.String()
 }
 
-// Reset is the document of POST /v1/key/reset: forget what a key has spent.
+// Reset is the document of POST /v1/key/reset: forget the spent units of a key.
 type Reset struct {
 	Key
 	Change
@@ -279,11 +277,11 @@ type Reset struct {
 // ResetDone is the answer of POST /v1/key/reset.
 type ResetDone struct {
 	Keys []KeyState `json:"keys"` // without limits
-	// ThisNodeOnly is whether other nodes know as before what the keys have
-	// spent: the store is in this process.
+	// ThisNodeOnly reports that the reset has no effect on other nodes: the store is in
+	// this process.
 	ThisNodeOnly bool `json:"this_node_only"`
-	// NotTold is why other nodes may go by what they remember of the keys a while
-	// longer: at most a second, or until units end that they have leased.
+	// NotTold is the reason why other nodes may use their cached state of the keys for a
+	// while: at most a second, or until their leases of the keys' units end.
 	NotTold string `json:"not_told,omitempty"`
 }
 
@@ -331,14 +329,14 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
 	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
-		return nil // requests in flight only, which end by themselves
+		return nil // it limits only requests in flight, which end by themselves
 	}
 	now := a.o.Now()
-	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.tiers(now), now) // it may have spent under each
+	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.tiers(now), now) // the key may have spent units under each
 	return err
 }
 
-// blockWords is words of a block.
+// blockWords is words for a block.
 func blockWords(t *sluice.Term, o sluice.Outcome) string {
 	switch {
 	case !o.Allowed:

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Add is the document of POST /v1/key/add: give a key units. It means one key of one
-// rule, under the limits that it has now.
+// Add is the document of POST /v1/key/add: give a key units. It names one key of one
+// rule, and applies to the limits that the key has now.
 type Add struct {
 	Key
 	Units int64 `json:"units"`
@@ -33,7 +33,7 @@ type AddDone struct {
 // Given is what an add gave under one limit.
 type Given struct {
 	Limit     sluice.Limit `json:"limit"`
-	Given     int64        `json:"given"`     // units: what was spent, and credit
+	Given     int64        `json:"given"`     // units: spent ones given back, and credit
 	Remaining int64        `json:"remaining"` // units left now
 }
 
@@ -79,7 +79,7 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done)
 }
 
-// target returns the one key that is meant.
+// target returns the one key that the document names.
 func (q *Add) target(p *policy.Policy) (*target, error) {
 	if q.Units < 1 || q.Units > sluice.MaxQuota {
 		return nil, fmt.Errorf("%d units; must be 1 to %d", q.Units, int64(sluice.MaxQuota))

@@ -17,28 +17,28 @@ const (
 	mostLive     = 64               // pages that are open at once
 	tickEvery    = time.Second      // of the history
 	liveEvery    = 2                // ticks between two events
-	liveAnyway   = 10 * time.Second // after which one comes though nothing has changed
+	liveAnyway   = 10 * time.Second // after which an event is sent without a change
 	eventCounts  = "event: counts\ndata: "
 	eventNothing = ": nothing has changed\n\n"
 )
 
-// Live is the document of an event of GET /v1/live: what has changed since the
-// one before. There is no key in it. Counts are since the start, so that one that
-// was missed matters little.
+// Live is the document of an event of GET /v1/live: the changes since the event
+// before. It holds no key. Counts are totals since the start, so that a missed event
+// matters little.
 type Live struct {
 	Time  time.Time                 `json:"time"`
 	Total history.Counts            `json:"total"`
-	Rules map[string]history.Counts `json:"rules,omitempty"` // that have counted something
+	Rules map[string]history.Counts `json:"rules,omitempty"` // rules that have counted requests
 	State
 }
 
-// State is what can change from one event to the next.
+// State is the part of [System] that can change from one event to the next.
 type State struct {
 	InFlight int64  `json:"in_flight"`
 	Delayed  int    `json:"delayed"` // requests that wait now
 	StoreUp  bool   `json:"store_up"`
 	Version  string `json:"version"` // of the configuration's file
-	Current  bool   `json:"current"` // the file as it is now is active
+	Current  bool   `json:"current"` // the present version of the file is active
 }
 
 // live answers GET /v1/live.
@@ -52,12 +52,12 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Restart ends what pages have open of /v1/live, so that they read anew what is
-// active: to be called after a change of the configuration.
+// Restart ends the open answers of /v1/live, so that pages load the active configuration
+// anew. Call it after a change of the configuration.
 func (a *API) Restart() { a.feed.Restart() }
 
-// Run keeps the history of requests, and sends the pages that are open what has
-// changed, until ctx ends. Without it there is neither.
+// Run keeps the history of requests, and sends changes to the open pages, until ctx
+// ends. Without Run there is neither.
 func (a *API) Run(ctx context.Context) {
 	defer a.feed.Close()
 	tick := time.NewTicker(cmp.Or(a.o.Every, tickEvery))
@@ -70,7 +70,7 @@ func (a *API) Run(ctx context.Context) {
 		case now := <-tick.C:
 			a.o.Tally.Tick(a.o.Now())
 			if a.sessions.end(a.o.Now()) {
-				a.feed.Restart() // those that are over may have been reading
+				a.feed.Restart() // ended sessions may have been reading
 			}
 			if n%liveEvery == 0 && a.feed.Readers() > 0 {
 				a.publish(now, &l)
@@ -79,7 +79,7 @@ func (a *API) Run(ctx context.Context) {
 	}
 }
 
-// published is what pages were published last.
+// published is the state that was last sent to pages.
 type published struct {
 	at    time.Time
 	total history.Counts
@@ -87,7 +87,7 @@ type published struct {
 	state State
 }
 
-// publish sends what has changed.
+// publish sends the changes to the pages.
 func (a *API) publish(now time.Time, l *published) {
 	event := Live{Time: a.o.Now().UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
 	if a.o.State != nil {
@@ -110,7 +110,7 @@ func (a *API) publish(now time.Time, l *published) {
 	}
 	doc, err := json.Marshal(event)
 	if err != nil {
-		return // of numbers and names: it cannot be
+		return // cannot be: it holds only numbers and names
 	}
 	a.feed.Send(append(append([]byte(eventCounts), doc...), "\n\n"...))
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// LostOverride is an override that the rules as they are have no use for: they may have
+// LostOverride is an override that matches none of the present rules. They may have
 // changed since it was made, and may change back.
 type LostOverride struct {
 	StoredOverride
-	Problem string // why
-	// Fits is whether the rules have the key, so that the override can be made
+	Problem string // why it does not match
+	// Fits reports whether the rules have the key, so that the override can be made
 	// anew.
 	Fits bool
 }
 
-// CompileWith returns a policy of rules, which have no fault, with the overrides put
-// over those of the rules themselves, and says which are left out.
+// CompileWith returns a policy of rules, which are valid, with the overrides, which replace
+// the rules' own for the same keys. It also returns the overrides that it left out.
 func CompileWith(rules []policy.Rule, all []StoredOverride) (*policy.Policy, []LostOverride, error) {
 	with, lost := over(rules, all)
 	p, err := policy.Compile(with)
@@ -49,9 +49,8 @@ func CompileWith(rules []policy.Rule, all []StoredOverride) (*policy.Policy, []L
 	return p, lost, nil
 }
 
-// parseLimits reads the texts of limits that stand in the place of a level's:
-// what they do not name is as there, see [sluice.ParseLimitLike]. The error
-// joins all faults.
+// parseLimits reads the texts of limits that replace those of a level. They inherit from
+// the level's limits, see [sluice.ParseLimitLike]. The error joins all faults.
 func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
 	like, _ := l.Like()
 	var faults []error
@@ -66,7 +65,7 @@ func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 	return limits, errors.Join(faults...)
 }
 
-// fits says why an override cannot be put over a policy, if so.
+// fits returns an error if an override does not match a policy.
 func fits(p *policy.Policy, o StoredOverride) error {
 	_, lost, err := Put(p, p, []StoredOverride{o})
 	if err == nil && len(lost) > 0 {
@@ -75,9 +74,9 @@ func fits(p *policy.Policy, o StoredOverride) error {
 	return err
 }
 
-// Put returns a policy that differs from p in some overrides: each has the limits that
-// its key has from now on, or is Removed. Then those hold that base, the policy
-// without any, has for the key. Only these are compiled.
+// Put returns p with changed overrides. Each has the new limits of its key, or is Removed:
+// then the key gets the limits of base, the policy without overrides. Put compiles only
+// the changed keys.
 func Put(base, p *policy.Policy, changed []StoredOverride) (*policy.Policy, []LostOverride, error) {
 	var lost []LostOverride
 	for i := range changed {
@@ -90,7 +89,7 @@ func Put(base, p *policy.Policy, changed []StoredOverride) (*policy.Policy, []Lo
 			p = next
 			continue
 		}
-		// What was there before it does not hold any more.
+		// The override before it is not active any more.
 		gone := *o
 		gone.Removed = true
 		if next, unknown, err := putOne(base, p, &gone); err == nil && unknown == "" {
@@ -134,10 +133,10 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 	return next, "", err
 }
 
-// neverAdmits returns why limits of an override deny every request of a rule, "" if they
-// do not.
+// neverAdmits returns the reason why limits of an override deny every request of a rule, ""
+// if they do not.
 func neverAdmits(p *policy.Policy, rule string, limits []policy.Limit) string {
-	r, _ := p.RuleOf(rule) // which has a level, so it is there
+	r, _ := p.RuleOf(rule) // exists, as one of its levels does
 	for _, l := range limits {
 		if problem := r.NeverAdmits(l); problem != "" {
 			return "its limits do not fit the rule: " + problem
@@ -146,7 +145,7 @@ func neverAdmits(p *policy.Policy, rule string, limits []policy.Limit) string {
 	return ""
 }
 
-// levelFor returns a level of a rule by their names, nil if there is none.
+// levelFor returns the level of a rule with these names, nil if there is none.
 func levelFor(p *policy.Policy, rule, level string) *policy.Level {
 	r, ok := p.RuleOf(rule)
 	if !ok || r.Name != rule {
@@ -160,22 +159,21 @@ func levelFor(p *policy.Policy, rule, level string) *policy.Level {
 	return nil
 }
 
-// unused reports whether the rules of a policy have no such key as that of an
-// override.
+// unused reports whether the rules of a policy do not have the key of an override.
 func unused(p *policy.Policy, o StoredOverride) bool {
 	l := levelFor(p, o.Rule, o.Level)
 	return l == nil || !has(l, o.Key)
 }
 
-// has reports whether a level has a key as it is written. One that is another's
-// now would be given what it was not meant for.
+// has reports whether a level has a key in the form in which it is written. A form that
+// means another key now would give the override to the wrong key.
 func has(l *policy.Level, values []string) bool {
 	key, err := l.Key(values)
 	return err == nil && slices.Equal(key, values)
 }
 
-// misfits returns what is wrong with each override of rules that has a fault,
-// and the error if another part of the rules has.
+// misfits returns the faults of the overrides of rules, and err if another part of the rules
+// has a fault.
 func misfits(with []policy.Rule, err error) (map[string]string, error) {
 	faults, ok := errors.AsType[policy.RuleErrors](err)
 	if !ok {
@@ -197,8 +195,8 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 	return problems, nil
 }
 
-// over returns rules with the overrides put over those of the rules themselves.
-// The rules stay as they are.
+// over returns rules with the overrides, which replace the rules' own for the same keys. It
+// does not change the rules.
 func over(rules []policy.Rule, all []StoredOverride) (with []policy.Rule, lost []LostOverride) {
 	of := make(map[[2]string][]*StoredOverride) // by rule and level
 	for i := range all {
@@ -228,7 +226,7 @@ func over(rules []policy.Rule, all []StoredOverride) (with []policy.Rule, lost [
 	return with, lost
 }
 
-// put puts overrides over those of a level.
+// put adds overrides to a level. They replace the level's own for the same keys.
 func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverride) {
 	l.Overrides = slices.Clone(l.Overrides)
 	at := make(map[string]int, len(l.Overrides)) // by key

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/replace"
 )
 
-// Bounds of the file of overrides. Changes here make it no larger than mostKept, and changes
-// of other nodes no larger than mostLearned, so that the next start can read it.
+// Bounds of the file of overrides. Changes at this node make it no larger than mostKept, and
+// changes of other nodes no larger than mostLearned, so that the next start can read it.
 const (
 	mostBytes   = 64 << 20
 	mostLearned = 60 << 20
@@ -37,7 +37,7 @@ type overrideFile struct {
 	Overrides []StoredOverride `json:"overrides"`
 }
 
-// ReadOverrides returns the overrides that a file keeps, none if it is not there.
+// ReadOverrides returns the overrides in a file, none if there is no file.
 func ReadOverrides(file string) (all []StoredOverride, err error) {
 	data, _, err := regular.Read(file, mostBytes+1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func ReadOverrides(file string) (all []StoredOverride, err error) {
 	return f.Overrides, nil
 }
 
-// write makes the line of the file, if there is none.
+// write makes the line of the override in the file, if it is not made yet.
 func (k *kept) write() (err error) {
 	if k.line == nil {
 		k.line, err = json.Marshal(&k.StoredOverride)
@@ -68,7 +68,7 @@ func (k *kept) write() (err error) {
 	return err
 }
 
-// size returns how many bytes of the file an override takes.
+// size returns the size of an override in the file, in bytes.
 func (k *kept) size() int {
 	if k == nil || k.write() != nil { // the next save returns the error
 		return 0
@@ -76,7 +76,7 @@ func (k *kept) size() int {
 	return len(k.line) + len(",\n")
 }
 
-// size returns how many bytes the overrides take in the file.
+// size returns the size of the overrides in the file, in bytes.
 func (l *Overrides) size() (n int) {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		for _, k := range of {
@@ -86,7 +86,7 @@ func (l *Overrides) size() (n int) {
 	return n
 }
 
-// save writes the file. If it fails the file is as it was before.
+// save writes the file. If it fails, the file does not change.
 func (l *Overrides) save() error {
 	if l.file == "" {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostOverrides is how many overrides [Overrides] hold at most.
+// mostOverrides is the most overrides that [Overrides] hold.
 const mostOverrides = 10_000
 
 // StoredOverride gives one key of a rule's level other limits.
@@ -29,17 +29,17 @@ type StoredOverride struct {
 	Added time.Time `json:"added"`
 	// Version is the version in the store. It is empty for an override of this node only.
 	Version string `json:"version,omitempty"`
-	// Removed is whether Author has ended it. Nothing keeps such an override.
+	// Removed reports whether Author has ended it. Such an override is not kept.
 	Removed bool `json:"removed,omitempty"`
-	// Parts are the values under the names of the rule, if the rule has such a key.
-	// ThisNodeOnly is whether it is for one node of several. Unused is why it does not match
-	// the rules, if it does not. None of these three is kept.
+	// Parts are the values by the names of the rule's parts, if the rule has such a key.
+	// ThisNodeOnly reports whether it is for one node of several. Unused is the reason why it
+	// does not match the rules, if it does not. None of these three is kept.
 	Parts        map[string]string `json:"parts,omitempty"`
 	ThisNodeOnly bool              `json:"this_node_only,omitempty"`
 	Unused       string            `json:"unused,omitempty"`
 }
 
-// ID returns a text that differs between the overrides of different keys.
+// ID returns a text that is different for each key.
 func (o *StoredOverride) ID() string {
 	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }
@@ -48,20 +48,20 @@ func (o *StoredOverride) expired(now time.Time) bool {
 	return !o.Expires.IsZero() && !now.Before(o.Expires)
 }
 
-// active reports whether it gives its key limits.
+// active reports whether the override is neither removed nor expired.
 func (o *StoredOverride) active(now time.Time) bool { return !o.Removed && !o.expired(now) }
 
 // Overrides are the overrides that operators make while the program runs: other limits for
 // single keys until they expire. They replace those of the configuration for the same
 // keys. A file of their own, if there is one, keeps them over a restart. The nodes of a
-// shared store have the same ones, and each has those for itself. Overrides are safe for
+// shared store share overrides, and each node may also have its own. Overrides are safe for
 // concurrent use.
 type Overrides struct {
 	mu     sync.Mutex
 	file   string // empty: in memory only
 	own    map[string]*kept
 	shared map[string]*kept
-	last   int       // the number of the last one
+	last   int       // number of the last override
 	apply  applyFunc // see [Overrides.Follow]
 
 	records *fleet.Records // nil: the store is in this process
@@ -74,7 +74,7 @@ func (l *Overrides) activate(changed []StoredOverride, now time.Time) error {
 	return l.apply(changed, func() []StoredOverride { return l.current(now) })
 }
 
-// kept is an override as it is kept.
+// kept is an override with its version and its line in the file.
 type kept struct {
 	StoredOverride
 	version fleet.Version // zero for this node's own
@@ -82,8 +82,8 @@ type kept struct {
 	line    []byte // of the file
 }
 
-// OpenOverrides returns Overrides that a file keeps, and reads the file if it exists. It
-// fails if the file cannot be written. An empty name keeps them in memory only.
+// OpenOverrides returns Overrides that are kept in a file, and reads the file if it exists.
+// It fails if the file cannot be written. An empty name keeps them in memory only.
 func OpenOverrides(file string) (*Overrides, error) {
 	l := &Overrides{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
@@ -109,18 +109,18 @@ func OpenOverrides(file string) (*Overrides, error) {
 	return l, nil
 }
 
-// Follow sets the function that puts changes of overrides into the active policy. Each
-// change has the limits that its key has now, or is Removed. All returns all overrides:
-// after many changes it is quicker to compile these. If apply returns an error it has
-// changed nothing.
+// Follow sets the function that applies changes of overrides to the active policy. Each
+// change has the present limits of its key, or is Removed. all returns all overrides: after
+// many changes it is quicker to compile all of them. If apply returns an error, it must
+// have changed nothing.
 func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []StoredOverride) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.apply = apply
 }
 
-// Alone turns the shared overrides of the file into this node's own, as its store is in
-// this process by now.
+// Alone turns the shared overrides of the file into this node's own, because its store is
+// in this process now.
 func (l *Overrides) Alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,23 +183,23 @@ func (l *Overrides) current(now time.Time) []StoredOverride {
 }
 
 // Apply calls apply with the overrides that have not expired. They do not change
-// meanwhile.
+// during the call.
 func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return apply(l.current(now))
 }
 
-// errNoOverride is the error of a removal if there is no such override.
+// errNoOverride is the error of a removal if the key has no override.
 var errNoOverride = errors.New("override: there is none for this key")
 
-// errNotKept is the error of Add and Remove if the file cannot be written. The overrides
-// from before are active again. If the file was written and its folder cannot be synced,
+// errNotKept is the error of Add and Remove if the file cannot be written. Then the earlier
+// overrides are active again. If the file was written and its folder cannot be synced,
 // the next start may still read the change.
 var errNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
 // Add replaces the override of a key on this node only, and keeps it. If it cannot be
-// made active nothing changes.
+// activated, nothing changes.
 func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,13 +215,13 @@ func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverr
 
 var errTooMany = fmt.Errorf("override: there are %d already; put lasting ones into the configuration", mostOverrides)
 
-// room reports whether there is room for an override that replaces another, if there is one.
+// room reports whether there is room for an override that replaces before, which may be nil.
 func (l *Overrides) room(o *StoredOverride, before *kept, most int) bool {
 	next := kept{StoredOverride: *o}
 	return l.size()-before.size()+next.size() <= most
 }
 
-// count returns how many overrides are active.
+// count returns the number of active overrides.
 func (l *Overrides) count(now time.Time) (n int) {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		for _, k := range of {
@@ -272,7 +272,7 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	return replaced, nil
 }
 
-// changed returns the override that the key of o has now, or o as Removed.
+// changed returns the active override of o's key, or o as Removed if there is none.
 func (l *Overrides) changed(o *kept, now time.Time) []StoredOverride {
 	if k := l.inForce(o.ID(), now); k != nil {
 		return []StoredOverride{k.StoredOverride}

@@ -15,36 +15,36 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Override is the document of PUT and DELETE /v1/override. To end one, Limits
-// and Expires are left out.
+// Override is the document of PUT and DELETE /v1/override. DELETE leaves out Limits
+// and Expires.
 type Override struct {
 	Key
 	Limits  []string  `json:"limits,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
 	Change
-	// ThisNode makes the change on this node only, where others share its store.
+	// ThisNode makes the change on this node only, even if others share its store.
 	ThisNode bool `json:"this_node,omitempty"`
-	// Version, if not empty, is that of the override which the caller has seen: if
-	// there is another by now nothing is changed.
+	// Version, if not empty, is the version of the override that the caller has seen. If
+	// the override has another version by now, nothing changes.
 	Version string `json:"version,omitempty"`
 }
 
 // OverrideDone is the answer of PUT and DELETE /v1/override.
 type OverrideDone struct {
 	Key KeyState `json:"key"` // as it is now; without limits if the rules have no such key
-	// ThisNodeOnly is whether the limits of the key on other nodes are as before: the
-	// store is in this process, or the request says so.
+	// ThisNodeOnly reports that the change has no effect on other nodes: the store is in
+	// this process, or the request asked for that.
 	ThisNodeOnly bool `json:"this_node_only"`
-	// Version is that of the change, on all nodes within two seconds; empty if it is on
-	// this node only.
+	// Version is the version of the change, which is active on all nodes within two
+	// seconds; empty if the change is on this node only.
 	Version string `json:"version,omitempty"`
-	// Replaced is the override that held for the key before.
+	// Replaced is the override that was active for the key before.
 	Replaced *StoredOverride `json:"replaced,omitempty"`
-	// Problem is why Key lacks its limits: the change is made all the same.
+	// Problem is the reason why Key lacks its limits. The change was made nevertheless.
 	Problem string `json:"problem,omitempty"`
 }
 
-// one returns the only key that is meant.
+// one returns the only key that k names.
 func (k *Key) one(p *policy.Policy) (target, error) {
 	if k.Rule == "" {
 		return target{}, errors.New("rule is missing; set the name of a rule")
@@ -108,7 +108,7 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 	a.finish(w, r, &t, done, err)
 }
 
-// setOverride makes a change of an override, here or on all nodes, and writes it down.
+// setOverride changes an override, on this node or on all, and writes the change to the log.
 func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*OverrideDone, error) {
 	ctx := r.Context()
 	own := o.Removed && a.o.Overrides.ownOf(o) && !a.o.Overrides.sharedOf(o, a.o.Now())
@@ -134,7 +134,7 @@ func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*Ove
 			done.Replaced, err = a.o.Overrides.Remove(o, now)
 			return false, err
 		}
-		// That all nodes have it ends what this node has of its own.
+		// The shared override ends this node's own one.
 		done.Version, done.Replaced, err = a.o.Overrides.Set(ctx, o, q.Version, sharedEntry(a.o.Node, *e))
 		return err == nil, err
 	})
@@ -173,8 +173,8 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	a.finish(w, r, &t, done, err)
 }
 
-// unused returns the override of exactly this key, if the rules have no use for
-// it. They do not say in which order the values are.
+// unused returns the override of exactly this key if the rules do not have the key. The
+// order of the values is not known then.
 func (a *API) unused(k *Key) (found *StoredOverride, err error) {
 	p, values := a.o.Policy(), slices.Sorted(maps.Values(k.Parts))
 	all := a.o.Overrides.All(a.o.Now())
@@ -191,8 +191,8 @@ func (a *API) unused(k *Key) (found *StoredOverride, err error) {
 	return found, nil
 }
 
-// endUnused ends an override that the rules have no use for. Its key has no
-// state that could be shown.
+// endUnused ends an override whose key the rules do not have. The key has no
+// state to show.
 func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *StoredOverride) {
 	done, err := a.setOverride(r, q, &StoredOverride{
 		Rule: o.Rule, Level: o.Level, Added: a.o.Now(), Removed: true,
@@ -206,7 +206,7 @@ func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *
 	answer(w, http.StatusOK, done)
 }
 
-// failChange answers that a change of overrides was not made.
+// failChange answers a change of overrides that was not made.
 func failChange(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
 	other, conflict := errors.AsType[*otherChangeError](err)
@@ -224,7 +224,7 @@ func failChange(w http.ResponseWriter, err error) {
 	fail(w, statusOf(err, status), err)
 }
 
-// finish answers a change of overrides with the key as it is now.
+// finish answers a change of overrides with the present state of the key.
 func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, done *OverrideDone, err error) {
 	if err != nil {
 		failChange(w, err)

@@ -15,11 +15,11 @@ import (
 	"github.com/sluicegate/sluice/internal/fleet"
 )
 
-// Sharing says how nodes share [Overrides].
+// Sharing holds the functions by which nodes share [Overrides].
 type Sharing struct {
 	Conn *fleet.Conn
 	Log  *slog.Logger
-	// Heard gets the entries of other nodes' changes. Missed is called where some of them
+	// Heard gets the entries of other nodes' changes. Missed is called if some of them
 	// cannot be read any more.
 	Heard  func(fleet.Entry)
 	Missed func()
@@ -27,7 +27,7 @@ type Sharing struct {
 
 const (
 	mostLimits = 64   // of an override in the store
-	mostText   = 4096 // bytes of a text there
+	mostText   = 4096 // bytes of a text in it
 )
 
 // Share shares the overrides among the nodes of a store. It is called before the Conn runs,
@@ -66,8 +66,8 @@ func (l *Overrides) sharedOf(o *StoredOverride, now time.Time) bool {
 	return k != nil && k.active(now)
 }
 
-// nameOf returns the ID of an override that another node has written, or why it cannot be
-// used.
+// nameOf returns the ID of an override that another node has written, or an error if it
+// cannot be used.
 func nameOf(body []byte) (string, error) {
 	var o StoredOverride
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -91,14 +91,14 @@ func nameOf(body []byte) (string, error) {
 	return o.ID(), nil
 }
 
-// body returns an override as the store keeps it.
+// body returns the text of an override in the store.
 func (o *StoredOverride) body() ([]byte, error) {
 	kept := *o
 	kept.Version, kept.Parts, kept.ThisNodeOnly, kept.Unused = "", nil, false, ""
 	return json.Marshal(kept)
 }
 
-// record returns an override as the store keeps it, the zero value if there is none.
+// record returns the record of an override in the store, the zero value if there is none.
 func (l *Overrides) record(id string) (r fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +121,8 @@ func (l *Overrides) versions() map[string]fleet.Version {
 	return all
 }
 
-// learn activates the overrides that other nodes have made, and keeps them. Each ends the
-// override that this node has of its own for the key.
+// learn activates the overrides that other nodes have made, and keeps them. Each ends this
+// node's own override of the key.
 func (l *Overrides) learn(records []fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *Overrides) learn(records []fleet.Record) {
 		}
 		var o StoredOverride
 		if err := json.Unmarshal(r.Body, &o); err != nil {
-			continue // [nameOf] has read it
+			continue // cannot be: [nameOf] has read it
 		}
 		grows := (&kept{StoredOverride: o}).size() - l.shared[r.Name].size() - l.own[r.Name].size()
 		if size += grows; grows > 0 && size > mostLearned {
@@ -153,8 +153,8 @@ func (l *Overrides) learn(records []fleet.Record) {
 	l.settle(changed)
 }
 
-// settle activates changes that the store has, and keeps them. The store has them also if
-// that fails here.
+// settle activates changes that the store has, and keeps them. A failure at this node does not
+// undo them in the store.
 func (l *Overrides) settle(changed []StoredOverride) {
 	if len(changed) == 0 {
 		return
@@ -167,8 +167,8 @@ func (l *Overrides) settle(changed []StoredOverride) {
 	}
 }
 
-// drop takes out overrides that were removed or have expired. A removal ends the override
-// that this node has of its own for the key, too.
+// drop takes out overrides that were removed or have expired. A removal also ends this node's
+// own override of the key.
 func (l *Overrides) drop(ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +189,7 @@ func (l *Overrides) drop(ids []string) {
 }
 
 // expired returns the IDs of the shared overrides that have expired. It takes out this
-// node's own that have: the shared override of the key is active again.
+// node's own expired overrides: the shared override of the key is active again.
 func (l *Overrides) expired(now time.Time) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,18 +220,18 @@ func (l *Overrides) Drift() time.Duration {
 
 func (l *Overrides) now() time.Time { return time.Now().Add(l.Drift()) }
 
-// errUnavailable is why a change for all nodes was not made.
+// errUnavailable is the error of a change for all nodes that was not made.
 var errUnavailable = errors.New("the store cannot be reached, so that no other node would learn of it; try again when it can, or make it for this node only (--this-node, or this_node in the document)")
 
-// errUnknown is why it is not known whether a change was made.
+// errUnknown is the error of a change that may have been made.
 var errUnknown = errors.New("the store has not answered, so that it is not known whether this was changed; look at the key in some seconds before you repeat it")
 
-// otherChangeError says that somebody else has changed an override meanwhile.
+// otherChangeError is the error if another caller has changed an override meanwhile.
 type otherChangeError struct {
 	now *StoredOverride // nil: there is none
 }
 
-// Error says what the other has done.
+// Error describes the other change.
 func (e *otherChangeError) Error() string {
 	o := e.now
 	switch {
@@ -244,9 +244,9 @@ func (e *otherChangeError) Error() string {
 		o.Author, o.Limits, o.Added.UTC().Format(time.RFC3339), o.Reason, o.Version)
 }
 
-// Set replaces the override of a key on all nodes. With Removed it ends the override. Seen
-// is the version that the caller has seen; if it is empty, the version that this node has
-// counts. The log gets the entry with the change.
+// Set replaces the override of a key on all nodes. With Removed it ends the override. seen
+// is the version that the caller has seen, by default that of this node. The log gets the
+// entry together with the change.
 func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, entry []byte) (version string, replaced *StoredOverride, err error) {
 	id := o.ID()
 	l.mu.Lock()
@@ -274,7 +274,7 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	if was != nil {
 		replaced = &was.StoredOverride
 	}
-	var body []byte // none removes it
+	var body []byte // nil removes it
 	if !o.Removed {
 		if body, err = o.body(); err != nil {
 			return "", nil, fmt.Errorf("override: %w", err)
@@ -309,7 +309,7 @@ func changeError(err error) error {
 	return fmt.Errorf("override: %w: %w", errUnknown, err)
 }
 
-// removedBy returns the removal that an entry of the log has, nil if it has none.
+// removedBy returns the removed override in an entry of the log, nil if it has none.
 func removedBy(entry []byte) *StoredOverride {
 	var e struct {
 		Detail struct{ Override *StoredOverride }

@@ -12,15 +12,15 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// Overview is the answer of GET /v1/overview: the state of the program now and of
-// late. Times are UTC.
+// Overview is the answer of GET /v1/overview: the present and recent state of the program.
+// Times are UTC.
 type Overview struct {
 	Time   time.Time `json:"time"`
 	Hidden bool      `json:"hidden,omitempty"` // keys are hashes: the caller has no token
 	System
 	Requests Requests       `json:"requests"`
 	Rules    []RuleOverview `json:"rules"` // in the order of the policy
-	// Overrides is how many there are beside those of the file.
+	// Overrides is the number of overrides beside those of the configuration.
 	Overrides int `json:"overrides"`
 }
 
@@ -29,10 +29,11 @@ type Requests struct {
 	Total  history.Counts  `json:"total"`            // since the start
 	Recent *history.Series `json:"recent,omitempty"` // the last 10 minutes by seconds
 	Day    *history.Series `json:"day,omitempty"`    // the last 24 hours by minutes
-	// Refusals are why requests were refused at this node, the most frequent of late first.
+	// Refusals are the causes of refused requests at this node, the most frequent recent one
+	// first.
 	Refusals []tally.Cause `json:"refusals,omitempty"`
-	// Problems are causes by which requests fare otherwise than the limits say, in the last 10
-	// minutes, the largest first.
+	// Problems are the causes, in the last 10 minutes, of outcomes that the limits do not
+	// explain, the largest first.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -40,16 +41,16 @@ type Requests struct {
 // those of its candidates, as in the series and in the events of [Live].
 type RuleOverview struct {
 	RuleStatus
-	By      string `json:"by,omitempty"` // what its keys are made of
-	Failure string `json:"failure"`      // how requests are answered in an outage of the store
-	// Recent are the last 10 minutes by 5 s; nil where nothing was counted. Day are
-	// the last 24 hours by 10 minutes, if the rule is asked for by name.
+	By      string `json:"by,omitempty"` // parts of its keys
+	Failure string `json:"failure"`      // answer to requests in an outage of the store
+	// Recent are the last 10 minutes in steps of 5 s; nil if nothing was counted. Day are
+	// the last 24 hours in steps of 10 minutes, only if the query names the rule.
 	Recent   *history.Series `json:"recent,omitempty"`
 	Day      *history.Series `json:"day,omitempty"`
 	KeysHour *sketch.Count   `json:"keys_hour,omitempty"`
 	KeysDay  *sketch.Count   `json:"keys_day,omitempty"`
 	Top      []TopLevel      `json:"top,omitempty"` // denied most, since the start
-	// Findings are what an operator may want to look at, in words.
+	// Findings are remarks for the operator.
 	Findings []finding.Finding `json:"findings,omitempty"`
 }
 
@@ -66,34 +67,34 @@ type System struct {
 	Memory       MemoryOverview        `json:"memory"`
 }
 
-// BuildOverview is what the program was built from.
+// BuildOverview describes the build of the program.
 type BuildOverview struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 }
 
-// ConfigOverview is the active configuration: what is listed here and nothing
-// else of it, so that no secret can be.
+// ConfigOverview is the part of the active configuration that is shown. It holds no
+// secret.
 type ConfigOverview struct {
 	File    string    `json:"file"`
 	Version string    `json:"version"` // changes with the file's bytes
 	Loaded  time.Time `json:"loaded"`
-	// Failure is why the file as it is now is not active, empty if it is.
+	// Failure is the reason why the present file is not active, empty if it is.
 	Failure   string   `json:"failure,omitempty"`
 	Listeners []string `json:"listeners"`
 	Admin     string   `json:"admin,omitempty"`
 	Trusted   []string `json:"trusted_proxies,omitempty"`
-	Tokens    bool     `json:"tokens"` // are verified
+	Tokens    bool     `json:"tokens"` // tokens are verified
 	Rules     int      `json:"rules"`
 }
 
-// QueueOverview is what is delayed.
+// QueueOverview is the state of the queue of delayed requests.
 type QueueOverview struct {
 	Delayed   int   `json:"delayed"`    // requests that wait now
-	Full      int64 `json:"full"`       // that found no place
-	ShareFull int64 `json:"share_full"` // whose key had none left
-	ReadAhead int64 `json:"read_ahead"` // bytes of their bodies
+	Full      int64 `json:"full"`       // requests that found no place
+	ShareFull int64 `json:"share_full"` // requests of keys without a place left
+	ReadAhead int64 `json:"read_ahead"` // bytes of the bodies of delayed requests
 }
 
 // StoreOverview is the state of the store.
@@ -101,34 +102,34 @@ type StoreOverview struct {
 	Kind   string `json:"kind"`             // memory or redis
 	Target string `json:"target,omitempty"` // without user and password
 	Up     bool   `json:"up"`
-	Text   string `json:"text"` // in words, as /readyz has it
-	// LatencySince is since when P50 and P99 are: a minute or less. They are the upper ends
-	// of the steps in which they lie; 0 where nothing was asked since.
+	Text   string `json:"text"` // as in /readyz
+	// LatencySince is the time since which P50 and P99 are measured: a minute or less. They
+	// are upper ends of steps of a histogram; 0 without calls since.
 	LatencySince time.Time `json:"latency_since"`
 	P50          float64   `json:"p50_ms"`
 	P99          float64   `json:"p99_ms"`
-	Asked        uint64    `json:"asked"`  // calls since the start, as what follows
-	Failed       uint64    `json:"failed"` // of these
+	Asked        uint64    `json:"asked"`  // calls since the start
+	Failed       uint64    `json:"failed"` // failed calls since the start
 	// Of a store in this process.
 	Keys    int    `json:"keys,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`
 	Evicted uint64 `json:"evicted,omitempty"`
 	// Of a shared one.
-	Nodes    int64  `json:"nodes,omitempty"` // that share it, as last known
+	Nodes    int64  `json:"nodes,omitempty"` // nodes that share it, as last known
 	Outages  uint64 `json:"outages,omitempty"`
-	Degraded uint64 `json:"degraded,omitempty"` // requests decided in its place
+	Degraded uint64 `json:"degraded,omitempty"` // requests decided without the store
 	InFlight int    `json:"calls_in_flight,omitempty"`
-	// NotApplied is what does not apply to requests that pass while it is unavailable, and since
-	// when: limits, or shared limits where each node decides with its share.
+	// NotApplied names the limits that do not apply while the store is unavailable, and since
+	// when: all limits, or shared limits if each node decides with its share.
 	NotApplied      string    `json:"not_applied,omitempty"`
 	NotAppliedSince time.Time `json:"not_applied_since,omitzero"`
 }
 
-// UpstreamsOverview is how connections to upstreams fare.
+// UpstreamsOverview is the state of connections to upstreams.
 type UpstreamsOverview struct {
 	URLs    []string `json:"urls"` // without user and password
 	Open    int64    `json:"open"`
-	Refused int64    `json:"refused"` // that could not be opened for want of something here
+	Refused int64    `json:"refused"` // connections not opened for want of resources of this machine
 }
 
 // CertificateOverview is the certificate of a listener.
@@ -136,14 +137,14 @@ type CertificateOverview struct {
 	Listener string    `json:"listener"`
 	Names    []string  `json:"names,omitempty"`
 	NotAfter time.Time `json:"not_after"`
-	// Failure is why what its files hold now does not serve, empty if it does.
+	// Failure is the reason why the present files cannot serve, empty if they can.
 	Failure string `json:"failure,omitempty"`
 }
 
-// MemoryOverview is what the process takes.
+// MemoryOverview is the memory of the process.
 type MemoryOverview struct {
-	Total   int64 `json:"total"` // bytes from the system that are not given back
+	Total   int64 `json:"total"` // bytes from the system, without returned ones
 	Limit   int64 `json:"limit,omitempty"`
-	Clients int64 `json:"clients,omitempty"` // counted for connections and requests, under a limit
-	History int64 `json:"history"`           // of what is shown here, about
+	Clients int64 `json:"clients,omitempty"` // bytes of connections and requests, if they have a limit
+	History int64 `json:"history"`           // bytes of the history of requests, estimated
 }

@@ -20,8 +20,8 @@ const mostTop = 5 // keys of each level in an overview
 
 var errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
 
-// readable reports whether a caller may see what has no key in clear, and answers
-// it if not: callers on this machine, or with the token.
+// readable reports whether a caller may see data without keys in clear: callers on this
+// machine, or with the token. It answers other callers itself.
 func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
 	if a.authorised(r) || local(r) {
 		return true
@@ -31,14 +31,13 @@ func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// overview answers GET /v1/overview, and with ?rule=NAME that rule in full and no
-// other.
+// overview answers GET /v1/overview. With ?rule=NAME it shows only that rule, in full.
 func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	if !a.readable(w, r) {
 		return
 	}
 	rule := r.URL.Query().Get("rule")
-	a.o.Tally.Tick(a.o.Now()) // or what came since the last tick is in the totals alone
+	a.o.Tally.Tick(a.o.Now()) // so that the series hold the same requests as the totals
 	o := Overview{
 		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []RuleOverview{},
 		Requests:  Requests{Total: a.o.Tally.Total(), Refusals: a.o.Tally.Causes()},
@@ -74,7 +73,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, o)
 }
 
-// ruleOverview describes a rule, with what was counted, nil if nothing was.
+// ruleOverview describes a rule with its counts. report is nil if nothing was counted.
 func ruleOverview(r *policy.Rule, report *tally.Report) RuleOverview {
 	o := RuleOverview{RuleStatus: ruleStatus(r, report), By: byText(r), Failure: r.Failure.String()}
 	for _, c := range o.Candidates {
@@ -84,7 +83,7 @@ func ruleOverview(r *policy.Rule, report *tally.Report) RuleOverview {
 	return o
 }
 
-// byText says what the keys of a rule are made of, its levels behind each other.
+// byText returns the parts of a rule's keys, level by level.
 func byText(r *policy.Rule) string {
 	var levels []string
 	for i := range r.Levels {
@@ -99,8 +98,7 @@ func byText(r *policy.Rule) string {
 	return strings.Join(levels, ", ")
 }
 
-// lately adds the recent outcomes of requests under a rule, and what there is to be
-// said of it.
+// lately adds the recent outcomes of requests under a rule, and the findings.
 func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 	t := a.o.Tally
 	recent, day, ok := t.Past(o.Name)
@@ -116,7 +114,7 @@ func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 	}
 }
 
-// keyed adds how many keys the rule had, and the findings.
+// keyed adds the number of the rule's keys, and the findings.
 func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials tally.Denials) {
 	hour, day := hourKeys.Count(), dayKeys.Count()
 	o.KeysHour, o.KeysDay = &hour, &day
@@ -125,5 +123,5 @@ func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayK
 	})
 }
 
-// round leaves one digit behind the point.
+// round rounds to one decimal.
 func round(x float64) float64 { return float64(int64(x*10+0.5)) / 10 }

@@ -15,16 +15,16 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// A problem is named from this share of requests, and this number or half of them.
+// A problem is reported from this share of requests, and this number or half of them.
 const (
 	leastShare    = 0.05
 	leastRequests = 3
 )
 
-// Problem is a cause by which requests fare otherwise than the limits say.
+// Problem is a cause of outcomes of requests that the limits do not explain.
 type Problem struct {
 	Kind  string  `json:"kind"`  // refused, failed, failed-open, upstream or log
-	Share float64 `json:"share"` // of requests; 1 of a log that cannot be written
+	Share float64 `json:"share"` // of requests; 1 for a log that cannot be written
 	Text  string  `json:"text"`
 }
 
@@ -41,7 +41,7 @@ func ProblemsOf(t *tally.Tally, now time.Time, logs []Log) []Problem {
 	return problems(recent.Sum(), t.Causes(), logs)
 }
 
-// problemLines are those of /readyz.
+// problemLines returns the lines of problems in /readyz.
 func problemLines(all []Problem) string {
 	var b strings.Builder
 	for _, p := range all {
@@ -57,8 +57,8 @@ func (a *API) logs() []Log {
 	return a.o.Logs()
 }
 
-// problems returns the problems of requests of late, the largest first. Causes are those of
-// refusals at this node.
+// problems returns the problems of recent requests, the largest first. causes are the causes
+// of refusals at this node.
 func problems(recent history.Counts, causes []tally.Cause, logs []Log) []Problem {
 	var all []Problem
 	requests := recent.Requests()
@@ -78,7 +78,7 @@ func problems(recent history.Counts, causes []tally.Cause, logs []Log) []Problem
 	return all
 }
 
-// refusal says why requests were refused, by the most frequent cause.
+// refusal describes the most frequent cause of refusals.
 func refusal(n uint64, causes []tally.Cause) string {
 	if len(causes) == 0 || causes[0].Recent < (n+1)/2 { // other nodes may have other causes
 		return "were refused with 400, 401 or 403"

@@ -26,11 +26,11 @@ import (
 
 const (
 	sessionLife  = 8 * time.Hour
-	mostSessions = 64   // beyond these the one that ends first is ended
-	mostCallers  = 1024 // whose attempts to log in are counted
+	mostSessions = 64   // one more ends the session that would end first
+	mostCallers  = 1024 // addresses whose attempts to log in are counted
 )
 
-// attempts is how often an address may try to log in.
+// attempts limits the attempts of an address to log in.
 var attempts = sluice.PerMinute(10)
 
 // Login is the document of POST /v1/session.
@@ -40,25 +40,25 @@ type Login struct {
 
 // Session is the answer of GET and POST /v1/session.
 type Session struct {
-	// Needed is whether keys in clear, and changes, need the token: without one
-	// callers on this machine have both.
+	// Needed reports whether keys in clear, and changes, need the token. If the API has
+	// none, callers on this machine may do both.
 	Needed bool `json:"needed"`
-	// Until is when the caller's session ends; nil if it has none.
+	// Until is the end of the caller's session; nil if it has none.
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// sessions are those of browsers that have shown the token. It is safe for
+// sessions are the sessions of browsers that have sent the token. They are safe for
 // concurrent use.
 type sessions struct {
-	cookie string // name; another for each program, as cookies know no ports
+	cookie string // name; each program has another, as cookies ignore ports
 	tries  *sluice.Limiter
 
 	mu sync.Mutex
-	of map[[sha256.Size]byte]opened // by the hash of what the cookie holds
+	of map[[sha256.Size]byte]opened // by the hash of the cookie's value
 }
 
-// opened is a session: it holds until a moment, and while the token is the one
-// that it was opened by.
+// opened is a session. It is valid until a moment, and while the token is the one
+// that opened it.
 type opened struct {
 	until time.Time
 	by    *string
@@ -74,8 +74,8 @@ func newSessions(secret []byte, now func() time.Time) (*sessions, error) {
 	return &sessions{cookie: "sluice_" + hex.EncodeToString(name[:6]), tries: tries, of: make(map[[sha256.Size]byte]opened)}, nil
 }
 
-// begin opens a session, and returns what its cookie holds, and whether another one
-// has ended.
+// begin opens a session, and returns the value of its cookie, the end of the session, and
+// whether it ended another session.
 func (s *sessions) begin(now time.Time, by *string) (id string, until time.Time, ended bool) {
 	id, until = rand.Text(), now.Add(sessionLife)
 	ended = s.end(now)
@@ -95,8 +95,8 @@ func (s *sessions) begin(now time.Time, by *string) (id string, until time.Time,
 	return id, until, ended
 }
 
-// ids returns what the cookies of the session's name hold. What serves at another port of
-// the host may have set others of that name.
+// ids returns the values of all cookies with the session's name. A server at another port of
+// the host may have set some of them.
 func (s *sessions) ids(r *http.Request) (list []string) {
 	for _, c := range r.CookiesNamed(s.cookie) {
 		list = append(list, c.Value)
@@ -104,7 +104,7 @@ func (s *sessions) ids(r *http.Request) (list []string) {
 	return list
 }
 
-// until returns when the session of a request ends, if it has one that holds.
+// until returns the end of the session of a request, if it has a valid one.
 func (s *sessions) until(r *http.Request, now time.Time, token *string) (time.Time, bool) {
 	if !ownPage(r) {
 		return time.Time{}, false
@@ -120,8 +120,8 @@ func (s *sessions) until(r *http.Request, now time.Time, token *string) (time.Ti
 	return time.Time{}, false
 }
 
-// end ends the sessions of some ids and those that are over, and reports whether
-// there was any.
+// end ends the sessions with these ids and the expired ones, and reports whether there
+// were any.
 func (s *sessions) end(now time.Time, ids ...string) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +137,8 @@ func (s *sessions) end(now time.Time, ids ...string) (ended bool) {
 }
 
 // ownPage reports whether a request comes from a page of this address. Cookies of
-// a host go to all its ports, and SameSite does not distinguish these. A browser
-// that says nothing of where a request comes from may read and not change.
+// a host go to all its ports, and SameSite does not distinguish ports. A request without
+// an origin may read but not change.
 func ownPage(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"
@@ -149,14 +149,14 @@ func ownPage(r *http.Request) bool {
 	return r.Method == http.MethodGet
 }
 
-// sameOrigin reports whether an Origin is the host that the request asks.
+// sameOrigin reports whether an Origin is the host of the request.
 func sameOrigin(origin string, r *http.Request) bool {
 	at, err := url.Parse(origin)
 	return err == nil && at.Host == r.Host
 }
 
-// encrypted reports whether a browser has sent a request over TLS, which may end
-// before this address: only it writes this Origin.
+// encrypted reports whether a browser has sent a request over TLS, which a proxy may have
+// ended. Only a browser sends such an Origin.
 func encrypted(r *http.Request) bool {
 	at, err := url.Parse(r.Header.Get("Origin"))
 	return r.TLS != nil || err == nil && at.Scheme == "https"
@@ -169,7 +169,7 @@ var (
 	errToken     = errors.New("this is not the token; it is in the program's token file")
 )
 
-// login answers POST /v1/session: a cookie for the token.
+// login answers POST /v1/session with a cookie for the token.
 func (a *API) login(w http.ResponseWriter, r *http.Request) {
 	token := a.token.Load()
 	switch {
@@ -205,13 +205,13 @@ func (a *API) login(w http.ResponseWriter, r *http.Request) {
 	}
 	id, until, ended := a.sessions.begin(a.o.Now(), token)
 	if ended {
-		a.feed.Restart() // it may have been read by that session
+		a.feed.Restart() // the ended session may have been reading
 	}
 	a.setCookie(w, r, id, int(sessionLife/time.Second))
 	answer(w, http.StatusOK, Session{Needed: true, Until: new(until.UTC())})
 }
 
-// try counts an attempt of an address. All of an IPv6 network are one.
+// try counts an attempt of an address. The addresses of an IPv6 network count as one.
 func (s *sessions) try(ctx context.Context, remote string) (sluice.Decision, error) {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -231,14 +231,14 @@ func (s *sessions) try(ctx context.Context, remote string) (sluice.Decision, err
 // logout answers DELETE /v1/session.
 func (a *API) logout(w http.ResponseWriter, r *http.Request) {
 	if ownPage(r) && a.sessions.end(a.o.Now(), a.sessions.ids(r)...) {
-		a.feed.Restart() // it may have been read by this session
+		a.feed.Restart() // the ended session may have been reading
 	}
 	a.setCookie(w, r, "", -1)
 	answer(w, http.StatusOK, Session{Needed: *a.token.Load() != ""})
 }
 
-// setCookie names no path, so that it is that of the API, also where a proxy has
-// put the address below another one.
+// setCookie sets a cookie without a path. So the path is that of the API, also if a proxy
+// serves the API below another path.
 func (a *API) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over loopback there is no TLS
 		Name: a.sessions.cookie, Value: value, MaxAge: age,

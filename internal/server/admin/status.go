@@ -18,12 +18,12 @@ import (
 // Status is the answer of GET /policy.
 type Status struct {
 	reload.Version
-	// Failure is why the file as it is now is not active; empty if it is.
+	// Failure is the reason why the present file is not active; empty if it is.
 	Failure   string           `json:"failure,omitempty"`
 	Rules     []RuleStatus     `json:"rules"`
-	Overrides []StoredOverride `json:"overrides"` // beside those of the file
-	// Unconfirmed is whether other nodes of the store may have other overrides by now:
-	// it cannot be reached, and this node goes on with what it has.
+	Overrides []StoredOverride `json:"overrides"` // beside those of the configuration
+	// Unconfirmed reports that other nodes of the store may have other overrides by now:
+	// the store cannot be reached, and this node uses the overrides that it has.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, s)
 }
 
-// reports returns what was counted, by rule.
+// reports returns the counts by rule.
 func (a *API) reports() map[string]*tally.Report {
 	reports := make(map[string]*tally.Report)
 	for _, r := range a.o.Tally.Reports() {
@@ -73,7 +73,7 @@ func (a *API) reports() map[string]*tally.Report {
 	return reports
 }
 
-// ruleStatus describes a rule, with what was counted, nil if nothing was.
+// ruleStatus describes a rule with its counts. report is nil if nothing was counted.
 func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
 	s := RuleStatus{Name: r.Name, Mode: mode(r.Shadow)}
 	if report != nil {
@@ -104,7 +104,7 @@ type Top struct {
 	Hidden bool       `json:"hidden,omitempty"` // keys are hashes: the caller has no token
 }
 
-// TopLevel are the keys of a rule's level that were denied most.
+// TopLevel holds the keys of a rule's level that were denied most.
 type TopLevel struct {
 	Rule  string   `json:"rule"`
 	Level string   `json:"level,omitempty"`
@@ -143,16 +143,16 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	p := a.o.Policy()
 	all := []TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
-		if levelFor(p, d.Rule, d.Level) != nil { // else it went with a reload just now
+		if levelFor(p, d.Rule, d.Level) != nil { // otherwise a reload has just removed it
 			all = append(all, a.topLevel(p, &d, hidden))
 		}
 	}
 	return all
 }
 
-// topLevel returns the keys of a level as they are shown. What they are made of says this
-// node's policy: of a level that this has not, or that another node has made of other
-// parts, a key is one text.
+// topLevel returns the keys of a level in the form in which they are shown. This node's
+// policy names their parts. If it does not have the level, or another node uses other parts,
+// a key is one text.
 func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel {
 	l := levelFor(p, d.Rule, d.Level)
 	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
@@ -171,8 +171,8 @@ func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel 
 	return top
 }
 
-// hide returns what stands for a key that must not be shown: the same for the
-// same key, and of no use to find it.
+// hide returns a hash that replaces a key that must not be shown: the same for the
+// same key, and of no use to find the key.
 func (a *API) hide(rule, key string) string {
 	mac := hmac.New(sha256.New, a.o.Secret)
 	mac.Write([]byte(rule))

@@ -16,13 +16,12 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostTargets is how many keys one call is about at most.
+// mostTargets is the most keys of one call.
 const mostTargets = 256
 
-// Key says which key is meant in the words of a rule: the values of the parts
-// that its key is made of, such as "ip" and "header.X-User". It is the key of
-// every level of every rule that needs these parts and no others; Rule and
-// Level, if not empty, say which.
+// Key names a key by the values of its parts in a rule, such as "ip" and "header.X-User".
+// It means the key of every level of every rule that has these parts and no others.
+// Rule and Level, if not empty, select one.
 type Key struct {
 	Rule  string            `json:"rule,omitempty"`
 	Level string            `json:"level,omitempty"`
@@ -35,11 +34,10 @@ type target struct {
 	level   *policy.Level
 	values  []string
 	tier    string
-	hasTier bool // the tier was given, and may be empty
+	hasTier bool // the query names the tier, which may be empty
 }
 
-// override returns the override that gives the key limits of its own at a moment,
-// nil if none does.
+// override returns the active override of the key at a moment, nil if there is none.
 func (t *target) override(now time.Time) *policy.Override {
 	for i := range t.level.Overrides {
 		if o := &t.level.Overrides[i]; slices.Equal(o.Key, t.values) && (o.Expires.IsZero() || now.Before(o.Expires)) {
@@ -49,9 +47,9 @@ func (t *target) override(now time.Time) *policy.Override {
 	return nil
 }
 
-// tiers returns the names of the tiers that the key may be under, the first of
-// them empty: its limits without one. It is the one that was given, if one was,
-// and any where an override holds, whose limits replace those of every tier.
+// tiers returns the names of the tiers that the key may have. The first is empty: the
+// limits without a tier. If the query names a tier, it is the only one. If an override is
+// active there is one, because its limits replace those of every tier.
 func (t *target) tiers(now time.Time) []string {
 	switch {
 	case t.hasTier:
@@ -93,7 +91,7 @@ func (k *Key) given() ([]given, error) {
 	return all, errors.Join(faults...)
 }
 
-// targets returns the keys that are meant. It is an error if there are none.
+// targets returns the keys that k means. It is an error if there are none.
 func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err error) {
 	parts, err := k.given()
 	if err != nil {
@@ -117,7 +115,7 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 				never = fmt.Errorf("rule %q: %w", r.Name, err)
 			}
 			if err != nil || !ok {
-				continue // a value may be one of another rule's key only
+				continue // the value may be valid only for another rule
 			}
 			if len(targets) == mostTargets {
 				return targets, true, nil
@@ -144,7 +142,7 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 	return targets, false, nil
 }
 
-// needs says what keys are made of.
+// needs describes the parts of keys.
 func needs(p *policy.Policy, rule string) string {
 	const most = 8
 	var all []string
@@ -206,8 +204,8 @@ func targetOf(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool
 	return t, true, nil
 }
 
-// valueOf returns which of parts says a part of a key, -1 if none does, and the
-// value that is meant: of First it is that of the first which is there.
+// valueOf returns the index of the given part that is a part of a key, -1 if none is, and
+// its value. For First it is the first alternative that is given.
 func valueOf(need policy.Part, parts []given) (at int, value string) {
 	if need.Source != source.First {
 		if at = slices.IndexFunc(parts, func(g given) bool { return same(g.part, need) }); at >= 0 {
@@ -227,7 +225,7 @@ func valueOf(need policy.Part, parts []given) (at int, value string) {
 	return -1, ""
 }
 
-// choices writes how a part of a key is given.
+// choices describes how to give a part of a key.
 func choices(p policy.Part) string {
 	var all []string
 	for _, of := range p.Parts() {

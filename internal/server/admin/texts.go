@@ -12,21 +12,21 @@ import (
 	"github.com/sluicegate/sluice/internal/fleet"
 )
 
-// What is said of a change at most, in bytes. It is kept for long, and sent to all nodes.
+// Bounds of the texts of a change, in bytes. They are kept for long, and sent to all nodes.
 const (
 	mostReason = 1000
 	mostAuthor = 100
-	// mostEntry is of an override, or an entry of the log, that nodes share.
+	// mostEntry is the most of an override, or of an entry of the log, that nodes share.
 	mostEntry = 8000
 )
 
-// Change is what a change says of itself.
+// Change describes a change: its author and its reason.
 type Change struct {
 	Reason string `json:"reason,omitempty"`
 	Author string `json:"author"`
 }
 
-// check says what is wrong with it.
+// check returns an error if a text of the change is not valid.
 func (c *Change) check() error {
 	var faults []error
 	if c.Author == "" {
@@ -46,20 +46,20 @@ func (c *Change) check() error {
 	return errors.Join(faults...)
 }
 
-// sharable says why nodes cannot share an override and the entry of its change.
+// sharable returns an error if nodes cannot share an override and the entry of its change.
 func sharable(node fleet.Node, o *StoredOverride, e AuditEntry) error {
 	body, err := o.body()
 	if err != nil {
 		return fmt.Errorf("override: %w", err)
 	}
-	e.Remote, e.Time = strings.Repeat("x", 64), o.Added // as they will be
+	e.Remote, e.Time = strings.Repeat("x", 64), o.Added // as long as they can be
 	if n := max(len(body), len(sharedEntry(node, e))); n > mostEntry {
 		return fmt.Errorf("override: with its key and reason it takes %d bytes; nodes share at most %d: write a shorter reason, or make it for each node (--this-node, or this_node in the document)", n, mostEntry)
 	}
 	return nil
 }
 
-// split returns an entry about keys as those that nodes can share.
+// split returns an entry about keys as entries that are short enough for nodes to share.
 func split(node fleet.Node, e AuditEntry, keys []KeyState) (parts []AuditEntry) {
 	for len(keys) > 0 {
 		n := len(keys)
@@ -74,10 +74,10 @@ func split(node fleet.Node, e AuditEntry, keys []KeyState) (parts []AuditEntry) 
 	return parts
 }
 
-// errShort is that an entry has not told other nodes what it is about.
+// errShort is the error of an entry that is too long to name its key to other nodes.
 var errShort = errors.New("the key is too long to be named to other nodes")
 
-// shortEntry is sharedEntry without what there is no room for.
+// shortEntry is sharedEntry without the parts for which there is no room.
 func shortEntry(node fleet.Node, e AuditEntry) (text []byte, short bool) {
 	if text = sharedEntry(node, e); len(text) <= mostEntry {
 		return text, false
