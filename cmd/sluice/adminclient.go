@@ -29,7 +29,7 @@ type adminClient struct {
 	token string
 }
 
-// adminURL returns what --admin says.
+// adminURL returns the URL of --admin.
 func adminURL(values cli.Values) string {
 	at := cmp.Or(values.One("admin"), serve.DefaultAdmin)
 	if !strings.Contains(at, "://") {
@@ -44,7 +44,7 @@ func newAdminClient(values cli.Values) (*adminClient, error) {
 	return &adminClient{base: adminURL(values), token: token}, err
 }
 
-// call sends a document, nil if there is none, and reads the answer's.
+// call sends a document, which may be nil, and reads the document of the answer.
 func (c *adminClient) call(ctx context.Context, method, path string, send, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -87,7 +87,7 @@ func (c *adminClient) call(ctx context.Context, method, path string, send, into 
 	return nil
 }
 
-// unanswered returns the error of a program that cannot be asked.
+// unanswered returns the error for a program that does not answer.
 func unanswered(at string, err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err

@@ -48,7 +48,7 @@ var auditCommand = cli.Command{
 	},
 }
 
-// writeEntry writes a change in a line, and what of a key it is about.
+// writeEntry writes a change in a line, with its key and details.
 func writeEntry(b *strings.Builder, e *admin.SharedEntry) {
 	fmt.Fprintf(b, "%s  %s by %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), printable(e.Action), printable(e.Author))
 	if e.Node != "" {

@@ -26,7 +26,7 @@ var convertCommand = cli.Command{
 	Run:   runConvert,
 }
 
-// runConvert turns other programs' configurations into sluice's.
+// runConvert converts the configurations of other programs.
 func runConvert(_ context.Context, c *cli.Call) error {
 	if len(c.Args) < 2 || c.Args[0] != "nginx" {
 		return cli.Usagef("expected nginx and files, got %q", c.Args)
@@ -58,11 +58,11 @@ func runConvert(_ context.Context, c *cli.Call) error {
 	return c.Print(string(yaml))
 }
 
-// maxNginxFiles is how many files of a folder are read.
+// maxNginxFiles is the most files of a folder that are read.
 const maxNginxFiles = 10_000
 
-// nginxFiles reads a file, standard input, or the files of a folder. If that has an
-// nginx.conf, the others are parts of it.
+// nginxFiles reads a file, standard input, or the files of a folder. If the folder has an
+// nginx.conf, the other files are parts of it.
 func nginxFiles(c *cli.Call, name string) (files []nginx.File, err error) {
 	read := func(name string, from io.Reader, part bool) error {
 		data, err := io.ReadAll(io.LimitReader(from, nginx.MaxBytes+1))
@@ -84,7 +84,7 @@ func nginxFiles(c *cli.Call, name string) (files []nginx.File, err error) {
 		return files, read(standardInput, c.Stdin, false)
 	}
 	if info, err := os.Stat(name); err != nil || !info.IsDir() {
-		return files, open(name, false) // which says what is wrong
+		return files, open(name, false) // or the error of a missing file
 	}
 	main := filepath.Join(name, "nginx.conf")
 	_, err = os.Stat(main)
@@ -95,20 +95,20 @@ func nginxFiles(c *cli.Call, name string) (files []nginx.File, err error) {
 		}
 		part := whole && path != main
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || strings.HasPrefix(filepath.Base(path), ".") {
-			return nil //nolint:nilerr // nginx would say so, if it included it
+			return nil //nolint:nilerr // nginx reports it if it includes the file
 		}
 		if len(files) >= maxNginxFiles {
 			return fmt.Errorf("convert: %s: more than %d files; name those of the configuration", name, maxNginxFiles)
 		}
 		if err := open(path, part); err != nil && !part {
-			return err // of a part that cannot be read, its include is a note
+			return err // the include of any other unreadable file becomes a note
 		}
 		return nil
 	})
 	return files, err
 }
 
-// convertDoc is a converted configuration as JSON has it.
+// convertDoc is a converted configuration as JSON.
 type convertDoc struct {
 	YAML  string    `json:"yaml"`
 	Notes []noteDoc `json:"notes"`
@@ -120,7 +120,7 @@ type noteDoc struct {
 	Text string `json:"text"`
 }
 
-// problemsOf says what is wrong with a file of rules.
+// problemsOf returns the faults of a file of rules.
 func problemsOf(yaml []byte) (problems []string) {
 	_, err := config.Parse("", yaml)
 	if faults, ok := errors.AsType[config.Faults](err); ok {

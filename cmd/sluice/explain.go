@@ -40,7 +40,7 @@ It asks a running sluice, or with --config reads FILE, where nothing was spent y
 	Run: runExplain,
 }
 
-// runExplain says how a request would be decided.
+// runExplain explains how a request would be decided.
 func runExplain(ctx context.Context, c *cli.Call) error {
 	q, err := explainRequest(c.Args, c.Values)
 	switch {
@@ -126,7 +126,7 @@ func pairs(flag string, texts []string) (map[string]string, error) {
 	return m, nil
 }
 
-// mostDifferent is how many rules that do not match are named without --all.
+// mostDifferent is the most rules that do not match and are named without --all.
 const mostDifferent = 8
 
 // explanationText writes an explanation for people: the verdict first.
@@ -162,7 +162,7 @@ func explanationText(e *policy.Explanation, all bool) string {
 	return b.String()
 }
 
-// verdictText says how the request is decided, in a line or two.
+// verdictText describes the verdict in a line or two.
 func verdictText(e *policy.Explanation) string {
 	text, d := e.Verdict, &e.Decision
 	if d.Degraded {
@@ -194,7 +194,8 @@ func verdictText(e *policy.Explanation) string {
 	return text + "\n"
 }
 
-// writeExplainedRule leaves out a note that the verdict has said already.
+// writeExplainedRule writes a rule of an explanation. It leaves out the note that the
+// verdict has said already.
 func writeExplainedRule(b *strings.Builder, r *policy.RuleExplanation, said string) {
 	fmt.Fprintf(b, "\nrule %s", r.Name)
 	if r.Mode != "enforce" {

@@ -20,24 +20,24 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// fromFlags is what a configuration that flags say has for the name of its file.
+// fromFlags is the file name of a configuration made of flags.
 const fromFlags = "the flags"
 
 // page is a configuration file that is made of flags.
 type page struct {
 	text  strings.Builder
-	heads []string // keys of the next line, if there is one
+	heads []string // parent keys to write before the next line
 	lines []pageLine
 }
 
-// pageLine is the flag that a line is of, and where its value begins in it.
+// pageLine is the flag of a line, and the place of its value in the line.
 type pageLine struct {
 	flag   string
 	column int
 }
 
-// put writes a key of a flag with its values, one behind it or several below it,
-// and nothing where there are none.
+// put writes a key of a flag with its values: a single one on its line, several on the lines
+// below. It writes nothing if there are none.
 func (p *page) put(flag, key string, values ...string) {
 	if len(values) == 0 {
 		return
@@ -71,18 +71,18 @@ func (p *page) line(flag, key string, value ...string) {
 	p.lines = append(p.lines, pageLine{flag, column})
 }
 
-// plain are the texts that YAML reads as they are.
+// plain matches the texts that YAML reads without quotes.
 var plain = regexp.MustCompile(`^[\w/.]([\w/.+%@-]|[ ,:=?&][\w/.])*$`)
 
-// scalar returns a text as YAML has it.
+// scalar returns a text as a YAML scalar.
 func scalar(s string) string {
 	if plain.MatchString(s) && !strings.EqualFold(s, "null") {
 		return s
 	}
-	return strconv.Quote(s) // whose escapes YAML has, too
+	return strconv.Quote(s) // YAML has the same escapes
 }
 
-// parse reads the flags as the file that says the same.
+// parse reads the flags as a configuration file with the same settings.
 func (f *serveFlags) parse() *config.Config {
 	p := f.page()
 	f.file = p.text.String()
@@ -91,7 +91,7 @@ func (f *serveFlags) parse() *config.Config {
 	if err != nil && !ok {
 		f.faults = append(f.faults, err)
 	}
-	reported := make(map[string]bool) // the key of requests is that of bytes, too
+	reported := make(map[string]bool) // rules for requests and for bytes have the same key
 	for _, fault := range faults {
 		line := p.lines[min(max(fault.Line, 1), len(p.lines))-1]
 		if strings.HasSuffix(fault.Problem, "; set tokens") || strings.HasSuffix(fault.Problem, "client_ca: FILE}") { // for which there are no flags
@@ -112,8 +112,8 @@ func (f *serveFlags) parse() *config.Config {
 	return c
 }
 
-// page returns the file that says what the flags do, in which flags that are not
-// there have their defaults.
+// page returns the file with the settings of the flags. Missing flags have their
+// defaults in it.
 func (f *serveFlags) page() *page {
 	p := new(page)
 	for _, flag := range serveFlagTable() {
@@ -153,7 +153,7 @@ func (f *serveFlags) page() *page {
 	return p
 }
 
-// on returns the value of a key that a switch turns on.
+// on returns the value of a key for a switch.
 func (f *serveFlags) on(name string) []string {
 	if !f.Given(name) {
 		return nil
@@ -161,7 +161,7 @@ func (f *serveFlags) on(name string) []string {
 	return []string{"true"}
 }
 
-// fill puts defaults where there are no flags.
+// fill sets the defaults of missing flags.
 func (f *serveFlags) fill() {
 	byDefault := func(name string, values ...string) {
 		if !f.Given(name) {
@@ -171,7 +171,7 @@ func (f *serveFlags) fill() {
 	for _, text := range f.Values["limit"] {
 		if p, ok := profile.Get(strings.ToLower(text)); ok && !f.Given("like") {
 			f.fault("--limit %q: is a platform; use --like %s", text, p.Name)
-			f.Values["limit"] = []string{"1/s"} // any will do: nothing is served
+			f.Values["limit"] = []string{"1/s"} // any limit: nothing is served
 			break
 		}
 	}
@@ -196,8 +196,8 @@ func (f *serveFlags) fill() {
 	byDefault("admin", serve.DefaultAdmin)
 }
 
-// admin writes the address of the operator's pages. One that has a name is
-// looked up, and what was checked is what is listened on.
+// admin writes the address of the operator's pages. It looks a name up, so that the program
+// listens on the address that was checked.
 func (f *serveFlags) admin(p *page) {
 	at, hosts, public := f.One("admin"), f.Values["admin-host"], []string(nil)
 	if at != "off" {
@@ -212,7 +212,7 @@ func (f *serveFlags) admin(p *page) {
 			f.fault("--admin: %w", err)
 			at = serve.DefaultAdmin
 		default:
-			host, _, _ := net.SplitHostPort(at) // as Resolve has
+			host, _, _ := net.SplitHostPort(at) // Resolve has split it without error
 			if name, err := config.ParseAdminHost(host); err == nil {
 				hosts = append(hosts, name)
 			}
@@ -227,7 +227,7 @@ func (f *serveFlags) admin(p *page) {
 	p.put("audit", "  audit_file:", f.Values["audit"]...)
 }
 
-// networks returns the networks of --trust, without the bits behind a prefix.
+// networks returns the networks of --trust, without the bits after the prefix.
 func (f *serveFlags) networks() []string {
 	var all []string
 	for _, s := range f.Values["trust"] {
@@ -239,7 +239,7 @@ func (f *serveFlags) networks() []string {
 	return all
 }
 
-// store writes where states live.
+// store writes the settings of the store.
 func (f *serveFlags) store(p *page) {
 	if f.Given("store") && f.Given("state") {
 		f.fault("--state: is for the store in memory, and excludes --store; leave one out")
@@ -255,8 +255,8 @@ func (f *serveFlags) store(p *page) {
 	}
 }
 
-// rules writes one rule for the limits of each unit, under one key: requests and
-// bytes have costs of their own. The names are part of what stores keep.
+// rules writes one rule for the limits of each unit, with one key: requests and
+// bytes have costs of their own. Stores keep the names.
 func (f *serveFlags) rules(p *page) {
 	var requests, bytes []string
 	for _, text := range f.Values["limit"] {

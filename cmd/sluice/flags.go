@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// goesWithFile reports whether a flag stands beside --config.
+// goesWithFile reports whether a flag may stand beside --config.
 func goesWithFile(name string) bool {
 	return slices.ContainsFunc(fileFlags, func(f cli.Flag) bool { return f.Name == name })
 }
@@ -25,7 +25,7 @@ var (
 	logLevels  = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 )
 
-// logger returns what the program writes its own log to.
+// logger returns the logger of the program's own log.
 func (f *serveFlags) logger(w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: f.level}
 	if f.json() {
@@ -34,15 +34,15 @@ func (f *serveFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// json reports whether the log is of JSON.
+// json reports whether the log is in JSON.
 func (f *serveFlags) json() bool { return f.One("log-format") == "json" }
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	cli.Values
 	drain  time.Duration
-	level  slog.Level // of what is logged
-	file   string     // that says what the flags do, without --config
+	level  slog.Level // the lowest level that is logged
+	file   string     // text of the file made of the flags, without --config
 	faults []error
 }
 
@@ -50,8 +50,8 @@ func (f *serveFlags) fault(format string, args ...any) {
 	f.faults = append(f.faults, fmt.Errorf(format, args...))
 }
 
-// parseServe reads the flags of serve, and what is wrong with them already. Without
-// --config it returns what they say. The error joins all faults, one a line.
+// parseServe reads the flags of serve; err holds the faults found before. Without
+// --config it returns their configuration. The error joins all faults, one a line.
 func parseServe(values cli.Values, rest []string, err error) (*serveFlags, *config.Config, error) {
 	f := &serveFlags{Values: values, drain: 30 * time.Second}
 	if err != nil {
@@ -86,7 +86,7 @@ func parseServe(values cli.Values, rest []string, err error) (*serveFlags, *conf
 	return f, c, errors.Join(f.faults...)
 }
 
-// checkBesideFile finds what does not go with --config.
+// checkBesideFile finds the flags that --config excludes.
 func (f *serveFlags) checkBesideFile() {
 	if f.One("config") == "" {
 		f.fault("--config: expected a file, such as sluice.yaml")

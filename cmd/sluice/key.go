@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// keyDoc is what the commands about keys have in common.
+// keyDoc is the text that the commands about keys share.
 const keyDoc = `The parts are those that the rules' keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7. An empty value is the budget that requests without the part share: header.X-User=`
 
 func keyCommand(name, summary, doc string, run func(context.Context, *cli.Call, *adminClient, admin.Key) error, flags ...cli.Flag) cli.Command {
@@ -84,7 +84,7 @@ func keyOf(parts []string, values cli.Values) (admin.Key, error) {
 	return k, nil
 }
 
-// changeOf returns the reason and the author of a change: if none is named, the user.
+// changeOf returns the reason and the author of a change. By default the author is the user.
 func changeOf(call *cli.Call) admin.Change {
 	c := admin.Change{Reason: call.One("reason"), Author: call.One("author")}
 	if c.Author == "" {
@@ -140,8 +140,8 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	}
 }
 
-// writeLimits writes what a key has left. Where its rule has tiers each line
-// says of which it is.
+// writeLimits writes the state of a key under its limits. If the rule has tiers, each line
+// names its tier.
 func writeLimits(b *strings.Builder, s *admin.KeyState) {
 	write := func(of string, limits []admin.LimitState, unlimited bool) {
 		if unlimited {
@@ -172,7 +172,7 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 	}
 }
 
-// levelOf names a level of a rule; one that has no name is the rule.
+// levelOf returns the name of a level with its rule, or of the rule if the level has no name.
 func levelOf(rule, level string) string {
 	if level == "" {
 		return printable(rule)
@@ -215,7 +215,7 @@ func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) 
 	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
 }
 
-// where says for whom a change of a key is.
+// where describes the nodes for which a change of a key is.
 func where(thisNodeOnly bool, notTold string) string {
 	switch {
 	case thisNodeOnly:
@@ -259,7 +259,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 	return call.Print(b.String())
 }
 
-// expiry returns when an override ends, zero if it does not.
+// expiry returns the end of an override, zero if it has none.
 func expiry(length, until string) (time.Time, error) {
 	switch {
 	case until != "" && length != "":

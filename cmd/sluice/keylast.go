@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/decided"
 )
 
-// writeLast writes what was decided last, a request a line.
+// writeLast writes the last decisions, one a line.
 func writeLast(b *strings.Builder, l *decided.List) {
 	if l == nil {
 		return
@@ -43,7 +43,7 @@ func writeLast(b *strings.Builder, l *decided.List) {
 	}
 }
 
-// printable returns a text that may be shown on a terminal.
+// printable returns a text that is safe to show on a terminal.
 func printable(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
@@ -51,7 +51,7 @@ func printable(text string) string {
 	return text
 }
 
-// lines is printable of a text of several lines.
+// lines is printable for a text of several lines.
 func lines(text string) string {
 	all := strings.Split(text, "\n")
 	for i := range all {

@@ -20,7 +20,7 @@ import (
 
 var lintFormats = []string{"text", "json", "github"}
 
-// lintReport is what lint has found.
+// lintReport is the result of lint.
 type lintReport struct {
 	File           string
 	*config.Report // nil if the file has faults
@@ -28,7 +28,7 @@ type lintReport struct {
 	Cases          []*config.Results
 }
 
-// fault keeps faults with their places; any other error is one of the file as a whole.
+// fault adds faults with their places. Any other error is a fault of the whole file.
 func (r *lintReport) fault(err error) {
 	if err == nil {
 		return
@@ -42,7 +42,7 @@ func (r *lintReport) fault(err error) {
 	}
 }
 
-// runCases plays a file of cases.
+// runCases runs a file of cases.
 func (r *lintReport) runCases(ctx context.Context, c *config.Config, name string) {
 	data, err := config.Read(name)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *lintReport) write(c *cli.Call, format string) error {
 		if err := r.WriteText(&b); err != nil {
 			return err
 		}
-	case c.Given("strict"): // they decide the exit code
+	case c.Given("strict"): // warnings decide the exit code
 		for _, w := range r.Warnings {
 			b.WriteString(w.String() + "\n")
 		}
@@ -100,7 +100,7 @@ func (r *lintReport) write(c *cli.Call, format string) error {
 	return cmp.Or(c.Print(b.String()), err)
 }
 
-// annotations returns the report as commands of a workflow of GitHub:
+// annotations returns the report as commands of a GitHub workflow:
 // https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 func (r *lintReport) annotations() string {
 	var b strings.Builder
@@ -137,10 +137,10 @@ func (r *lintReport) annotations() string {
 	return b.String()
 }
 
-// lintDoc is a report as JSON has it.
+// lintDoc is a report as JSON.
 type lintDoc struct {
 	File      string     `json:"file"`
-	Version   string     `json:"version,omitempty"` // of a file without faults
+	Version   string     `json:"version,omitempty"` // only of a file without faults
 	OK        bool       `json:"ok"`
 	Faults    []placeDoc `json:"faults"`
 	Warnings  []placeDoc `json:"warnings"`

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sluice limits the rate of HTTP requests in front of a service that
-// need not be changed for it. See "sluice --help".
+// Command sluice limits the rate of HTTP requests in front of a service, which
+// needs no change. See "sluice --help".
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 		second := <-signals
 		code := cli.Failed
 		if s, ok := second.(syscall.Signal); ok {
-			code = 128 + int(s) // as shells have it
+			code = 128 + int(s) // as in a shell
 		}
 		os.Exit(code)
 	}()

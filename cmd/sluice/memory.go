@@ -13,16 +13,16 @@ import (
 	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
-// memory is what this process does with its memory so that requests feel little of a
-// change of the configuration: see also internal/serve/background_linux.go.
+// memory manages the memory of this process so that a change of the configuration delays
+// requests little: see also internal/serve/background_linux.go.
 type memory struct {
 	room     []byte
-	giveBack *time.Timer // until unused memory is returned to the system; nil before the start is over
+	giveBack *time.Timer // returns unused memory to the system; nil before the start is over
 }
 
 func newMemory() *memory { return &memory{room: newHeapRoom()} }
 
-// started has the memory returned that the start took. It comes before around.
+// started plans the return of the memory of the start to the system. Call it before around.
 func (m *memory) started() { m.giveBack = newReturn() }
 
 // around calls f, which reads a configuration and activates it.
@@ -39,14 +39,14 @@ func (m *memory) stop() {
 	runtime.KeepAlive(m.room)
 }
 
-// heapRoom is how much garbage may come together at least before the collector
-// runs. By itself it runs whenever 4 MB have come together while the program
-// keeps little, which under load is a hundred times a second.
+// heapRoom is the least garbage that starts a collection. By default the collector runs
+// after 4 MB of garbage while the program keeps little, which is a hundred times a second
+// under load.
 const heapRoom = 32 << 20 // bytes
 
-// newHeapRoom returns memory that is never touched, and so takes none, but
-// counts for the collector as long as it is kept. There is none where the
-// operator has settled the matter.
+// newHeapRoom returns memory that is never touched, so that it takes no pages, but
+// counts for the collector while it is kept. It returns nil if the operator has set the
+// collector up.
 func newHeapRoom() []byte {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
@@ -54,13 +54,13 @@ func newHeapRoom() []byte {
 	return make([]byte, heapRoom)
 }
 
-// heapBurst is how much garbage a change of the configuration may make before
-// it is collected.
+// heapBurst is the most garbage that a change of the configuration makes before a
+// collection.
 const heapBurst = 256 << 20 // bytes
 
 // collectAfter calls f, which makes much garbage at once, and collects it afterwards. A
-// collection beside f would make requests help: with what they allocate they pay for
-// what f does.
+// collection during f would slow requests down: each allocation would have to help with
+// the garbage of f.
 func collectAfter(f func() error) error {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
@@ -77,13 +77,13 @@ func collectAfter(f func() error) error {
 	return err
 }
 
-// returnAfter is how long after a start or a change of the configuration its memory goes
-// back to the system. By itself the runtime keeps most of it: with 20,000 rules a process
-// takes 90 MB, and took 200 to 360 once they had been read again. But one change often
-// follows another, and to return memory and to get it again is a third of what a change
-// costs. So it is kept until the file has been looked at once more.
+// returnAfter is the time after a start or a change of the configuration at which its memory
+// goes back to the system. The runtime alone keeps most of it: with 20,000 rules a process
+// takes 90 MB, and took 200 to 360 MB after it had read them again. But one change often
+// follows another, and returning memory and getting it again is a third of the cost of a
+// change. So the memory is kept until the next check of the file.
 const returnAfter = reload.Every + 500*time.Millisecond
 
-// newReturn returns a timer that has unused memory returned when it ends. That collects
-// once more: only then is nothing left of rules that requests have used.
+// newReturn returns a timer that returns unused memory when it ends. That collects garbage
+// once more, and only then frees all memory of rules that requests have used.
 func newReturn() *time.Timer { return time.AfterFunc(returnAfter, debug.FreeOSMemory) }

@@ -54,7 +54,7 @@ func runProfiles(_ context.Context, c *cli.Call) error {
 	return listProfiles(c.Stdout)
 }
 
-// profileDoc is a profile as JSON has it.
+// profileDoc is a profile as JSON.
 type profileDoc struct {
 	Name     string         `json:"name"`
 	Title    string         `json:"title"`
@@ -85,7 +85,7 @@ func profileDocs(all []profile.Profile) []profileDoc {
 	return docs
 }
 
-// orNearest says which profile may have been meant.
+// orNearest suggests the profile with the most similar name.
 func orNearest(name string) string {
 	if names := profile.Meant(name); len(names) > 0 {
 		return "; did you mean " + strings.Join(names, " or ")
@@ -106,7 +106,7 @@ func listProfiles(stdout io.Writer) error {
 	return err
 }
 
-// profileText says a profile as a page for a terminal.
+// profileText returns a profile as a page for a terminal.
 func profileText(p profile.Profile) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n  %s\n", p.Name, p.Title, p.Source)
@@ -132,7 +132,7 @@ func profileText(p profile.Profile) string {
 	return b.String()
 }
 
-// besideLimits says what a rule has of a profile beside the limits.
+// besideLimits describes the parts of a profile that a rule gets beside the limits.
 func besideLimits(p profile.Profile) (lines []string) {
 	if p.Status > 0 {
 		lines = append(lines, fmt.Sprintf("a denial is answered by status %d", p.Status))
@@ -146,7 +146,7 @@ func besideLimits(p profile.Profile) (lines []string) {
 	return lines
 }
 
-// vectorLines are the steps of a vector, behind its limits if they are others.
+// vectorLines returns the steps of a vector, after its limits if it has limits of its own.
 func vectorLines(p profile.Profile, v profile.Vector) (lines []string) {
 	if text := joinLimits(v.Limits, " and "); v.InFlight > 0 {
 		lines = append(lines, fmt.Sprintf("with at most %d in flight", v.InFlight))

@@ -36,7 +36,7 @@ func runServe(ctx context.Context, call *cli.Call) error {
 	}
 	log := f.logger(call.Stderr)
 	serve.TakeStandardLog(log)
-	signal.Ignore(syscall.SIGPIPE) // a reader of standard output or error that leaves ends nothing
+	signal.Ignore(syscall.SIGPIPE) // go on if a reader of standard output or error leaves
 	err = f.serve(ctx, serve.Options{Config: c, Drain: f.drain, Out: call.Stdout, Log: log})
 	if err != nil && f.json() {
 		serve.LogFaults(ctx, log, cmp.Or(f.One("config"), fromFlags), err)
@@ -45,8 +45,8 @@ func runServe(ctx context.Context, call *cli.Call) error {
 	return err
 }
 
-// serve runs what the flags say, or the file that they name, which a hang-up
-// signal has read again. The signal has logs opened again, too, and ends nothing.
+// serve runs the configuration of the flags, or of the file that they name. A hang-up
+// signal makes it read the file and open the logs again, and ends nothing.
 func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	if f.Given("config") {
 		if err := f.load(&o); err != nil {
@@ -63,7 +63,7 @@ func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	return serve.Run(ctx, o)
 }
 
-// load reads the file of --config. Beside it stand a few flags.
+// load reads the file of --config, and the few flags beside it.
 func (f *serveFlags) load(o *serve.Options) (err error) {
 	if o.Config, err = config.Load(f.One("config")); err != nil {
 		return err

@@ -33,7 +33,7 @@ Examples:
 // serveFlagTable returns the flags of serve.
 func serveFlagTable() []cli.Flag { return slices.Concat(fileFlags, flagsOfLimits(), otherFlags) }
 
-// fileFlags are those that go with --config.
+// fileFlags are the flags that may stand beside --config.
 var fileFlags = []cli.Flag{
 	{Name: "config", Value: "FILE", Group: "With a configuration file:", Doc: "read listeners, upstreams and rules from FILE (docs/configuration.md); it is read again when it changes, or on SIGHUP; a file with errors has no effect"},
 	{Name: "drain", Value: "DURATION", Doc: "how long requests may take to end after a signal to stop (default 30s); a second signal ends them at once"},
@@ -43,7 +43,7 @@ var fileFlags = []cli.Flag{
 	{Name: "log-level", Value: "LEVEL", Words: []string{"debug", "info", "warn", "error"}, Doc: "log nothing below debug, info, warn or error (default info)"},
 }
 
-// flagsOfLimits are those that say whom to limit, and by how much.
+// flagsOfLimits returns the flags that name the clients to limit, and the limits.
 func flagsOfLimits() []cli.Flag {
 	return []cli.Flag{
 		{Name: "upstream", Value: "URL", Group: "Without a configuration file:", Doc: "the service, such as http://127.0.0.1:3000, https://, or h2c:// for gRPC without TLS; without it a built-in sample app answers"},

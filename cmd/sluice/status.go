@@ -28,7 +28,7 @@ var statusCommand = cli.Command{
 	Run: runStatus,
 }
 
-// status is what the command shows. All but Fleet is of the node that is asked.
+// status is the output of the command. All but Fleet is about the node that is asked.
 type status struct {
 	Status   admin.Status         `json:"status"`
 	Requests admin.Requests       `json:"requests"`
@@ -37,7 +37,7 @@ type status struct {
 	Fleet    *admin.Fleet         `json:"fleet,omitempty"` // of a shared store
 }
 
-// runStatus shows what a running program does.
+// runStatus shows the state of a running program.
 func runStatus(ctx context.Context, call *cli.Call) error {
 	switch {
 	case len(call.Args) > 0:
@@ -74,8 +74,7 @@ func runStatus(ctx context.Context, call *cli.Call) error {
 	return writeStatus(call.Stdout, &s)
 }
 
-// writeStatus writes the sum of all nodes if there are others, or else what this one has
-// counted.
+// writeStatus writes the counts of all nodes together, or of this node if it is the only one.
 func writeStatus(w io.Writer, s *status) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s, active since %s\n", s.Status.File, s.Status.Hash, s.Status.Loaded.Format(time.RFC3339))
@@ -145,8 +144,7 @@ func writeStatus(w io.Writer, s *status) error {
 	return err
 }
 
-// ofRule returns the counts of a rule as those of one node are reported: without those of
-// its candidates.
+// ofRule returns the counts of a rule in the form of a single node's: without its candidates.
 func ofRule(r *admin.RuleOverview) admin.RuleStatus {
 	s := r.RuleStatus
 	for _, c := range s.Candidates {
@@ -164,7 +162,7 @@ func firstKeys(levels []admin.TopLevel) []admin.TopLevel {
 	return levels
 }
 
-// writeNodes writes what there is to say of a fleet, and its nodes.
+// writeNodes writes the notes about a fleet, and its nodes.
 func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 	nodes := "1 node"
 	if f.Summed != 1 {
@@ -195,8 +193,8 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 	return t.Flush()
 }
 
-// writeRules writes the table of all requests and of those under each rule, and what nodes
-// have counted if that was asked for.
+// writeRules writes the table of all requests and of those under each rule, with the counts
+// of each node if fleet has them.
 func writeRules(b *strings.Builder, total *history.Counts, rules []admin.RuleStatus, fleet *admin.Fleet) error {
 	var table strings.Builder
 	table.WriteString("rule\tallowed\twarned\tdelayed\tdenied\trefused\tfailed\tno limit\twould deny\t\n")
@@ -240,7 +238,7 @@ func writeRules(b *strings.Builder, total *history.Counts, rules []admin.RuleSta
 	return nil
 }
 
-// columns returns the cells of a row, but for what trials would have denied.
+// columns returns the cells of a row, without the denials of trials.
 func columns(c *history.Counts) string {
 	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%d", c.Allowed, c.Warned, c.Delayed, c.Denied, c.Refused, c.Failed, c.FailedOpen)
 }
@@ -255,7 +253,7 @@ func between(least, most uint64) string {
 	return fmt.Sprintf("%d to %d times", least, most)
 }
 
-// keyText writes a key as "sluice key" reads it.
+// keyText writes a key in the form that "sluice key" reads.
 func keyText(parts map[string]string, hash string) string {
 	if hash != "" {
 		return "hidden:" + hash

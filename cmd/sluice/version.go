@@ -16,12 +16,12 @@ var versionCommand = cli.Command{
 	Name: "version", Summary: "show the version of the program", Flags: []cli.Flag{jsonFlag}, Run: runVersion,
 }
 
-// build is what a program was built from.
+// build describes the build of a program.
 type build struct {
 	Version  string `json:"version"`            // of the module
 	Revision string `json:"revision,omitempty"` // of its repository, if it was built in one
 	Time     string `json:"time,omitempty"`     // of the revision
-	Modified bool   `json:"modified,omitempty"` // there were changes besides
+	Modified bool   `json:"modified,omitempty"` // the source had uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
