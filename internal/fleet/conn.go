@@ -22,27 +22,27 @@ import (
 const (
 	// DefaultPrefix begins the names of keys, as in package redisstore.
 	DefaultPrefix = "sluice"
-	// Timeout is how long one call of the store may take at most.
+	// Timeout is the longest time of one call of the store.
 	Timeout = time.Second
 
-	bufferBytes = 64 << 10 // of a connection, to read and to write each
-	ringScale   = 6        // 2^6 calls of a connection on their way
+	bufferBytes = 64 << 10 // of a connection, for reads and writes each
+	ringScale   = 6        // 2^6 calls of a connection in flight
 )
 
-// ErrNotSent is what a call returns that did not reach the store, or that the store has
+// ErrNotSent is the error of a call that did not reach the store, or that the store has
 // refused: its script has changed nothing and will not.
 var ErrNotSent = errors.New("fleet: the store cannot be asked")
 
-// errNotConnected is what a call returns as long as there was no connection.
+// errNotConnected is the error of a call before the first connection.
 var errNotConnected = errors.New("there is no connection yet")
 
 // Node is one process among those that share a store.
 type Node struct {
-	ID   string // drawn at its start: no two are equal
-	Name string // for people: its host
+	ID   string // random, drawn at the start
+	Name string // for people: the host
 }
 
-// Options say where the servers are and who this is. Target and Node are required.
+// Options name the servers and this node. Target and Node are required.
 type Options struct {
 	Target *redisurl.Target
 	Prefix string // begins the names of keys; empty: the target's, or the default
@@ -50,12 +50,12 @@ type Options struct {
 	Log    *slog.Logger // nil means [slog.Default]
 
 	Every time.Duration // the longest time between two polls; 0 means [Every]
-	// Timeout is how long a call may take, at most; 0 means [Timeout]. Tests alone set it: a
-	// longer one, for which connections and parts wait, too, as a busy machine is no outage.
+	// Timeout is the longest time of a call; 0 means [Timeout]. Only tests set it, to a longer
+	// time that holds for connections and parts, too: a busy machine is no outage.
 	Timeout time.Duration
 }
 
-// Conn is a node's connection for what is not a decision. Make one with [New],
+// Conn is a node's connection for calls other than decisions. Make one with [New],
 // register its parts, then Run it. It is safe for concurrent use.
 type Conn struct {
 	node   Node
@@ -63,7 +63,7 @@ type Conn struct {
 	option rueidis.ClientOption
 	prefix string
 	seal   cipher.AEAD // nil without a secret
-	hashes []byte      // too
+	hashes []byte      // key that hashes names; nil without a secret
 	log    *slog.Logger
 	parts  []Part
 
@@ -74,7 +74,7 @@ type Conn struct {
 	poked   chan struct{}
 	warned  atomic.Int64 // ns since the epoch
 
-	connected, loads time.Time // when client was made, and the server first said that it loads; Run's
+	connected, loads time.Time // when client was made, and when the server first reported loading; used by Run only
 }
 
 type failure struct{ err error }
@@ -107,16 +107,16 @@ func New(o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Node returns who this is.
+// Node returns this node.
 func (c *Conn) Node() Node { return c.node }
 
 // Every returns the longest time between two polls.
 func (c *Conn) Every() time.Duration { return c.every }
 
-// Key returns the name of a key in the store: name is of a-z, 0-9, '.' and ':'.
+// Key returns the full name of a key in the store. name consists of a-z, 0-9, '.' and ':'.
 func (c *Conn) Key(name string) string { return c.prefix + "{fleet}!" + name }
 
-// Err returns why the last poll failed, nil if it did not. It never blocks.
+// Err returns the error of the last poll, nil if it succeeded. It never blocks.
 func (c *Conn) Err() error { return c.failure.Load().err }
 
 // warn logs a failure, once a minute at most.
@@ -128,16 +128,16 @@ func (c *Conn) warn(message string, err error) {
 	c.log.Warn(message, slog.String("store", c.target.String()), slog.Any("error", err)) //nolint:sloglint // each caller has one text
 }
 
-// Script is what runs in the store.
+// Script is a script that runs in the store.
 type Script struct{ lua *rueidis.Lua }
 
-// NewScript returns a Script. It must return a list of strings: numbers in it are
-// lost. TIME may be asked before something is written.
+// NewScript returns a Script. The script must return a list of strings; numbers in it are
+// lost. It may call TIME before it writes.
 func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
 
-// Eval runs a script on keys that [Conn.Key] has named, no longer than ctx and
-// Options.Timeout. It is sent once. After an error that is not [ErrNotSent] the script may
-// have run.
+// Eval runs a script on keys named by [Conn.Key], until ctx ends and no longer than
+// Options.Timeout. It sends the script once. After an error other than [ErrNotSent] the
+// script may have run.
 func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...string) ([]string, error) {
 	client := c.client.Load()
 	if client == nil {
@@ -147,10 +147,10 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
 	if redisurl.TakesNoWrites(err) {
-		c.Poke() // which connects anew
+		c.Poke() // the poll connects anew
 	}
 	if redisurl.Answered(err) {
-		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // and has changed nothing
+		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // it has changed nothing
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)

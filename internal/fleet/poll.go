@@ -21,54 +21,55 @@ import (
 
 const (
 	// Every is the longest time between two polls, below the two seconds within which a
-	// change is active everywhere. Each is drawn from the upper
-	// quarter, so that the nodes of a fleet do not come together.
+	// change is active everywhere. Each time is drawn from the upper quarter, so that the
+	// nodes of a fleet do not poll at once.
 	Every = 1400 * time.Millisecond
-	// partTimeout is how long a part has after a poll that says nothing else.
+	// partTimeout is the time after a poll for a part without a Timeout, unless the timeout of
+	// a call is longer.
 	partTimeout = 2 * time.Second
-	// longestMark is how many bytes of a mark are read.
+	// longestMark is the most bytes of a mark that are read.
 	longestMark = 64
-	// anewEvery is the shortest time between two times that a Conn connects anew, and
-	// pollsRefused the longest between two polls meanwhile.
+	// anewEvery is the shortest time between two new connections of a Conn, and
+	// pollsRefused the longest time between two polls meanwhile.
 	anewEvery    = 750 * time.Millisecond
 	pollsRefused = time.Second
 )
 
-// Mark is a field of a hash in the store, of few bytes, that is read with each poll.
+// Mark is a short field of a hash in the store, which each poll reads.
 // Key is a name for [Conn.Key].
 type Mark struct{ Key, Field string }
 
 // Part is something that nodes share. Tick is called after each poll, by a goroutine
-// of its own; the next poll waits for it. Its ctx ends after Timeout, or 2 s, or after
-// that of a call if that is longer.
+// of its own; the next poll waits for it. Its ctx ends after Timeout, by default 2 s, or
+// after the timeout of a call if that is longer.
 type Part struct {
 	Marks   []Mark
 	Tick    func(ctx context.Context, t Tick)
 	Timeout time.Duration
 }
 
-// Tick is what a poll found.
+// Tick is the result of a poll.
 type Tick struct {
-	Err    error     // why the store did not answer: the rest is zero
+	Err    error     // why the store did not answer; the other fields are zero then
 	Now    time.Time // by the store's clock
-	Values []string  // of the part's Marks, in their order; empty: there is none
+	Values []string  // of the part's Marks, in their order; empty if the field does not exist
 }
 
 // Register adds a part. It must be called before Run.
 func (c *Conn) Register(p Part) { c.parts = append(c.parts, p) }
 
-// Poke has the next poll come at once.
+// Poke starts the next poll at once.
 func (c *Conn) Poke() {
 	select {
 	case c.poked <- struct{}{}:
-	default: // it will
+	default: // a poke is pending
 	}
 }
 
-// Run connects, and polls within each Options.Every until ctx ends; then it closes the
-// connections. Where the servers cannot be reached it tries again with each poll. Where a
-// single one takes no writes it connects anew with each, as its address may lead to
-// another one by now.
+// Run connects, and polls at least once in each Options.Every until ctx ends. Then it closes
+// the connections. If the servers cannot be reached, it tries again with each poll. If a
+// single server takes no writes, it connects anew with each poll, because the address may
+// lead to another server by now.
 func (c *Conn) Run(ctx context.Context) {
 	c.option.DialCtxFn = redisurl.DialWithin(ctx)
 	defer c.close()
@@ -94,9 +95,9 @@ func (c *Conn) Run(ctx context.Context) {
 	}
 }
 
-// pollScript returns the time, in microseconds, and the value of each mark: ARGV is
-// which key and which field, in turn, then how long a value may be. It writes nothing, and
-// fails on a server where nothing can be written.
+// pollScript returns the time, in microseconds, and the value of each mark. ARGV holds the
+// index of the key and the field of each mark, then the longest size of a value. The script
+// writes nothing, and fails on a server that takes no writes.
 var pollScript = NewScript(`
 local wrote = redis.pcall('HDEL', KEYS[1], '')
 local no = type(wrote) == 'table' and wrote.err or ''
@@ -112,7 +113,7 @@ for i = 1, #ARGV - 1, 2 do
 end
 return out`)
 
-// poll reads the marks of all parts, in their order.
+// poll reads the marks of all parts in their order.
 func (c *Conn) poll(ctx context.Context) Tick {
 	t, err := c.read(ctx)
 	if c.leaves(err) {
@@ -133,7 +134,7 @@ func (c *Conn) poll(ctx context.Context) Tick {
 	return t
 }
 
-// rights returns what an ACL must allow beside what decisions need.
+// rights returns the rights that an ACL must grant beside those for decisions.
 func (c *Conn) rights() string {
 	return "~" + c.prefix + "{fleet}!* +@read +@write +@scripting +time"
 }
@@ -156,7 +157,7 @@ func (c *Conn) read(ctx context.Context) (t Tick, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		keys = []string{c.Key("none")} // which says where a Cluster runs the script
+		keys = []string{c.Key("none")} // a Cluster chooses the server by the key
 	}
 	list, err := c.Eval(ctx, pollScript, keys, append(args, strconv.Itoa(longestMark))...)
 	if err != nil {
@@ -172,7 +173,7 @@ func (c *Conn) read(ctx context.Context) (t Tick, err error) {
 	return Tick{Now: time.UnixMicro(micros), Values: list[1:]}, nil
 }
 
-// hand gives each part its own marks, and waits for all.
+// hand gives each part the values of its marks, and waits for all parts.
 func (c *Conn) hand(ctx context.Context, t Tick) {
 	var group sync.WaitGroup
 	at := 0
@@ -191,7 +192,7 @@ func (c *Conn) hand(ctx context.Context, t Tick) {
 	group.Wait()
 }
 
-// connect makes a client if there is none yet. It mends its connections itself.
+// connect makes a client if there is none yet. The client repairs its connections itself.
 func (c *Conn) connect(ctx context.Context) error {
 	if c.client.Load() != nil {
 		return nil
@@ -205,7 +206,7 @@ func (c *Conn) connect(ctx context.Context) error {
 	return nil
 }
 
-// leaves closes the client of a server that takes no writes, and reports whether it has.
+// leaves closes the client if its server takes no writes, and reports whether it did.
 func (c *Conn) leaves(err error) bool {
 	now := time.Now()
 	switch loads := redisurl.Loading(err); {

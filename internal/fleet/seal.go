@@ -13,8 +13,8 @@ import (
 	"fmt"
 )
 
-// keepSecret derives what encrypts, and what hashes names, from the secret for the
-// names of keys.
+// keepSecret derives the key that encrypts values and the key that hashes names from the
+// secret for the names of keys.
 func (c *Conn) keepSecret(secret []byte) error {
 	key, err := hkdf.Key(sha256.New, secret, nil, "what nodes share", 32)
 	if err != nil {
@@ -31,19 +31,20 @@ func (c *Conn) keepSecret(secret []byte) error {
 	return err
 }
 
-// format begins a record and an entry, where they are not sealed: a later release that
-// writes them otherwise counts on, up to 9.
+// format begins a record or an entry that is not sealed. A later release with another format
+// uses the next digit, up to 9.
 const format = '1'
 
-// ErrLater is why something that nodes share cannot be read, or written over.
+// ErrLater is the error for shared data of a later release, which this one can neither read
+// nor replace.
 var ErrLater = errors.New("fleet: a later release has written this, in a format that this one does not read: update this node, or ask one of that release")
 
-// pack returns how the body of a record or entry is kept in the store.
+// pack returns the stored form of the body of a record or entry.
 func (c *Conn) pack(at string, body []byte) string {
 	return c.Seal(at, append([]byte{format}, body...))
 }
 
-// unpack returns the body that was packed.
+// unpack returns the body from its stored form.
 func (c *Conn) unpack(at, kept string) ([]byte, error) {
 	body, err := c.Unseal(at, kept)
 	switch {
@@ -57,10 +58,9 @@ func (c *Conn) unpack(at, kept string) ([]byte, error) {
 	return body[1:], nil
 }
 
-// Seal returns how a value that names keys is kept in the store: encrypted if the
-// nodes have a secret for the names of keys, so that neither who reads the server
-// knows it nor who writes there can make one. At is where it is kept, and must be the
-// same for Unseal.
+// Seal returns the stored form of a value that names keys: encrypted if the nodes have a
+// secret for the names of keys. Then a reader of the server cannot know the value, and a
+// writer cannot forge one. at is the place of the value, and must be the same for Unseal.
 func (c *Conn) Seal(at string, value []byte) string {
 	if c.seal == nil {
 		return string(value)
@@ -70,7 +70,7 @@ func (c *Conn) Seal(at string, value []byte) string {
 	return string(c.seal.Seal(nonce, nonce, value, []byte(at)))
 }
 
-// Unseal returns what was sealed.
+// Unseal returns the value from its stored form.
 func (c *Conn) Unseal(at, kept string) ([]byte, error) {
 	if c.seal == nil {
 		return []byte(kept), nil
