@@ -14,36 +14,36 @@ import (
 	"github.com/sluicegate/sluice/internal/server/report"
 )
 
-// patience is how long a first look waits for what nodes report.
+// patience is the longest time for which a first look waits for reports.
 const patience = 3 * time.Second
 
 var errAnswer = errors.New("peers: the store's answer is not that of our script")
 
-// last is what was read last, guarded by Peers.mu.
+// last is the result of the last read, guarded by Peers.mu.
 type last struct {
 	nodes  map[string]*node // by id
 	unread int
 	now    time.Time          // by the store's clock
-	read   time.Time          // the same, by ours
-	taken  time.Time          // after which reports may be read again
-	looked map[string]*looked // rules; "": that somebody looks at all
+	read   time.Time          // the same instant, by this process's clock
+	taken  time.Time          // when reports may be read again
+	looked map[string]*looked // by rule; "" is the look itself
 }
 
-// node is a node, how many bytes its report takes, and since when something was looked at
-// when its report was last read before those of others.
+// node is a node, with the size of its report in bytes, and with the start of the look in
+// which its report was last read before those of the others.
 type node struct {
 	report.Seen
 	size int
 	late time.Time
 }
 
-// looked is since when something is looked at, by the store's clock, and when the store
-// was told so last, by ours.
+// looked is the start of a look at something, by the store's clock, and the time when this
+// node last wrote that to the store, by this process's clock.
 type looked struct{ since, told time.Time }
 
-// Look returns what the other nodes report, of these rules in detail. At first it waits
-// for them, for some seconds at most. If the store does not answer it returns what was
-// read last.
+// Look returns the reports of the other nodes, with details of these rules. The first look
+// waits for the reports, for at most Options.Patience. If the store does not answer, Look
+// returns the result of the last read.
 func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 	return f
 }
 
-// tell says that somebody looks, and at what.
+// tell writes to the store that a caller looks, and at which rules.
 func (n *Peers) tell(ctx context.Context, rules []string) error {
 	l := &n.last
 	for rule, of := range l.looked {
@@ -108,8 +108,8 @@ func (n *Peers) tell(ctx context.Context, rules []string) error {
 	return nil
 }
 
-// complete reports whether all nodes have reported what is looked at, or have had the
-// time to.
+// complete reports whether all nodes have reported the rules of the look, or have had the
+// time to do so.
 func (n *Peers) complete(rules []string) bool {
 	l := &n.last
 	for _, rule := range append([]string{""}, rules...) {
@@ -127,16 +127,15 @@ func (n *Peers) complete(rules []string) bool {
 	return true
 }
 
-// lacks reports whether a report has a rule without the details.
+// lacks reports whether a report has a rule without its details.
 func lacks(r *report.Report, rule string) bool {
 	return r != nil && slices.ContainsFunc(r.Rules, func(o report.Rule) bool { return o.Name == rule && o.Detail == nil })
 }
 
-// listEvery is how old the list of nodes may be that is shown, but for what comes in
-// the moment of a look.
+// listEvery is the greatest age of the list of nodes in an answer.
 func (n *Peers) listEvery() time.Duration { return n.Every / 2 }
 
-// since is when what is looked at changed last.
+// since returns the last change of the rules of the look.
 func (l *last) since() (at time.Time) {
 	for _, of := range l.looked {
 		if of.since.After(at) {
@@ -146,10 +145,10 @@ func (l *last) since() (at time.Time) {
 	return at
 }
 
-// read reads the list of nodes, and those reports that are others than before: when
-// something is looked at anew all at once, when all nodes have written one, unless it is
-// the last moment. Nodes that write theirs later are read when they come, and do not
-// wait until the others may be read again.
+// read reads the list of nodes, and the reports that have changed. After a change of the
+// look it waits until all nodes have written one, and reads all at once; if last is
+// set it does not wait. Later reports are read as they come: they do not wait until
+// the others may be read again.
 func (n *Peers) read(ctx context.Context, last bool) error {
 	l := &n.last
 	if time.Since(l.read) < n.listEvery() && time.Now().Before(l.taken) {
@@ -170,7 +169,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 		at, _, ok := stamped(lines.reported[i])
 		switch {
 		case !ok:
-			s.Report, s.Fault, s.size = nil, nil, 0 // it is forgotten
+			s.Report, s.Fault, s.size = nil, nil, 0 // forget the report
 		case !at.Equal(s.At):
 			changed = append(changed, s.ID)
 			if s.At.Before(since) && !at.Before(since) && s.late.Before(since) {
@@ -186,7 +185,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 	switch ahead := time.Until(l.taken); {
 	case ahead > pause(report.MostTogether):
 		return nil
-	case ahead > 0: // once each: its text may say that it is older, and be long
+	case ahead > 0: // read each once: its text may claim to be older, and be long
 		changed = late
 		for _, id := range late {
 			nodes[id].late = since
@@ -198,12 +197,12 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 	return n.take(ctx, changed)
 }
 
-// lines is what the other nodes have written about themselves.
+// lines are the lines that the other nodes have written about themselves.
 type lines struct {
 	now      time.Time // by the store's clock
 	nodes    []*node
-	reported []string // when each has written a report, stamped; empty: it has not
-	unread   int      // nodes whose line cannot be read
+	reported []string // when each node has written a report, stamped; empty: it has none
+	unread   int      // number of nodes whose line cannot be read
 }
 
 // lines reads the list of nodes.
@@ -247,11 +246,11 @@ func (n *Peers) seen(id, text string) (s *node, ok bool) {
 	return s, err == nil
 }
 
-// take reads the reports of nodes. The next ones wait so long that it does not read too
-// much, whether it reads all of these or not.
+// take reads the reports of nodes. It delays the next read by the bytes that it reads, even
+// if it does not read all of the reports.
 func (n *Peers) take(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
-	// Room is of what is kept, and work of what is read now.
+	// room bounds the kept bytes, and work the bytes read now.
 	bytes, room, work := 0, report.MostTogether, report.MostTogether
 	for id, s := range n.last.nodes {
 		if _, changes := slices.BinarySearch(ids, id); !changes {
@@ -259,7 +258,7 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 		}
 	}
 	defer func() {
-		if now := time.Now(); n.last.taken.After(now) { // late ones put off the others by their bytes only
+		if now := time.Now(); n.last.taken.After(now) { // late reports delay the others only by their bytes
 			n.last.taken = n.last.taken.Add(pause(bytes))
 		} else {
 			n.last.taken = now.Add(max(n.Every-n.listEvery()/2, pause(bytes)))
@@ -292,8 +291,8 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// report reads a node's report, for which there is so much room, and returns how much
-// that took. One that cannot be used is none.
+// report reads a node's report into at most room bytes, and returns the bytes that it took.
+// A report that cannot be used is dropped.
 func (n *Peers) report(s *node, text string, room int) (took int) {
 	s.Report, s.Fault, s.size = nil, nil, 0
 	at, sealed, ok := stamped(text)
@@ -311,7 +310,7 @@ func (n *Peers) report(s *node, text string, room int) (took int) {
 	return took
 }
 
-// compare compares pairs of texts, the first first.
+// compare compares pairs of texts in order, until two differ.
 func compare(pairs ...string) int {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if c := cmp.Compare(pairs[i], pairs[i+1]); c != 0 {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers lets any node show what all nodes of a shared store have counted. Each
-// writes a line about itself to the store, and while somebody looks, at any of them, a
-// report too. Requests know nothing of it.
+// Package peers lets any node show the counts of all nodes of a shared store. Each node
+// writes a line about itself to the store and, while a caller looks at any node, a
+// report, too. Requests are not involved.
 package peers
 
 import (
@@ -20,38 +20,38 @@ import (
 )
 
 const (
-	sendEvery   = 2 * time.Second  // a report, or more rarely if it is large; a node's line comes after two and a half of these
-	lookFor     = 15 * time.Second // a look lasts, unless it is repeated
-	keepNodes   = 10 * time.Minute // what a node that has gone has written last
+	sendEvery   = 2 * time.Second  // between reports, longer for large ones; a node's line comes every 2.5 times this
+	lookFor     = 15 * time.Second // length of a look that is not repeated
+	keepNodes   = 10 * time.Minute // how long the last line and report of a gone node are kept
 	keepReports = time.Minute
 	forgetEvery = 30 // beats
 	meetEvery   = 10 * time.Minute
 	mostNodes   = 500
 
-	// mostRate is how many bytes a second one that looks reads, for longer than a moment.
-	// Nodes write twice as often as that takes.
+	// mostRate is the most bytes a second that a looking node reads in the long run. Nodes
+	// write reports twice as often.
 	mostRate = 80 << 10
-	// mostTaken is how many bytes a call reads.
+	// mostTaken is the most bytes that a call reads.
 	mostTaken = 1 << 20
 )
 
-// Options are whose nodes they are, and what this one reports. Conn, Self and Report
-// are required.
+// Options are the connection of the nodes, and the reports of this one. Conn, Self and
+// Report are required.
 type Options struct {
 	Conn *fleet.Conn
 	// Self returns this node's line. Its id is that of the Conn.
 	Self func() report.Node
-	// Report returns what this node has counted, of these rules in detail.
+	// Report returns the counts of this node, with details of these rules.
 	Report func(rules []string) *report.Report
-	// Met is called with the lines of the other nodes after this one has written its first,
+	// Met gets the lines of the other nodes after this one has written its first line,
 	// then every 10 minutes. It must not block.
 	Met func(others *report.Fleet)
-	// Every is the time between two reports while somebody looks, or more if they are large;
-	// 0 means 2 s.
+	// Every is the time between two reports during a look, longer for large ones; 0 means
+	// 2 s.
 	Every time.Duration
-	// Live returns how many nodes share the store by their heartbeats.
+	// Live returns the number of nodes that share the store by their heartbeats.
 	Live func() int64
-	// Patience is how long a first look waits for what nodes report; 0 means 3 s.
+	// Patience is the longest time for which a first look waits for reports; 0 means 3 s.
 	Patience time.Duration
 }
 
@@ -61,39 +61,39 @@ type Peers struct {
 	id   string
 	left atomic.Bool
 
-	// Of Tick, which is called by one goroutine at a time.
+	// The next fields belong to Tick, which one goroutine at a time calls.
 	beats    int
 	nextBeat time.Time
 	nextSent time.Time
 	nextMet  time.Time
-	change   string // of what is looked at, as last reported
+	change   string // change of the look, as last reported
 	unsent   unsent
 
-	mu   sync.Mutex // of a look
+	mu   sync.Mutex // held during a look
 	last last
 }
 
-// unsent is a report that is not in the store yet: a node that is short of CPU encodes it
+// unsent is a report that is not in the store yet. A node that is short of CPU encodes it
 // in one tick, and may send it in the next.
 type unsent struct {
 	data   []byte
-	change string // of what was looked at
+	change string // change of the look
 	made   time.Time
 }
 
-// New returns Peers. They begin when the Part is registered and runs.
+// New returns Peers. They start when their Part is registered and runs.
 func New(o Options) *Peers {
 	o.Every, o.Patience = cmp.Or(o.Every, sendEvery), cmp.Or(o.Patience, patience)
 	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
 }
 
-// Part returns what the Conn must run.
+// Part returns the part that the Conn must run.
 func (n *Peers) Part() fleet.Part {
 	return fleet.Part{Marks: []fleet.Mark{{Key: keyLook, Field: fieldUntil}, {Key: keyLook, Field: fieldChange}}, Tick: n.tick}
 }
 
-// tick writes what is due: a report also when another rule is looked at than before. An
-// error is that of the store, which others report; the next tick tries again.
+// tick writes the line and the report if they are due. A report is also due after a change of
+// the look. An error is one of the store, which others report; the next tick tries again.
 func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if t.Err != nil || n.left.Load() {
 		return
@@ -114,15 +114,15 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 		return
 	}
 	if u, err := n.publish(ctx, rules, t.Values[1]); err == nil {
-		n.nextSent = now // where it was made in a tick before, it lacks what has come since
+		n.nextSent = now // a report made in an earlier tick lacks later counts
 		if !u.made.Before(now) {
 			n.nextSent = now.Add(max(n.Every-n.Conn.Every()/2, pause(len(u.data)*max(int(n.live()), 1))/2))
 		}
 	}
 }
 
-// meet reads the lines of the other nodes if that is due. A node writes its own before, so
-// of two that start together one at least reads the other's.
+// meet reads the lines of the other nodes if that is due. A node writes its own line first,
+// so of two nodes that start together at least one reads the other's line.
 func (n *Peers) meet(ctx context.Context, now time.Time) {
 	if n.Met == nil || now.Before(n.nextMet) {
 		return
@@ -147,10 +147,10 @@ func (n *Peers) live() int64 {
 	return n.Live()
 }
 
-// pause is how long to wait after so many bytes.
+// pause returns the time to wait after reading so many bytes.
 func pause(bytes int) time.Duration { return time.Duration(bytes) * time.Second / mostRate }
 
-// beat writes the node's line, and returns what others look at.
+// beat writes the node's line, and returns the rules of the look.
 func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err error) {
 	self := n.Self()
 	self.ID = n.id
@@ -190,7 +190,7 @@ func (n *Peers) publish(ctx context.Context, rules []string, change string) (uns
 	return u, err
 }
 
-// Leave has this node forgotten, and nothing written any more.
+// Leave removes this node from the store, and ends its writes.
 func (n *Peers) Leave(ctx context.Context) error {
 	n.left.Store(true)
 	_, err := n.eval(ctx, leaveScript, []string{keyNodes, keyReports}, n.id)
@@ -207,7 +207,7 @@ func (n *Peers) eval(ctx context.Context, s *fleet.Script, keys []string, args .
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// stamped returns what was written, and when.
+// stamped splits a stamped text into its time and the rest.
 func stamped(text string) (at time.Time, rest string, ok bool) {
 	if len(text) < stampDigits {
 		return at, "", false
@@ -216,7 +216,7 @@ func stamped(text string) (at time.Time, rest string, ok bool) {
 	return time.UnixMicro(micros), text[stampDigits:], err == nil && micros >= 0
 }
 
-// sorted returns nodes by name, those of one name by id.
+// sorted returns the nodes sorted by name, then by id.
 func sorted(nodes map[string]*node) []report.Seen {
 	all := make([]report.Seen, 0, len(nodes))
 	for _, s := range nodes {

@@ -91,7 +91,7 @@ func run(t testing.TB, conn *fleet.Conn) (kill context.CancelFunc) {
 	return kill
 }
 
-// lookUntil looks until what is read is as wanted.
+// lookUntil looks until the result is as wanted.
 func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
 	t.Helper()
 	for end := time.Now().Add(5 * testkit.Ceiling); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -134,9 +134,9 @@ func do(t testing.TB, client rueidis.Client, words ...string) rueidis.RedisResul
 	return r
 }
 
-// TestLook: the first look has what all others report, without a key in clear where
-// there is a secret; nothing is reported when nobody looks; one that leaves is gone, and
-// one that is killed is silent.
+// TestLook: the first look has the reports of all other nodes, without a key in clear if
+// there is a secret. Nodes report nothing without a look. A node that leaves is gone, and
+// a killed node is silent.
 func TestLook(t *testing.T) {
 	for _, secret := range []string{"", "0123456789abcdef"} {
 		t.Run("secret "+secret, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestLookAtMany: however many rules are looked at, nodes report few in detail.
+// TestLookAtMany: nodes report few rules in detail, however many a look names.
 func TestLookAtMany(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -206,8 +206,8 @@ func TestLookAtMany(t *testing.T) {
 	}
 }
 
-// TestTickTooShort: a report that is made when a tick ends is sent in the next one, as it
-// was made, and then what is looked at since.
+// TestTickTooShort: a report made at the end of a tick is sent unchanged in the next one,
+// before a report for a newer look.
 func TestTickTooShort(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -240,8 +240,8 @@ func TestTickTooShort(t *testing.T) {
 	}
 }
 
-// TestReportOfAStranger: where one claims a report that is not there, or is long and not the
-// one that it claims, those of others are read again as ever.
+// TestReportOfAStranger: if a stranger claims a report that does not exist, or that is long
+// and another than claimed, the reports of the nodes are still read.
 func TestReportOfAStranger(t *testing.T) {
 	for name, size := range map[string]int{"not there": 0, "long, of another time": 200 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -436,7 +436,7 @@ func measure(b *testing.B, server *redistest.Server, look func()) {
 	}
 }
 
-// info returns what a server says of itself.
+// info returns the INFO of a server.
 func info(t testing.TB, client rueidis.Client) map[string]float64 {
 	t.Helper()
 	text, err := do(t, client, "INFO").ToString()

@@ -5,15 +5,15 @@ package peers
 
 import "github.com/sluicegate/sluice/internal/fleet"
 
-// Names of the keys. What is written begins with when, in microseconds by the store's
-// clock, in stampDigits.
+// Names of the keys. Values begin with the time of the write, in microseconds by the store's
+// clock, in stampDigits digits.
 const (
 	keyNodes   = "nodes"   // a field for each node, by its id
-	keyReports = "reports" // two fields: "at:ID" has the time alone
-	keyLook    = "look"    // until when somebody looks; and "r:RULE", for each rule that is looked at
+	keyReports = "reports" // two fields for each node: "at:ID" has the time alone
+	keyLook    = "look"    // the end of the look; and "r:RULE", for each rule of the look
 
 	fieldUntil  = "until"
-	fieldChange = "change" // when a rule came to those that are looked at
+	fieldChange = "change" // when a rule was last added to the look
 	stampDigits = 16
 )
 
@@ -23,10 +23,10 @@ local now = t[1] * 1000000 + t[2]
 local function stamp(at) return string.format('%016.0f', at) end
 `
 
-// beatScript writes the node ARGV[1] as ARGV[2]; all are forgotten ARGV[3] ms after the
-// last. Nodes that have written nothing for that long are forgotten if ARGV[4] is 1, and
-// beyond ARGV[5] nodes any that has not for a minute. It returns the rules that are
-// looked at, behind "looked at" if somebody looks at all.
+// beatScript writes the line ARGV[2] of the node ARGV[1]. The lines expire ARGV[3] ms after
+// the last write. If ARGV[4] is 1, it removes nodes that have written nothing for that time.
+// Beyond ARGV[5] nodes it removes any that has written nothing for a minute. It returns
+// "looked at" and the rules of the look, or nothing without a look.
 var beatScript = fleet.NewScript(now + `
 redis.call('HSET', KEYS[1], ARGV[1], stamp(now) .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -52,21 +52,21 @@ if (tonumber(redis.call('HGET', KEYS[3], 'until') or '0') or 0) > now then
 end
 return out`)
 
-// leaveScript forgets the node ARGV[1].
+// leaveScript removes the node ARGV[1].
 var leaveScript = fleet.NewScript(`
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[2], ARGV[1], 'at:' .. ARGV[1])
 return {}`)
 
-// publishScript writes the report ARGV[2] of the node ARGV[1]. All are forgotten ARGV[3]
-// ms after the last.
+// publishScript writes the report ARGV[2] of the node ARGV[1]. The reports expire ARGV[3]
+// ms after the last write.
 var publishScript = fleet.NewScript(now + `
 redis.call('HSET', KEYS[1], ARGV[1], stamp(now) .. ARGV[2], 'at:' .. ARGV[1], stamp(now))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return {}`)
 
-// lookScript says that somebody looks for ARGV[1] ms, at the rules ARGV[3] and so on.
-// There are ARGV[2] at most.
+// lookScript writes a look of ARGV[1] ms at the rules ARGV[3] and so on. A look has at most
+// ARGV[2] rules.
 var lookScript = fleet.NewScript(now + `
 local till = string.format('%.0f', now + ARGV[1] * 1000)
 redis.call('HSET', KEYS[1], 'until', till)
@@ -88,9 +88,9 @@ for i = 3, #ARGV do
 end
 return {stamp(now)}`)
 
-// listScript returns the time, then of each node but ARGV[1] its id, what it has written,
-// and when it has written a report, empty if it has not: of ARGV[2] nodes at most. In the
-// place of what is longer than ARGV[3] there is nothing.
+// listScript returns the time, then for each node but ARGV[1] its id, its line, and the time
+// of its report, empty if it has none. It returns at most ARGV[2] nodes, and an empty text
+// in place of one longer than ARGV[3].
 var listScript = fleet.NewScript(now + `
 local out = {stamp(now)}
 local ids = redis.call('HKEYS', KEYS[1])
@@ -104,7 +104,7 @@ end
 return out`)
 
 // takeScript returns the reports of the nodes ARGV[2] and so on, until they are ARGV[1]
-// bytes together. In the place of what comes then there is "later".
+// bytes together. It returns "later" in place of each further report.
 var takeScript = fleet.NewScript(`
 local out, left = {}, tonumber(ARGV[1])
 for i = 2, #ARGV do

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestStrangers: who writes in the store has a node keep no more than so much memory:
-// reports of nodes that do not exist, within the bounds of each, and compressed well.
+// TestStrangers: a stranger that writes to the store cannot make a node exceed its bound of
+// memory, with reports of nodes that do not exist, each within its bounds and compressed well.
 func TestStrangers(t *testing.T) {
 	const mostMiB = 80 // what reports may take together, and some for all else
 	tried := func(rule *report.Rule) {

@@ -66,8 +66,8 @@ func sample(id string, rules, detailed, keys int) *Report {
 	return r
 }
 
-// TestReport: what a node writes another reads, the same, and much of it is written
-// without the details, then the rules, for which there is no room.
+// TestReport: a node reads the same report that another has written. A large report is
+// written without details, then without rules, for which there is no room.
 func TestReport(t *testing.T) {
 	for _, c := range []struct{ rules, detailed, keys, want int }{
 		{0, 0, 0, 8 << 10}, {3, 3, 10, 16 << 10}, {1000, 16, 5000, 80 << 10}, {150, 150, 3000, MostReportBytes},
@@ -109,7 +109,7 @@ func triedRules(n int) (rules []string) {
 	return rules
 }
 
-// TestHostile: what is not a report, of another version, or beyond all bounds is
+// TestHostile: a text that is no report, has another version, or exceeds the bounds is
 // refused, in little memory.
 func TestHostile(t *testing.T) {
 	deflate := func(text string) []byte {
@@ -174,7 +174,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is read can be summed.
+// FuzzDecode: every report that can be read can be summed.
 func FuzzDecode(f *testing.F) {
 	plain, err := json.Marshal(sample("n1", 2, 1, 600))
 	if err != nil {
@@ -206,8 +206,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestSum: counts, candidates, series and keys add up, and what a key may have had at
-// nodes that have not listed it is said.
+// TestSum: counts, candidates, series and keys add up, and the most that a key may have had
+// at nodes that have not listed it is reported.
 func TestSum(t *testing.T) {
 	series := func(span history.Span, end time.Time, last uint32) *history.Series {
 		s := span.Empty(end)

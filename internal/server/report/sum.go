@@ -13,31 +13,31 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// Sum is what several nodes have counted together.
+// Sum is the sum of the counts of several nodes.
 type Sum struct {
 	Total       history.Counts
 	Recent, Day *history.Series
-	Rules       []*RuleSum // in the order in which they came
-	More        int        // rules of nodes that are left out: the most of one node
-	Nodes       int        // that are summed
+	Rules       []*RuleSum // in the order of the reports
+	More        int        // the largest number of rules that a node has left out
+	Nodes       int        // number of summed nodes
 
 	now    time.Time
 	secret string
 	rules  map[string]*RuleSum
 }
 
-// RuleSum is a rule of them.
+// RuleSum is the sum of the counts under a rule.
 type RuleSum struct {
 	Rule
 	Nodes []NodeCounts
-	// Detailed is how many nodes have reported details, and Keyed how many of them their
-	// keys. What fewer than all have reported is not the sum.
+	// Detailed is the number of nodes that have reported details, and Keyed the number of
+	// those that have reported keys. Parts that not all nodes have reported are no sum.
 	Detailed, Keyed int
 
 	levels map[string]*levelSum
 }
 
-// NodeCounts is what one node has counted.
+// NodeCounts holds the counts of one node.
 type NodeCounts struct {
 	ID string `json:"id"`
 	tally.Counts
@@ -52,10 +52,10 @@ type levelSum struct {
 
 type keySum struct {
 	tally.KeyCount
-	rest uint64 // what the nodes that have listed it say of others
+	rest uint64 // sum of Rest of the nodes that have listed the key
 }
 
-// NewSum returns a sum of nothing at a moment, of nodes that hash keys under a secret.
+// NewSum returns an empty sum at a moment, for nodes that hash keys with a secret.
 func NewSum(now time.Time, secret string) *Sum {
 	return &Sum{
 		now: now, secret: secret, rules: make(map[string]*RuleSum),
@@ -63,7 +63,7 @@ func NewSum(now time.Time, secret string) *Sum {
 	}
 }
 
-// Add adds what a node reports, which stays as it is.
+// Add adds the report of a node. It does not change the report.
 func (s *Sum) Add(r *Report) {
 	s.Nodes++
 	s.Total = s.Total.Plus(r.Total)
@@ -85,7 +85,7 @@ func (s *Sum) Add(r *Report) {
 	}
 }
 
-// Rule returns the sum of a rule, nil if no node has counted something for it.
+// Rule returns the sum of a rule, nil if no node has counted requests under it.
 func (s *Sum) Rule(name string) *RuleSum { return s.rules[name] }
 
 func addSeries(to, from *history.Series) {
@@ -158,7 +158,7 @@ func (s *levelSum) add(l *tally.Denied) {
 	}
 }
 
-// Report returns the counts of the rule, nil of none.
+// Report returns the counts of the rule, nil for a nil sum.
 func (s *RuleSum) Report() *tally.Report {
 	if s == nil {
 		return nil
@@ -166,7 +166,7 @@ func (s *RuleSum) Report() *tally.Report {
 	return &tally.Report{Rule: s.Name, Counts: s.Counts, Candidates: s.Candidates}
 }
 
-// Denials returns what is known of recent denials.
+// Denials returns the recent denials.
 func (s *RuleSum) Denials() tally.Denials {
 	d := tally.Denials{Unstated: s.Unstated, Rescued: make(map[string]uint64)}
 	for _, l := range s.Top(tally.Places) {
@@ -183,8 +183,8 @@ func (s *RuleSum) Denials() tally.Denials {
 	return d
 }
 
-// Top returns the n keys that were denied most of each level, by the levels' names. A
-// node that has not listed a key may have denied it as often as it says of others.
+// Top returns the n keys of each level that were denied most, sorted by the levels' names. A
+// node that has not listed a key may have denied it as often as its bound for other keys.
 func (s *RuleSum) Top(n int) []tally.Denied {
 	var all []tally.Denied
 	for _, of := range s.levels {

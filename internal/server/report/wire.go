@@ -17,20 +17,20 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// What is written and read at most.
+// Bounds of written and read texts.
 const (
 	MostNodeBytes   = 4 << 10
 	MostReportBytes = 256 << 10
 	mostInflated    = 4 << 20
 
-	// MostTogether is how many bytes the reports of all nodes may take in memory, as
-	// [Decode] counts them.
+	// MostTogether is the most bytes of the reports of all nodes in memory, as [Decode]
+	// counts them.
 	MostTogether = 64 << 20
 
-	// MostRules is of how many rules a node reports. MostLookedAt is of how many of them
-	// in detail.
+	// MostRules is the most rules that a node reports, MostLookedAt the most of them in
+	// detail.
 	MostRules = 2000
-	// MostNamed is how many rules a node's line names.
+	// MostNamed is the most rules that a node's line names.
 	MostNamed    = 16
 	MostLookedAt = 32
 
@@ -50,7 +50,7 @@ var (
 	errTogether = errors.New("the reports of all nodes are too large together")
 )
 
-// otherVersion is why what has version v is not read.
+// otherVersion returns the error for a text of version v.
 func otherVersion(v int) error {
 	return fmt.Errorf("it has version %d, and this node reads version %d: update this node, or look at the page of one that is", v, version)
 }
@@ -62,7 +62,7 @@ func (n *Node) Encode() ([]byte, error) {
 	return json.Marshal(n)
 }
 
-// cut returns what fits of a text.
+// cut returns the beginning of a text that fits.
 func cut(text string) string {
 	for len(text) > mostName || !utf8.ValidString(text) {
 		text = text[:min(len(text)-1, mostName)]
@@ -70,7 +70,7 @@ func cut(text string) string {
 	return text
 }
 
-// DecodeNode reads what a node with an id has written.
+// DecodeNode reads the line of the node with an id.
 func DecodeNode(id string, data []byte) (n Node, err error) {
 	if len(data) > MostNodeBytes {
 		return n, errLarge
@@ -87,8 +87,7 @@ func DecodeNode(id string, data []byte) (n Node, err error) {
 	return n, nil
 }
 
-// Encode writes a report. What is too large is written without the details of the last
-// rules.
+// Encode writes a report. If it is too large, it leaves out the details of the last rules.
 func (r *Report) Encode() ([]byte, error) {
 	r.V = version
 	for {
@@ -102,7 +101,7 @@ func (r *Report) Encode() ([]byte, error) {
 	}
 }
 
-// shorten leaves out half of the details, or else half of the rules.
+// shorten leaves out half of the details or, without details, half of the rules.
 func (r *Report) shorten() bool {
 	var detailed []*Rule
 	for i := range r.Rules {
@@ -135,8 +134,8 @@ func (r *Report) deflate() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode reads what a node with an id has written, for which there is so much room in
-// memory. Took is how much of it was used, also if there is an error.
+// Decode reads the report of the node with an id into at most room bytes of memory. took is
+// the memory used, also after an error.
 func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 	if len(data) > MostReportBytes {
 		return nil, 0, errLarge
@@ -155,7 +154,7 @@ func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 	r = new(Report)
 	err = json.Unmarshal(plain, r)
 	switch took += r.size(); {
-	case r.V > version: // which may be why it cannot be read
+	case r.V > version: // checked first: it may be the cause of err
 		return nil, took, otherVersion(r.V)
 	case err != nil:
 		return nil, took, fmt.Errorf("it cannot be read: %w", err)
@@ -169,8 +168,8 @@ func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 	return r, took, nil
 }
 
-// size returns how many bytes the lists of a report take beside their text, which may be
-// much shorter.
+// size returns the memory, in bytes, of the lists of a report beside their text. It may be
+// much larger than the text.
 func (r *Report) size() int {
 	n := cap(r.Rules) * int(reflect.TypeFor[Rule]().Size())
 	for i := range r.Rules {
@@ -179,8 +178,8 @@ func (r *Report) size() int {
 	return n
 }
 
-// sound reports whether all of a report is within its bounds, so that it can be summed
-// with those of a thousand other nodes.
+// sound reports whether all parts of a report are within their bounds, so that it can be
+// summed with the reports of a thousand other nodes.
 func (r *Report) sound() bool {
 	if !names(r.ID, r.Hashed) || !numbers(r.Total.Max()) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || int64(r.More) > mostCount {
 		return false
