@@ -27,8 +27,8 @@ rules:
   - {name: trial, by: ip, limits: 2/min sliding-log, mode: shadow}
 `
 
-// TestKeyCommands: what a key has left is shown with its arithmetic, and can be
-// forgotten or changed for a while; every change is written down.
+// TestKeyCommands: the state of a key is shown with its arithmetic, and can be reset or
+// overridden for a while. The log has every change.
 func TestKeyCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,8 +110,8 @@ func TestKeyCommands(t *testing.T) {
 	}
 }
 
-// TestSharedBudget: that of requests without a part of the key is shown,
-// forgotten and changed by an empty value.
+// TestSharedBudget: an empty value shows, resets and overrides the budget of requests
+// without a part of the key.
 func TestSharedBudget(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`
@@ -193,8 +193,8 @@ func TestAdminToken(t *testing.T) {
 	}
 }
 
-// TestKeyShowsInFlight: how many requests of a key run is shown while they do,
-// and a reset leaves them be.
+// TestKeyShowsInFlight: the number of running requests of a key is shown, and a reset does
+// not change it.
 func TestKeyShowsInFlight(t *testing.T) {
 	t.Parallel()
 	came, goOn := make(chan struct{}), make(chan struct{})
@@ -225,8 +225,7 @@ func TestKeyShowsInFlight(t *testing.T) {
 	})
 }
 
-// TestPublicAdminHasNoKeys: an address that everybody may ask shows no keys and
-// changes none.
+// TestPublicAdminHasNoKeys: an address open to everybody shows no keys and changes none.
 func TestPublicAdminHasNoKeys(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestCandidateOfTiers: a candidate is evaluated for requests that have the limits in
-// whose place it stands, and status and explain say so.
+// TestCandidateOfTiers: a candidate is evaluated for the requests under the limits that it
+// would replace, and status and explain say so.
 func TestCandidateOfTiers(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`

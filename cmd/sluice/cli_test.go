@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestPages: the pages that the program writes are those of the documents.
+// TestPages: the documents hold the pages that the program writes.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string][]string{"cli.md": {"man", "--markdown"}, "configuration-keys.md": {"schema", "--markdown"}} {
@@ -54,7 +54,7 @@ func TestHelpOfAll(t *testing.T) {
 	}
 }
 
-// TestJSON: what scripts read is one document, of the same facts as the text.
+// TestJSON: the output for scripts is one document with the same facts as the text.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: 2/day sliding-log}]\n", servetest.Named(t, "up")), servetest.Stopped)
@@ -130,7 +130,7 @@ func TestLintForms(t *testing.T) {
 	}
 }
 
-// TestHealth: a container's check asks what runs, and says what it hears.
+// TestHealth: a container's check asks the running program, and shows its answer.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 2/day}]\n", servetest.Named(t, "up")), servetest.Stopped)
@@ -206,7 +206,7 @@ func shellLines(t *testing.T, shell string, args ...string) []string {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 }
 
-// TestManual: the manual is one that man shows, without a complaint.
+// TestManual: man shows the manual without a warning.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	page, _ := command(t, cli.OK, "man")
@@ -217,7 +217,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestWhatToDo: faults of the first minutes say what to do.
+// TestWhatToDo: the errors that a new user meets say what to do.
 func TestWhatToDo(t *testing.T) {
 	t.Parallel()
 	out, _ := command(t, cli.OK, "key", "--help")

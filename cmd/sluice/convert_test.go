@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestConvert: what nginx limits becomes a file that lint accepts, and the rest
+// TestConvert: the limits of nginx become a file that lint accepts, and the rest
 // is reported.
 func TestConvert(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ const (
 	fullConnections = `sluice_upstream_connections_refused_total{reason="full"}`
 )
 
-// withDescriptors has a program run with so many file descriptors.
+// withDescriptors makes a program run with so many file descriptors.
 func withDescriptors(n int) func(*exec.Cmd) {
 	return func(c *exec.Cmd) {
 		c.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, n), "sh"}, c.Args...)
@@ -101,7 +101,7 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// oneConnection returns a client that sends all it has over one connection.
+// oneConnection returns a client that sends all requests over one connection.
 func oneConnection(t *testing.T) *http.Client {
 	t.Helper()
 	var protocols http.Protocols

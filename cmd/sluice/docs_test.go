@@ -16,7 +16,7 @@ import (
 )
 
 // TestConfigurationDocument: the YAML of docs/configuration.md is one file,
-// without fault or warning, that has every key there is.
+// without fault or warning, that has every key.
 func TestConfigurationDocument(t *testing.T) {
 	t.Parallel()
 	doc := testkit.ReadFile(t, "../../docs/configuration.md")

@@ -32,9 +32,8 @@ rules:
 // upFor is for how long a node is up, in what status says.
 var upFor = regexp.MustCompile(`(up|\d+s) +(last seen|this node)`)
 
-// TestExplainCommand: what is explained is how the next request is decided, in a
-// memory of this process and in a store that is shared, and no number that the
-// program shows is another for it.
+// TestExplainCommand: the explanation is the decision of the next request, with a store
+// in this process and with a shared one, and it changes no number that the program shows.
 func TestExplainCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, store string }{
@@ -90,7 +89,7 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestExplainFile: without a program that runs, a file says what it would do.
+// TestExplainFile: without a running program, the configuration file is explained.
 func TestExplainFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -152,8 +151,8 @@ rules:
 	}
 }
 
-// TestExplainIsForOperators: with a token, nothing is reported without it, as the state of a
-// key would show whose hash it is in /v1/top; and what is sent is bounded.
+// TestExplainIsForOperators: an API with a token explains nothing without it, because the
+// state of a key would reveal its hash in /v1/top. The document is bounded.
 func TestExplainIsForOperators(t *testing.T) {
 	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "token")

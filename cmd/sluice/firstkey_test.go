@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestKeyOfSeveralSources: a key that is the first of several parts is written as its rule
-// names it: in status, in the audit log and in the file of overrides' listing.
+// TestKeyOfSeveralSources: a key made of the first of several parts has the name of its rule
+// in status, in the audit log and in the list of overrides.
 func TestKeyOfSeveralSources(t *testing.T) {
 	t.Parallel()
 	audit, overrides := filepath.Join(t.TempDir(), "audit.jsonl"), filepath.Join(t.TempDir(), "overrides.json")

@@ -22,7 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// reported is what matters of a configuration, in a line.
+// reported returns the tested settings of a configuration, in a line.
 func reported(c *config.Config) string {
 	var b strings.Builder
 	for i := range c.Listen {
@@ -239,7 +239,7 @@ func TestHelpIsNotAFault(t *testing.T) {
 	}
 }
 
-// TestHelpIsTrue: every limit text in the help is one.
+// TestHelpIsTrue: every limit text in the help is valid.
 func TestHelpIsTrue(t *testing.T) {
 	t.Parallel()
 	_, limits, _ := strings.Cut(serveDoc, "Limits:\n\n")
@@ -257,8 +257,7 @@ func TestHelpIsTrue(t *testing.T) {
 	}
 }
 
-// TestPrintedFile: the file that is printed is the configuration that is served,
-// whatever the flags.
+// TestPrintedFile: for any flags, the printed file is the configuration that is served.
 func TestPrintedFile(t *testing.T) {
 	texts := rapid.StringMatching(`[ -~é\x{1F600}\n]{0,12}`)
 	values := map[string]*rapid.Generator[string]{

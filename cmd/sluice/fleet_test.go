@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestStatusOfFleet: asked of any of three processes, the command shows the sum of all and
-// who they are; one that is killed is said to be gone, and so is the store.
+// TestStatusOfFleet: asked at any of three processes, the command shows the sum of all and
+// names them. It reports a killed process as gone, and the store, too.
 func TestStatusOfFleet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))

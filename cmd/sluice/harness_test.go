@@ -27,15 +27,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// starts runs a test of gateways that serve what flags say: one that is given
-// the flags, and one the file that says the same.
+// starts runs a test with two gateways: one with the flags, and one with the file of the
+// same settings.
 func starts(t *testing.T, now func() time.Time, args []string, test func(t *testing.T, r *servetest.Gateway)) {
 	t.Helper()
 	t.Run("flags", func(t *testing.T) { test(t, startFlags(t, now, args)) })
 	t.Run("file", func(t *testing.T) { test(t, startPrinted(t, now, args)) })
 }
 
-// startEither serves what flags say; in make long, the file that says the same.
+// startEither serves the flags or, in make long, the file of the same settings.
 func startEither(t *testing.T, now func() time.Time, args []string) *servetest.Gateway {
 	t.Helper()
 	if testkit.IsLong() {
@@ -44,14 +44,14 @@ func startEither(t *testing.T, now func() time.Time, args []string) *servetest.G
 	return startFlags(t, now, args)
 }
 
-// startPrinted serves the file that says the same as flags.
+// startPrinted serves the file of the same settings as the flags.
 func startPrinted(t *testing.T, now func() time.Time, args []string) *servetest.Gateway {
 	t.Helper()
 	yaml, _ := command(t, cli.OK, append([]string{"serve", "--print-config"}, onFreePorts(args)...)...)
 	return servetest.Start(t, yaml, func(o *serve.Options) { o.Now = now })
 }
 
-// startFlags serves what flags say.
+// startFlags serves the flags.
 func startFlags(t *testing.T, now func() time.Time, args []string) *servetest.Gateway {
 	t.Helper()
 	_, c, err := parseArgs(onFreePorts(args))
@@ -75,7 +75,7 @@ func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return out.String(), failed.String()
 }
 
-// failsWith runs a command that ends with a code, and says a text on standard error.
+// failsWith runs a command that must end with a code, and with a text on standard error.
 func failsWith(t *testing.T, code int, text string, args ...string) {
 	t.Helper()
 	_, stderr := command(t, code, args...)

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestKeyAdd: a key that has spent all is given what it lacks and credit, once, and
-// who gave it is written down.
+// TestKeyAdd: an add gives a key that has spent all its units back, and credit, once. The
+// log names the author.
 func TestKeyAdd(t *testing.T) {
 	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit")

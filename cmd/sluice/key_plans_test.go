@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestKeyShowsPlans: what a key has left depends on its plan, which its requests
-// name: without it every plan is shown, and how to name one.
+// TestKeyShowsPlans: the state of a key depends on the plan that its requests name. Without
+// one every plan is shown, with the way to name one.
 func TestKeyShowsPlans(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`
@@ -64,7 +64,7 @@ rules:
 	check(key("override", "--rule=api", "--remove"), []string{"tier pro"}, nil)
 }
 
-// TestKeyShowsFewPlans: of many plans some are shown, and that there are more.
+// TestKeyShowsFewPlans: some of many plans are shown, with a note that there are more.
 func TestKeyShowsFewPlans(t *testing.T) {
 	t.Parallel()
 	var plans strings.Builder
@@ -78,7 +78,7 @@ func TestKeyShowsFewPlans(t *testing.T) {
 	}
 }
 
-// TestKeySaysWhere: overrides and what a key has spent are where the store is.
+// TestKeySaysWhere: the commands say whether a change is on this node only or on all.
 func TestKeySaysWhere(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+keyRules, servetest.Stopped)

@@ -24,7 +24,7 @@ rules:
   - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}
 `
 
-// lastOf returns what /v1/key says was decided last.
+// lastOf returns the last decisions in /v1/key.
 func lastOf(t *testing.T, s *servetest.Gateway, query string) decided.List {
 	t.Helper()
 	states := servetest.Document[admin.KeyStates](t, s, "/v1/key?"+query)
@@ -34,9 +34,9 @@ func lastOf(t *testing.T, s *servetest.Gateway, query string) decided.List {
 	return *states.Last
 }
 
-// TestKeyShowsLastDecisions: where the decision log is a file, what it says of a key
-// is shown, newest first, whether it has keys in clear or not; also behind a rotation
-// and with lines that are none.
+// TestKeyShowsLastDecisions: if the decision log is a file, its decisions about a key are
+// shown, newest first, with keys in clear or hashed, also after a rotation and with invalid
+// lines.
 func TestKeyShowsLastDecisions(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []string{"hashed", "plain"} {
@@ -97,7 +97,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 	}
 }
 
-// TestKeyLastDecisionsNotKept: it is said that, and why, nothing is there.
+// TestKeyLastDecisionsNotKept: without decisions, the output says so and why.
 func TestKeyLastDecisionsNotKept(t *testing.T) {
 	t.Parallel()
 	for log, want := range map[string]string{

@@ -19,8 +19,8 @@ import (
 )
 
 // TestLeaseOfProcesses: processes lease one limit from one server. One is killed and
-// started again, one ends as it should. The limit is kept, nothing is lost but what the
-// killed one had in hand, and the server is asked less often than is decided.
+// started again, one ends properly. The limit is kept, only the units that the killed one
+// held are lost, and there are fewer calls of the server than decisions.
 func TestLeaseOfProcesses(t *testing.T) {
 	t.Parallel()
 	const clients = 12

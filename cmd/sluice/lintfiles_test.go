@@ -107,8 +107,8 @@ func TestLintFiles(t *testing.T) {
 	}
 }
 
-// TestEveryFileIsChecked: there is no key of the configuration under which a path
-// stands and nobody looks what is there.
+// TestEveryFileIsChecked: lint checks the file of every key of the configuration that names
+// a path.
 func TestEveryFileIsChecked(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir() // where a file should be

@@ -21,7 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestReaderOfOutputLeaves: who reads standard output and error may leave: the program
+// TestReaderOfOutputLeaves: if the reader of standard output and error leaves, the program
 // goes on, and logs elsewhere.
 func TestReaderOfOutputLeaves(t *testing.T) {
 	t.Parallel()
@@ -52,8 +52,8 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 	}
 }
 
-// TestLogFormat: the program's own log is of JSON where that is asked for, faults of the
-// configuration included, and leaves out what is below its level.
+// TestLogFormat: the program's own log is in JSON on request, faults of the configuration
+// included, and leaves out lines below its level.
 func TestLogFormat(t *testing.T) {
 	t.Parallel()
 	file := testkit.TempFile(t, "sluice.yaml", "rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n")

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestOverridesWithoutAKeyEnd: one whose rule or level is gone, or whose key has
-// another form now, ends by the values that it was made for, and no other does.
+// TestOverridesWithoutAKeyEnd: an override whose rule or level is gone, or whose key has
+// another form now, can be ended by its values, and by no others.
 func TestOverridesWithoutAKeyEnd(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestHeapRoom: there is room, unless the operator has said how to collect.
+// TestHeapRoom: there is heap room, unless the operator has set the collector up.
 func TestHeapRoom(t *testing.T) {
 	for _, c := range []struct {
 		name, percent, limit string
@@ -34,8 +34,8 @@ func TestHeapRoom(t *testing.T) {
 	}
 }
 
-// TestCollectAfter: while it runs a function the collector waits, up to a
-// bound, and afterwards all is as it was.
+// TestCollectAfter: the collector waits while the function runs, up to a bound, and
+// afterwards has its old settings.
 func TestCollectAfter(t *testing.T) {
 	const percent, limit = 77, math.MaxInt64
 	defer debug.SetGCPercent(debug.SetGCPercent(percent))
@@ -61,7 +61,7 @@ func TestCollectAfter(t *testing.T) {
 	}
 }
 
-// TestMemoryIsReturned: what changes took is the system's again, a while after the last.
+// TestMemoryIsReturned: the memory of changes goes back to the system a while after the last.
 func TestMemoryIsReturned(t *testing.T) {
 	const took = 128 << 20
 	kept := func() uint64 {

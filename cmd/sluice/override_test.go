@@ -14,8 +14,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestOverrideKeepsTheAlgorithm: what an override does not name is as in the
-// rule, so that a key keeps what it has spent; what cannot be so is reported.
+// TestOverrideKeepsTheAlgorithm: an override inherits the options that it does not name from
+// the rule, so that a key keeps its spent units. Options that cannot be inherited are
+// reported.
 func TestOverrideKeepsTheAlgorithm(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+`

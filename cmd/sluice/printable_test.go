@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestKeyStatusTerminal: what others have written does not reach a terminal's controls.
+// TestKeyStatusTerminal: texts of others do not send control characters to a terminal.
 func TestKeyStatusTerminal(t *testing.T) {
 	t.Parallel()
 	const hostile = "\x1b]0;owned\x07\x1b[2J\u009b"

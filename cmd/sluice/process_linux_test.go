@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestOverridesThatMayNotGrow: an override that cannot be kept, as the process may
-// write no byte to any file, is not made.
+// TestOverridesThatMayNotGrow: an override is not made if it cannot be kept, because the
+// process may not write to any file.
 func TestOverridesThatMayNotGrow(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

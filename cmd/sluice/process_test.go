@@ -42,7 +42,7 @@ func startProgramWith(t *testing.T, args ...string) *program {
 	return startProgramBy(t, func(*exec.Cmd) {}, args...)
 }
 
-// startProgramBy is startProgramWith of a command that is changed before.
+// startProgramBy is startProgramWith with a function that changes the command first.
 func startProgramBy(t *testing.T, change func(*exec.Cmd), args ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
@@ -71,7 +71,7 @@ func startProgramBy(t *testing.T, change func(*exec.Cmd), args ...string) *progr
 	return p
 }
 
-// end has the program end well.
+// end ends the program, which must exit without error.
 func (p *program) end(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
@@ -142,8 +142,7 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// TestHangUpSignal: SIGHUP has the program read its file, at once; it ends
-// nothing.
+// TestHangUpSignal: SIGHUP makes the program read its file at once, and ends nothing.
 func TestHangUpSignal(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -169,8 +168,8 @@ func TestHangUpSignal(t *testing.T) {
 	p.end(t)
 }
 
-// TestHangUpSignalWithoutFile: where there is no file to be read, the log says so, and the
-// program goes on.
+// TestHangUpSignalWithoutFile: if there is no file to read, the log says so, and the program
+// goes on.
 func TestHangUpSignalWithoutFile(t *testing.T) {
 	t.Parallel()
 	p := startProgramWith(t, "--listen", "127.0.0.1:0", "--admin", "off", "--limit", "1000/min")
@@ -184,7 +183,7 @@ func TestHangUpSignalWithoutFile(t *testing.T) {
 	p.end(t)
 }
 
-// What another program writes into a pipe that is open already is read.
+// The program reads a file from a pipe that it got open.
 func TestConfigurationOnStandardInput(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -201,8 +200,8 @@ func TestConfigurationOnStandardInput(t *testing.T) {
 	}
 }
 
-// TestFilesInTwoPlaces: where overrides and audit go is in the file, or in a flag,
-// but not in both.
+// TestFilesInTwoPlaces: the files of overrides and of the audit log are named in the
+// configuration or by a flag, but not by both.
 func TestFilesInTwoPlaces(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -215,8 +214,8 @@ func TestFilesInTwoPlaces(t *testing.T) {
 	}
 }
 
-// TestPipeInPlaceOfAFile: a pipe that nobody writes to, in the place of a file that
-// is read, is reported at once.
+// TestPipeInPlaceOfAFile: a pipe without a writer, in place of a file to read, is reported
+// at once.
 func TestPipeInPlaceOfAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

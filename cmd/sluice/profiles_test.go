@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestProfilesDocument: docs/platforms.md is what is written with --markdown.
+// TestProfilesDocument: docs/platforms.md is the output of --markdown.
 func TestProfilesDocument(t *testing.T) {
 	t.Parallel()
 	got, _ := command(t, cli.OK, "profiles", "--markdown")
@@ -111,7 +111,7 @@ func TestProfilesRefuses(t *testing.T) {
 	}
 }
 
-// TestLikeFlag: --like names a profile in the place of limits.
+// TestLikeFlag: --like names a profile in place of limits.
 func TestLikeFlag(t *testing.T) {
 	t.Parallel()
 	for _, p := range profile.All() {

@@ -28,8 +28,8 @@ func decode(t *testing.T, a servetest.Answer) map[string]any {
 	return doc
 }
 
-// TestSampleApp: the app greets its users, and the gateway before it answers what
-// the limit does not let through.
+// TestSampleApp: the app greets its users, and the gateway before it answers requests that
+// the limit denies.
 func TestSampleApp(t *testing.T) {
 	t.Parallel()
 	starts(t, servetest.FixedClock, []string{"--limit", "2/min sliding-log"}, func(t *testing.T, r *servetest.Gateway) {
@@ -64,8 +64,7 @@ func TestSampleApp(t *testing.T) {
 	})
 }
 
-// TestEveryAnswer: what clients and operators get of a limit, however it was
-// given.
+// TestEveryAnswer: clients and operators get the answers of a limit, given by flags or file.
 func TestEveryAnswer(t *testing.T) {
 	t.Parallel()
 	args := []string{"--limit", "2/min sliding-log", "--fields", "draft-11,x-ratelimit-epoch", "--by", "header.X-User"}
@@ -109,7 +108,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestMetricsEqualDecisions: what the page says is what clients have seen.
+// TestMetricsEqualDecisions: the metrics equal the decisions that clients have seen.
 func TestMetricsEqualDecisions(t *testing.T) {
 	t.Parallel()
 	r := startEither(t, servetest.FixedClock, []string{"--limit", "7/min sliding-log", "--limit", "3/s fixed-window"})

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// While the store is unavailable the policy decides, this is reported once, and afterwards
-// all is as before.
+// While the store is unavailable the policy decides. The outage is reported once, and
+// afterwards the store decides again.
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	const asked = 300
@@ -76,8 +76,8 @@ func TestStoreOutage(t *testing.T) {
 	}
 }
 
-// TestKeyNames: states in Redis have the keys that all nodes of a limit name, and none is
-// held here.
+// TestKeyNames: states in Redis have the names that all nodes of a limit use, and none is in
+// this process.
 func TestKeyNames(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
@@ -122,8 +122,8 @@ func TestStoreAwayAtStart(t *testing.T) {
 	server.Kill(t)
 }
 
-// Over TLS with a user and a password, which nothing reports: no answer, no log
-// line, no metric, no error.
+// A store over TLS with a user and a password. No answer, log line, metric or error
+// shows them.
 func TestStoreSecrets(t *testing.T) {
 	file := testkit.TempFile(t, "password", redistest.Password+"\n")
 	for _, c := range []struct{ name, before, after, user, password string }{
@@ -160,8 +160,7 @@ func TestStoreSecrets(t *testing.T) {
 	}
 }
 
-// What will not pass by itself ends the start, with the reason and not the
-// password.
+// A lasting fault of the store ends the start. The error has the reason and not the password.
 func TestStoreRefuses(t *testing.T) {
 	const wrong = "not the password"
 	server := redistest.StartTLS(t, redistest.Redis(t))

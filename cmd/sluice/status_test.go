@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestStatusFindings: an operator reads in words that a single client presses, as soon
+// TestStatusFindings: the status reports in words that a single client presses, as soon
 // as it does.
 func TestStatusFindings(t *testing.T) {
 	t.Parallel()

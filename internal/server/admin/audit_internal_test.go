@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestAuditAppends: every entry is a line of its own, also of many at once and after
-// those of before.
+// TestAuditAppends: every entry is a line of its own, also with many writers and after
+// a restart.
 func TestAuditAppends(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	const writers, each = 4, 25
@@ -70,7 +70,7 @@ func TestAuditAppends(t *testing.T) {
 	}
 }
 
-// TestAuditGiven: a pipe that the process was given open takes entries.
+// TestAuditGiven: a pipe that the process got open takes entries.
 func TestAuditGiven(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// wantActions reads a log of which the first line is torn, and the others are of these
+// wantActions checks a log whose first line is torn, and whose other lines have these
 // actions.
 func wantActions(t *testing.T, log []byte, actions ...string) {
 	t.Helper()
@@ -139,7 +139,7 @@ func TestAuditTorn(t *testing.T) {
 	wantActions(t, disk.written, "first", "second")
 }
 
-// TestAuditTornBefore: nor does what a process left behind that died while it wrote.
+// TestAuditTornBefore: a torn line of a process that died leaves the next one whole, too.
 func TestAuditTornBefore(t *testing.T) {
 	path := testkit.TempFile(t, "audit", `{"action":"los`)
 	for range 2 {

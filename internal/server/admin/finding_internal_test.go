@@ -64,7 +64,7 @@ func newWatched(t *testing.T, rules string) *watched {
 	return w
 }
 
-// ask asks as a user, n times.
+// ask sends n requests of a user.
 func (w *watched) ask(t *testing.T, user string, n int) {
 	t.Helper()
 	for range n {
@@ -92,7 +92,7 @@ func (w *watched) look(t *testing.T, query string) (o Overview) {
 	return o
 }
 
-// said returns the kinds of what is said of each rule, with the texts.
+// said returns the kinds and texts of the findings of each rule.
 func (w *watched) said(t *testing.T) (kinds, texts string) {
 	t.Helper()
 	for _, r := range w.look(t, "").Rules {
@@ -104,8 +104,8 @@ func (w *watched) said(t *testing.T) (kinds, texts string) {
 	return strings.TrimSpace(kinds), texts
 }
 
-// TestFindings: made traffic of each kind is reported for what it is, with its figures,
-// and what is none of them is not.
+// TestFindings: artificial traffic of each kind gives its finding, with its figures, and
+// other traffic gives none.
 func TestFindings(t *testing.T) {
 	const limit = "  - {name: api, by: header.X-User, limits: 10/min sliding-log"
 	users := func(n, each int) func(*testing.T, *watched, *rand.Rand) {

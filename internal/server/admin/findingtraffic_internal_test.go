@@ -52,7 +52,7 @@ func unzip(t *testing.T, path string) []byte {
 	return b
 }
 
-// stream reads what ../finding/testdata/README.md describes.
+// stream reads a log in the form that ../finding/testdata/README.md describes.
 func stream(name string) func(*testing.T) []arrival {
 	return func(t *testing.T) (all []arrival) {
 		t.Helper()
@@ -73,8 +73,8 @@ func stream(name string) func(*testing.T) []arrival {
 	}
 }
 
-// higgs reads a log of who acted on whose message, in seconds. It has no licence to
-// be copied by, and so is not part of this repository.
+// higgs reads a log of actions on messages, in seconds. The log has no licence that permits
+// copies, so it is not part of this repository.
 func higgs(column int) func(*testing.T) []arrival {
 	return func(t *testing.T) (all []arrival) {
 		t.Helper()
@@ -115,8 +115,8 @@ func peaks(all []arrival, window time.Duration) (most []int) {
 	return most
 }
 
-// play has the requests evaluated under a limit, with the clock of the program, which
-// in make check leaves seconds out, and returns all findings at every step.
+// play evaluates the requests under a limit, with the clock of the program, which
+// skips seconds in make check, and returns all findings at every step.
 func play(t *testing.T, all []arrival, limit string, step time.Duration) (found []finding.Finding) {
 	t.Helper()
 	w := newWatched(t, "  - {name: site, by: header.X-User, limits: "+limit+"}\n")
@@ -141,11 +141,11 @@ func play(t *testing.T, all []arrival, limit string, step time.Duration) (found 
 	return append(found, o.Rules[0].Findings...)
 }
 
-// TestFindingsOfRealTraffic: under twice what all but one in a thousand keys ever
-// asked for in a second, a minute or an hour nothing is said against a rule. Under
-// one of the limits that so many percent of the keys stay below something is, so the
-// silence means something. Of the DNS server's clients three make most of what
-// narrower limits deny, and one name is 41 % of what it is asked for.
+// TestFindingsOfRealTraffic: a limit of twice the most requests that all but one in a
+// thousand keys ever sent in a second, a minute or an hour gives no finding. A limit that
+// only so many percent of the keys stay below gives one, so the silence means something.
+// Three clients of the DNS server cause most denials of narrower limits, and one name is
+// 41 % of its requests.
 func TestFindingsOfRealTraffic(t *testing.T) {
 	for i, c := range []struct {
 		name     string

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Who asks by an address, by localhost or by a name that is listed is answered,
-// in whichever way it is written; another host with a name may be a web page.
+// Requests by an address, by localhost or by a listed name are answered, in any
+// spelling. A request by another name may come from a web page.
 func TestMisdirected(t *testing.T) {
 	hosts := []string{"sluice", "sluice.internal"}
 	for host, want := range map[string]bool{ // whether it is answered

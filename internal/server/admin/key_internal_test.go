@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestOneCall: what a key has left under all its plans is one question to the
-// store, and to forget it is one, too. A key with an override is asked for once.
+// TestOneCall: the state of a key under all its plans takes one call of the store, and so
+// does a reset. A key with an override is asked for once.
 func TestOneCall(t *testing.T) {
 	limits := func(quota int64) []policy.Limit { return []policy.Limit{{Limit: sluice.PerMinute(quota)}} }
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)

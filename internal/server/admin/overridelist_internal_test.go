@@ -41,8 +41,8 @@ func rulesOf(t *testing.T) []policy.Rule {
 	}
 }
 
-// TestCompile: overrides of the list beat those of the file for the same key,
-// and what they are put over stays as it was.
+// TestCompile: overrides of the list replace those of the file for the same key,
+// and the rules do not change.
 func TestCompile(t *testing.T) {
 	rules := rulesOf(t)
 	p, lost, err := CompileWith(rules, []StoredOverride{
@@ -66,7 +66,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestLost: an override that does not fit the rules as they are is left out and
+// TestLost: an override that does not fit the present rules is left out and
 // reported, and the others are active.
 func TestLost(t *testing.T) {
 	rules := rulesOf(t)
@@ -123,8 +123,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestList: what is added lasts over a restart until it expires or is removed,
-// and a change that cannot be applied is none.
+// TestList: an override outlives a restart until it expires or is removed,
+// and a change that cannot be applied changes nothing.
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var applied [][]StoredOverride
@@ -181,8 +181,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestBadFolder: a folder that is not there, or in which nothing can be kept, is
-// reported at the start, not by the first change; a good one is left as it was.
+// TestBadFolder: a folder that does not exist, or cannot be written, is reported at the
+// start, not by the first change. The check leaves nothing in a good one.
 func TestBadFolder(t *testing.T) {
 	dir := t.TempDir()
 	testkit.WriteFile(t, filepath.Join(dir, "file"), "")
@@ -221,8 +221,8 @@ func TestBadFile(t *testing.T) {
 	}
 }
 
-// TestTextsStandAlone: the limits of an override that is kept are read as they were
-// made, whatever the limits of the rule become.
+// TestTextsStandAlone: the limits of a kept override are read unchanged, whatever the
+// limits of the rule become.
 func TestTextsStandAlone(t *testing.T) {
 	rules := []string{
 		"100/h", "100/h burst 7 interval-refill", "100/h leaky-bucket burst 9", "100/h leaky-bucket burst 9 nodelay", "100/h fixed-window anchor first",

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestOverridesPipe: a pipe in the place of the file does not hold up the start.
+// TestOverridesPipe: a pipe instead of the file does not block the start.
 func TestOverridesPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "overrides.json")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestOverridesFileTooLarge: what a node writes it can read at its next start, however
-// much other nodes have; it takes no more changes, but removals; and a file that is too
-// large is said to be so.
+// TestOverridesFileTooLarge: a node can read its file at the next start, however many
+// overrides other nodes make. At the bound it takes only removals. The error for a file
+// that is too large says so.
 func TestOverridesFileTooLarge(t *testing.T) {
 	testkit.Long(t) // 60 MiB
 	file := filepath.Join(t.TempDir(), "overrides.json")
@@ -64,8 +64,8 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	}
 }
 
-// TestTooManyOverrides: as many as there may be, or as large, take no more, but another in
-// the place of one.
+// TestTooManyOverrides: at the bound of number or size, an override may only replace
+// another.
 func TestTooManyOverrides(t *testing.T) {
 	l, err := OpenOverrides("")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestTooManyOverrides(t *testing.T) {
 	testkit.Contains(t, errTooMany.Error(), "there are 10000 already")
 }
 
-// TestAuditAtHand: what is at hand for who asks is bounded in number, and in bytes.
+// TestAuditAtHand: the entries kept in memory are bounded in number and in bytes.
 func TestAuditAtHand(t *testing.T) {
 	var b strings.Builder
 	l := NewAuditLog(&b)

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// TestProblemsThresholds: a problem is named from 5 % of requests and 3 of them, or half; its
-// cause if that explains half of the refusals, as another node may have other causes.
+// TestProblemsThresholds: a problem is reported from 5 % of requests and 3 of them, or half.
+// Its cause is named if it explains half of the refusals, as other nodes may have other causes.
 func TestProblemsThresholds(t *testing.T) {
 	t.Parallel()
 	cause := func(n uint64) []tally.Cause { return []tally.Cause{{Status: 401, Text: "no token", Recent: n}} }

@@ -13,8 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestRoutesPage: docs/admin-api.md lists the routes that there are, and which need
-// the token.
+// TestRoutesPage: docs/admin-api.md lists all routes, and says which need the token.
 func TestRoutesPage(t *testing.T) {
 	page := testkit.ReadFile(t, "../../../docs/admin-api.md")
 	row := regexp.MustCompile("(?m)^\\| `((?:GET|POST|PUT|DELETE) [^`]+)` \\| (no|yes|to read) \\|")

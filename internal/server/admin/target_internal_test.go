@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// A key is that of every level which can have it; one that none can have is
-// informed why.
+// A key means every level that can have it. The error for a key that no level can have
+// says why.
 func TestTargets(t *testing.T) {
 	rule := func(name string, missing policy.Missing, by ...policy.Part) policy.Rule {
 		return policy.Rule{Name: name, Levels: []policy.Level{{By: by, Missing: missing, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}}

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/fleet"
 )
 
-// TestSplit: whatever keys are reset, each entry is one that nodes share, and together they
+// TestSplit: whatever keys are reset, nodes can share each entry, and together the entries
 // name all keys that fit into one.
 func TestSplit(t *testing.T) {
 	node := fleet.Node{ID: "A", Name: "host"}

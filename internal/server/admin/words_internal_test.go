@@ -11,8 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestWordsOfBuckets: what an operator reads of a key is true of every kind of
-// bucket.
+// TestWordsOfBuckets: the words about a key are true for every kind of bucket.
 func TestWordsOfBuckets(t *testing.T) {
 	for _, c := range []struct {
 		limit string
