@@ -48,8 +48,7 @@ func TestBlockChanges(t *testing.T) {
 	}
 }
 
-// TestBlockToAndFro: a caller that can choose between two blocks of a name does not get by
-// either.
+// TestBlockToAndFro: a caller that can choose between two blocks of a name evades neither.
 func TestBlockToAndFro(t *testing.T) {
 	limit, short, long := log(1, 48*h), blockOf(3, m, 10*m).WithName("b"), blockOf(9, h, h).WithName("b")
 	a := open(t, limit, short)

@@ -227,8 +227,8 @@ func FuzzWordTake(f *testing.F) {
 	})
 }
 
-// TestShortcutEqualsDecide: a take under one limit that wants no outcomes is
-// decided on a shorter way, to the same end.
+// TestShortcutEqualsDecide: the shortcut for a take under one limit without outcomes gives
+// the same decision.
 func TestShortcutEqualsDecide(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		short, long := play(open(t, l)), play(open(t, l))

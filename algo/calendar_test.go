@@ -97,8 +97,8 @@ func micros(t *testing.T, text string) int64 {
 	return at.UnixMicro()
 }
 
-// TestCalendarAtTheEndOfLeapYears: package time says of the last day of a leap
-// year in the far future that the stretch it lies in has ended.
+// TestCalendarAtTheEndOfLeapYears: for the last day of a leap year in the far future, package
+// time returns zone bounds that have ended already.
 func TestCalendarAtTheEndOfLeapYears(t *testing.T) {
 	for _, zone := range []string{"America/New_York", "America/St_Johns", "Australia/Adelaide", "Australia/Lord_Howe", "America/Nuuk", "Pacific/Auckland"} {
 		term := compile(t, calendar(sluice.Day, zone, 0)).Term(0)
@@ -121,8 +121,8 @@ var zones = []string{
 	"Pacific/Kiritimati", "Pacific/Kwajalein", "America/Caracas", "Asia/Pyongyang", "Africa/Monrovia", "Etc/GMT+12", "Etc/GMT-14", "America/Nuuk",
 }
 
-// TestCalendarWindowsTile: every instant is in the one window that says so, and
-// the next starts where it ends, at the first instant of a later date.
+// TestCalendarWindowsTile: every instant lies in exactly one window, and
+// the next starts at its end, at the first instant of a later date.
 func TestCalendarWindowsTile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := calendar(

@@ -44,8 +44,8 @@ func decideUnder(t *testing.T, text string, req sluice.Request, now int64, state
 	return d, items[0].Keep(nil)
 }
 
-// TestCostThatLastsForEver: units of a fast limit, many at once, in the balance of
-// one under which they would last longer than there are numbers for.
+// TestCostThatLastsForEver: many units of a fast limit are charged to the balance of a slow
+// one, at whose rate they would last longer than an int64 can express.
 func TestCostThatLastsForEver(t *testing.T) {
 	_, states := under(t, "n: 1/366day", sluice.OpTake, 1, origin, nil)
 	for _, op := range []sluice.Op{sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge} {
@@ -74,10 +74,9 @@ func TestOtherFormsFromBeforeTheClockSteppedBack(t *testing.T) {
 	}
 }
 
-// TestDenialKeepsNothingOfOtherForms: a state that is idle beside one of another
-// form, which a store has not dropped yet, stays idle where nothing is spent. Else
-// units that were given back are given back once more, of those that the other
-// form counts.
+// TestDenialKeepsNothingOfOtherForms: an idle state beside a state of another form, which a
+// store has not dropped yet, stays idle if nothing is spent. Otherwise a second refund
+// would give units back that the other form counts.
 func TestDenialKeepsNothingOfOtherForms(t *testing.T) {
 	const whole, parts = "n: 20/s sliding-counter", "n: 20/s sliding-counter sub-windows 5"
 	refund := func(text string, cost, at, now int64, states []algo.State) (sluice.Decision, []algo.State) {
@@ -106,9 +105,8 @@ func TestDenialKeepsNothingOfOtherForms(t *testing.T) {
 	}
 }
 
-// TestIdleStatesSayNothing: what a limit decides does not depend on whether the
-// store has dropped the states that are idle, whichever limits of its name left
-// them.
+// TestIdleStatesSayNothing: decisions do not depend on whether the store has dropped
+// idle states, whichever limits of the name left them.
 func TestIdleStatesSayNothing(t *testing.T) {
 	texts := []string{
 		"n: 20/s sliding-counter", "n: 20/s sliding-counter strict", "n: 20/s sliding-counter sub-windows 5", "n: 9/s fixed-window",

@@ -84,9 +84,9 @@ func TestInvariant12ClockBackStallsForALimitedTime(t *testing.T) {
 	})
 }
 
-// TestClockBackAndForth: a clock that steps in any direction, by however much, grants at
-// most one new key for each step back: until the next state that is too far ahead, or that
-// was idle and is gone, no bound is exceeded.
+// TestClockBackAndForth: a clock that steps by any amount grants at most a new key for each
+// step back. Until the next state that is too far ahead, or that was idle and dropped, no
+// bound is exceeded.
 func TestClockBackAndForth(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		p := open(t, l)
@@ -226,8 +226,8 @@ func TestTimeHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestStartIsTheRules: what a rule withholds at its start is earned once, by the
-// rule and not by each key: a caller that comes seldom is served.
+// TestStartIsTheRules: the units withheld at a rule's start are earned once, by the
+// rule and not by each key, so that a caller that seldom comes is served.
 func TestStartIsTheRules(t *testing.T) {
 	for _, c := range []struct {
 		name  string

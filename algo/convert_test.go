@@ -73,7 +73,7 @@ func TestConvertAsBucket4j(t *testing.T) {
 	a.left(origin+s, 1)
 }
 
-// TestConvertingGivesNothing: to and fro, however often, no unit more is left.
+// TestConvertingGivesNothing: conversions to and fro, however many, give no unit away.
 func TestConvertingGivesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := drawRate(t).WithName("x"), drawRate(t).WithName("x")

@@ -22,8 +22,8 @@ func indebted() []sluice.Limit {
 	}
 }
 
-// TestCounterPaysItsDebt: responses whose cost is charged behind them pass at the rate of
-// the limit, whatever they cost, and nobody waits longer than it takes to pay the debt.
+// TestCounterPaysItsDebt: responses whose cost is charged afterwards pass at the rate of
+// the limit, whatever the cost, and no request waits longer than the debt takes to pay.
 func TestCounterPaysItsDebt(t *testing.T) {
 	const windows = 100
 	for _, l := range indebted() {
@@ -84,8 +84,8 @@ func payDebt(t *testing.T, l sluice.Limit, cost, gap, atOnce int64, windows int6
 	}
 }
 
-// TestDebtOutlivesAnotherVersion: a limit without a debt sees what one of its name with a
-// debt is owed, and nothing of it is forgotten, whichever is asked in between.
+// TestDebtOutlivesAnotherVersion: a limit without a Debt sees the debt of another limit of
+// its name, and no unit of it is forgotten, whichever limit decides in between.
 func TestDebtOutlivesAnotherVersion(t *testing.T) {
 	for _, l := range indebted() {
 		plain := l

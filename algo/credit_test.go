@@ -130,8 +130,8 @@ func TestChargeGoesThroughCredit(t *testing.T) {
 	a.left(origin+1500*ms, 10) // at its own rate, not that of the one which gave credit
 }
 
-// TestReservedByCredit: what credit pays for is not waited for, whatever makes the
-// reservation wait, and the rest only once.
+// TestReservedByCredit: a reservation does not wait for the units that credit pays, whatever
+// makes it wait, and waits for the rest only once.
 func TestReservedByCredit(t *testing.T) {
 	a := open(t, with(tokens(1, s, 4), creditOf(5, h)).WithName("a"), tokens(1, s, 6).WithName("b"))
 	a.add(origin, 9)
@@ -149,8 +149,8 @@ func TestReservedByCredit(t *testing.T) {
 	}
 }
 
-// TestVersionsShareCredit: a limit sees no more than its own, and cuts to that what
-// it spends of.
+// TestVersionsShareCredit: a limit sees no more than its own Credit, and cuts credit that it
+// spends from to that.
 func TestVersionsShareCredit(t *testing.T) {
 	large, small := with(tokens(10, s, 10), creditOf(50, h)).WithName("x"), with(tokens(20, s, 8), creditOf(5, m)).WithName("x")
 	none := tokens(10, s, 10).WithName("x")
@@ -204,9 +204,8 @@ func checkBesideAdds(t *rapid.T, book admissions, adds []added, limits ...sluice
 	}
 }
 
-// TestBoundBesideAdds: under all operations, of limits that change, no more is
-// admitted in any span than the bound says and is added in it, and a caller that waits
-// RetryAfter passes.
+// TestBoundBesideAdds: under all operations and changes of limits, no span admits more than
+// the bound and the units added in it, and a caller that waits RetryAfter passes.
 func TestBoundBesideAdds(t *testing.T) {
 	for _, limits := range [][]sluice.Limit{
 		{with(tokens(7, s, 5), creditOf(9, s))},

@@ -30,8 +30,7 @@ func onTheClock(l sluice.Limit) bool {
 }
 
 // TestDeniedClientStaysOut: a caller that asks for a unit more often than units come back is
-// denied for as long as he presses, and served again no later than StaysOut after
-// his last request.
+// denied while it presses, and served again no later than StaysOut after its last request.
 func TestDeniedClientStaysOut(t *testing.T) {
 	for _, v := range pressed() {
 		t.Run(v.name, func(t *testing.T) {
@@ -115,8 +114,8 @@ func TestStaysOutAfterAnyTraffic(t *testing.T) {
 	}
 }
 
-// TestDenialByAnotherLimitCounts: a limit counts what any limit of the plan denies,
-// up to full and no further.
+// TestDenialByAnotherLimitCounts: a limit counts the denials of any limit of the plan, until
+// it is full.
 func TestDenialByAnotherLimitCounts(t *testing.T) {
 	for _, v := range variants() {
 		l := v.limit

@@ -53,9 +53,9 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 	}
 }
 
-// TestClockBackBehindTheLimit: a bucket that is ahead by its Burst and Debt is one in debt. One
-// further ahead is from before the clock stepped back: it is empty, without debt. Of a
-// reservation it may be ahead by MaxWait more.
+// TestClockBackBehindTheLimit: a bucket may be ahead by its Burst and Debt, and with a
+// reservation by MaxWait more. A bucket further ahead is from before the clock stepped back:
+// it starts over empty, without debt.
 func TestClockBackBehindTheLimit(t *testing.T) {
 	wait := sluice.MaxWait.Microseconds()
 	for _, c := range []struct {
@@ -98,8 +98,8 @@ func TestClockBackBehindTheLimit(t *testing.T) {
 	}
 }
 
-// TestRefundUnderSeveralQueues: Due is that of the slowest queue and says
-// nothing of when the units drained from another.
+// TestRefundUnderSeveralQueues: Due is the instant of the slowest queue. The units may have
+// drained from another queue at another time.
 func TestRefundUnderSeveralQueues(t *testing.T) {
 	plan := compile(t, leaky(10, s, 6, 1).WithName("fast"), leaky(1, s, 3, 1).WithName("slow"))
 	items := []algo.Item{{Term: plan.Term(0)}, {Term: plan.Term(1)}}
@@ -196,7 +196,8 @@ func TestRefundOutOfSight(t *testing.T) {
 	}
 }
 
-// TestCancelKeepsTheFrontier: units come back, but nobody overtakes.
+// TestCancelKeepsTheFrontier: a cancelled reservation gives units back, but no take
+// overtakes its instant.
 func TestCancelKeepsTheFrontier(t *testing.T) {
 	for _, l := range []sluice.Limit{log(1, s), histogram(1, s, 3), fixed(1, s), with(fixed(1, s), onFirst)} {
 		a := open(t, l)

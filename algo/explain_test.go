@@ -44,9 +44,8 @@ func (a *account) explained(now int64, req sluice.Request) sluice.Explanation {
 	return e
 }
 
-// TestExplainEqualsDecide: whatever a key has been through, under one limit or
-// several, changed or not, the explanation is the next decision, and every number in
-// its lines follows from it.
+// TestExplainEqualsDecide: after any history of a key, under one limit or several, changed or
+// not, the explanation is the next decision, and every number in its lines follows from it.
 func TestExplainEqualsDecide(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		l.Name = "n"
@@ -200,7 +199,7 @@ func (p *player) checkChanges(now int64, req sluice.Request, i int, r *sluice.Re
 	}
 }
 
-// TestExplainWords: what an operator reads of each algorithm.
+// TestExplainWords: the lines of each algorithm for an operator.
 func TestExplainWords(t *testing.T) {
 	at := origin + 12*h
 	for _, c := range []struct {

@@ -65,8 +65,8 @@ func TestGoldenWhole(t *testing.T) {
 	}
 }
 
-// TestGoldenAPIGatewayQuota: a quota's offset is subtracted in the first period,
-// of the first request in it, and in no other.
+// TestGoldenAPIGatewayQuota: a quota's offset is subtracted only in the first period,
+// at the first request.
 func TestGoldenAPIGatewayQuota(t *testing.T) {
 	for name, l := range map[string]sluice.Limit{
 		"minutes": with(fixed(1000, m), deficit(600)),

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// TestNextWaits: a take that costs more than is there passes, and the next waits
-// until all but Burst is paid; what costs more than Burst and Debt never fits.
+// TestNextWaits: a take that costs more units than remain passes, and the next waits
+// until all but Burst is paid. A cost above Burst and Debt never fits.
 func TestNextWaits(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -78,8 +78,8 @@ func TestDenialsTakeNoRoomFromDebt(t *testing.T) {
 	}
 }
 
-// TestRefundOfAPartOfAUnit: what has drained of a unit is not given back, and
-// the rest is, which is reported as a unit.
+// TestRefundOfAPartOfAUnit: the drained part of a unit is not given back. The rest is, and
+// counts as a unit in the result.
 func TestRefundOfAPartOfAUnit(t *testing.T) {
 	a := open(t, tokens(1, s, 2))
 	d := a.take(origin, 1)
@@ -199,8 +199,8 @@ func TestRefundInAQueue(t *testing.T) {
 	}
 }
 
-// TestReceiptNamesTheEntry: units whose caller's clock is a little behind another's
-// are counted with that one's, and their receipt says so.
+// TestReceiptNamesTheEntry: if a caller's clock is slightly behind another's, its units count
+// at the instant of the other's, and their receipt has that instant.
 func TestReceiptNamesTheEntry(t *testing.T) {
 	for _, l := range []sluice.Limit{log(5, s), histogram(5, s, 3)} {
 		a := open(t, l)
@@ -219,8 +219,8 @@ func TestReceiptNamesTheEntry(t *testing.T) {
 	}
 }
 
-// TestFifthFormCountsInAnother: a limit for whose form there is no room any more
-// is decided by the algorithm of the form in which it counts.
+// TestFifthFormCountsInAnother: a limit without room for its own form decides by the
+// algorithm of the form in which it counts.
 func TestFifthFormCountsInAnother(t *testing.T) {
 	forms := []sluice.Limit{fixed(90, 10*s), counter(90, 20*s, 1), log(90, 30*s), histogram(90, 40*s, 3)}
 	for _, fifth := range []sluice.Limit{log(3, 15*s), fixed(3, 15*s), histogram(3, 15*s, 3), counter(3, 25*s, 5), fixed(3, 39*s)} {
@@ -241,9 +241,8 @@ func TestFifthFormCountsInAnother(t *testing.T) {
 	}
 }
 
-// TestChargeAfterTheClockSteppedBack: a balance shows since when it is its
-// writer's, and where the clock has stepped back behind that a charge waits for it
-// no longer than for a reservation.
+// TestChargeAfterTheClockSteppedBack: if the clock has stepped back behind Since, a charge
+// waits until Since no longer than for a reservation.
 func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 	year := 366 * 24 * h
 	back := origin - 337*24*h

@@ -21,8 +21,8 @@ func startsFull(l sluice.Limit) bool {
 	return ofAnyWindow(l) && testkit.Deficit(l) == 0 && !testkit.Counter(l).PreFilled
 }
 
-// TestReservationsAreServedInOrder: a caller that asks later goes on no earlier, nobody
-// waits longer than said, and a take that must not wait does not overtake.
+// TestReservationsAreServedInOrder: a later request is due no earlier, no request waits
+// longer than its decision says, and a take that must not wait does not overtake.
 func TestReservationsAreServedInOrder(t *testing.T) {
 	eachVariant(t, ofAnyWindow, func(t *rapid.T, l sluice.Limit) {
 		p := play(open(t, l))
@@ -49,8 +49,8 @@ func TestReservationsAreServedInOrder(t *testing.T) {
 	})
 }
 
-// TestReservationIsTheEarliest: what is reserved for later would fit then and no
-// earlier, and with less patience it is denied and changes nothing.
+// TestReservationIsTheEarliest: reserved units would fit at their instant and no earlier. With
+// a shorter MaxWait the reservation is denied and changes nothing.
 func TestReservationIsTheEarliest(t *testing.T) {
 	notQueue := func(l sluice.Limit) bool {
 		return ofAnyWindow(l) && !l.CountDenied && (!testkit.Is[sluice.LeakyBucket](l) || testkit.Leaky(l).DelayAfter == l.Burst)
@@ -79,8 +79,8 @@ func TestReservationIsTheEarliest(t *testing.T) {
 	})
 }
 
-// TestRefundAdmitsNoMore: a caller that gives back units gets no more than who has
-// never taken them, whatever was asked in between and whatever comes after.
+// TestRefundAdmitsNoMore: a caller that gives units back gets no more than one that has
+// never taken them, whatever requests come in between and after.
 func TestRefundAdmitsNoMore(t *testing.T) {
 	independent := func(l sluice.Limit) bool { // of what a denial or an earlier take moves
 		return startsFull(l) && !l.CountDenied && testkit.Fixed(l).Anchor == sluice.OnClock && testkit.Token(l).Refill == sluice.Continuous &&
@@ -127,8 +127,8 @@ func TestRefundAdmitsNoMore(t *testing.T) {
 	})
 }
 
-// TestQueueOutput: what a queue lets go on keeps to its stated output, counted
-// unit by unit at its instants, also when requests are cancelled.
+// TestQueueOutput: the units that a queue releases stay within Output, counted one by one at
+// their instants, also when requests are cancelled.
 func TestQueueOutput(t *testing.T) {
 	queue := func(l sluice.Limit) bool {
 		return testkit.Is[sluice.LeakyBucket](l) && testkit.Leaky(l).DelayAfter != l.Burst && l.Debt == 0

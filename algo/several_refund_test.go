@@ -47,8 +47,8 @@ func TestRefundOfSeveralStaysWithinEachBound(t *testing.T) {
 }
 
 // TestRefundGoesByNoOtherQueuesDue changes one of two queues so often that its
-// own state has to make room: what it still counts is in a window's. The receipt
-// is no less of two queues for that, and its due instant may be that of either.
+// own state has to make room: its units then count in the state of a window. The receipt
+// is still one of two queues, and its due instant may be that of either.
 func TestRefundGoesByNoOtherQueuesDue(t *testing.T) {
 	quick, slow := leaky(10, s, 5, 4).WithName("quick"), leaky(10, 10*s, 5, 1).WithName("slow")
 	a := open(t, quick, slow)

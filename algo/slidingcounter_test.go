@@ -208,8 +208,8 @@ func reach(t *testing.T, l sluice.Limit, elapsed int64) {
 	}
 }
 
-// TestShareServed takes one unit whenever one fits, as a client does that
-// presses all the time, and states what part of its quota it gets.
+// TestShareServed takes one unit whenever one fits, like a client that
+// presses all the time, and states which part of its quota it gets.
 func TestShareServed(t *testing.T) {
 	quotas := []int64{1, 2, 3, 5, 10, 30, 100}
 	for _, c := range []struct {

@@ -95,7 +95,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestSlotsEqualOracle compares with a map of who holds what until when.
+// TestSlotsEqualOracle compares with a map of the owners, their units and the ends.
 func TestSlotsEqualOracle(t *testing.T) {
 	type held struct{ until, units int64 }
 	rapid.Check(t, func(t *rapid.T) {

@@ -77,8 +77,8 @@ func drawWarmUp(t *rapid.T) sluice.Limit {
 	return l
 }
 
-// TestLate: units come never sooner than in the bucket without warm-up, up to Late
-// later, and of a cold key that is asked for all it has that late.
+// TestLate: units come no sooner than in the bucket without warm-up, and at most Late
+// later. If all units of a cold key are taken, they come Late later.
 func TestLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawWarmUp(t)
@@ -160,8 +160,8 @@ func TestBoundOfWarmUpIsReached(t *testing.T) {
 	}
 }
 
-// TestMoreBurstOfAWarmUpAdmitsNoFewer: of limits that warm up in the same time at one
-// rate the one with more Burst or Debt has never admitted less.
+// TestMoreBurstOfAWarmUpAdmitsNoFewer: of two limits with one WarmUp and one rate, the limit
+// with more Burst or Debt never admits fewer units.
 func TestMoreBurstOfAWarmUpAdmitsNoFewer(t *testing.T) {
 	warm := func(l sluice.Limit) bool { return testkit.Token(l).WarmUp > 0 }
 	eachVariant(t, warm, func(t *rapid.T, l sluice.Limit) {
@@ -181,8 +181,8 @@ func TestMoreBurstOfAWarmUpAdmitsNoFewer(t *testing.T) {
 	})
 }
 
-// TestWarmUpsShareAState: limits that differ in Burst or Debt alone use one state,
-// and who gives back what another took gets nothing.
+// TestWarmUpsShareAState: limits that differ only in Burst or Debt use one state,
+// and a refund of units taken under another limit gives nothing back.
 func TestWarmUpsShareAState(t *testing.T) {
 	small, large := with(tokens(2, s, 1), warmUp(4*s)).WithName("a"), with(tokens(4, 2*s, 3), warmUp(4*s), debtOf(5)).WithName("a")
 	a := open(t, small)
