@@ -78,7 +78,7 @@ func TestKeyShowsFewPlans(t *testing.T) {
 	}
 }
 
-// TestKeySaysWhere: the commands say whether a change is on this node only or on all.
+// TestKeySaysWhere: the commands say for which nodes a change of a key is.
 func TestKeySaysWhere(t *testing.T) {
 	t.Parallel()
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\n", servetest.Named(t, "up"))+keyRules, servetest.Stopped)
