@@ -17,7 +17,7 @@ import (
 type TextError struct {
 	Text    string // the whole text, or its beginning if it is over-long
 	Offset  int    // where in Text, in bytes from 0
-	Problem string // what is wrong and what to write instead
+	Problem string // the fault, and the text to write instead
 }
 
 // Error returns the fault with its place, counted in bytes from 1.

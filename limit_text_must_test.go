@@ -20,7 +20,7 @@ func TestMustReturns(t *testing.T) {
 	}
 }
 
-// TestMustPanics: with the error itself, so that the program says what is wrong.
+// TestMustPanics: Must panics with the error itself, so that the program shows it.
 func TestMustPanics(t *testing.T) {
 	defer func() {
 		err, _ := recover().(error)

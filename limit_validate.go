@@ -16,7 +16,7 @@ import (
 // LimitError is one fault of a [Limit].
 type LimitError struct {
 	Field   string // the field of Limit or of its Algorithm, as in Go
-	Problem string // what is wrong and what to write instead
+	Problem string // the fault, and the value to use instead
 }
 
 // Error returns the fault with its field.

@@ -152,7 +152,7 @@ func (bucket) insert(*sluice.Term, *State, int64, int64) {}
 
 func (b bucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	if b.pending(t, s, now) {
-		now = s.Last // nobody overtakes
+		now = s.Last // no take overtakes a reservation
 	}
 	if s.fill != 0 {
 		now = b.fitsAt(t, span.Span{Micros: s.fill, Rem: s.fillRem}, now, cost)

@@ -65,7 +65,7 @@ func TestConvertAsBucket4j(t *testing.T) {
 	}
 	a.left(origin, 40)
 
-	// What is reserved, and what is more than the limit may owe, stays as it is.
+	// Reserved units, and a debt above that of the limit, do not change.
 	a = open(t, with(tokens(1, s, 10), debtOf(10)).WithName("x"))
 	a.do(origin, sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Cost: 20}})
 	a.change(tokens(1, s, 20).WithName("x"))

@@ -160,7 +160,7 @@ func TestCancelInAQueue(t *testing.T) {
 	if first.Delay != 4*time.Second || second.Delay != 5*time.Second {
 		t.Fatalf("got delays of %v and %v, want 4s and 5s", first.Delay, second.Delay)
 	}
-	// A waiter behind keeps its instant, so what is in front of it stays taken.
+	// A later waiter keeps its instant, so the units before it stay taken.
 	if d := a.refund(origin, 5, first); d.Spent != 0 {
 		t.Errorf("cancelled the first of two: got back %d, want none", -d.Spent)
 	}

@@ -171,7 +171,7 @@ func (p *player) checkRoom(now int64, i int, r *sluice.Reason, fail func(string,
 	}
 }
 
-// checkChanges: what is said to help does, and one less does not.
+// checkChanges checks that each proposed change helps, and that one unit less does not.
 func (p *player) checkChanges(now int64, req sluice.Request, i int, r *sluice.Reason, fail func(string, ...any), number func(string) int64) {
 	p.t.Helper()
 	for _, c := range r.Changes {
@@ -235,7 +235,7 @@ func TestExplainWords(t *testing.T) {
 	}
 }
 
-// TestExplainCredit: what was given is distinguished from the burst.
+// TestExplainCredit: the lines distinguish credit from the burst.
 func TestExplainCredit(t *testing.T) {
 	a := open(t, sluice.MustParseLimit("10/min burst 20 credit 30 credit-for 24h"))
 	a.add(origin, 5)

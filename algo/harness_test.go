@@ -51,7 +51,7 @@ func compile(t rapid.TB, limits ...sluice.Limit) *sluice.Plan {
 }
 
 // do decides req for the account's key at now, as a store does that lends Decide
-// its own memory: what is not Written must not have changed.
+// its own memory: a state that is not Written must not have changed.
 func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	a.t.Helper()
 	req.Plan = a.plan

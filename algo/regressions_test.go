@@ -171,7 +171,7 @@ func TestRefundOfWhatADenialHasPushedOut(t *testing.T) {
 }
 
 func TestRefundBeforeAReservation(t *testing.T) {
-	// The reservation keeps its instant: at it nobody else may go on.
+	// The reservation keeps its instant: no other request may be due at it.
 	for _, l := range []sluice.Limit{tokens(1, s, 1), with(tokens(1, s, 1), byInterval), leaky(1, s, 1, 1)} {
 		a := open(t, l)
 		first := a.take(origin, 1)

@@ -162,7 +162,7 @@ func TestSlotsWhenTheClockStepsBack(t *testing.T) {
 	k := slots(2, s)
 	k.do(origin, sluice.SlotAcquire, 1, 1)
 	k.do(origin, sluice.SlotAcquire, 2, 1)
-	// Who holds may live: nobody else gets in, for a TTL at most.
+	// The holder may be alive: no other owner gets in, for at most a TTL.
 	back := origin - sluice.MaxWindow.Microseconds()
 	if d := k.do(back, sluice.SlotAcquire, 3, 1); d.Allowed || d.Held != 2 || d.RetryAfter != time.Second {
 		t.Errorf("got %+v, want a denial for the TTL", d)

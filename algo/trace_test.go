@@ -121,12 +121,12 @@ func (p *player) step(now int64, e event) sluice.Decision {
 	d := p.do(now, req)
 	switch {
 	case from != nil:
-		// Who gives units back has not used them, however many still counted.
+		// A caller that gives units back has not used them, however many still counted.
 		from.units -= req.Cost
 		p.admissions.remove(int64(from.taken.At), req.Cost)
 	case d.Spent > 0:
 		p.admissions.add(int64(d.At), d.Spent)
-		if d.At > 0 { // what was spent at instant 0 cannot be given back
+		if d.At > 0 { // units spent at instant 0 cannot be given back
 			p.receipts = append(p.receipts, receipt{d.Spent, d})
 		}
 	}

@@ -72,7 +72,7 @@ func (b warmBucket) stepped(t *sluice.Term, s *State, now int64) bool {
 	return s.Idle-s.B-now > writer(t, s).Most.Ceil()+chill(t, 0)
 }
 
-// clamp leaves the key as warm as it is.
+// clamp does not change how warm the key is.
 func (b warmBucket) clamp(t *sluice.Term, s *State, now int64) {
 	used := s.B
 	*s = b.unwarmed(s)

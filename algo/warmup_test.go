@@ -140,7 +140,7 @@ func TestBoundOfWarmUpIsReached(t *testing.T) {
 			book.add(now, a.charge(now, l.Burst+l.Debt).Spent)
 			for next := now; next < now+d; {
 				got := a.upTo(next, sluice.MaxQuota)
-				if l.Debt > 0 { // what is paid of the debt may be owed again
+				if l.Debt > 0 { // the paid part of the debt may be owed again
 					got = a.charge(next, sluice.MaxQuota)
 				}
 				if got.Spent > 0 {

@@ -98,7 +98,7 @@ func TestParseServe(t *testing.T) {
 			`listen 127.0.0.1:8080; admin :9090 public true hosts [sluice] files "" ""; store "" state ""; trust []; fields [draft-11 x-ratelimit]; gateway by [query.userId]: [10/min sliding-log], costs 0, failure open`,
 		},
 		{
-			"admin by a name", // what was looked up is what is listened on
+			"admin by a name", // the address from the look-up is the one listened on
 			[]string{"--admin", "localhost:9090"},
 			strings.Replace("listen 127.0.0.1:8080; "+admin+`store "" state ""; trust []; fields [draft-11 x-ratelimit]; gateway by [query.userId]: [10/min sliding-log], costs 0, failure open`, "[]", "[localhost]", 1),
 		},

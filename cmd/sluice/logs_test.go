@@ -41,7 +41,7 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 		text := testkit.ReadFile(t, file)
 		return strings.Count(string(text), "\n")
 	}
-	for n := 1; n <= 3; n++ { // each with a line that nobody reads
+	for n := 1; n <= 3; n++ { // each logs a line without a reader
 		servetest.Fetch(t, http.DefaultClient, p.url)
 		testkit.Until(t, "the line", func() bool { return lines() == n })
 		p.signal(t, syscall.SIGHUP) // of which it reports

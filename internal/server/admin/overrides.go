@@ -31,7 +31,7 @@ type Override struct {
 
 // OverrideDone is the answer of PUT and DELETE /v1/override.
 type OverrideDone struct {
-	Key KeyState `json:"key"` // as it is now; without limits if the rules have no such key
+	Key KeyState `json:"key"` // the present state; without limits if the rules have no such key
 	// ThisNodeOnly reports that the change has no effect on other nodes: the store is in
 	// this process, or the request asked for that.
 	ThisNodeOnly bool `json:"this_node_only"`

@@ -26,7 +26,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
-// member is a node of a fleet that reports what it is given.
+// member is a node of a fleet that reports the counts it is given.
 type member struct {
 	*peers.Peers
 	conn *fleet.Conn
