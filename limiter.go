@@ -95,14 +95,14 @@ func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, 
 	return l.store.Take(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
 }
 
-// Charge spends cost units of key whether they fit or not: for a cost that is
-// known only afterwards. Units above full count as debt, up to the limit's Debt.
-// Instants that callers of [Limiter.Wait] have left are given back before.
+// Charge spends cost units of key whether they fit or not: for a cost that is known only
+// afterwards. Units above full count as debt, up to the limit's Debt. Charge first refunds
+// the instants that callers of [Limiter.Wait] have left.
 func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision, error) {
 	return l.askAfter(ctx, l.left(key), Request{Op: OpCharge, Charge: l.Of(key, cost)})
 }
 
-// left takes what callers of [Limiter.Wait] have left of key, to be given back.
+// left removes the free instants of key and returns them, to be refunded.
 func (l *Limiter) left(key string) (back []receipt) {
 	if l.lines.Free() > 0 {
 		_, _, back = l.lines.Claim(same(l.Of(key, 0)), time.Time{})
@@ -110,11 +110,11 @@ func (l *Limiter) left(key string) (back []receipt) {
 	return back
 }
 
-// Refund gives back units of what the decision taken has spent, as far as they
-// still count: what has refilled since cannot be spent twice. It reads the receipt of
-// taken, which is At, Due, Delay and Spent, with what Settle has charged. The Decision's
-// Spent is negative: what was given back. To give back in several steps use
-// [Limiter.Settle], which returns the receipt of what is left.
+// Refund gives back units that the decision taken has spent, as far as they still count:
+// units that have refilled since cannot be spent twice. It reads the receipt in taken: At,
+// Due, Delay, Spent and the units that Settle charged. The Decision's Spent is the number of
+// units given back, negative. To give back in several steps use [Limiter.Settle], which
+// returns a receipt for the rest.
 func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
 	return l.refund(ctx, key, units, &taken)
 }
@@ -146,17 +146,17 @@ func (l *Limiter) refund(ctx context.Context, key string, units int64, of *Decis
 	return d, nil
 }
 
-// Settle corrects an allowed decision once the actual cost is known: it refunds what was
-// spent too much or charges what was spent too little. The Decision is the receipt of what
-// is spent now, and may be settled again. Its Spent is actual or, where a charge found room
-// for less, what is recorded: what is above full and the limit's Debt is forgotten, and a
-// Limit has no Debt unless one is set.
+// Settle corrects an allowed decision once the actual cost is known: it refunds the units
+// above it or charges those below it. The Decision is the receipt of all units spent now,
+// and may be settled again. Its Spent is actual, or less if a charge had no room for all:
+// units above full and the limit's Debt are not recorded, and a Limit has no Debt unless
+// one is set.
 //
-// If nothing changes it asks nothing of the store and returns taken. It asks once, or twice
-// where it gives back both of what an earlier Settle charged and of what was taken: these
-// count at two instants. Of several charges the latest has an instant of its own, so that a
-// refund of the others may give back less. With an error the Decision is the receipt of
-// what is known to be spent.
+// If nothing changes, it does not call the store and returns taken. It calls the store once,
+// or twice to refund units that an earlier Settle charged and units of the take, which
+// count at two instants. Of several charges only the latest has an instant of its own, so a
+// refund of the others may give back less. With an error the Decision is the receipt of the
+// units that are known to be spent.
 func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (Decision, error) {
 	if actual < 0 {
 		return taken, &RequestError{"Cost", fmt.Sprintf("the actual cost %d is negative", actual)}
@@ -186,8 +186,8 @@ func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual
 	return d, nil
 }
 
-// drains reports whether all that a receipt holds drains from buckets still at an instant.
-// What is charged then drains behind it, as if it had been taken with it.
+// drains reports whether all units of a receipt still drain from buckets at an instant.
+// Units charged then drain behind them, as if they had been taken together.
 func (l *Limiter) drains(taken *Decision, at Instant) bool {
 	for i := range l.plan.Len() {
 		t := l.plan.Term(i)
@@ -205,7 +205,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, cost int64, maxWait t
 	return l.store.Take(ctx, Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: maxWait})
 }
 
-// Cancel gives back what a reservation, or any allowed decision, spent.
+// Cancel gives back the units of a reservation, or of any allowed decision.
 func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) error {
 	if !reserved.Allowed || reserved.Spent <= 0 {
 		return nil
@@ -214,34 +214,32 @@ func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) err
 	return err
 }
 
-// Reset forgets all state of key. A Wait that has begun goes on when it would have.
+// Reset deletes all state of key. It does not change the instant of a Wait that has begun.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.askAfter(ctx, l.left(key), Request{Op: OpReset, Charge: l.Of(key, 0)})
 	return err
 }
 
-// Add gives units to key without a receipt: what support gives a customer, or a
-// customer buys. First it gives back what counts: in a bucket what is owed, in
-// a window the newest units. What is left then is credit, as far as the limit has
-// one: see [Limit]. Under a block nothing is given. The Decision's Spent is negative:
-// what was given, under the limit that gave most. A Wait that has begun goes
-// on when it would have.
+// Add gives units to key without a receipt, such as units that support grants or a customer
+// buys. It first takes back counted units: those owed to a bucket, the newest of a window.
+// The rest becomes credit, as far as the limit has one: see [TokenBucket]. A block gives
+// nothing. The Decision's Spent is the number of units given under the limit that gave
+// most, negative. Add does not change the instant of a Wait that has begun.
 //
-// No receipt of what was taken before should be refunded: those units may be among
-// the ones given.
+// Receipts from before should not be refunded: their units may be among those given.
 func (l *Limiter) Add(ctx context.Context, key string, units int64) (Decision, error) {
 	return l.askAfter(ctx, l.left(key), Request{Op: OpAdd, Charge: l.Of(key, units)})
 }
 
-// Convert carries what key owes over to a limit that has taken another's place, in
-// proportion to their bursts, where otherwise each unit owed stays one: of 40 left of
-// 100 it makes 80 left of 200. It rounds up what is owed by less than 1 µs of time,
-// and a second call has no effect. See [OpConvert] for what it leaves as it is.
+// Convert scales the balance of key to a limit that has replaced another, in proportion to
+// their bursts: 40 left of 100 become 80 left of 200, where otherwise 60 units stay owed. It
+// rounds the balance up by less than 1 µs of time, and a second call has no effect. See
+// [OpConvert] for the states that it does not change.
 func (l *Limiter) Convert(ctx context.Context, key string) (Decision, error) {
 	return l.askAfter(ctx, l.left(key), Request{Op: OpConvert, Charge: l.Of(key, 0)})
 }
 
-// DeniedError is what [Limiter.Wait] returns when the cost does not fit in time.
+// DeniedError is the error of [Limiter.Wait] for a cost that does not fit in time.
 type DeniedError struct {
 	Limit    Limit // the one that binds
 	Decision Decision
