@@ -21,7 +21,7 @@ import (
 // time. The worker still reads the answer, and gives back the spent units if the caller
 // has asked for that.
 
-// ErrOverloaded, in a [*sluice.NotSentError], means that a request was not sent because
+// ErrOverloaded means, in a [*sluice.NotSentError], that a request was not sent because
 // 1,024 or more requests whose callers have left wait for a server that hangs or answers
 // too late. Requests that were already sent may still add to that number. In a Cluster one
 // node that hangs has this effect on all, until Options.Timeout has passed.
