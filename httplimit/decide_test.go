@@ -248,8 +248,7 @@ func TestDecideOfOneWhoLeaves(t *testing.T) {
 	})
 }
 
-// TestDecideKeepsSlots: they are held until the request is settled, however long it runs, and
-// free afterwards.
+// TestDecideKeepsSlots: a request keeps its slot until it is settled, however long it runs.
 func TestDecideKeepsSlots(t *testing.T) {
 	for _, limits := range []string{"", ", limits: 9/min"} { // the store decides these with the slot
 		synctest.Test(t, func(t *testing.T) {

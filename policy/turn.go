@@ -66,7 +66,7 @@ func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	return true
 }
 
-// until returns the latest instant for which a request waits, zero if it may not wait.
+// until returns the latest instant at which a delay may end, zero if the request may not wait.
 func (v *Verdict) until(k *ask, now time.Time) time.Time {
 	op, wait, queues := v.wait(k)
 	switch {

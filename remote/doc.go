@@ -69,8 +69,8 @@
 // under one limit or several. They are not answered where a denial changes the state: under a
 // limit that counts denied requests, or one whose keys start below full. Requests
 // that ask for the outcomes of several limits go to the store, unless their plan is leased:
-// only the store knows what other plans of the scope or other processes have since spent of
-// the limits that had room at the denial. A caller may act on that: a policy charges a grace
+// only the store knows the units that other plans of the scope, or other processes, have
+// since spent under the limits that had room at the denial. A caller may act on that: a policy charges a grace
 // limit if only the soft one denied.
 //
 // A request is denied here only if the store would deny it at that instant.

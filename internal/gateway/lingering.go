@@ -47,7 +47,8 @@ type LingeringStats struct {
 	Full   int64 // closed for another one, as too many lingered
 }
 
-// NewLingering returns a Lingering of most connections at once, at least 1.
+// NewLingering returns a Lingering that holds at most that many connections at once, but 1
+// or more.
 func NewLingering(most int64) *Lingering {
 	l := &Lingering{}
 	l.Resize(most)

@@ -45,8 +45,8 @@ type MemoryStats struct {
 	Connections, Headers, Requests int64
 }
 
-// NewMemory returns a Memory for a process with a memory limit in bytes: two fifths are for
-// clients, as the garbage collector needs as much again. It is nil without a limit, which is
+// NewMemory returns a Memory for a process with a memory limit in bytes. Clients may use two
+// fifths of it, as the garbage collector needs as much again. It is nil without a limit, which is
 // [math.MaxInt64]. The log receives refusals, at most one a second.
 func NewMemory(limit int64, log *slog.Logger) *Memory {
 	if limit == math.MaxInt64 {
