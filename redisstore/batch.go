@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/stores"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // TakeBatch decides independent requests in order, each by itself, and fills out. Requests
@@ -188,7 +187,7 @@ func (b *batch) first(n *sent) bool {
 // flush sends the waiting calls and fills their results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
-	list, replies, tags := make([]*invocation, len(b.calls)), make([]transport.Reply, len(b.calls)), 0
+	list, replies, tags := make([]*invocation, len(b.calls)), make([]Reply, len(b.calls)), 0
 	for i, n := range b.calls {
 		s.guess(n.call)
 		list[i] = s.invocation(n.call)
@@ -214,28 +213,28 @@ func (b *batch) flush(ctx context.Context) {
 }
 
 // sendAgain runs, together, the programs that a shared call has not run.
-func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []transport.Reply) {
-	var scripts []*transport.Script
+func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []Reply) {
+	var scripts []*Script
 	for i, inv := range list {
-		if errors.Is(replies[i].Err, transport.ErrNotRun) {
+		if errors.Is(replies[i].Err, errNotRun) {
 			scripts = append(scripts, inv.bySHA())
 		}
 	}
 	if len(scripts) == 0 {
 		return
 	}
-	again := make([]transport.Reply, len(scripts))
-	s.transport.RunAll(ctx, scripts, again)
+	again := make([]Reply, len(scripts))
+	s.client.Run(ctx, scripts, again)
 	for i := range replies {
-		if errors.Is(replies[i].Err, transport.ErrNotRun) {
+		if errors.Is(replies[i].Err, errNotRun) {
 			replies[i], again = again[0], again[1:]
 		}
 	}
 }
 
 // sendInOrder runs the programs of all calls, in their order for each key.
-func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []transport.Reply) {
-	scripts := make([]*transport.Script, len(list))
+func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []Reply) {
+	scripts := make([]*Script, len(list))
 	loaded := make(map[string]bool)
 	for i, inv := range list {
 		if b.first(b.calls[i]) && !loaded[inv.sha] {
@@ -245,5 +244,5 @@ func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []t
 			scripts[i] = inv.bySHA()
 		}
 	}
-	b.store.transport.RunAll(ctx, scripts, replies)
+	b.store.client.Run(ctx, scripts, replies)
 }

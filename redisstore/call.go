@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // opDeny and opRefuse are operations of a script in addition to those of package sluice:
@@ -164,7 +163,7 @@ func (s *Store) run(ctx context.Context, c *call) error {
 
 // conclude computes the decisions from the script's reply. It sends another script if the
 // first one could not decide.
-func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res transport.Reply) error {
+func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res Reply) error {
 	for range attempts {
 		st, replies, err := s.replied(c, inv, &res)
 		if err != nil {
@@ -273,7 +272,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		p = s.programs.ofTakes(k)
 	}
 	r.keys[0] = it.key
-	r.inv = invocation{program: p, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && s.mayShare(it.term)}
+	r.inv = invocation{program: p, Script: Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && s.mayShare(it.term)}
 	if k != kindBucket {
 		r.args[0], r.args[1] = it.take, it.head
 		if it.take == "" {

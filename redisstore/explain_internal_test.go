@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/rulekit"
@@ -31,7 +29,7 @@ return redis.sha1hex(table.concat(all))`
 
 // kept returns what a server keeps, how often that was changed, and what this
 // process knows of its limits.
-func (s *Store) kept(t testing.TB, client rueidis.Client) string {
+func (s *Store) kept(t testing.TB, client *redistest.Client) string {
 	t.Helper()
 	sum := redistest.Do(t, client, "EVAL", dump, "0")
 	info := redistest.Do(t, client, "INFO", "persistence")

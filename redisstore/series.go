@@ -137,7 +137,7 @@ func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, 
 	inv := newInvocation(s.programs.start, []string{s.keyer.start(it.scope, it.term.Name)},
 		strconv.FormatInt(start, 10), strconv.FormatInt(startLife.Milliseconds(), 10))
 	res := inv.do(ctx, s)
-	found, err := res.AsText()
+	found, err := res.text()
 	if err != nil {
 		return 0, err
 	}

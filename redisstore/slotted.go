@@ -53,7 +53,7 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 		case outside: // c.now is the server's time
 			continue
 		case done, full:
-			held, err := heldAt(c.now, slot, owner, reply, reply.Len()-1)
+			held, err := heldAt(c.now, slot, owner, reply, len(reply)-1)
 			if err != nil {
 				return d, false, err
 			}

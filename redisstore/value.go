@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A value is a header, the head of the limit that wrote it, and the state. The header is
@@ -162,7 +161,7 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 		return algo.State{}, nil
 	}
 	if err := checkHeader(raw); err != nil || !strings.HasPrefix(raw[headerBytes:], it.head[headerBytes:]) {
-		return algo.State{}, errors.Join(transport.ErrReply, err)
+		return algo.State{}, errors.Join(errReply, err)
 	}
 	return parseBody(it.term, raw[1], raw[len(it.head):])
 }

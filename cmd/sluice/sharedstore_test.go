@@ -15,10 +15,10 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/serve/servetest"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 // While the store is unavailable the policy decides. The outage is reported once, and
@@ -85,11 +85,7 @@ func TestKeyNames(t *testing.T) {
 	for _, path := range []string{"/?userId=u1", "/?userId=a%7Cb%25"} {
 		r.Get(t, path, "X-A", "z")
 	}
-	client := server.Client(t)
-	got, err := client.Do(t.Context(), client.B().Keys().Pattern("sluice{1gateway*").Build()).AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := server.List(t, "KEYS", "sluice{1gateway*")
 	slices.Sort(got)
 	if want := []string{
 		"sluice{1gateway.bytes/a%257Cb%2525|z}slow", "sluice{1gateway.bytes/u1|z}slow",
@@ -132,8 +128,8 @@ func TestStoreSecrets(t *testing.T) {
 		{"URL in a variable", url.UserPassword(redistest.User, redistest.Password).String() + "@", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(redisurl.UserVariable, c.user)
-			t.Setenv(redisurl.PasswordVariable, c.password)
+			t.Setenv(redisstore.UserVariable, c.user)
+			t.Setenv(redisstore.PasswordVariable, c.password)
 			server := redistest.StartTLS(t, redistest.Redis(t))
 			store := "rediss://" + c.before + server.Addr + redistest.Patient + "&ca_file=" + filepath.Join(server.Dir, "cert.pem") + c.after
 			if strings.Contains(c.before, ":") {
@@ -172,7 +168,7 @@ func TestStoreRefuses(t *testing.T) {
 		{"no such file", "rediss://" + server.Addr + "?ca_file=/does/not/exist", "ca_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(redisurl.PasswordVariable, wrong)
+			t.Setenv(redisstore.PasswordVariable, wrong)
 			var logs, out testkit.Buffer
 			var err error
 			testkit.Until(t, "an end", func() bool {

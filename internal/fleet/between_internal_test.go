@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 // plainCopy is a copy of records that one goroutine uses.
@@ -21,7 +21,7 @@ type plainCopy map[string]Record
 // unpolled returns Records on a connection that does not poll.
 func unpolled(t *testing.T, url, id string, have plainCopy) *Records {
 	t.Helper()
-	target, err := redisurl.ParseSecret(url)
+	target, err := redisstore.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 const (
@@ -44,7 +45,7 @@ type Node struct {
 
 // Options name the servers and this node. Target and Node are required.
 type Options struct {
-	Target *redisurl.Target
+	Target *redisstore.URL
 	Prefix string // begins the names of keys; empty: the target's, or the default
 	Node   Node
 	Log    *slog.Logger // nil means [slog.Default]
@@ -59,7 +60,7 @@ type Options struct {
 // register its parts, then Run it. It is safe for concurrent use.
 type Conn struct {
 	node   Node
-	target *redisurl.Target
+	target *redisstore.URL
 	option rueidis.ClientOption
 	prefix string
 	seal   cipher.AEAD // nil without a secret
@@ -81,16 +82,16 @@ type failure struct{ err error }
 
 // New returns a Conn. It reads the files that the target names and does not connect.
 func New(o Options) (*Conn, error) {
-	option, err := o.Target.Option()
+	option, err := rueidisstore.ClientOption(o.Target)
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
-	secret, err := o.Target.Secret()
+	secret, err := rueidisstore.Secret(o.Target)
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
 	c := &Conn{
-		node: o.Node, target: o.Target, option: option, prefix: cmp.Or(o.Prefix, o.Target.Prefix(), DefaultPrefix),
+		node: o.Node, target: o.Target, option: option, prefix: cmp.Or(o.Prefix, o.Target.Parameters["prefix"], DefaultPrefix),
 		log: cmp.Or(o.Log, slog.Default()), poked: make(chan struct{}, 1),
 		every: cmp.Or(o.Every, Every), timeout: cmp.Or(o.Timeout, Timeout),
 	}
@@ -146,10 +147,10 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
-	if redisurl.TakesNoWrites(err) {
+	if rueidisstore.TakesNoWrites(err) {
 		c.Poke() // the poll connects anew
 	}
-	if redisurl.Answered(err) {
+	if rueidisstore.Answered(err) {
 		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // it has changed nothing
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

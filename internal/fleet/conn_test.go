@@ -14,14 +14,14 @@ import (
 
 	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 // connect returns a Conn that polls often and is patient.
 func connect(t *testing.T, url, id string) *fleet.Conn {
 	t.Helper()
-	target, err := redisurl.ParseSecret(url)
+	target, err := redisstore.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ var required = []string{
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/internal/cli/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/fleet/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
+var heavy = []string{"/cmd/", "/config/", "/internal/cli/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/fleet/", "/internal/nginx/", "/internal/redistest/", "/internal/series/", "/metrics/", "/redisstore/goredis/", "/redisstore/rueidisstore/", "/internal/serve/", "/internal/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: a program that imports the library adds
 // no module but this one to what they compile.
@@ -55,15 +55,17 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 
 // library are the packages that compile nothing but the standard library and
 // this module: what people build on.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/internal/profile", "/remote", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/internal/profile", "/redisstore", "/remote", "/storetest"}
 
 // mostDeep is how many packages of the product may lie upon each other, those
 // under internal included, and floors how many with and beneath one of a folder.
 const mostDeep = 8
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 5, "/internal/config": 4,
-	"/metrics": 5, "/internal/server/admin": 6, "/internal/server/feed": 1, "/internal/server/history": 1, "/internal/server/metrics": 5, "/internal/server/page": 1, "/internal/server/reload": 5, "/internal/server/sketch": 1, "/internal/server/tally": 5, "/internal/server/token": 5, "/internal/server/trace": 5,
+	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 6, "/internal/config": 5,
+	// Over rueidisstore, a module of its own:
+	"/cmd/sluice": 9, "/internal/serve/servetest": 9,
+	"/metrics": 5, "/internal/server/admin": 7, "/internal/server/feed": 1, "/internal/server/history": 1, "/internal/server/metrics": 5, "/internal/server/page": 1, "/internal/server/reload": 5, "/internal/server/sketch": 1, "/internal/server/tally": 5, "/internal/server/token": 5, "/internal/server/trace": 5,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes

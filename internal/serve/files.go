@@ -12,10 +12,11 @@ import (
 
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/token"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // CheckFiles returns the faults of the files named in a configuration that would make a start
@@ -67,9 +68,11 @@ func CheckFiles(c *config.Config) error {
 	}
 	add("state", c.Store.State, checkFile(c.Store.State))
 	if c.Store.Redis != "" {
-		target, err := redisurl.Parse(c.Store.Redis, nil)
+		target, err := redisstore.ParseLine(c.Store.Redis, nil)
 		if err == nil {
-			err = target.CheckFiles()
+			_, err = rueidisstore.ClientOption(target)
+			_, err2 := rueidisstore.Secret(target)
+			err = errors.Join(err, err2)
 		}
 		add("url", c.Store.Redis, err)
 	}

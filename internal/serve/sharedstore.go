@@ -18,9 +18,9 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/fleet"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -36,11 +36,11 @@ const (
 // while it is unavailable. Its goroutine sends heartbeats, shares a secret with the other
 // nodes and writes the log; Close ends it.
 type sharedStore struct {
-	target *redisurl.Target
+	target *redisstore.URL
 	of     *runtime // decides leases and failure policies
 	log    *slog.Logger
 	every  Intervals
-	redis  *redisstore.Store
+	redis  *rueidisstore.Store
 	store  *remote.Store // decides requests
 
 	id      string      // of this node
@@ -66,14 +66,14 @@ type sharedStore struct {
 // retries in the background: a node must start in an outage, too. A lasting failure, such as a
 // refused password, is an error. Prefix begins the names of keys; if empty, it is the target's
 // or the default.
-func openShared(target *redisurl.Target, prefix string, of *runtime, every Intervals) (*sharedStore, error) {
+func openShared(target *redisstore.URL, prefix string, of *runtime, every Intervals) (*sharedStore, error) {
 	s := &sharedStore{
 		target: target, of: of, log: of.log, every: every, id: rand.Text()[:16],
 		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
 	}
 	var err error
-	s.redis, err = redisstore.Open(context.Background(), target.Full(), redisstore.Options{
-		Logger: s.log, Prefix: prefix, Timeout: target.Timeout() + bounds.DefaultLateTimeout,
+	s.redis, err = rueidisstore.Open(context.Background(), target.Full(), redisstore.Options{
+		Logger: s.log, Prefix: prefix, Timeout: target.Timeout + bounds.DefaultLateTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -113,7 +113,7 @@ func (s *sharedStore) wrap() (err error) {
 	}
 	s.store, err = remote.Wrap(s.redis, remote.Options{
 		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
-		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
+		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout,
 		Local:    local,
 		Nodes:    s.divisor,
 		OnChange: func(remote.Health) { s.changed() },

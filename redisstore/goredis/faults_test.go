@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluicegate/sluice/internal/redistest/faults"
-	"github.com/sluicegate/sluice/internal/storeurl"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -25,12 +24,12 @@ var client = faults.Client{Open: openAt, Answer: answer, Check: []string{
 // documentation recommends.
 func openAt(t *testing.T, at faults.Target, options redisstore.Options) faults.Store {
 	t.Helper()
-	u, err := storeurl.Parse(at.URL, nil)
+	u, err := redisstore.ParseURL(at.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &redis.UniversalOptions{
-		Addrs: u.Addresses, MasterName: u.Master, IsClusterMode: u.Kind == storeurl.Cluster,
+		Addrs: u.Addresses, MasterName: u.Master, IsClusterMode: u.Cluster,
 		ClientName: "sluice", DialTimeout: time.Second, ContextTimeoutEnabled: true,
 	}
 	if at.Steady {

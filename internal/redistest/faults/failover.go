@@ -6,15 +6,12 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -56,23 +53,16 @@ func (p *pair) turn() { p.master, p.replica, p.fallen = p.replica, p.master, tru
 // fill writes more to a server than the connection to its replica can hold.
 func fill(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	client, err := rueidis.NewClient(s.Option())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := s.Connect(t)
 	value := strings.Repeat("-", 24<<20)
 	for n := range 100 {
-		err := client.Do(t.Context(), client.B().Set().Key("filler"+strconv.Itoa(n)).Value(value).Ex(time.Minute).Build()).Error()
-		if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-			if _, moved := reply.IsMoved(); moved {
-				continue
-			}
+		reply := client.Do(t.Context(), "SET", "filler"+strconv.Itoa(n), value, "EX", "60")
+		switch {
+		case reply.Err == nil:
+			return
+		case !reply.Refused || !strings.HasPrefix(reply.Err.Error(), "MOVED "):
+			t.Fatal(reply.Err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
 	}
 	t.Fatal("no key is kept by this server")
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl_test
+package rueidisstore_test
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // TestPasswordIsReadAgain: a connection made after a change of the password uses the new one,
@@ -20,7 +21,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	do := func(command ...string) { redistest.Do(t, admin, command...) }
 	do("CONFIG", "SET", "requirepass", "one")
 	file := write(t, "one\n")
-	store, err := redisstore.Open(t.Context(), "redis://"+server.Addr+"?password_file="+file, redisstore.Options{Timeout: testkit.Ceiling})
+	store, err := rueidisstore.Open(t.Context(), "redis://"+server.Addr+"?password_file="+file, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package faults_test
+package rueidisstore_test
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest/faults"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
@@ -23,28 +22,18 @@ var client = faults.Client{Open: open, Answer: answer}
 func open(t *testing.T, at faults.Target, options redisstore.Options) faults.Store {
 	t.Helper()
 	if !at.Patient && !at.Steady {
-		s, err := redisstore.Open(t.Context(), at.URL, options)
+		s, err := rueidisstore.Open(t.Context(), at.URL, options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	target, err := redisurl.Parse(at.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	option, err := target.Option()
-	if err != nil {
-		t.Fatal(err)
-	}
-	option.AlwaysPipelining = at.Steady
-	if at.Patient {
-		option.ConnWriteTimeout, option.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling
-	}
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := connect(t, at.URL, func(o *rueidis.ClientOption) {
+		o.AlwaysPipelining = at.Steady
+		if at.Patient {
+			o.ConnWriteTimeout, o.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling
+		}
+	})
 	s, err := rueidisstore.New(client, options)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package redisstore_test
+package rueidisstore_test
 
 import (
 	"errors"
@@ -16,11 +16,12 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // warm has the client make all connections that it has for one server, each of which
 // carries some of the requests.
-func warm(t *testing.T, s *redisstore.Store) {
+func warm(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "warm", "1000000/h")
 	for range 200 {
@@ -68,7 +69,7 @@ func TestFailoverBehindAnAddress(t *testing.T) {
 
 // failedOver waits until a store takes units and slots, and holds their limits. Until it has
 // connected anew some of its connections may lead to either server.
-func failedOver(t *testing.T, s *redisstore.Store) {
+func failedOver(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "failover", "2/h sliding-log")
 	slots, err := sluice.NewSlots(s, "failover", sluice.SlotLimit{Name: "open", Cap: 1, TTL: time.Hour})

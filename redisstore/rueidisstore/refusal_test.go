@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl_test
+package rueidisstore_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // TestWhoRefuses: the error of a wrong password names the sentinel or the master that refused
@@ -24,12 +24,12 @@ func TestWhoRefuses(t *testing.T) {
 		want                                   []string
 	}{
 		{"sentinel", redistest.User, right, wrong, []string{"sentinel " + sentinel.Addr + " refuses", "WRONGPASS", "sentinel_password_file"}},
-		{"master", redistest.User, wrong, right, []string{"the master, as the sentinels name it, refuses", "WRONGPASS", redisurl.PasswordVariable}},
+		{"master", redistest.User, wrong, right, []string{"the master, as the sentinels name it, refuses", "WRONGPASS", redisstore.PasswordVariable}},
 		{"both", redistest.User, wrong, wrong, []string{"sentinel " + sentinel.Addr + " refuses", "WRONGPASS"}},
 		{"master's user", "nobody", right, right, []string{"the master, as the sentinels name it, refuses", "WRONGPASS"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := redisstore.Open(t.Context(), fmt.Sprintf("rediss-sentinel://%s@%s/%s?ca_file=%s&password_file=%s&sentinel_user=%s&sentinel_password_file=%s",
+			store, err := rueidisstore.Open(t.Context(), fmt.Sprintf("rediss-sentinel://%s@%s/%s?ca_file=%s&password_file=%s&sentinel_user=%s&sentinel_password_file=%s",
 				c.user, sentinel.Addr, redistest.MasterSet, filepath.Join(master.Dir, "cert.pem"), c.password, redistest.User, c.sentinelPassword), redisstore.Options{})
 			if err == nil {
 				t.Fatal("opened", store.Close())
@@ -39,7 +39,7 @@ func TestWhoRefuses(t *testing.T) {
 					t.Errorf("got %q, want %q", err, want)
 				}
 			}
-			if redisurl.Temporary(err) || strings.Contains(err.Error(), "another") {
+			if rueidisstore.Temporary(err) || strings.Contains(err.Error(), "another") {
 				t.Errorf("%q passes by itself or reports the password", err)
 			}
 		})

@@ -1,10 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rueidisstore makes a store of package redisstore over an existing rueidis
-// client (github.com/redis/rueidis), with its TLS, credentials and connections. A
-// program that has none opens a store by [redisstore.Open], which uses rueidis
-// too.
 package rueidisstore
 
 import (
@@ -13,8 +9,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
-	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
 // New returns a Store on the client's servers: a single one, the master that Sentinels
@@ -28,15 +22,10 @@ import (
 // until its ConnLifetime has passed; by default it has none. So a client of a single server
 // should have a ConnLifetime, for example a second. But if a connection's lifetime ends
 // while the server hangs for a second, rueidis sends the pending requests again, and they
-// are charged twice. [redisstore.Open] reconnects without that.
+// are charged twice. [Open] reconnects without that.
 func New(client rueidis.Client, options redisstore.Options) (*redisstore.Store, error) {
 	if client == nil {
-		return nil, errors.New("rueidisstore: new: client is nil")
+		return nil, errors.New("rueidisstore: new: the client is nil")
 	}
-	s, err := transport.NewStore(viarueidis.New(client), options)
-	if err != nil {
-		return nil, err
-	}
-	store, _ := s.(*redisstore.Store) // it is one
-	return store, nil
+	return redisstore.New(&adapter{client}, options)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl_test
+package rueidisstore_test
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // TestTemporary: replies of a server that is not ready are temporary, also when wrapped.
 func TestTemporary(t *testing.T) {
-	client := redistest.Start(t, redistest.Redis(t)).Client(t)
+	client := connect(t, "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, nil)
 	for _, c := range []struct {
 		reply string
 		want  bool
@@ -29,17 +29,17 @@ func TestTemporary(t *testing.T) {
 		{"WRONGPASS invalid username-password pair or user is disabled.", false},
 	} {
 		err := client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(c.reply).Build()).Error()
-		if got := redisurl.Temporary(err); got != c.want {
+		if got := rueidisstore.Temporary(err); got != c.want {
 			t.Errorf("%v: got %t, want %t", err, got, c.want)
 		}
-		if got := redisurl.Temporary(fmt.Errorf("redisstore: new: %w", err)); got != c.want {
+		if got := rueidisstore.Temporary(fmt.Errorf("redisstore: new: %w", err)); got != c.want {
 			t.Errorf("%v, reported on: got %t, want %t", err, got, c.want)
 		}
-		if !redisurl.Answered(fmt.Errorf("redisstore: take: %w", err)) {
+		if !rueidisstore.Answered(fmt.Errorf("redisstore: take: %w", err)) {
 			t.Errorf("%v: is no answer", err)
 		}
 	}
-	if redisurl.Answered(io.EOF) {
+	if rueidisstore.Answered(io.EOF) {
 		t.Error("the end of a connection is an answer")
 	}
 }

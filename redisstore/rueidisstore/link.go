@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package rueidisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/redisurl"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
-	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 const (
@@ -31,33 +31,33 @@ const (
 
 var errConnecting = errors.New("there is no connection yet")
 
-// link is the transport of a Store that [Open] returns. A goroutine connects it; after
+// link is the [redisstore.Client] of a Store that [Open] returns. A goroutine connects it; after
 // that the client repairs its connections itself. If a single server answers that it takes
 // no writes, the goroutine reconnects, as the address may lead to another server by now.
 // Sentinels and the nodes of a Cluster name the other server themselves.
 type link struct {
-	target  *redisurl.Target
+	url     *redisstore.URL
 	option  rueidis.ClientOption
 	log     *slog.Logger
 	timeout time.Duration // of the question for the version
 
-	to      atomic.Pointer[viarueidis.Transport] // nil until connected, and while connecting anew
-	unsent  atomic.Pointer[sluice.NotSentError]  // the error while to is nil
-	awaited atomic.Bool                          // Open waits for the first try
-	tried   chan error                           // result of the first try; has room for it
-	refused chan error                           // answer of a server that takes no writes; has room for one
+	to      atomic.Pointer[adapter]             // nil until connected, and while connecting anew
+	unsent  atomic.Pointer[sluice.NotSentError] // the error while to is nil
+	awaited atomic.Bool                         // Open waits for the first try
+	tried   chan error                          // result of the first try; has room for it
+	refused chan error                          // answer of a server that takes no writes; has room for one
 	stop    context.CancelFunc
 	ended   chan struct{}  // closed when the goroutine has ended
 	client  rueidis.Client // owned by the goroutine until ended is closed; nil if it has never connected
 }
 
-func newLink(target *redisurl.Target, options *Options) (*link, error) {
-	option, err := target.Option()
+func newLink(u *redisstore.URL, options *redisstore.Options) (*link, error) {
+	option, err := ClientOption(u)
 	if err != nil {
 		return nil, err
 	}
 	l := &link{
-		target: target, option: option, log: options.Logger, timeout: patience(options),
+		url: u, option: option, log: cmp.Or(options.Logger, slog.Default()), timeout: max(options.Timeout, firstTry),
 		tried: make(chan error, 1), refused: make(chan error, 1), ended: make(chan struct{}),
 	}
 	l.unsent.Store(&sluice.NotSentError{Err: errConnecting})
@@ -67,7 +67,6 @@ func newLink(target *redisurl.Target, options *Options) (*link, error) {
 // start begins to connect. The connections are made until life ends.
 func (l *link) start(life context.Context, stop context.CancelFunc) {
 	l.stop = stop
-	l.option.DialCtxFn = redisurl.DialWithin(life)
 	l.awaited.Store(true)
 	go func() {
 		defer close(l.ended)
@@ -87,13 +86,13 @@ func (l *link) run(ctx context.Context) {
 	refused := false // whether the logged error was a lasting one
 	for {
 		err := l.connect(ctx, l.timeout, nil)
-		lasting := err != nil && !redisurl.Temporary(err)
+		lasting := err != nil && !Temporary(err)
 		if l.awaited.CompareAndSwap(true, false) {
 			if l.tried <- err; lasting {
 				return // Open returns the error
 			}
 		}
-		attr := slog.String("store", l.target.String())
+		attr := slog.String("store", l.url.String())
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -116,21 +115,21 @@ func (l *link) run(ctx context.Context) {
 // is the error of the present server. That server gets no more requests: answers without a
 // write, such as denials, would hide that limits are not applied.
 func (l *link) renew(ctx context.Context, why error) {
-	if redisurl.Loading(why) {
-		if !wait(ctx, redisurl.LongLoading) || l.takesWrites(ctx) {
+	if loading(why) {
+		if !wait(ctx, longLoading) || l.takesWrites(ctx) {
 			return
 		}
 	}
 	l.unsent.Store(&sluice.NotSentError{Err: why})
 	l.to.Store(nil)
-	attr := slog.String("store", l.target.String())
+	attr := slog.String("store", l.url.String())
 	for logged, renewed := false, false; ctx.Err() == nil && !renewed; {
 		old := l.client
 		err := l.connect(ctx, connectEvery, checkWrites)
 		switch renewed = err == nil; {
 		case renewed:
 			l.log.LogAttrs(ctx, slog.LevelInfo, "the store is connected anew, to a server that takes writes", attr, slog.Any("cause", why))
-		case !logged && !errors.Is(err, errNoWrites) && !redisurl.Temporary(err) && ctx.Err() == nil:
+		case !logged && !errors.Is(err, errNoWrites) && !Temporary(err) && ctx.Err() == nil:
 			logged = true
 			l.log.LogAttrs(ctx, slog.LevelWarn, "the store cannot be connected anew; it is tried again", attr, slog.Any("error", err))
 		}
@@ -150,28 +149,27 @@ func (l *link) takesWrites(ctx context.Context) bool {
 
 // connect tries once to connect. The servers must answer within timeout and, if check is
 // not nil, pass check.
-func (l *link) connect(ctx context.Context, timeout time.Duration, check func(context.Context, transport.Transport) error) error {
-	client, err := rueidis.NewClient(l.option) // its connections end with ctx
+func (l *link) connect(ctx context.Context, timeout time.Duration, check func(context.Context, *adapter) error) error {
+	client, err := Connect(ctx, l.url, l.option)
 	if err == nil {
 		asking, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		to := viarueidis.New(client)
+		to := &adapter{client}
 		if check != nil {
 			err = check(asking, to)
 		}
 		if err == nil {
-			err = checkServers(asking, to, l.log)
+			err = redisstore.CheckServers(asking, to, l.log)
 		}
 		if err == nil {
 			l.client = client
 			l.to.Store(to)
 			return nil
 		}
-	}
-	if client != nil {
 		client.Close()
+		err = refusal(ctx, l.url, l.option, err)
 	}
-	if err = l.target.Refusal(ctx, l.option, err); errors.Is(err, errNoWrites) {
+	if errors.Is(err, errNoWrites) {
 		return err
 	}
 	l.unsent.Store(&sluice.NotSentError{Err: fmt.Errorf("%w: %w", errConnecting, err)})
@@ -194,7 +192,7 @@ func (l *link) first(ctx context.Context) error {
 	case <-timer.C:
 		err = l.leave()
 	}
-	if err != nil && redisurl.Temporary(err) {
+	if err != nil && Temporary(err) {
 		return nil
 	}
 	return err
@@ -225,8 +223,8 @@ func (l *link) close() {
 }
 
 // heed has the goroutine reconnect if r means that the server takes no writes.
-func (l *link) heed(to *viarueidis.Transport, r *transport.Reply) {
-	if !r.Refused || !l.target.Single() || !redisurl.TakesNoWrites(r.Err) || l.to.Load() != to {
+func (l *link) heed(to *adapter, r *redisstore.Reply) {
+	if !r.Refused || !single(l.url) || !TakesNoWrites(r.Err) || l.to.Load() != to {
 		return
 	}
 	select {
@@ -235,38 +233,55 @@ func (l *link) heed(to *viarueidis.Transport, r *transport.Reply) {
 	}
 }
 
-// Cluster implements [transport.Transport].
-func (l *link) Cluster() bool { return l.target.Cluster() }
+// Cluster implements [redisstore.Client].
+func (l *link) Cluster() bool { return l.url.Cluster }
 
-// Run implements [transport.Transport].
-func (l *link) Run(ctx context.Context, s *transport.Script) transport.Reply {
-	if to := l.to.Load(); to != nil {
-		r := to.Run(ctx, s)
-		l.heed(to, &r)
-		return r
-	}
-	return transport.Reply{Err: l.unsent.Load()}
-}
-
-// RunAll implements [transport.Transport].
-func (l *link) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
-	if to := l.to.Load(); to != nil {
-		to.RunAll(ctx, list, replies)
+// Run implements [redisstore.Client].
+func (l *link) Run(ctx context.Context, scripts []*redisstore.Script, replies []redisstore.Reply) {
+	to := l.to.Load()
+	if to == nil {
+		unsent := redisstore.Reply{Err: l.unsent.Load()}
 		for i := range replies {
-			l.heed(to, &replies[i])
+			replies[i] = unsent
 		}
 		return
 	}
-	unsent := transport.Reply{Err: l.unsent.Load()}
+	to.Run(ctx, scripts, replies)
 	for i := range replies {
-		replies[i] = unsent
+		l.heed(to, &replies[i])
 	}
 }
 
-// Info implements [transport.Transport].
-func (l *link) Info(ctx context.Context) map[string]transport.Reply {
-	if to := l.to.Load(); to != nil {
-		return to.Info(ctx)
+// Info implements [redisstore.Client]. Each connection is checked when it is made.
+func (l *link) Info(context.Context) (map[string]string, error) { return nil, nil }
+
+var errNoWrites = errors.New("the server takes no writes: it is a replica, or loads its data")
+
+// checkWrites returns an error if a single server takes no writes.
+func checkWrites(ctx context.Context, a *adapter) error {
+	texts, err := a.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the server for its role: %w", err)
 	}
-	return map[string]transport.Reply{"": {Err: l.unsent.Load()}}
+	for _, text := range texts {
+		for line := range strings.Lines(text) {
+			switch strings.TrimSpace(line) {
+			case "loading:1", "role:slave", "role:replica":
+				return errNoWrites
+			}
+		}
+	}
+	return nil
+}
+
+// wait blocks until d has passed or ctx ends, and reports whether d has passed.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

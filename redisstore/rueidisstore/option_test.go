@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl_test
+package rueidisstore_test
 
 import (
 	"fmt"
@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 func write(t *testing.T, text string) string {
@@ -24,7 +25,7 @@ func write(t *testing.T, text string) string {
 
 func TestParse(t *testing.T) {
 	password := write(t, "from a file\n")
-	env := map[string]string{redisurl.UserVariable: "env user", redisurl.PasswordVariable: "env password"}
+	env := map[string]string{redisstore.UserVariable: "env user", redisstore.PasswordVariable: "env password"}
 	for _, c := range []struct {
 		name, line string
 		env        map[string]string
@@ -47,11 +48,11 @@ func TestParse(t *testing.T) {
 		{"cluster with TLS", "rediss-cluster://a/0", nil, "[a:6379] 0 \"\" \"\" true \"\" \"\" \"\"", "rediss-cluster://a:6379"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			target, err := redisurl.Parse(c.line, func(name string) string { return c.env[name] })
+			target, err := redisstore.ParseLine(c.line, func(name string) string { return c.env[name] })
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := target.Option()
+			o, err := rueidisstore.ClientOption(target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,11 +78,11 @@ func TestBadFiles(t *testing.T) {
 		{"certificate is none", "rediss://h?cert_file=" + write(t, "a") + "&key_file=" + write(t, "b"), "cert_file and key_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			target, err := redisurl.Parse(c.line, nil)
+			target, err := redisstore.ParseLine(c.line, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := target.Option(); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := rueidisstore.ClientOption(target); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore_test
+package rueidisstore_test
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // A limit that all processes share.
 func Example() { //nolint:testableexamples // it needs a server
-	store, err := redisstore.Open(context.Background(), os.Getenv("REDIS_URL"), redisstore.Options{})
+	store, err := rueidisstore.Open(context.Background(), os.Getenv("REDIS_URL"), redisstore.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

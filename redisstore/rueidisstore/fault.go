@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl
+package rueidisstore
 
 import (
 	"context"
@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/redisstore"
 )
 
-// LongLoading is how long a server may answer that it loads its data before its address is
+// longLoading is how long a server may answer that it loads its data before its address is
 // resolved again.
-const LongLoading = time.Second
+const longLoading = time.Second
 
 // Answered reports whether an error is a server's reply, such as NOPERM, and not the
 // network's.
@@ -49,15 +51,15 @@ func Temporary(err error) bool {
 // hint returns err with a change of the URL if the fault may be TLS. A server without TLS
 // waits for the end of a line that never comes, or answers in another protocol; one with TLS
 // closes a connection that begins without it.
-func (t *Target) hint(err error) error {
-	scheme, _, _ := strings.Cut(t.String(), "://")
+func hint(u *redisstore.URL, err error) error {
+	scheme, _, _ := strings.Cut(u.String(), "://")
 	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return fmt.Errorf("%w; name the file of its authority, or of a certificate that it signed itself, by ca_file", err)
-	case t.url.TLS && silent:
+	case u.TLS && silent:
 		return fmt.Errorf("%w; if the server speaks no TLS at this port, begin the URL with %s://", err, strings.Replace(scheme, "rediss", "redis", 1))
-	case !t.url.TLS && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+	case !u.TLS && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 		return fmt.Errorf("%w; if the server speaks TLS at this port, begin the URL with %s://", err, strings.Replace(scheme, "redis", "rediss", 1))
 	}
 	return err
@@ -75,8 +77,8 @@ func TakesNoWrites(err error) bool {
 	return ok && (reply.IsLoading() || slices.ContainsFunc(noWrites, func(word string) bool { return strings.HasPrefix(reply.Error(), word) }))
 }
 
-// Loading reports whether an error is the reply of a server that loads its data.
-func Loading(err error) bool {
+// loading reports whether an error is the reply of a server that loads its data.
+func loading(err error) bool {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && reply.IsLoading()
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package redisstore_test
 
 import (
 	"os"
@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 // TestCases: the cases of all files come out on every server as in memory, to the µs.
@@ -55,10 +56,7 @@ func playCases(t *testing.T, server *redistest.Server, files []string) {
 			stores := 0
 			onServer := func(now func() time.Time) sluice.Store {
 				stores++
-				s := bare(server.Client(t))
-				s.keyer.prefix = name + strconv.Itoa(stores)
-				s.inject = func() int64 { return max(now().UnixMicro(), 0) }
-				return s
+				return redisstore.AtTime(t, server.Client(t), name+strconv.Itoa(stores), now)
 			}
 			want, got := results(t, c, data, inMemory), results(t, c, data, onServer)
 			if got != want {

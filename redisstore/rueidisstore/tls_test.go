@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl_test
+package rueidisstore_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // TestTLSAndUser: sentinels and a Cluster over TLS, with a user that has exactly the rights in
@@ -44,7 +45,7 @@ func TestTLSAndUser(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := redisstore.Open(t.Context(), c.url(t), redisstore.Options{})
+			store, err := rueidisstore.Open(t.Context(), c.url(t), redisstore.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

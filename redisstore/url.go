@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storeurl reads the URL of a shared store, in the forms of package redisurl. It opens
-// no file and makes no connection.
-package storeurl
+package redisstore
 
 import (
 	"errors"
@@ -18,47 +16,48 @@ import (
 	"time"
 )
 
-// Names of the variables of user and password, for a line without them.
-const (
-	UserVariable     = "SLUICE_STORE_USER"
-	PasswordVariable = "SLUICE_STORE_PASSWORD" //nolint:gosec // the name of a variable
-)
-
-// URL holds the addresses of a store's servers. Make one with [Parse].
+// URL names the servers of a Store. [ParseURL] describes its forms. Package rueidisstore opens a
+// Store by a URL. A program with another client sets the client's options from these fields.
+// Goroutines may share a URL that none changes.
 type URL struct {
-	Kind       Kind
 	TLS        bool
-	Addresses  []string
-	Master     string // of sentinels
-	Database   int
+	Addresses  []string // hosts and ports: of a server, of nodes of a Cluster, or of sentinels
+	Cluster    bool
+	Master     string // name of the master that the sentinels watch; empty without sentinels
+	Database   int    // number of the database, from 0
 	User       string
-	Password   string            // of the URL, if it may hold one, or from the environment
+	Password   string
 	Parameters map[string]string // of the query
-	Timeout    time.Duration     // how long a decision may wait; zero without the parameter
+	Timeout    time.Duration     // the longest time of a decision; zero without the parameter
 
 	scheme   string
 	variable string // holds the URL, if it has not been read yet
 }
 
-// Kind is the topology of the servers.
-type Kind uint8
-
-// The kinds.
+// Names of the environment variables for user and password that [ParseLine] reads.
 const (
-	Single Kind = iota
-	Sentinel
-	Cluster
+	UserVariable     = "SLUICE_STORE_USER"
+	PasswordVariable = "SLUICE_STORE_PASSWORD" //nolint:gosec // the name of a variable
 )
 
-// schemes are the schemes of a line.
+// topology is the way in which the servers belong together.
+type topology uint8
+
+const (
+	singleServer topology = iota
+	sentinels
+	clusterNodes
+)
+
+// schemes are the schemes of a URL.
 var schemes = map[string]struct {
-	kind Kind
-	tls  bool
-	port string
+	topology topology
+	tls      bool
+	port     string
 }{
-	"redis": {Single, false, "6379"}, "rediss": {Single, true, "6379"},
-	"redis-sentinel": {Sentinel, false, "26379"}, "rediss-sentinel": {Sentinel, true, "26379"},
-	"redis-cluster": {Cluster, false, "6379"}, "rediss-cluster": {Cluster, true, "6379"},
+	"redis": {singleServer, false, "6379"}, "rediss": {singleServer, true, "6379"},
+	"redis-sentinel": {sentinels, false, "26379"}, "rediss-sentinel": {sentinels, true, "26379"},
+	"redis-cluster": {clusterNodes, false, "6379"}, "rediss-cluster": {clusterNodes, true, "6379"},
 }
 
 var parameters = []string{
@@ -69,37 +68,53 @@ var parameters = []string{
 // Bounds of the parameter timeout.
 const (
 	leastTimeout = time.Millisecond
-	// MostTimeout is also how long a connection may be silent.
-	MostTimeout = time.Second
+	mostTimeout  = time.Second
 )
 
 const (
 	longestLine     = 4096
 	longestMaster   = 256
 	longestVariable = 256
-	longestPrefix   = 256
-	leastSecret     = 16
 	mostAddresses   = 64
 	mostDatabases   = 1 << 20
 )
 
-// ByVariable begins a line that names the variable of the URL.
-const ByVariable = "env:"
+// byVariable begins a line that names the variable of the URL.
+const byVariable = "env:"
 
-// Parse reads a line that others can see, such as a flag: a password in it is refused. It
-// calls getenv for [UserVariable] and [PasswordVariable]. A line such as env:REDIS_URL names a
-// variable with the URL, which may hold a password. If getenv is nil such a line is only
-// checked, and the result has no servers. The error joins all faults. It names their places
-// and quotes nothing: a password that is not escaped may be in any part of a line.
-func Parse(line string, getenv func(string) string) (*URL, error) {
-	if name, ok := strings.CutPrefix(line, ByVariable); ok {
+// ParseURL reads a URL of one of these forms:
+//
+//	redis://[[USER][:PASSWORD]@]HOST[:PORT][/DATABASE]
+//	redis-sentinel://[[USER][:PASSWORD]@]HOST[:PORT],…/MASTER[/DATABASE]
+//	redis-cluster://[[USER][:PASSWORD]@]HOST[:PORT],…
+//
+// and the same with rediss, rediss-sentinel and rediss-cluster for TLS. Special bytes in user
+// and password are escaped as %XX. The query may hold these parameters:
+//
+//	password_file=FILE            the user's password
+//	ca_file=FILE                  the authorities of the server's certificate
+//	cert_file=FILE, key_file=FILE this client's own certificate
+//	sentinel_user=NAME            the user at the sentinels
+//	sentinel_password_file=FILE   the password there
+//	prefix=TEXT                   begins the name of every key
+//	secret_file=FILE              names keys by keyed hashes, under this secret
+//	timeout=DURATION              the longest time of a decision, 1ms to 1s
+//
+// ParseURL opens no file and makes no connection. The error joins all faults. It names their
+// places and quotes nothing: a password that is not escaped may be in any part of a URL.
+func ParseURL(url string) (*URL, error) { return parseURL(url, true, nil) }
+
+// ParseLine is [ParseURL] for a line that others can see, such as a flag: it refuses a
+// password, which process lists, shell histories and logs would show. If getenv is not nil,
+// it returns the values of the environment variables [UserVariable] and [PasswordVariable].
+// A line such as env:REDIS_URL names a variable with a URL, which may hold a password. If
+// getenv is nil such a line is only checked, and the result has no servers.
+func ParseLine(line string, getenv func(string) string) (*URL, error) {
+	if name, ok := strings.CutPrefix(line, byVariable); ok {
 		return parseVariable(name, getenv)
 	}
-	return parse(line, false, getenv)
+	return parseURL(line, false, getenv)
 }
-
-// ParseSecret reads a URL that may hold a password, as [Parse] does.
-func ParseSecret(line string) (*URL, error) { return parse(line, true, nil) }
 
 func parseVariable(name string, getenv func(string) string) (*URL, error) {
 	if !isVariable(name) {
@@ -112,7 +127,7 @@ func parseVariable(name string, getenv func(string) string) (*URL, error) {
 	if line == "" {
 		return nil, fmt.Errorf("the variable %s is not set; set it to the store's URL, for example redis://127.0.0.1:6379", name)
 	}
-	u, err := parse(line, true, getenv)
+	u, err := parseURL(line, true, getenv)
 	if err != nil {
 		return nil, fmt.Errorf("the variable %s: %w", name, err)
 	}
@@ -125,8 +140,8 @@ func isVariable(name string) bool {
 	})
 }
 
-// parse reads a URL. secret allows a password.
-func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
+// parseURL reads a URL. secret allows a password.
+func parseURL(line string, secret bool, getenv func(string) string) (*URL, error) {
 	scheme, rest, found := strings.Cut(line, "://")
 	s, known := schemes[scheme]
 	switch {
@@ -138,7 +153,7 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return nil, errors.New("the URL holds a control character; take it out")
 	}
-	p := &parsing{URL: URL{Kind: s.kind, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}, secret: secret}
+	p := &urlParser{URL: URL{Cluster: s.topology == clusterNodes, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}, topology: s.topology, secret: secret}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	at := strings.LastIndexByte(authority, '@')
@@ -159,18 +174,19 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	return &p.URL, nil
 }
 
-// parsing is a URL being read, with all faults.
-type parsing struct {
+// urlParser reads a URL and collects its faults.
+type urlParser struct {
 	URL
-	secret bool // the URL may hold a password
-	faults []error
+	topology topology
+	secret   bool // the URL may hold a password
+	faults   []error
 }
 
-func (p *parsing) fault(format string, args ...any) {
+func (p *urlParser) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Errorf(format, args...))
 }
 
-func (p *parsing) setUser(info string) {
+func (p *urlParser) setUser(info string) {
 	name, password, found := strings.Cut(info, ":")
 	if found && !p.secret {
 		p.fault("the URL has a password, which process lists and logs would show; put it into the variable %s, or into a file and add ?password_file=FILE", PasswordVariable)
@@ -184,7 +200,7 @@ func (p *parsing) setUser(info string) {
 }
 
 // setEnvironment sets user and password from the environment if the URL has none.
-func (p *parsing) setEnvironment(getenv func(string) string) {
+func (p *urlParser) setEnvironment(getenv func(string) string) {
 	from := "the URL"
 	if getenv != nil {
 		if p.User == "" {
@@ -202,9 +218,9 @@ func (p *parsing) setEnvironment(getenv func(string) string) {
 	}
 }
 
-func (p *parsing) setAddresses(list, port string) {
+func (p *urlParser) setAddresses(list, port string) {
 	all := strings.Split(list, ",")
-	if p.Kind == Single && len(all) > 1 || len(all) > mostAddresses {
+	if p.topology == singleServer && len(all) > 1 || len(all) > mostAddresses {
 		p.fault("%d servers: redis:// has one; use redis-cluster:// or redis-sentinel:// with up to %d servers", len(all), mostAddresses)
 		return
 	}
@@ -229,8 +245,8 @@ func (p *parsing) setAddresses(list, port string) {
 	}
 }
 
-func (p *parsing) setPath(path string) {
-	if p.Kind == Sentinel {
+func (p *urlParser) setPath(path string) {
+	if p.topology == sentinels {
 		name, db, _ := strings.Cut(path, "/")
 		master, err := url.PathUnescape(name)
 		if p.Master, path = master, db; err != nil || master == "" || len(master) > longestMaster {
@@ -244,13 +260,13 @@ func (p *parsing) setPath(path string) {
 	switch {
 	case err != nil || n >= mostDatabases:
 		p.fault("the text after the last slash is not the number of a database; use for example /0, or leave it out")
-	case p.Kind == Cluster && n != 0:
+	case p.topology == clusterNodes && n != 0:
 		p.fault("a Cluster has database 0 only; leave out /%d", n)
 	}
 	p.Database = int(n)
 }
 
-func (p *parsing) setQuery(query string) {
+func (p *urlParser) setQuery(query string) {
 	for i, pair := range strings.Split(query, "&") {
 		if pair == "" {
 			continue
@@ -271,12 +287,12 @@ func (p *parsing) setQuery(query string) {
 	}
 	if text := p.Parameters["timeout"]; text != "" {
 		d, err := time.ParseDuration(text)
-		if err != nil || d < leastTimeout || d > MostTimeout {
-			p.fault("timeout: is no duration from %v to %v; use for example timeout=250ms", leastTimeout, MostTimeout)
+		if err != nil || d < leastTimeout || d > mostTimeout {
+			p.fault("timeout: is no duration from %v to %v; use for example timeout=250ms", leastTimeout, mostTimeout)
 		}
 		p.Timeout = d
 	}
-	if CheckNames(p.Parameters["prefix"], nil) != nil {
+	if (Options{Prefix: p.Parameters["prefix"]}).Validate() != nil {
 		p.fault("prefix: is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", longestPrefix)
 	}
 	has := func(name string) bool { return p.Parameters[name] != "" }
@@ -286,28 +302,15 @@ func (p *parsing) setQuery(query string) {
 	if has("cert_file") != has("key_file") {
 		p.fault("cert_file and key_file belong together; set both")
 	}
-	if p.Kind != Sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
+	if p.topology != sentinels && (has("sentinel_user") || has("sentinel_password_file")) {
 		p.fault("sentinel_user and sentinel_password_file are for redis-sentinel://; leave them out")
 	}
-}
-
-// CheckNames returns the faults of the prefix of keys, and of the secret that hashes them, if
-// any.
-func CheckNames(prefix string, secret []byte) error {
-	var faults []error
-	if strings.ContainsAny(prefix, "{}") || len(prefix) > longestPrefix {
-		faults = append(faults, fmt.Errorf("prefix %.40q is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", prefix, longestPrefix))
-	}
-	if n := len(secret); n > 0 && n < leastSecret {
-		faults = append(faults, fmt.Errorf("a secret of %d bytes can be guessed; give it %d random bytes or more", n, leastSecret))
-	}
-	return errors.Join(faults...)
 }
 
 // String returns the URL without user and parameters, which may be shown.
 func (u *URL) String() string {
 	if u.variable != "" {
-		return ByVariable + u.variable
+		return byVariable + u.variable
 	}
 	s := u.scheme + "://" + strings.Join(u.Addresses, ",")
 	if u.Master != "" {
@@ -319,7 +322,7 @@ func (u *URL) String() string {
 	return s
 }
 
-// Full returns the whole URL, with user and password, for [ParseSecret].
+// Full returns the whole URL, with user and password, for [ParseURL].
 func (u *URL) Full() string {
 	s := u.String()
 	if u.User != "" || u.Password != "" {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl_test
+package rueidisstore_test
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // TestTLSAtTheWrongPort: the error names the change of the URL.
@@ -27,7 +28,7 @@ func TestTLSAtTheWrongPort(t *testing.T) {
 	} {
 		scheme, _, _ := strings.Cut(c.url, ":")
 		t.Run(scheme, func(t *testing.T) {
-			store, err := redisstore.Open(t.Context(), c.url, redisstore.Options{})
+			store, err := rueidisstore.Open(t.Context(), c.url, redisstore.Options{})
 			if err == nil {
 				testkit.Closed(t, store)
 				testkit.Until(t, "an error that says "+c.want, func() bool {

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package redisstore_test
+package rueidisstore_test
 
 import (
 	"context"
@@ -21,19 +21,19 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // logTo returns a logger that writes to a buffer.
 func logTo(b *testkit.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // openURL returns the store at a URL, closed when the test ends.
-func openURL(t *testing.T, ctx context.Context, url string, options redisstore.Options) *redisstore.Store { //nolint:revive // t comes first
+func openURL(t *testing.T, ctx context.Context, url string, options redisstore.Options) *rueidisstore.Store { //nolint:revive // t comes first
 	t.Helper()
-	s, err := redisstore.Open(ctx, url, options)
+	s, err := rueidisstore.Open(ctx, url, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func openURL(t *testing.T, ctx context.Context, url string, options redisstore.O
 }
 
 // works waits until a store is connected and decides.
-func works(t *testing.T, s *redisstore.Store) {
+func works(t *testing.T, s *rueidisstore.Store) {
 	t.Helper()
 	testkit.Until(t, "a connection", func() bool { return s.Err() == nil })
 	l := testkit.Limiter(t, s, "works", "1/h sliding-log")
@@ -56,7 +56,7 @@ func works(t *testing.T, s *redisstore.Store) {
 }
 
 // unsent checks that no request of any kind is sent, and that each says why.
-func unsent(t *testing.T, s *redisstore.Store, why string) {
+func unsent(t *testing.T, s *rueidisstore.Store, why string) {
 	t.Helper()
 	l := testkit.Limiter(t, s, "scope", "5/min")
 	req := sluice.Request{Charge: l.Of("k", 1)}
@@ -155,8 +155,8 @@ func TestOpenRefuses(t *testing.T) {
 			refused := func() bool {
 				log = new(testkit.Buffer)
 				c.options.Logger = logTo(log)
-				var s *redisstore.Store
-				if s, err = redisstore.Open(t.Context(), c.url, c.options); err == nil {
+				var s *rueidisstore.Store
+				if s, err = rueidisstore.Open(t.Context(), c.url, c.options); err == nil {
 					_ = s.Close() // it was of no use
 				}
 				return err != nil
@@ -166,7 +166,7 @@ func TestOpenRefuses(t *testing.T) {
 			} else if !refused() {
 				t.Fatal("opened")
 			}
-			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "redisstore: open: ") {
+			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "rueidisstore: open: ") {
 				t.Errorf("got %q, want %q", err, c.want)
 			}
 			if shown := err.Error() + log.String(); strings.Contains(shown, secret) {
@@ -243,7 +243,7 @@ func TestRefusedLater(t *testing.T) {
 func connecting() int {
 	stacks := make([]byte, 1<<22)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	return strings.Count(string(stacks), "redisstore.(*link).run(")
+	return strings.Count(string(stacks), "rueidisstore.(*link).run(")
 }
 
 // TestOpenEndsWithItsContext: if a server hangs, Open waits no longer than its context.
@@ -253,7 +253,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	server.Stop(t)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s, err := redisstore.Open(cancelled, "redis://"+server.Addr, redisstore.Options{}); !errors.Is(err, context.Canceled) {
+	if s, err := rueidisstore.Open(cancelled, "redis://"+server.Addr, redisstore.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: got %v, %v, want %v", s, err, context.Canceled)
 	}
 	if n := connecting(); n != 0 {
@@ -283,7 +283,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			s, err := redisstore.Open(ctx, at, redisstore.Options{})
+			s, err := rueidisstore.Open(ctx, at, redisstore.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -307,8 +307,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 	}
 	client := server.Client(t)
 	testkit.Until(t, "all connections to end", func() bool {
-		list, err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "LIST").Build()).ToString()
-		return err == nil && !strings.Contains(list, "name=sluice")
+		return !strings.Contains(redistest.Do(t, client, "CLIENT", "LIST"), "name=sluice")
 	})
 }
 
@@ -342,10 +341,14 @@ func TestOptionsOfTheURL(t *testing.T) {
 			t.Errorf("%q, %+v: got keys %q, want one with %q", c.parameters, c.options, list, c.prefix)
 		}
 	}
-	for parameters, want := range map[string]time.Duration{"": bounds.DefaultRedisTimeout, "?timeout=20ms": 20 * time.Millisecond} {
-		s := openURL(t, t.Context(), "redis://"+server.Addr+parameters, redisstore.Options{})
-		if got := s.Timeout(); got != want {
-			t.Errorf("%q: got a timeout of %v, want %v", parameters, got, want)
+	for parameters, want := range map[string]time.Duration{"": 0, "?timeout=20ms": 20 * time.Millisecond} {
+		u, err := redisstore.ParseURL("redis://" + server.Addr + parameters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := rueidisstore.Filled(redisstore.Options{}, u)
+		if err != nil || o.Timeout != want {
+			t.Errorf("%q: got a timeout of %v, %v; want %v", parameters, o.Timeout, err, want)
 		}
 	}
 }
