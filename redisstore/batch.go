@@ -109,29 +109,29 @@ type batch struct {
 
 // sent is a call and the destinations of its jobs' results.
 type sent struct {
-	call    *call
-	plan    *sluice.Plan // nil if the call has several charges
-	results []*sluice.Result
-	foreign bool // the script may be unable to decide it
+	call        *call
+	plan        *sluice.Plan // nil if the call has several charges
+	results     []*sluice.Result
+	mayNeedSwap bool // the script may be unable to decide it
 }
 
 // follows reports whether a waiting call on a key of c may be decided without its script:
 // that happens after all calls that are sent with it.
 func (b *batch) follows(c *call) bool {
 	for _, tag := range c.tags {
-		if l := b.last[tag]; l != nil && l.foreign {
+		if l := b.last[tag]; l != nil && l.mayNeedSwap {
 			return true
 		}
 	}
 	return false
 }
 
-// mayBeForeign reports whether, as far as this process knows, other limits may have written
+// mayNeedSwap reports whether, as far as this process knows, other limits may have written
 // the states of c.
-func (s *Store) mayBeForeign(c *call) bool {
+func (s *Store) mayNeedSwap(c *call) bool {
 	s.guess(c)
 	for i := range c.items {
-		if it := &c.items[i]; it.several || it.series.sight(it.term) > c.now {
+		if it := &c.items[i]; it.metOthers || it.series.sight(it.term) > c.now {
 			return true
 		}
 	}
@@ -152,7 +152,7 @@ func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *s
 		b.flush(ctx)
 	}
 	c.ask(req)
-	n := &sent{call: c, results: []*sluice.Result{result}, foreign: b.store.mayBeForeign(c)}
+	n := &sent{call: c, results: []*sluice.Result{result}, mayNeedSwap: b.store.mayNeedSwap(c)}
 	if len(req.More) == 0 {
 		n.plan = req.Plan
 	}
@@ -162,11 +162,11 @@ func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *s
 	b.calls = append(b.calls, n)
 }
 
-// hasMetAs reports whether the field several of all limits equals that of an earlier call
+// hasMetAs reports whether the field metOthers of all limits equals that of an earlier call
 // for the same key.
 func (c *call) hasMetAs(earlier *call) bool {
 	for i := range c.items {
-		if c.items[i].several != earlier.items[i].several {
+		if c.items[i].metOthers != earlier.items[i].metOthers {
 			return false
 		}
 	}

@@ -127,16 +127,16 @@ func (d *differential) load(t *testing.T) {
 
 // subject is a few keys that are charged together, and what algo says of them.
 type subject struct {
-	scope   string
-	charges []sluice.Charge
-	items   []item
-	tags    []string       // of the keys of each charge
-	voids   [16]int64      // of each charge
-	model   [][]algo.State // of each item
-	rules   map[uint64]*modelRule
-	several []bool // whether other limits of each item's scope and name were met
-	now     int64
-	taken   []sluice.Decision // recent receipts
+	scope     string
+	charges   []sluice.Charge
+	items     []item
+	tags      []string       // of the keys of each charge
+	voids     [16]int64      // of each charge
+	model     [][]algo.State // of each item
+	rules     map[uint64]*modelRule
+	metOthers []bool // whether other limits of each item's scope and name were met
+	now       int64
+	taken     []sluice.Decision // recent receipts
 
 	trail  []string // what was done recently
 	before []was
@@ -302,14 +302,14 @@ func (d *differential) conclude(c *call, a answer) (stored []redistest.Reply, er
 		err := c.describe(found)
 		c.noteDecided()
 		return a.stored, err
-	case foreign:
+	case otherLimit:
 		list, err := found.values()
 		if err != nil {
 			return nil, err
 		}
 		return swap(list)
-	case rare:
-		c.rare = true
+	case needsGeneral:
+		c.general = true
 		return d.conclude(c, d.send([]*call{c})[0])
 	default:
 		return nil, fmt.Errorf("status %d", st)

@@ -39,7 +39,7 @@ func (s *Store) kept(t testing.TB, client *redistest.Client) string {
 	defer s.series.mu.Unlock()
 	var series []string
 	for id, r := range s.series.known {
-		series = append(series, fmt.Sprint(id, r.first, r.several.Load(), r.met.Load(), r.start.Load(), r.renewed.Load()))
+		series = append(series, fmt.Sprint(id, r.first, r.metOthers.Load(), r.met.Load(), r.start.Load(), r.renewed.Load()))
 	}
 	slices.Sort(series)
 	return sum + ", " + changes + " changes\n" + strings.Join(series, "\n")

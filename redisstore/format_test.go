@@ -145,8 +145,8 @@ func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
 		c := s.newCall(&req)
 		c.ask(&req)
 		for _, flag := range []byte{0, flagBeside} {
-			if err := s.run(t.Context(), c); (err != nil) != (flag != 0) || c.rare != (flag != 0) {
-				t.Errorf("%s, flags %#x: left to the general script: %t, %v", text, flag, c.rare, err)
+			if err := s.run(t.Context(), c); (err != nil) != (flag != 0) || c.general != (flag != 0) {
+				t.Errorf("%s, flags %#x: left to the general script: %t, %v", text, flag, c.general, err)
 			}
 			redistest.Do(t, client, "SETRANGE", c.items[0].key, "1", string(rune(flagBeside)))
 		}

@@ -77,7 +77,7 @@ func (s *Store) repliedShort(c *call, reply string) (status, found, error) {
 		c.now = sec*1e6 + us
 	}
 	if other {
-		return foreign, found{raw: raw}, nil
+		return otherLimit, found{raw: raw}, nil
 	}
 	return done, found{raw: raw}, nil
 }
@@ -104,7 +104,7 @@ func (c *call) read(res *Reply, more int) (status, []Reply, error) {
 	if c.now, err = reply[1].int(); err != nil {
 		return 0, nil, err
 	}
-	if (status(st) == done || status(st) == foreign) && len(reply) != stated+len(c.items)+more {
+	if (status(st) == done || status(st) == otherLimit) && len(reply) != stated+len(c.items)+more {
 		return 0, nil, errReply
 	}
 	return status(st), reply, nil
