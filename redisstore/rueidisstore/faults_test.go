@@ -28,7 +28,7 @@ func open(t *testing.T, at faults.Target, options redisstore.Options) faults.Sto
 		}
 		return s
 	}
-	client := connect(t, at.URL, func(o *rueidis.ClientOption) {
+	client := dial(t, at.URL, func(o *rueidis.ClientOption) {
 		o.AlwaysPipelining = at.Steady
 		if at.Patient {
 			o.ConnWriteTimeout, o.Dialer.KeepAlive = testkit.Ceiling, testkit.Ceiling

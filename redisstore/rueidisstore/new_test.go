@@ -27,6 +27,14 @@ import (
 // may be nil.
 func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
+	client := dial(t, at, change)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// dial is connect for a client that the caller closes.
+func dial(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
 	u, err := redisstore.ParseURL(at)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +51,6 @@ func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidi
 		client, err = rueidis.NewClient(option)
 		return err == nil
 	})
-	t.Cleanup(client.Close)
 	return client
 }
 

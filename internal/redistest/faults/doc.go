@@ -61,6 +61,7 @@ func (c *Client) Test(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
+	keepDescriptors()
 	run := func(name string, long bool, test func(*testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			if c.Check != nil && !slices.Contains(c.Check, name) || c.Check == nil && long {

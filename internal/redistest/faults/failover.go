@@ -54,6 +54,7 @@ func (p *pair) turn() { p.master, p.replica, p.fallen = p.replica, p.master, tru
 func fill(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	client := s.Connect(t)
+	defer client.Close()
 	value := strings.Repeat("-", 24<<20)
 	for n := range 100 {
 		reply := client.Do(t.Context(), "SET", "filler"+strconv.Itoa(n), value, "EX", "60")
