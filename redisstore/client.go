@@ -25,20 +25,23 @@ type Client interface {
 	// reference to its arguments.
 	Run(ctx context.Context, scripts []*Script, replies []Reply)
 	// Info returns the text with which each server, or each primary of a Cluster, replies
-	// to INFO, by its address, and the errors of the others, joined. A Client without a
-	// connection may return nothing and no error: then it must call [CheckServers] over
-	// each connection that it makes. Info returns when ctx ends.
+	// to INFO, by its address, and the errors of the others, joined. The address of a
+	// single server may be empty. A Client without a connection may return nothing and no
+	// error: then it must call [CheckServers] over each connection that it makes. Info
+	// returns when ctx ends.
 	Info(ctx context.Context) (texts map[string]string, err error)
 	// Cluster reports whether the Client spreads keys over the nodes of a Cluster. Then each
 	// script has keys of one hash slot. The result never changes.
 	Cluster() bool
 }
 
-// Script is a script and its arguments, for EVALSHA or EVAL.
+// Script is a script and its arguments, to be sent by EVALSHA or, if it has a Text, by EVAL. If
+// a server answers NOSCRIPT, the Store sends the script again, with its Text. Keys and Args
+// may hold any bytes.
 type Script struct {
-	SHA  string   // name of the script, for EVALSHA
-	Text string   // if not empty, the script is to be sent by EVAL
-	Keys []string // one or more
+	SHA  string // SHA-1 of the text, in hexadecimal
+	Text string // empty for EVALSHA
+	Keys []string
 	Args []string
 }
 
@@ -53,7 +56,8 @@ type Reply struct {
 	// Refused means that Err is the server's answer, so that the script has not run or has
 	// failed. The text of Err begins with the server's error code, such as NOSCRIPT.
 	Refused bool
-	// Text is a text, or the decimal digits of an integer. It is empty for nil.
+	// Text is a text of any bytes, or the decimal digits of an integer. It is empty for
+	// nil.
 	Text string
 	// List is a list. It is not nil if the reply is an empty list.
 	List []Reply

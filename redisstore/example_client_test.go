@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore_test
+package redisstore_test //nolint:testableexamples // the example needs a server
 
 import (
 	"bufio"
@@ -119,18 +119,20 @@ func readReply(r *bufio.Reader) (redisstore.Reply, error) {
 
 // A Client over nothing but a connection. It has neither a pool nor a way to connect again,
 // which libraries have.
-func ExampleClient() { //nolint:testableexamples // it needs a server
+func ExampleClient() {
 	conn, err := net.Dial("tcp", "127.0.0.1:6379")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer conn.Close()
 	store, err := redisstore.New(newConnClient(conn), redisstore.Options{})
 	if err != nil {
-		log.Print(err)
-		return
+		log.Fatal(err)
 	}
-	defer store.Close()
+	defer func() {
+		if err := errors.Join(store.Close(), conn.Close()); err != nil { // in this order
+			log.Print(err)
+		}
+	}()
 	logins, err := sluice.New(store, "login", sluice.PerMinute(5))
 	if err != nil {
 		log.Print(err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,7 @@ func ScriptCommand(sha, text string, keys, args []string) []string {
 	if text != "" {
 		command = []string{"EVAL", text}
 	}
-	return slices.Concat(command, []string{fmt.Sprint(len(keys))}, keys, args)
+	return slices.Concat(command, []string{strconv.Itoa(len(keys))}, keys, args)
 }
 
 // Pipeline sends commands together, those for one server in their order, and returns their

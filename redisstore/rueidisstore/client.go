@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// adapter is a [redisstore.Client] over rueidis. It sends scripts once, whatever the options of
-// the client are, as its commands are never marked as retryable.
+// adapter is a [redisstore.Client] over rueidis, which sends a script once whatever its options
+// are: it sends only commands again that it knows to be read-only.
 type adapter struct{ client rueidis.Client }
 
 func (a *adapter) Cluster() bool { return a.client.Mode() == rueidis.ClientModeCluster }

@@ -59,7 +59,7 @@ func open(ctx context.Context, url string, options redisstore.Options) (*Store, 
 	if err != nil {
 		return nil, err
 	}
-	store, err := redisstore.New(l, options) // which asks no server, as there is no connection
+	store, err := redisstore.New(l, options) //nolint:contextcheck // it asks no server, as there is no connection
 	if err != nil {
 		return nil, err
 	}
