@@ -5,12 +5,9 @@ package redisstore
 
 import (
 	"context"
-	"log/slog"
-	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // Over returns a Client over a client of the tests.
@@ -38,17 +35,6 @@ func replyOf(r redistest.Reply) Reply {
 		reply.List[i] = replyOf(r.List[i])
 	}
 	return reply
-}
-
-// AtTime returns a Store that decides at the instants that now returns.
-func AtTime(t testing.TB, client *redistest.Client, prefix string, now func() time.Time) *Store {
-	t.Helper()
-	s, err := New(Over(client), Options{Prefix: prefix, Timeout: testkit.Ceiling, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.inject = func() int64 { return max(now().UnixMicro(), 0) }
-	return s
 }
 
 // Timeout is that of the Store's Options.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server: a single
@@ -79,6 +80,9 @@ func newStore(client Client, options Options) *Store {
 		clock:    now,
 		swapping: newTurns(),
 		pending:  newUnderway(),
+	}
+	if c, ok := client.(stores.Clocked); ok {
+		s.inject = func() int64 { return int64(c.Now()) }
 	}
 	s.leads = s.lead
 	s.workers.pending = s.pending

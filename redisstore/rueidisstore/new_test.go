@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
 package rueidisstore_test
 
 import (

@@ -8,8 +8,10 @@ package teststore
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -23,6 +25,25 @@ func New(t testing.TB, addr string, options redisstore.Options) *redisstore.Stor
 	}
 	return testkit.Closed(t, s)
 }
+
+// AtTime is New of a store that decides at the instants that now returns.
+func AtTime(t testing.TB, addr string, options redisstore.Options, now func() time.Time) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(clocked{client{redistest.ConnectTo(t, addr)}, now}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testkit.Closed(t, s)
+}
+
+// clocked is a client that sets the store's time.
+type clocked struct {
+	client
+	now func() time.Time
+}
+
+// Now implements [stores.Clocked].
+func (c clocked) Now() stores.Micros { return stores.Micros(max(c.now().UnixMicro(), 0)) }
 
 type client struct{ *redistest.Client }
 

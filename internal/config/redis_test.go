@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore_test
+package config_test
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,24 +15,26 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/teststore"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// TestCases: the cases of all files come out on every server as in memory, to the µs.
-func TestCases(t *testing.T) {
-	files, err := filepath.Glob("../examples/configs/*.cases.yaml")
+// TestCasesOnRedis: the cases of all files come out on every server as in memory, to the µs.
+func TestCasesOnRedis(t *testing.T) {
+	files, err := filepath.Glob("../../examples/configs/*.cases.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no cases", err)
 	}
-	both, err := filepath.Glob("../internal/config/testdata/both/*.cases.yaml")
+	both, err := filepath.Glob("testdata/both/*.cases.yaml")
 	if err != nil || len(both) == 0 {
 		t.Fatal("there are no cases of both", err)
 	}
 	files = append(files, both...)
-	files = append(files, "../internal/config/testdata/cases/cases.yaml")
+	files = append(files, "testdata/cases/cases.yaml")
 	for _, b := range redistest.Binaries(t) {
-		t.Run(b.Name, func(t *testing.T) { playCases(t, redistest.Shared(t, b), files) })
+		t.Run(b.Name, func(t *testing.T) { playCases(t, redistest.Start(t, b), files) })
 	}
 }
 
@@ -56,7 +59,7 @@ func playCases(t *testing.T, server *redistest.Server, files []string) {
 			stores := 0
 			onServer := func(now func() time.Time) sluice.Store {
 				stores++
-				return redisstore.AtTime(t, server.Client(t), name+strconv.Itoa(stores), now)
+				return teststore.AtTime(t, server.Addr, redisstore.Options{Prefix: name + strconv.Itoa(stores), Timeout: testkit.Ceiling, Logger: slog.New(slog.DiscardHandler)}, now)
 			}
 			want, got := results(t, c, data, inMemory), results(t, c, data, onServer)
 			if got != want {
