@@ -8,7 +8,7 @@ SHELL       := bash
 GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Modules of their own that are tested and linted as the product is.
-PARTS     := adapters redisstore/goredis internal/server/page/browser
+PARTS     := adapters redisstore/goredis server/internal/page/browser
 MODULES   := . bench tools deploy/check $(PARTS)
 FUZZTIME  ?= 20s
 BENCH     ?= .
@@ -29,7 +29,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) '-toolexec=env GOGC=400'
 # without the race detector. All others run once, with it.
 PLAIN := algo|docs|internal/api|internal/spec
 # Packages whose tests start servers, or sluice itself, and wait for them.
-REAL  := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest.*|redisstore.*|internal/serve
+REAL  := server/cmd/sluice|deploy|docs|examples.*|server/internal/gateway/attack|server/internal/nginx|internal/redistest.*|redisstore.*|server/internal/serve
 # Packages that test tests, or all decisions.
 SUITES := internal/spec|storetest
 
@@ -39,7 +39,7 @@ help: ## list the targets
 
 .PHONY: run
 run: ## limit the sample app: 10 requests a minute for each userId, on http://127.0.0.1:8080/?userId=u1
-	@$(GO) build -o bin/sluice ./cmd/sluice
+	@$(GO) build -o bin/sluice ./server/cmd/sluice
 	@bin/sluice serve --listen $(LISTEN) --admin $(ADMIN) --limit "10/min sliding-log" --by query.userId
 
 .PHONY: quick
@@ -134,8 +134,8 @@ lines: ## count the lines of code: product, test kits and tests of every package
 pictures: ## draw docs/img anew: the algorithms, and the page after eight minutes of traffic
 	@.ci/packages
 	$(GO) run ./docs/draw docs/img
-	$(GO) build -o bin/sluice ./cmd/sluice
-	$(GO) -C internal/server/page/browser run ./pictures "$(CURDIR)/bin/sluice" "$(CURDIR)/docs/img"
+	$(GO) build -o bin/sluice ./server/cmd/sluice
+	$(GO) -C server/internal/page/browser run ./pictures "$(CURDIR)/bin/sluice" "$(CURDIR)/docs/img"
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)

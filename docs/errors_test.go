@@ -28,8 +28,8 @@ var sections = []struct {
 	calls        map[string][]string
 	suffix       string // what the called function adds
 }{
-	{"Commands", "Flags and arguments.", 20, map[string][]string{"../cmd/sluice": {"fault", "Usagef"}}, ""},
-	{"Configuration", "The file, a file of cases, and their keys.", 100, map[string][]string{"../internal/config": {"fault", "faultAt", "whole"}}, ""},
+	{"Commands", "Flags and arguments.", 20, map[string][]string{"../server/cmd/sluice": {"fault", "Usagef"}}, ""},
+	{"Configuration", "The file, a file of cases, and their keys.", 100, map[string][]string{"../config": {"fault", "faultAt", "whole"}}, ""},
 	{"Limits", "The text of a limit, such as `100/min burst 20`.", 25, map[string][]string{
 		"..": {"fail"},
 	}, ""},

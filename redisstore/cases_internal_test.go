@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -23,12 +23,12 @@ func TestCases(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no cases", err)
 	}
-	both, err := filepath.Glob("../internal/config/testdata/both/*.cases.yaml")
+	both, err := filepath.Glob("../config/testdata/both/*.cases.yaml")
 	if err != nil || len(both) == 0 {
 		t.Fatal("there are no cases of both", err)
 	}
 	files = append(files, both...)
-	files = append(files, "../internal/config/testdata/cases/cases.yaml")
+	files = append(files, "../config/testdata/cases/cases.yaml")
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) { playCases(t, redistest.Shared(t, b), files) })
 	}

@@ -18,13 +18,13 @@ const module = "github.com/sluicegate/sluice"
 // required must exist and be checked, so that a mistake in this test or a
 // renamed folder cannot pass unseen.
 var required = []string{
-	"", "/algo", "/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
+	"", "/algo", "/server/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
 	"/internal/amount", "/internal/bounds", "/internal/caller", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/testkit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/internal/cli/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/fleet/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
+var heavy = []string{"/config/", "/examples/", "/grpclimit/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: a program that imports the library adds
 // no module but this one to what they compile.
@@ -62,8 +62,8 @@ var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/
 const mostDeep = 8
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 5, "/internal/config": 4,
-	"/metrics": 5, "/internal/server/admin": 6, "/internal/server/feed": 1, "/internal/server/history": 1, "/internal/server/metrics": 5, "/internal/server/page": 1, "/internal/server/reload": 5, "/internal/server/sketch": 1, "/internal/server/tally": 5, "/internal/server/token": 5, "/internal/server/trace": 5,
+	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
+	"/metrics": 5, "/server/internal/admin": 6, "/server/internal/feed": 1, "/server/internal/history": 1, "/server/internal/metrics": 5, "/server/internal/page": 1, "/server/internal/reload": 5, "/server/internal/sketch": 1, "/server/internal/tally": 5, "/server/internal/token": 5, "/server/internal/trace": 5,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes
@@ -126,10 +126,10 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/httpclient", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
-		{"/internal/logfile", []string{"/internal/regular"}},
+		{"/server/internal/logfile", []string{"/internal/regular"}},
 		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
-		{"/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
-		{"/internal/gateway/certificate", []string{"/internal/regular"}},
+		{"/server/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
+		{"/server/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		p := load(t)[c.pkg]
 		if p == nil {
@@ -155,7 +155,7 @@ func TestMetricsCompileLittle(t *testing.T) {
 		if !slices.ContainsFunc(allowed, func(path string) bool { return strings.HasPrefix(dep+"/", path+"/") }) {
 			t.Errorf("%s/metrics compiles %s", module, dep)
 		}
-		for _, not := range []string{"/config", "/internal/config", "/redisstore", "/internal/server", "/internal/serve", "/internal/gateway"} {
+		for _, not := range []string{"/config", "/redisstore", "/server"} {
 			if strings.HasPrefix(dep+"/", module+not+"/") {
 				t.Errorf("%s/metrics compiles %s", module, dep)
 			}
@@ -167,7 +167,7 @@ func TestMetricsCompileLittle(t *testing.T) {
 // nothing that people build on.
 func TestSpansStayOutside(t *testing.T) {
 	for folder, p := range load(t) {
-		if folder == "/internal/server/trace" || folder == "/internal/serve" || folder == "/internal/serve/servetest" || strings.HasPrefix(folder, "/cmd/") || strings.HasPrefix(folder, "/examples/") {
+		if folder == "/server/internal/trace" || folder == "/server/internal/serve" || folder == "/server/internal/serve/servetest" || strings.HasPrefix(folder, "/server/cmd/") || strings.HasPrefix(folder, "/examples/") {
 			continue
 		}
 		if slices.ContainsFunc(p.deps, func(dep string) bool { return strings.HasPrefix(dep, "go.opentelemetry.io/") }) {

@@ -178,7 +178,7 @@ func (r *release) install(ctx context.Context) error {
 	}
 	bin := filepath.Join(r.work, "bin")
 	env = append(env, "GOBIN="+bin)
-	if _, err := output(ctx, r.work, env, "go", "install", root+"/cmd/sluice@"+r.version); err != nil {
+	if _, err := output(ctx, r.work, env, "go", "install", root+"/server/cmd/sluice@"+r.version); err != nil {
 		return err
 	}
 	said, err := output(ctx, r.work, nil, filepath.Join(bin, "sluice"), "version")
