@@ -4,10 +4,6 @@
 package config
 
 import (
-	"fmt"
-	"net/http"
-	"strings"
-
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/policy"
@@ -55,46 +51,4 @@ func (d *decoder) texted(n *yaml.Node, what string, into *[]policy.AnswerField) 
 		s, _ := d.text(value, what+" "+shorten(key.Value)) // a faulty field keeps its place
 		*into = append(*into, policy.AnswerField{Name: key.Value, Value: s})
 	})
-}
-
-// answerWords describes the responses of a rule.
-func answerWords(a *policy.Answer) (lines []string) {
-	if a == nil {
-		return nil
-	}
-	if len(a.Fields) > 0 {
-		lines = append(lines, "every response has "+fieldWords(a.Fields))
-	}
-	denial := func(of string, a *policy.Answer) {
-		var parts []string
-		if a.Status != 0 {
-			parts = append(parts, fmt.Sprintf("status %d", a.Status))
-		}
-		if a.Body != "" {
-			parts = append(parts, "a body of its own")
-		}
-		if len(a.Denied) > 0 {
-			parts = append(parts, fieldWords(a.Denied))
-		}
-		if len(parts) > 0 {
-			lines = append(lines, "a denial"+of+" is answered by "+strings.Join(parts, ", "))
-		}
-		if a.Status == http.StatusOK {
-			lines = append(lines, "status 200 is a success to every client, retry and monitor that does not read the body")
-		}
-	}
-	denial("", a)
-	for _, name := range sortedKeys(a.Limits) {
-		of := a.Limits[name]
-		denial(" by "+name, &of)
-	}
-	return lines
-}
-
-func fieldWords(fields []policy.AnswerField) string {
-	texts := make([]string, len(fields))
-	for i, f := range fields {
-		texts[i] = f.Name + ": " + f.Value
-	}
-	return strings.Join(texts, ", ")
 }

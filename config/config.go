@@ -47,10 +47,11 @@ type Config struct {
 	AccessLog   AccessLog
 	Fields      []string // header fields of responses, of [FieldWords]; none: draft-11
 	Policy      *policy.Policy
+	// Platforms has the names of the profiles of each rule that has any.
+	Platforms map[string][]string
 
-	lines     []int // line of each rule
-	named     map[NamedFile]place
-	platforms map[string][]string // profiles of each rule that has any
+	lines []int // line of each rule
+	named map[NamedFile]place
 }
 
 // Line returns the line of the policy's i-th rule.
@@ -115,8 +116,7 @@ type ClientIP struct {
 	// Trusted decides.
 	Hops int64
 	None bool // the file has an empty list trusted: there is no proxy
-
-	line int
+	Line int  // of the file, from 1; zero: the file has no client_ip
 }
 
 // Forwarding returns the networks of peers whose forwarding fields are passed on: with Hops,

@@ -13,7 +13,6 @@
 //	    by: ip
 //	    limits: 5/min
 //
-// [Lint] describes every rule with its worst case and warns of settings that are allowed but
-// make no sense. [RunCases] runs given-expect cases on virtual time, so that a change of
+// [RunCases] runs given-expect cases on virtual time, so that a change of
 // limits can be reviewed like code.
 package config

@@ -34,8 +34,7 @@ type Listener struct {
 	// listener, or one with Limits, that has no name.
 	Name   string
 	Limits TCPLimits // Bytes for TCP only
-
-	line int
+	Line   int       // of the file, from 1
 }
 
 // TCPLimits are the limits of each client network at a listener. The zero TCPLimits limit
@@ -80,7 +79,7 @@ func (l *Listener) Plans() (connections, bytes *sluice.Plan, err error) {
 var listenerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
 func (d *decoder) listener(n *yaml.Node, c *Config) {
-	l := Listener{line: n.Line}
+	l := Listener{Line: n.Line}
 	address := d.scalar("listen", func(n *yaml.Node, s string) {
 		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
 		d.address(n, "listen", l.Address)
@@ -125,7 +124,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		d.fault(n, "%s is the address of another listener; use another address", l.Address)
 	}
 	if i := slices.IndexFunc(c.Listen, func(o Listener) bool { return o.Name == l.Name }); i >= 0 && l.Name != "" && l.Name != l.Address {
-		d.fault(n, "%q is the name of the listener on line %d, too; listeners of one name would share a budget: choose another", l.Name, c.Listen[i].line)
+		d.fault(n, "%q is the name of the listener on line %d, too; listeners of one name would share a budget: choose another", l.Name, c.Listen[i].Line)
 	}
 	c.Listen = append(c.Listen, l)
 }

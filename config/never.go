@@ -5,6 +5,8 @@ package config
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 
@@ -29,7 +31,7 @@ func (d *decoder) neverAdmits(n *yaml.Node, r *policy.Rule) {
 		}
 		check(child(at, "limits"), l.Limits)
 		if l.Tiers != nil {
-			for _, tier := range sortedKeys(l.Tiers.Limits) {
+			for _, tier := range slices.Sorted(maps.Keys(l.Tiers.Limits)) {
 				check(child(child(child(at, "tiers"), "limits"), tier), l.Tiers.Limits[tier])
 			}
 		}

@@ -52,7 +52,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	if err := d.problems(); err != nil {
 		return nil, err
 	}
-	c.named, c.platforms = d.named, d.platforms
+	c.named, c.Platforms = d.named, d.platforms
 	return c, nil
 }
 

@@ -279,10 +279,7 @@ func FuzzParse(f *testing.F) {
 		c, err := config.Parse("f", []byte(text))
 		var faults config.Faults
 		switch {
-		case err == nil:
-			if l := config.Lint(c, time.Now()); len(l.Rules) != c.Policy.Len() {
-				t.Error("a rule without words")
-			}
+		case err == nil && c.Policy.Len() > 0:
 		case !errors.As(err, &faults) || len(faults) == 0:
 			t.Errorf("error %v is not a list of faults", err)
 		}

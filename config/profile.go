@@ -111,27 +111,6 @@ func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
 	r.rule.Answer = a
 }
 
-// profileWords describes the profiles of a rule, and what they leave out.
-func profileWords(names []string) (lines []string) {
-	for _, name := range names {
-		p, _ := profile.Get(name)
-		lines = append(lines, "like "+p.Name+": "+p.Title)
-		for _, text := range p.Differs {
-			lines = append(lines, "  but "+text)
-		}
-	}
-	return lines
-}
-
-// profileLimits returns the limits of profiles.
-func profileLimits(names []string) (limits []sluice.Limit) {
-	for _, name := range names {
-		p, _ := profile.Get(name)
-		limits = append(limits, p.Limits...)
-	}
-	return limits
-}
-
 // limitsAt returns the number of limits in an item of a list of limits.
 func limitsAt(n *yaml.Node) int {
 	if name := child(n, "like"); name != nil {

@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -22,7 +23,7 @@ func SchemaPage() string {
 		}
 		written[s.title()] = true
 		fmt.Fprintf(&b, "\n## %s\n\n| key | type | meaning |\n|---|---|---|\n", s.title())
-		for _, name := range sortedKeys(s.keys) {
+		for _, name := range slices.Sorted(maps.Keys(s.keys)) {
 			of := s.keys[name]
 			required := ""
 			if slices.Contains(s.required, name) {

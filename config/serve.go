@@ -132,7 +132,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		return
 	}
 	for _, o := range c.Upstreams {
-		if o.URL != nil && u.URL != nil && allOf(o.Host, u.Host) && below(u.Path, o.Path) {
+		if o.URL != nil && u.URL != nil && o.Takes(u.Host, u.Path) {
 			d.fault(n, "never gets a request, as an upstream before it takes every one; put the narrower first")
 			break
 		}
@@ -140,19 +140,13 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	c.Upstreams = append(c.Upstreams, u)
 }
 
-// allOf reports whether wide matches every host that narrow matches.
-func allOf(wide, narrow string) bool {
-	if wide == "" || wide == narrow {
-		return true
-	}
-	under, ok := strings.CutPrefix(wide, "*")
-	return ok && strings.HasSuffix(narrow, under)
-}
-
-// below reports whether every path with the prefix also has the prefix other.
-func below(prefix, other string) bool {
-	other = strings.TrimSuffix(other, "/")
-	return prefix == other || strings.HasPrefix(prefix, other+"/") || other == ""
+// Takes reports whether the upstream's Host and Path match every request for a host, which may
+// be *.example.com, and a path prefix.
+func (u *Upstream) Takes(host, path string) bool {
+	under, wild := strings.CutPrefix(u.Host, "*")
+	ofHost := u.Host == "" || u.Host == host || wild && strings.HasSuffix(host, under)
+	prefix := strings.TrimSuffix(u.Path, "/")
+	return ofHost && (path == prefix || strings.HasPrefix(path, prefix+"/") || prefix == "")
 }
 
 func (d *decoder) admin(n *yaml.Node, a *Admin) {
@@ -207,7 +201,7 @@ func ParseAdminHost(text string) (string, error) {
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
-	c.line = n.Line
+	c.Line = n.Line
 	d.mapping(n, "client_ip",
 		field{"trusted", func(n *yaml.Node) {
 			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0 && d.recorded == nil; !c.None {

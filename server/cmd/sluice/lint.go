@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/lint"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
 
@@ -62,7 +63,7 @@ func runLint(ctx context.Context, c *cli.Call) error {
 	file, err := config.Parse(name, data)
 	r.fault(err)
 	if err == nil {
-		r.Report = config.Lint(file, time.Now())
+		r.Report = lint.Check(file, time.Now())
 		if !c.Given("without-files") {
 			r.fault(serve.CheckFiles(file))
 		}

@@ -16,16 +16,17 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/lint"
 )
 
 var lintFormats = []string{"text", "json", "github"}
 
 // lintReport is the result of lint.
 type lintReport struct {
-	File           string
-	*config.Report // nil if the file has faults
-	Faults         []config.Fault
-	Cases          []*config.Results
+	File         string
+	*lint.Report // nil if the file has faults
+	Faults       []config.Fault
+	Cases        []*config.Results
 }
 
 // fault adds faults with their places. Any other error is a fault of the whole file.

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/lint"
 )
 
 // announce prints the listeners, the limits, and a command that tries them.
@@ -33,7 +33,7 @@ func (s *server) announce() {
 		r := p.Rule(i)
 		for _, l := range r.Levels {
 			for _, limit := range l.Limits {
-				says := config.Worst(r, limit.Limit)
+				says := lint.Worst(r, limit.Limit)
 				limit.Limit = r.Counted(limit.Limit)
 				fmt.Fprintf(&b, "  rule   %s%s: %v: %s\n", r.Name, byText(l.By), limit, says)
 			}

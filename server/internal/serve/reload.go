@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/server/internal/lint"
 	"github.com/sluicegate/sluice/server/internal/reload"
 )
 
@@ -176,7 +177,7 @@ func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.V
 
 // logWarnings logs the warnings about an active configuration, a line for each.
 func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
-	all := config.Warnings(c, now)
+	all := lint.Warnings(c, now)
 	for i, w := range all {
 		if i == mostFaults && len(all) > mostFaults+1 {
 			log.Warn("the configuration has more warnings; see sluice lint", slog.String("file", c.File), slog.Int("warnings", len(all)-i))

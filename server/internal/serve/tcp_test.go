@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/server/internal/lint"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -294,7 +295,7 @@ func TestTCPOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			testkit.Contains(t, fmt.Sprint(config.Lint(conf, time.Now())), "if the store is unavailable: "+c.lint)
+			testkit.Contains(t, fmt.Sprint(lint.Check(conf, time.Now())), "if the store is unavailable: "+c.lint)
 		})
 	}
 }

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"fmt"
+
+	"github.com/sluicegate/sluice/config"
 )
 
 // invited hints at tiers without limits that clients can claim themselves.
-func invited(c *Config) (hints []Hint) {
+func invited(c *config.Config) (hints []Hint) {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
 		for j := range r.Levels {

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -20,7 +23,7 @@ import (
 const openLease = time.Minute
 
 // listenerWords describes a listener with limits, with the worst case of each.
-func listenerWords(c *Config, at *Listener) (lines []string) {
+func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	l := &at.Limits
 	if at.TCP {
@@ -53,7 +56,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	case sluice.FailOpen:
 		add("if the store is unavailable: connections are accepted")
 	case sluice.FailLocal:
-		for _, line := range c.shares(policy.Cost{}, slices.Concat(l.Connections, l.Bytes), l.Open.Cap) {
+		for _, line := range shares(c, policy.Cost{}, slices.Concat(l.Connections, l.Bytes), l.Open.Cap) {
 			add("%s", ofConnections(line))
 		}
 	default:
@@ -63,7 +66,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 }
 
 // listenerWarnings returns the settings without effect in a listener's limits.
-func listenerWarnings(c *Config, at *Listener) (texts []string) {
+func listenerWarnings(c *config.Config, at *config.Listener) (texts []string) {
 	if wide := everywhere(at.ProxyProtocol); wide != "" {
 		texts = append(texts, fmt.Sprintf("proxy_protocol has %s, so any client that connects may write its own address; list the proxies' networks", wide))
 	}
@@ -92,7 +95,7 @@ func listenerWarnings(c *Config, at *Listener) (texts []string) {
 
 // shared hints at HTTP listeners that may be behind a load balancer if a rule is by ip and the
 // file does not say whether there is one.
-func shared(c *Config) (hints []Hint) {
+func shared(c *config.Config) (hints []Hint) {
 	rule, ok := c.RuleByIP()
 	if !ok || len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0 || c.ClientIP.None {
 		return nil
@@ -102,7 +105,7 @@ func shared(c *Config) (hints []Hint) {
 		if l.TCP || len(l.ProxyProtocol) > 0 || loopback(l.Address) {
 			continue
 		}
-		hints = append(hints, Hint{c.File, l.line, fmt.Sprintf("%s can be reached from other machines, and rule %q is by ip: if a load balancer or another proxy is in front, all its clients share one budget; "+
+		hints = append(hints, Hint{c.File, l.Line, fmt.Sprintf("%s can be reached from other machines, and rule %q is by ip: if a load balancer or another proxy is in front, all its clients share one budget; "+
 			"set client_ip: {trusted: NETWORK} with its network, or client_ip: {trusted: []} if there is none", l.Address, rule)})
 	}
 	return hints
@@ -110,3 +113,10 @@ func shared(c *Config) (hints []Hint) {
 
 // ofConnections replaces requests by connections in the description of a limit.
 func ofConnections(text string) string { return strings.ReplaceAll(text, "request", "connection") }
+
+// loopback reports whether host:port is reachable from this machine only.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, perr := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || perr == nil && ip.IsLoopback())
+}

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sluicegate/sluice/config"
 )
 
 // tooLate warns of a rule that may delay a request for longer than the longest request of its
 // upstream: the request would never be sent.
-func tooLate(c *Config, i int) []string {
+func tooLate(c *config.Config, i int) []string {
 	r, example := c.Policy.Rule(i), c.Policy.Example(i)
-	at := slices.IndexFunc(c.Upstreams, func(u Upstream) bool {
-		return (u.Host == "" || allOf(u.Host, example.Host())) && below(example.Path(), u.Path)
-	})
+	at := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Takes(example.Host(), example.Path()) })
 	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
 		return nil
 	}

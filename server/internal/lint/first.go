@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"fmt"
 
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // unreached warns of key parts after one that every request has, so that they are never the
 // first.
-func unreached(c *Config, r *policy.Rule) (texts []string) {
+func unreached(c *config.Config, r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		for _, p := range r.Levels[i].By {
 			if p.Source == source.First {
@@ -23,7 +24,7 @@ func unreached(c *Config, r *policy.Rule) (texts []string) {
 	return texts
 }
 
-func behind(c *Config, parts []policy.Part) (texts []string) {
+func behind(c *config.Config, parts []policy.Part) (texts []string) {
 	required := c.Tokens != nil && c.Tokens.Required
 	for i, p := range parts[:len(parts)-1] {
 		next := parts[i+1]

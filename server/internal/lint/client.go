@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -29,7 +30,7 @@ func forged(r *policy.Rule) (texts []string) {
 }
 
 // proxyWarnings warns of clients that are trusted as proxies.
-func proxyWarnings(c *Config) []string {
+func proxyWarnings(c *config.Config) []string {
 	wide := everywhere(c.ClientIP.Trusted)
 	if wide == "" {
 		return nil

@@ -1,19 +1,20 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // ruleShares describes what a rule with failure local admits while the store is unavailable.
-func ruleShares(c *Config, r *policy.Rule) (lines []string) {
+func ruleShares(c *config.Config, r *policy.Rule) (lines []string) {
 	var limits []sluice.Limit
 	slots := int64(0)
 	for i := range r.Levels {
@@ -32,12 +33,12 @@ func ruleShares(c *Config, r *policy.Rule) (lines []string) {
 			slots = l.InFlight.Cap
 		}
 	}
-	return c.shares(r.Cost, limits, slots)
+	return shares(c, r.Cost, limits, slots)
 }
 
 // shares describes what nodes admit while the store is unavailable, for limits under a cost
 // and a number of slots.
-func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (lines []string) {
+func shares(c *config.Config, cost policy.Cost, limits []sluice.Limit, slots int64) (lines []string) {
 	const away = "if the store is unavailable: "
 	switch {
 	case c.Store.Redis == "":
@@ -67,7 +68,7 @@ func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (l
 
 // nodesHints hints at rules and listeners whose limits are divided by an unknown number of
 // nodes.
-func nodesHints(c *Config) []Hint {
+func nodesHints(c *config.Config) []Hint {
 	line := 0
 	for i := range c.Policy.Len() {
 		if r := c.Policy.Rule(i); line == 0 && r.Failure == sluice.FailLocal && !r.Shadow {
@@ -76,7 +77,7 @@ func nodesHints(c *Config) []Hint {
 	}
 	for i := range c.Listen {
 		if at := &c.Listen[i]; line == 0 && at.Limits.Failure == sluice.FailLocal {
-			line = at.line
+			line = at.Line
 		}
 	}
 	if line == 0 || c.Store.Redis == "" || c.Nodes > 0 {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
@@ -31,7 +32,7 @@ const (
 // tooManyKeys warns of keys that a client can choose freely, where it can send so many of them
 // within a key's life that the store in this process evicts keys that are not denied: see
 // package memstore.
-func tooManyKeys(c *Config, i int) (texts []string) {
+func tooManyKeys(c *config.Config, i int) (texts []string) {
 	r := c.Policy.Rule(i)
 	if c.Store.Redis != "" || r.Shadow {
 		return nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
@@ -22,7 +23,7 @@ import (
 )
 
 // words describes a rule, with the worst case of each limit.
-func words(c *Config, r *policy.Rule) (lines []string) {
+func words(c *config.Config, r *policy.Rule) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("which requests: %s", which(&r.Match))
 	if len(r.ExemptNetworks) > 0 {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package lint
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -63,32 +64,32 @@ type Hint struct {
 // String returns FILE:LINE: and the hint.
 func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.Line, h.Text) }
 
-// Lint describes every rule of c and every listener with limits, with its worst case, and
+// Check describes every rule of c and every listener with limits, with its worst case, and
 // warns, also of overrides that have expired by now.
-func Lint(c *Config, now time.Time) *Report {
+func Check(c *config.Config, now time.Time) *Report {
 	l := &Report{File: c.File, Version: c.Version, Warnings: Warnings(c, now)}
 	for i := range c.Listen {
 		if at := &c.Listen[i]; at.Limits.Limited() {
-			l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
+			l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.Line, Lines: listenerWords(c, at)})
 		}
 	}
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
-		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.platforms[r.Name])...)})
+		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.Platforms[r.Name])...)})
 	}
 	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c), nodesHints(c))
 	return l
 }
 
 // Warnings returns the warnings about c, also those about overrides that have expired by now.
-func Warnings(c *Config, now time.Time) (all []Warning) {
+func Warnings(c *config.Config, now time.Time) (all []Warning) {
 	for _, text := range proxyWarnings(c) {
-		all = append(all, Warning{File: c.File, Line: c.ClientIP.line, Problem: text})
+		all = append(all, Warning{File: c.File, Line: c.ClientIP.Line, Problem: text})
 	}
 	for i := range c.Listen {
 		at := &c.Listen[i]
 		for _, text := range listenerWarnings(c, at) {
-			all = append(all, Warning{File: c.File, Line: at.line, Listener: at.Name, Problem: text})
+			all = append(all, Warning{File: c.File, Line: at.Line, Listener: at.Name, Problem: text})
 		}
 	}
 	for i := range c.Policy.Len() {
@@ -135,9 +136,9 @@ func count[N int | int64](n N, what string) string {
 }
 
 // warnings returns the settings without effect in the i-th rule.
-func warnings(c *Config, i int, now time.Time) (texts []string) {
+func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 	p, r := c.Policy, c.Policy.Rule(i)
-	chosen := profileLimits(c.platforms[r.Name]) // their bursts are meant so
+	chosen := profileLimits(c.Platforms[r.Name]) // their bursts are meant so
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	if c.Store.Redis != "" && r.When != nil && !r.When.Hold && !r.Shadow {

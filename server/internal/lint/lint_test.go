@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config_test
+package lint_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,14 +15,19 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/server/internal/lint"
 )
 
-var lintDay = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+// update rewrites the expected results under testdata.
+var update = flag.Bool("update", false, "rewrite expected results under testdata")
 
-// TestLint: lint's output for each file of testdata/lint is the golden file beside it.
+var day = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+
+// TestLint: lint's output for each file of testdata is the golden file beside it.
 func TestLint(t *testing.T) {
-	files, err := filepath.Glob("testdata/lint/*.yaml")
+	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
@@ -36,7 +42,7 @@ func TestLint(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			if err := config.Lint(c, lintDay).WriteText(&got); err != nil {
+			if err := lint.Check(c, day).WriteText(&got); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", got.String())
@@ -76,7 +82,7 @@ func TestLimitsThatCanNeverDeny(t *testing.T) {
 	for _, a := range texts {
 		for _, b := range texts {
 			tight, loose := sluice.MustParseLimit(a), sluice.MustParseLimit(b)
-			if a != b && config.Implies(tight, loose, 0) {
+			if a != b && lint.Implies(tight, loose, 0) {
 				implied++
 				pairs = append(pairs, [2]sluice.Limit{tight, loose})
 			}
@@ -114,6 +120,67 @@ func TestLimitsThatCanNeverDeny(t *testing.T) {
 			if d, err = loose.Take(t.Context(), "k", step[1]); err != nil || !d.Allowed {
 				t.Fatalf("step %d: %v allows %d and %v denies it (%v)", i, pair[0], step[1], pair[1], err)
 			}
+		}
+	})
+}
+
+// TestExamples: the configurations under examples have no warnings.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../../examples/configs/*.cases.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples: %v", len(files), err)
+	}
+	for _, file := range files {
+		c, err := config.Load(strings.TrimSuffix(file, ".cases.yaml") + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range lint.Check(c, day).Warnings {
+			t.Errorf("%s: %v", file, w)
+		}
+	}
+}
+
+// TestLikeEach: the words of a rule like a platform name the platform and its differences.
+func TestLikeEach(t *testing.T) {
+	for _, p := range profile.All() {
+		c, err := config.Parse("sluice.yaml", []byte("rules: [{name: a, by: ip, like: "+p.Name+"}, {name: b, by: ip, match: {path: /b}, limits: [{like: "+p.Name+"}]}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, words := range lint.Check(c, day).Rules {
+			if got := words.Lines[len(words.Lines)-len(p.Differs)-1]; got != "like "+p.Name+": "+p.Title {
+				t.Errorf("rule %d: got %q", i+1, words.Lines)
+			}
+			if last := words.Lines[len(words.Lines)-1]; last != "  but "+p.Differs[len(p.Differs)-1] {
+				t.Errorf("rule %d: got %q", i+1, last)
+			}
+		}
+	}
+}
+
+// FuzzCheck: every rule of a file without faults has words.
+func FuzzCheck(f *testing.F) {
+	for _, glob := range []string{"testdata/*.yaml", "../../../config/testdata/*.yaml", "../../../examples/configs/*.yaml"} {
+		files, err := filepath.Glob(glob)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(string(data))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := config.Parse("f", []byte(text))
+		if err != nil {
+			return
+		}
+		if r := lint.Check(c, day); len(r.Rules) != c.Policy.Len() {
+			t.Error("a rule without words")
 		}
 	})
 }
