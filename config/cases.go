@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -181,7 +180,7 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 		d.number("times", 1, maxTimes, &g.times),
 		field{"response", func(n *yaml.Node) { d.response(n, &g.response) }},
 	)
-	g.request.RequestHost = hostAsSent(host)
+	g.request.RequestHost = policy.HostOf(host)
 	g.request.Headers = maps.Clone(g.request.Headers)
 	if g.request.Headers == nil {
 		g.request.Headers = make(map[string][]string)
@@ -259,8 +258,8 @@ func (d *decoder) expect(n *yaml.Node) expectation {
 		}},
 		ask(d.word("rule", &e.rule)), ask(d.word("level", &e.level)), ask(d.word("limit", &e.limit)),
 		ask(d.number("remaining", 0, sluice.MaxQuota, &e.remaining)),
-		ask(d.duration("retry_after", 0, bounds.MaxRefill, &e.retryAfter)),
-		ask(d.duration("delay", 0, bounds.MaxRefill, &e.delay)),
+		ask(d.duration("retry_after", 0, maxRefill, &e.retryAfter)),
+		ask(d.duration("delay", 0, maxRefill, &e.delay)),
 		ask(field{"would_deny", func(n *yaml.Node) {
 			if m := d.enter(n); m == nil || m.Kind == yaml.SequenceNode && len(m.Content) == 0 {
 				return // none

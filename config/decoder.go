@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/spelling"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -297,14 +296,7 @@ func names(fields []field) string {
 
 // suggestion returns the field nearest to a misspelt one, or all fields.
 func suggestion(word string, fields []field) string {
-	best := spelling.Nearest(word, func(yield func(string) bool) {
-		for _, f := range fields {
-			if !yield(f.name) {
-				return
-			}
-		}
-	})
-	if best != "" {
+	if best := nearest(word, fields); best != "" {
 		return best
 	}
 	return "one of " + names(fields)

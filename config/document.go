@@ -11,14 +11,12 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // document parses data and returns its one document, or nil if there is none.
 func (d *decoder) document(data []byte) *yaml.Node {
-	if len(data) > bounds.MaxFileBytes {
-		d.whole("%d bytes; at most %d are read", len(data), bounds.MaxFileBytes)
+	if len(data) > maxFileBytes {
+		d.whole("%d bytes; at most %d are read", len(data), maxFileBytes)
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has fewer values than bytes

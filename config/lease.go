@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // lease reads true, false, or {ttl: 500ms, units: 100, nodes: 8}.
@@ -18,7 +17,7 @@ func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	var nodes int64
 	t := &sluice.LeaseTerms{}
 	mapped := d.mappingOr(n, "lease", d.flag("lease", &on).read,
-		d.duration("ttl", time.Microsecond, bounds.MaxLeaseTTL, &t.TTL),
+		d.duration("ttl", time.Microsecond, maxLeaseTTL, &t.TTL),
 		d.number("units", 1, sluice.MaxQuota, &t.Units),
 		d.number("nodes", 1, 1<<20, &nodes),
 	)

@@ -13,9 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // like holds the limits that others replace, see [sluice.ParseLimitLike].
@@ -186,7 +185,7 @@ func limitWord(field string) string {
 func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
 	l := &sluice.SlotLimit{}
 	before := len(d.faults)
-	short, limit := d.number(name, 1, bounds.MaxSlots, &l.Cap), d.number("cap", 1, bounds.MaxSlots, &l.Cap)
+	short, limit := d.number(name, 1, maxSlots, &l.Cap), d.number("cap", 1, maxSlots, &l.Cap)
 	mapped := d.mappingOr(n, name, short.read, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
 	if mapped && l.Cap == 0 && len(d.faults) == before {
 		d.fault(n, "%s without a cap; set how many %s at once, such as cap: 10", name, may)

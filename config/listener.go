@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -171,7 +170,7 @@ func (d *decoder) limitFields(l *Listener) []field {
 		d.scalar("by", func(n *yaml.Node, s string) {
 			p, err := policy.ParsePart(s)
 			switch {
-			case err == nil && p.Source == source.IP:
+			case err == nil && p.Source == sourceIP:
 				l.Limits.By = p
 			case err != nil && strings.HasPrefix(s, "ip"):
 				d.fault(n, "%v", err)

@@ -10,35 +10,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/regular"
-	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Load reads a file, or an open file passed to the program, such as /dev/stdin. Any other pipe
-// is an error: it might never be written to. Faults of the content are [Faults].
-func Load(name string) (*Config, error) {
-	data, err := Read(name)
+// Load reads a file of at most 32 MiB. A file that cannot be read is an error of package os.
+// Faults of the content are [Faults].
+func Load(name string) (c *Config, err error) {
+	f, err := os.Open(name) //nolint:gosec // the caller chooses the file
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1)) // Parse says that it is too large
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return Parse(name, data)
-}
-
-// Read returns the content of a file for [Parse] or [RunCases]. It reads at most one byte more
-// than they accept. A file that cannot be read is an error of package os.
-func Read(name string) (data []byte, err error) {
-	f, err := regular.OpenGiven(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.ReadAll(io.LimitReader(f, bounds.MaxFileBytes+1))
 }
 
 // Parse reads the content of a file of that name. Its error is [Faults], sorted by place.
@@ -75,7 +67,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.number("max_connections", 1, 10_000_000, &c.MaxConnections),
 		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
 		d.number("max_read_ahead", 1<<16, 1<<40, &c.MaxReadAhead),
-		d.number("nodes", 1, bounds.MaxNodes, &c.Nodes),
+		d.number("nodes", 1, maxNodes, &c.Nodes),
 		one("exempt", func(n *yaml.Node) {
 			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
@@ -87,8 +79,8 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		return
 	}
 	d.circles(root, c)
-	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, bounds.DefaultQueue) {
-		d.fault(child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; use a smaller number, or a larger max_delayed", cmp.Or(c.MaxHeld, bounds.DefaultQueue))
+	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, defaultQueue) {
+		d.fault(child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; use a smaller number, or a larger max_delayed", cmp.Or(c.MaxHeld, defaultQueue))
 	}
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; add at least one under rules")
@@ -112,7 +104,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	if len(c.Listen)+len(c.Upstreams) > 0 { // a program that decides without serving has its own
 		d.unknown(c)
 	}
-	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == source.Claim })
+	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == sourceClaim })
 	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
 		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its tiers, so no request needs a token; leave required out, or write by: claim.sub")
 	}
@@ -139,9 +131,9 @@ func (d *decoder) unknown(c *Config) {
 	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
 	for _, at := range d.claims {
 		switch {
-		case at.of.Source == source.Claim && c.Tokens == nil:
+		case at.of.Source == sourceClaim && c.Tokens == nil:
 			d.fault(at.node, "tokens are not verified, so no request has the claim %s; set tokens", at.of.Name)
-		case at.of.Source == source.Certificate && !certificates:
+		case at.of.Source == sourceCertificate && !certificates:
 			d.fault(at.node, "no listener asks for client certificates, so no request has %v; set in a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
 		}
 	}
@@ -195,8 +187,8 @@ func (d *decoder) ruleNodes(n *yaml.Node) (nodes []*yaml.Node) {
 		d.fault(at, "rules is %s; use a list, each rule behind a dash", kind(n))
 		return nodes
 	}
-	if len(n.Content) > bounds.MaxRules {
-		d.fault(at, "%d rules; a file has at most %d", len(n.Content), bounds.MaxRules)
+	if len(n.Content) > maxRules {
+		d.fault(at, "%d rules; a file has at most %d", len(n.Content), maxRules)
 		return nodes
 	}
 	for _, item := range n.Content {

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // profile reads the name of a profile.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // TestLike: a rule like a platform has its limits, status, delay and requests in flight unless

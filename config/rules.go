@@ -12,8 +12,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -194,7 +192,7 @@ func (d *decoder) finishLevel() {
 }
 
 func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
-	d.pairs(n, "candidates", bounds.MaxLevels, func(key, value *yaml.Node) {
+	d.pairs(n, "candidates", maxLevels, func(key, value *yaml.Node) {
 		c := policy.Candidate{Name: key.Value}
 		byTier := child(value, "limits") != nil || child(value, "tiers") != nil
 		if byTier || d.recorded != nil {
@@ -298,7 +296,7 @@ func (d *decoder) part(n *yaml.Node) (p policy.Part) {
 			d.fault(n, "%v", err)
 		}
 	}
-	if p.Source == source.Claim || p.Source == source.Certificate {
+	if p.Source == sourceClaim || p.Source == sourceCertificate {
 		d.claims = append(d.claims, claim{n, p})
 	}
 	return p
@@ -342,7 +340,7 @@ func (d *decoder) tiers(n *yaml.Node, of like) *policy.Tiers {
 			})
 		}},
 	)
-	if t.By.Source == source.None && len(d.faults) == before {
+	if t.By.Source == "" && len(d.faults) == before {
 		d.fault(n, "tiers without by; set by: the header or claim with the tier, such as by: claim.plan")
 	}
 	return t

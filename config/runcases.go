@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -73,7 +73,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte, newStore
 	}
 	results := &Results{File: name}
 	for i := range cases {
-		run := runner{file: name, policy: c.Policy, newStore: newStore, clients: clientip.NewAdmission(c.Allow, c.Deny), token: c.Tokens != nil && c.Tokens.Required}
+		run := runner{file: name, policy: c.Policy, newStore: newStore, allow: c.Allow, deny: c.Deny, token: c.Tokens != nil && c.Tokens.Required}
 		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
@@ -89,9 +89,23 @@ type runner struct {
 	file     string
 	policy   *policy.Policy
 	newStore func(now func() time.Time) sluice.Store
-	clients  clientip.Admission
+	allow    []netip.Prefix
+	deny     []netip.Prefix
 	token    bool // a token is required
 	failures []Fault
+}
+
+// admits reports whether the file admits a client.
+func (r *runner) admits(client netip.Addr) bool {
+	in := func(networks []netip.Prefix) bool {
+		return slices.ContainsFunc(networks, func(p netip.Prefix) bool {
+			if p.Addr().Is4In6() && p.Bits() >= 96 {
+				p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+			}
+			return p.Contains(client)
+		})
+	}
+	return !in(r.deny) && (len(r.allow) == 0 || in(r.allow))
 }
 
 func (r *runner) story(ctx context.Context, c *testCase) error {
@@ -102,7 +116,7 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 	for i := range c.steps {
 		s := &c.steps[i]
 		now = c.start.Add(s.at)
-		if !r.clients.Admits(s.given.request.Address) {
+		if !r.admits(s.given.request.Address) {
 			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(policy.Verdict), "allow and deny do not let in "+addressOf(s))
 			continue
 		}

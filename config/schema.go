@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // Schema returns a JSON Schema (draft 2020-12) of the file for editors. It is derived from the

@@ -5,17 +5,13 @@ package config
 
 import (
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
-
-// The requests of a case are read by the code that the gateway uses for those of clients.
 
 // requestLine reads "POST /path?query" or "/path".
 func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes) {
@@ -30,14 +26,8 @@ func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes
 		d.fault(n, "request is %q; use a method and a path, such as POST /posts?draft=1", shorten(s))
 		return
 	}
-	var sent wire.Attributes
-	sent.Reset(&http.Request{Method: method, URL: u}, netip.Addr{}, nil)
-	p.RequestMethod, p.RequestPath, p.Queries = sent.Method(), sent.Path(), values
-}
-
-// hostAsSent returns the host of a Host field as rules name it.
-func hostAsSent(field string) string {
-	var sent wire.Attributes
-	sent.Reset(&http.Request{Host: field}, netip.Addr{}, nil)
-	return sent.Host()
+	p.RequestMethod, p.RequestPath, p.Queries = strings.ToUpper(method), u.EscapedPath(), values
+	if !strings.HasPrefix(p.RequestPath, "/") { // "*"
+		p.RequestPath = "/" + p.RequestPath
+	}
 }

@@ -15,8 +15,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -95,7 +93,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
 	before := len(d.faults)
 	url := d.scalar("upstream", func(n *yaml.Node, s string) {
-		v, err := upstream.Parse(s)
+		v, err := ParseUpstream(s)
 		if err != nil {
 			d.fault(n, "upstream %v", err)
 			return
@@ -112,7 +110,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		}),
 		d.scalar("path", func(n *yaml.Node, s string) {
 			var err error
-			if u.Path, err = upstream.ParsePath(s); err != nil {
+			if u.Path, err = parseUpstreamPath(s); err != nil {
 				d.fault(n, "path %v", err)
 			}
 		}),
@@ -209,7 +207,7 @@ func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 			}
 		}},
 		d.word("header", &c.Header),
-		d.number("hops", 1, clientip.MostHops, &c.Hops),
+		d.number("hops", 1, maxHops, &c.Hops),
 	)
 	if c.Hops > 0 && (len(c.Trusted) > 0 || c.None) {
 		d.fault(child(n, "hops"), "hops and trusted exclude each other; use trusted if the proxies' networks are known")

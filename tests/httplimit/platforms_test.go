@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // TestPlatforms plays the vectors of platforms that answer HTTP, for units and for requests in

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected answers")

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
@@ -61,7 +60,7 @@ func runExplain(ctx context.Context, c *cli.Call) error {
 
 func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*policy.Explanation, error) {
 	if name := values.One("config"); name != "" {
-		c, err := config.Load(name)
+		c, err := loadFile(name)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )

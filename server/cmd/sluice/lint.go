@@ -6,12 +6,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/server/internal/cli"
 	"github.com/sluicegate/sluice/server/internal/lint"
 	"github.com/sluicegate/sluice/server/internal/serve"
@@ -28,18 +26,6 @@ var lintCommand = cli.Command{
 		{Name: "json", Doc: "as --format json"},
 	},
 	Run: runLint,
-}
-
-const standardInput = "standard input"
-
-// readFile reads a file, or standard input, and returns its name.
-func readFile(c *cli.Call, name string) (string, []byte, error) {
-	if name == "-" {
-		data, err := io.ReadAll(io.LimitReader(c.Stdin, bounds.MaxFileBytes+1))
-		return standardInput, data, err
-	}
-	data, err := config.Read(name)
-	return name, data, err
 }
 
 // runLint checks a configuration file.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/server/internal/cli"
 	"github.com/sluicegate/sluice/server/internal/lint"
@@ -45,7 +46,7 @@ func (r *lintReport) fault(err error) {
 
 // runCases runs a file of cases.
 func (r *lintReport) runCases(ctx context.Context, c *config.Config, name string) {
-	data, err := config.Read(name)
+	data, err := regular.ReadGiven(name, mostRead)
 	if err != nil {
 		r.Faults = append(r.Faults, config.Fault{File: name, Problem: err.Error()})
 		return

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 )
 
 const profilesIntro = `# Platforms by name

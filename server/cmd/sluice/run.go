@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/server/internal/cli"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
@@ -65,7 +64,7 @@ func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 
 // load reads the file of --config, and the few flags beside it.
 func (f *serveFlags) load(o *serve.Options) (err error) {
-	if o.Config, err = config.Load(f.One("config")); err != nil {
+	if o.Config, err = loadFile(f.One("config")); err != nil {
 		return err
 	}
 	o.Watch, o.Overrides, o.Audit = true, f.One("overrides"), f.One("audit")

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )
 

@@ -19,12 +19,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/sampledlog"
-	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -92,7 +91,7 @@ type Gateway struct {
 // means HTTP/2 without TLS: gRPC passes with streams and trailers, and nothing switches
 // protocol. All faults are returned at once.
 func New(to string, opts Options) (*Gateway, error) {
-	target, err := ParseUpstream(to)
+	target, err := config.ParseUpstream(to)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("upstream: %w", err))
@@ -133,7 +132,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	if opts.Dial == nil {
 		opts.Dial = (&net.Dialer{}).DialContext
 	}
-	h2c := target.Scheme == upstream.HTTP2
+	h2c := target.Scheme == "h2c"
 	if h2c {
 		target.Scheme = "http" // the scheme that the transport knows
 	}
@@ -149,9 +148,6 @@ func New(to string, opts Options) (*Gateway, error) {
 	g.detached = detached{timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
 	return g, nil
 }
-
-// ParseUpstream reads an upstream's URL as [New] does. The error names the remedy.
-func ParseUpstream(s string) (*url.URL, error) { return upstream.Parse(s) }
 
 // ServeHTTP passes the request on and blocks until it is answered or its context ends. If a
 // handler around it awaits the response and the request was sent whole, the exchange with the

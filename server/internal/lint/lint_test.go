@@ -15,8 +15,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/lint"
 )
 

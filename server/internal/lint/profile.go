@@ -5,7 +5,7 @@ package lint
 
 import (
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // profileWords describes the profiles of a rule, and what they leave out.

@@ -6,7 +6,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluicegate/sluice/internal/series"
+	"github.com/sluicegate/sluice/server/internal/series"
 )
 
 // LogLines are the numbers of lines of a log of requests.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/sluicegate/sluice/internal/series"
+	"github.com/sluicegate/sluice/server/internal/series"
 )
 
 // Metrics are the series of one program, in their own registry. They are safe for concurrent

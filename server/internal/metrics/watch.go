@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluicegate/sluice/internal/series"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/server/internal/series"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // profilesConfig has the limits of the nginx profiles, for each key of a query.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )

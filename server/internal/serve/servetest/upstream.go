@@ -50,7 +50,11 @@ func NewHolding(t testing.TB) *Holding {
 	t.Helper()
 	h := &Holding{Arrived: make(chan struct{}), Release: make(chan struct{})}
 	h.URL = Backend(t, func(w http.ResponseWriter, r *http.Request) {
-		h.Arrived <- struct{}{}
+		select {
+		case h.Arrived <- struct{}{}:
+		case <-r.Context().Done(): // the test has ended
+			return
+		}
 		select {
 		case <-h.Release:
 		case <-r.Context().Done():

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // TestVectors plays what platforms document of their own limits.

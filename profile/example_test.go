@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // A client of another's API reports before it asks whether it would be denied.

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream reads the URLs of upstreams. Files, flags and the gateway use this one
-// parser, so that they accept the same URLs.
-package upstream
+package config
 
 import (
 	"errors"
@@ -14,32 +12,30 @@ import (
 	"strings"
 )
 
-// mostBytes is the longest accepted URL or path.
-const mostBytes = 4 << 10
+// maxUpstreamBytes is the longest accepted URL or path.
+const maxUpstreamBytes = 4 << 10
 
-// HTTP2 is the scheme of an upstream that speaks HTTP/2 without TLS, such as a gRPC server.
-const HTTP2 = "h2c"
-
-// Parse reads an upstream's URL. The error names the remedy.
-func Parse(s string) (*url.URL, error) {
+// ParseUpstream reads an upstream's URL: http, https, or h2c for HTTP/2 without TLS. The error
+// names the remedy.
+func ParseUpstream(s string) (*url.URL, error) {
 	const example = "use for example http://127.0.0.1:3000"
-	if len(s) > mostBytes {
-		return nil, fmt.Errorf("has %d bytes; use one of %d at most", len(s), mostBytes)
+	if len(s) > maxUpstreamBytes {
+		return nil, fmt.Errorf("has %d bytes; use one of %d at most", len(s), maxUpstreamBytes)
 	}
 	u, err := url.Parse(s)
 	switch {
 	case s == "":
 		return nil, errors.New("is empty; " + example)
 	case err != nil:
-		return nil, fmt.Errorf("%q is not a URL; %s", shown(s), example)
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != HTTP2:
-		return nil, fmt.Errorf("%q does not begin with http://, https:// or h2c://; %s", shown(s), example)
+		return nil, fmt.Errorf("%q is not a URL; %s", shownURL(s), example)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		return nil, fmt.Errorf("%q does not begin with http://, https:// or h2c://; %s", shownURL(s), example)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("%q names no host; %s", shown(s), example)
+		return nil, fmt.Errorf("%q names no host; %s", shownURL(s), example)
 	case u.User != nil:
 		return nil, fmt.Errorf("the one at %q holds a user name, which would be ignored; leave it out", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", shown(s))
+		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", shownURL(s))
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -49,9 +45,9 @@ func Parse(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown returns the part of a URL that may be shown: more people read faults than files, and
+// shownURL returns the part of a URL that may be shown: more people read faults than files, and
 // the rest may hold a password, or a token in the query.
-func shown(s string) string {
+func shownURL(s string) string {
 	if strings.Contains(s, "@") {
 		return "…"
 	}
@@ -61,12 +57,12 @@ func shown(s string) string {
 	return s
 }
 
-// ParsePath reads the path prefix of an upstream's requests, and returns it without escapes,
+// parseUpstreamPath reads the path prefix of an upstream's requests, and returns it without escapes,
 // in the form in which it is compared. A path that no cleaned request has is an error, which
 // names the remedy.
-func ParsePath(s string) (string, error) {
-	if len(s) > mostBytes {
-		return "", fmt.Errorf("has %d bytes; use one of %d at most", len(s), mostBytes)
+func parseUpstreamPath(s string) (string, error) {
+	if len(s) > maxUpstreamBytes {
+		return "", fmt.Errorf("has %d bytes; use one of %d at most", len(s), maxUpstreamBytes)
 	}
 	if !strings.HasPrefix(s, "/") {
 		return "", fmt.Errorf("%q does not begin with a slash; use a prefix such as /api", s)

@@ -1,21 +1,19 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream_test
+package config
 
 import (
 	"path"
 	"strings"
 	"testing"
-
-	"github.com/sluicegate/sluice/internal/upstream"
 )
 
-func TestParse(t *testing.T) {
+func TestParseUpstream(t *testing.T) {
 	for _, s := range []string{
 		"http://127.0.0.1:3000", "https://example.com/base", "http://[::1]:80", "http://h:1", "http://h:65535", "http://h:", "h2c://h:50051", "h2c://[::1]",
 	} {
-		if u, err := upstream.Parse(s); err != nil || u.String() != s {
+		if u, err := ParseUpstream(s); err != nil || u.String() != s {
 			t.Errorf("%s: got %v, %v", s, u, err)
 		}
 	}
@@ -43,7 +41,7 @@ func TestParse(t *testing.T) {
 		"http://[::1]:070000000000000000000000": "has the port",
 		"http://" + strings.Repeat("h", 1<<12):  "has 4103 bytes; use one of 4096 at most",
 	} {
-		if u, err := upstream.Parse(s); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if u, err := ParseUpstream(s); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, %v, want %q", s, u, err, want)
 		}
 	}
@@ -72,9 +70,9 @@ var paths = []struct{ text, want string }{ // want begins with a colon: the erro
 	{"/a%", ":use %25"},
 }
 
-func TestParsePath(t *testing.T) {
+func TestParseUpstreamPath(t *testing.T) {
 	for _, c := range paths {
-		got, err := upstream.ParsePath(c.text)
+		got, err := parseUpstreamPath(c.text)
 		if problem, bad := strings.CutPrefix(c.want, ":"); bad {
 			if err == nil || !strings.Contains(err.Error(), problem) {
 				t.Errorf("%s: got %q, %v, want %q", c.text, got, err, problem)
@@ -91,7 +89,7 @@ func FuzzParsePath(f *testing.F) {
 		f.Add(c.text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := upstream.ParsePath(text)
+		got, err := parseUpstreamPath(text)
 		if err != nil {
 			return
 		}

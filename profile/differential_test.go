@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 )
 
 const calls = 20_000
