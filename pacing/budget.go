@@ -203,7 +203,7 @@ func (b *Budget) blockUntil(ticket uint64, s Statement) {
 
 // pace returns the pace of the limit of an item.
 func (b *Budget) pace(it Item) *pace {
-	i := slices.IndexFunc(b.paces, func(p pace) bool { return p.identity == it.identity })
+	i := slices.IndexFunc(b.paces, func(p pace) bool { return p.identity == it.identity() })
 	if i < 0 {
 		// The text may be part of the whole answer's text.
 		kept := identity{strings.Clone(it.Name), strings.Clone(it.Partition)}

@@ -92,7 +92,7 @@ func TestLateAnswers(t *testing.T) {
 	b.spend(now)
 	b.spend(now)
 	say := func(left int64) Statement {
-		return Statement{At: now, Items: []Item{{identity: identity{Name: "a"}, Stated: true, Left: left, Span: time.Second}}}
+		return Statement{At: now, Items: []Item{{Name: "a", Stated: true, Left: left, Span: time.Second}}}
 	}
 	b.Answered(2, say(3))
 	if got := b.paces[0].left; got != 2 {

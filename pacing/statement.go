@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/structured"
 )
 
 // paramBurst is the parameter of RateLimit-Policy for the burst of a bucket, if that is not
@@ -22,10 +23,9 @@ const maxInteger = 999_999_999_999_999
 
 // Bounds on the parts of an answer. A field that exceeds them is ignored.
 const (
-	maxFieldBytes = 8 << 10
-	maxNameBytes  = 512 // of a limit and its partition
-	maxItems      = 16  // limits of an answer
-	maxParams     = 16  // of each limit
+	maxNumberBytes = 8 << 10
+	maxNameBytes   = 512                   // of a limit and its partition
+	maxItems       = structured.MaxMembers // limits of an answer
 	// maxSeconds is the longest accepted wait.
 	maxSeconds = int64(sluice.MaxWindow / time.Second)
 )
@@ -45,25 +45,48 @@ type identity struct{ Name, Partition string }
 
 // Item is the statement about one limit.
 type Item struct {
-	identity
-	Stated bool          // Left and Span are known
-	Other  bool          // the limit does not count requests; all else is empty
-	Left   int64         // units
-	Span   time.Duration // 0: the window
-	Quota  int64         // units; 0: unknown
-	Window time.Duration // 0: unknown
-	Burst  int64         // of a bucket with continuous refill; 0: unknown
+	Name      string        // of the limit
+	Partition string        // of its budget: any bytes; empty: there is one budget
+	Stated    bool          // Left and Span are known
+	Other     bool          // the limit does not count requests; all else is empty
+	Left      int64         // units
+	Span      time.Duration // 0: the window
+	Quota     int64         // units; 0: unknown
+	Window    time.Duration // 0: unknown
+	Burst     int64         // of a bucket with continuous refill; 0: unknown
+}
+
+func itemOf(id identity) Item { return Item{Name: id.Name, Partition: id.Partition} }
+
+func (it *Item) identity() identity { return identity{it.Name, it.Partition} }
+
+// identityOf returns the identity of a member's limit.
+func identityOf(m *structured.Member) identity {
+	if p, ok := m.Param("pk"); ok && p.Kind == 'b' {
+		return identity{m.Name, p.Text}
+	}
+	return identity{Name: m.Name}
+}
+
+// ofRequests reports whether a member's limit counts requests, as it does without a unit. The
+// draft spells the unit in two ways.
+func ofRequests(m *structured.Member) bool {
+	p, ok := m.Param("qu")
+	return !ok || p.Kind == 's' && (p.Text == "requests" || p.Text == "request")
 }
 
 func (s *Statement) mentions(id identity) bool {
-	return slices.ContainsFunc(s.Items, func(it Item) bool { return it.identity == id })
+	return slices.ContainsFunc(s.Items, func(it Item) bool { return it.identity() == id })
 }
 
 // members returns the items of a field, none if it is malformed. An item whose name is too long
 // is left out.
-func members(lines []string) []member {
-	all, _ := parseList(lines) // a malformed field counts as missing
-	return slices.DeleteFunc(all, func(m member) bool { id := m.identity(); return len(id.Name)+len(id.Partition) > maxNameBytes })
+func members(lines []string) []structured.Member {
+	all, _ := structured.ParseList(lines) // a malformed field counts as missing
+	return slices.DeleteFunc(all, func(m structured.Member) bool {
+		id := identityOf(&m)
+		return len(id.Name)+len(id.Partition) > maxNameBytes
+	})
 }
 
 // Draft11 reads the lines of RateLimit-Policy and of RateLimit, in the format of
@@ -72,31 +95,31 @@ func members(lines []string) []member {
 func (s *Statement) Draft11(policy, limit []string) {
 	policies := members(policy)
 	for _, m := range policies {
-		it := Item{identity: m.identity()}
-		if q, ok := m.integer("q"); ok && q > 0 {
+		it := itemOf(identityOf(&m))
+		if q, ok := m.Integer("q"); ok && q > 0 {
 			it.Quota = q
 		}
-		if w, ok := m.integer("w"); ok && w > 0 {
+		if w, ok := m.Integer("w"); ok && w > 0 {
 			it.Window = time.Duration(min(w, maxSeconds)) * time.Second
 		}
-		if b, ok := m.integer(paramBurst); ok && b > 0 {
+		if b, ok := m.Integer(paramBurst); ok && b > 0 {
 			it.Burst = b
 		}
-		if it.Other = !m.requests(); it.Other || it.Window == 0 {
+		if it.Other = !ofRequests(&m); it.Other || it.Window == 0 {
 			it.Quota, it.Window, it.Burst = 0, 0, 0
 		}
 		s.Items = append(s.Items, it)
 	}
 	for _, m := range members(limit) {
-		r, ok := m.integer("r")
+		r, ok := m.Integer("r")
 		if !ok || r < 0 {
 			continue
 		}
-		it := s.item(m.identity())
+		it := s.item(identityOf(&m))
 		if !counts(policies, m) {
 			continue
 		}
-		t, ok := m.integer("t")
+		t, ok := m.Integer("t")
 		if ok && t >= 0 {
 			it.Span = time.Duration(min(t, maxSeconds)) * time.Second
 		}
@@ -105,16 +128,16 @@ func (s *Statement) Draft11(policy, limit []string) {
 }
 
 // counts reports whether the limit m counts requests, by its policy.
-func counts(policies []member, m member) bool {
-	i := slices.IndexFunc(policies, func(p member) bool { return p.identity() == m.identity() })
-	return i < 0 || policies[i].requests()
+func counts(policies []structured.Member, m structured.Member) bool {
+	i := slices.IndexFunc(policies, func(p structured.Member) bool { return identityOf(&p) == identityOf(&m) })
+	return i < 0 || ofRequests(&policies[i])
 }
 
 // item returns the item of a limit, and adds it if it is missing.
 func (s *Statement) item(id identity) *Item {
-	i := slices.IndexFunc(s.Items, func(it Item) bool { return it.identity == id })
+	i := slices.IndexFunc(s.Items, func(it Item) bool { return it.identity() == id })
 	if i < 0 {
-		i, s.Items = len(s.Items), append(s.Items, Item{identity: id})
+		i, s.Items = len(s.Items), append(s.Items, itemOf(id))
 	}
 	return &s.Items[i]
 }
@@ -137,7 +160,7 @@ func Seconds(text string) (time.Duration, bool) {
 // Number reads digits, with or without a decimal point. A number too large for a float64 is
 // infinite.
 func Number(text string) (float64, bool) {
-	if len(text) > maxFieldBytes || strings.Trim(text, "0123456789.") != "" {
+	if len(text) > maxNumberBytes || strings.Trim(text, "0123456789.") != "" {
 		return 0, false // such as a sign, an exponent or a name
 	}
 	n, err := strconv.ParseFloat(text, 64)

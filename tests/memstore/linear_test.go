@@ -112,7 +112,7 @@ func TestLinearizable(t *testing.T) {
 				var ticks atomic.Int64
 				var mu sync.Mutex
 				var history []porcupine.Operation
-				together(t, goroutines, func(g int) error {
+				testkit.Together(t, goroutines, func(g int) error {
 					rnd := rand.New(rand.NewPCG(uint64(round), uint64(g)))
 					for range requests {
 						in := randomLinear(rnd)

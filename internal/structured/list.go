@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pacing
+// Package structured reads Lists of Structured Fields for HTTP (RFC 9651), as far as fields
+// about limits use them.
+package structured
 
 import (
 	"encoding/base64"
@@ -10,66 +12,59 @@ import (
 	"strings"
 )
 
-// member is a member of a List of Structured Fields (RFC 9651) whose value is
-// a String or a Token, with the parameters that matter here.
-type member struct {
-	name   string
-	params []parameter
+// Bounds of a List. A field that exceeds them is malformed.
+const (
+	maxBytes   = 8 << 10
+	MaxMembers = 16
+	maxParams  = 16 // of each member
+)
+
+// Member is a member of a List whose value is a String or a Token.
+type Member struct {
+	Name   string
+	Params []Parameter
 }
 
-type parameter struct {
-	key  string
-	kind byte // 'i' Integer, 's' String or Token, 'b' Byte Sequence, 0 any other
-	num  int64
-	text string
+// Parameter is a parameter of a Member.
+type Parameter struct {
+	Key  string
+	Kind byte   // 'i' Integer, 's' String or Token, 'b' Byte Sequence, 0 any other
+	Num  int64  // an Integer
+	Text string // of any other kind
 }
 
-func (m *member) param(key string) (parameter, bool) {
-	for _, p := range m.params {
-		if p.key == key {
+// Param returns a parameter.
+func (m *Member) Param(key string) (Parameter, bool) {
+	for _, p := range m.Params {
+		if p.Key == key {
 			return p, true
 		}
 	}
-	return parameter{}, false
+	return Parameter{}, false
 }
 
-func (m *member) integer(key string) (int64, bool) {
-	p, ok := m.param(key)
-	return p.num, ok && p.kind == 'i'
-}
-
-// identity returns the name and the partition key, which may hold any bytes and is empty if
-// there is none.
-func (m *member) identity() identity {
-	if p, ok := m.param("pk"); ok && p.kind == 'b' {
-		return identity{m.name, p.text}
-	}
-	return identity{Name: m.name}
-}
-
-// requests reports whether m counts requests, as it does without a unit. The draft spells the
-// unit in two ways.
-func (m *member) requests() bool {
-	p, ok := m.param("qu")
-	return !ok || p.kind == 's' && (p.text == "requests" || p.text == "request")
+// Integer returns a parameter that is an Integer.
+func (m *Member) Integer(key string) (int64, bool) {
+	p, ok := m.Param(key)
+	return p.Num, ok && p.Kind == 'i'
 }
 
 var errMalformed = errors.New("malformed")
 
-// parseList reads a List from the lines of a field. A single fault voids the whole List, as
+// ParseList reads a List from the lines of a field. A single fault voids the whole List, as
 // RFC 9651 demands.
-func parseList(lines []string) ([]member, error) {
+func ParseList(lines []string) ([]Member, error) {
 	size := 0
 	for _, l := range lines {
-		if size += len(l) + 2; size > maxFieldBytes {
+		if size += len(l) + 2; size > maxBytes {
 			return nil, errMalformed
 		}
 	}
 	p := listParser{rest: strings.Trim(strings.Join(lines, ", "), " ")}
-	var members []member
+	var members []Member
 	for p.rest != "" {
 		m, ok := p.member()
-		if !ok || len(members) == maxItems {
+		if !ok || len(members) == MaxMembers {
 			return nil, errMalformed
 		}
 		members = append(members, m)
@@ -116,25 +111,25 @@ func (p *listParser) while(fits func(byte) bool) string {
 	return s
 }
 
-func (p *listParser) member() (m member, ok bool) {
+func (p *listParser) member() (m Member, ok bool) {
 	v, ok := p.bare()
-	if !ok || v.kind != 's' {
+	if !ok || v.Kind != 's' {
 		return m, false
 	}
-	m.name = v.text
+	m.Name = v.Text
 	for p.take(';') {
 		p.rest = strings.TrimLeft(p.rest, " ")
 		if c := p.peek(); !lower(c) && c != '*' {
 			return m, false
 		}
 		key := p.while(func(c byte) bool { return lower(c) || digit(c) || strings.IndexByte("_-.*", c) >= 0 })
-		var v parameter // true, if there is no value
+		var v Parameter // true, if there is no value
 		if p.take('=') {
 			if v, ok = p.bare(); !ok {
 				return m, false
 			}
 		}
-		v.key = key
+		v.Key = key
 		if !m.set(v) {
 			return m, false
 		}
@@ -143,42 +138,42 @@ func (p *listParser) member() (m member, ok bool) {
 }
 
 // set adds a parameter; the last one of a name counts.
-func (m *member) set(v parameter) bool {
-	for i := range m.params {
-		if m.params[i].key == v.key {
-			m.params[i] = v
+func (m *Member) set(v Parameter) bool {
+	for i := range m.Params {
+		if m.Params[i].Key == v.Key {
+			m.Params[i] = v
 			return true
 		}
 	}
-	m.params = append(m.params, v)
-	return len(m.params) <= maxParams
+	m.Params = append(m.Params, v)
+	return len(m.Params) <= maxParams
 }
 
 // bare reads an Item without parameters.
-func (p *listParser) bare() (parameter, bool) {
+func (p *listParser) bare() (Parameter, bool) {
 	switch c := p.peek(); {
 	case c == '"':
 		return p.str()
 	case c == '-' || digit(c):
 		return p.number()
 	case c == '*' || lower(c) || c >= 'A' && c <= 'Z':
-		return parameter{kind: 's', text: p.while(tokenByte)}, true
+		return Parameter{Kind: 's', Text: p.while(tokenByte)}, true
 	case c == ':':
 		return p.byteSequence()
 	case c == '?':
 		p.rest = p.rest[1:]
-		return parameter{}, p.take('0') || p.take('1')
+		return Parameter{}, p.take('0') || p.take('1')
 	case c == '@':
 		p.rest = p.rest[1:]
 		v, ok := p.number()
-		return parameter{}, ok && v.kind == 'i'
+		return Parameter{}, ok && v.Kind == 'i'
 	case c == '%':
 		return p.displayString()
 	}
-	return parameter{}, false
+	return Parameter{}, false
 }
 
-func (p *listParser) str() (parameter, bool) {
+func (p *listParser) str() (Parameter, bool) {
 	p.rest = p.rest[1:]
 	var b strings.Builder
 	for p.rest != "" {
@@ -186,55 +181,55 @@ func (p *listParser) str() (parameter, bool) {
 		p.rest = p.rest[1:]
 		switch {
 		case c == '"':
-			return parameter{kind: 's', text: b.String()}, true
+			return Parameter{Kind: 's', Text: b.String()}, true
 		case c == '\\':
 			if c = p.peek(); c != '"' && c != '\\' {
-				return parameter{}, false
+				return Parameter{}, false
 			}
 			p.rest = p.rest[1:]
 		case c < ' ' || c > '~':
-			return parameter{}, false
+			return Parameter{}, false
 		}
 		b.WriteByte(c)
 	}
-	return parameter{}, false
+	return Parameter{}, false
 }
 
 // number reads an Integer of up to 15 digits or a Decimal of up to 12 and 3.
-func (p *listParser) number() (parameter, bool) {
+func (p *listParser) number() (Parameter, bool) {
 	minus := p.take('-')
 	whole := p.while(digit)
 	if whole == "" || len(whole) > 15 {
-		return parameter{}, false
+		return Parameter{}, false
 	}
 	if p.take('.') {
 		frac := p.while(digit)
-		return parameter{}, len(whole) <= 12 && len(frac) >= 1 && len(frac) <= 3
+		return Parameter{}, len(whole) <= 12 && len(frac) >= 1 && len(frac) <= 3
 	}
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if minus {
 		n = -n
 	}
-	return parameter{kind: 'i', num: n}, err == nil
+	return Parameter{Kind: 'i', Num: n}, err == nil
 }
 
-func (p *listParser) byteSequence() (parameter, bool) {
+func (p *listParser) byteSequence() (Parameter, bool) {
 	text, rest, ok := strings.Cut(p.rest[1:], ":")
 	if !ok || strings.ContainsAny(text, "\r\n") {
-		return parameter{}, false
+		return Parameter{}, false
 	}
 	p.rest = rest
 	b, err := base64.StdEncoding.DecodeString(text)
 	if err != nil { // padding may be left out
 		b, err = base64.RawStdEncoding.DecodeString(text)
 	}
-	return parameter{kind: 'b', text: string(b)}, err == nil
+	return Parameter{Kind: 'b', Text: string(b)}, err == nil
 }
 
 // displayString skips a Display String: %"…" with %hh for bytes other than printable ASCII.
-func (p *listParser) displayString() (parameter, bool) {
+func (p *listParser) displayString() (Parameter, bool) {
 	if p.rest = p.rest[1:]; !p.take('"') {
-		return parameter{}, false
+		return Parameter{}, false
 	}
 	var b strings.Builder
 	for p.rest != "" {
@@ -242,23 +237,23 @@ func (p *listParser) displayString() (parameter, bool) {
 		p.rest = p.rest[1:]
 		switch {
 		case c == '"':
-			return parameter{}, strings.ToValidUTF8(b.String(), "") == b.String()
+			return Parameter{}, strings.ToValidUTF8(b.String(), "") == b.String()
 		case c == '%':
 			if len(p.rest) < 2 || strings.ToLower(p.rest[:2]) != p.rest[:2] {
-				return parameter{}, false
+				return Parameter{}, false
 			}
 			n, err := strconv.ParseUint(p.rest[:2], 16, 8)
 			if err != nil {
-				return parameter{}, false
+				return Parameter{}, false
 			}
 			c = byte(n)
 			p.rest = p.rest[2:]
 		case c < ' ' || c > '~':
-			return parameter{}, false
+			return Parameter{}, false
 		}
 		b.WriteByte(c)
 	}
-	return parameter{}, false
+	return Parameter{}, false
 }
 
 func lower(c byte) bool { return c >= 'a' && c <= 'z' }
