@@ -6,7 +6,6 @@ require (
 	github.com/compose-spec/compose-go/v2 v2.9.1
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.86.2
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
-	github.com/sluicegate/sluice v0.0.0
 	golang.org/x/tools v0.49.0
 	helm.sh/helm/v3 v3.19.2
 	k8s.io/api v0.34.2
@@ -17,6 +16,8 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.20.1
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/sluicegate/sluice v0.0.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.1 // indirect
@@ -58,6 +59,7 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/shopspring/decimal v1.4.0 // indirect
 	github.com/sirupsen/logrus v1.9.3 // indirect
+	github.com/sluicegate/sluice/config v0.0.0
 	github.com/spf13/cast v1.7.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xhit/go-str2duration/v2 v2.1.0 // indirect
@@ -89,3 +91,5 @@ require (
 )
 
 replace github.com/sluicegate/sluice => ..
+
+replace github.com/sluicegate/sluice/config => ../config

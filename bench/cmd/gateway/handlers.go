@@ -17,8 +17,8 @@ import (
 // benchmark that lies beside them, in turns of 60 ms.
 func (m *measurer) handlers(ctx context.Context) error {
 	test := filepath.Join(m.house.dir, "handlers.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "./server/internal/serve")
-	build.Dir = ".."
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "./internal/serve")
+	build.Dir = "../server"
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the benchmark: %w\n%s", err, out)
 	}

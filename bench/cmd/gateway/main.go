@@ -158,8 +158,8 @@ func newHouse(ctx context.Context, o options) (h *house, cleanUp func() error, e
 	if h.self, err = os.Executable(); err != nil {
 		return fail(err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", h.sluice, "./server/cmd/sluice")
-	cmd.Dir = ".."
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", h.sluice, "./cmd/sluice")
+	cmd.Dir = "../server"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fail(fmt.Errorf("building sluice: %w\n%s", err, out))
 	}

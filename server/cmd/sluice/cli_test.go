@@ -26,7 +26,7 @@ func TestPages(t *testing.T) {
 	for file, args := range map[string][]string{"cli.md": {"man", "--markdown"}, "configuration-keys.md": {"schema", "--markdown"}} {
 		want := testkit.ReadFile(t, "../../../docs/"+file)
 		if got, _ := command(t, cli.OK, args...); got != string(want) {
-			t.Errorf("docs/%s differs from what go run ./server/cmd/sluice %s writes; write it again", file, strings.Join(args, " "))
+			t.Errorf("docs/%s differs from what go -C server run ./cmd/sluice %s writes; write it again", file, strings.Join(args, " "))
 		}
 	}
 }

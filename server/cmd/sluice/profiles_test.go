@@ -18,7 +18,7 @@ func TestProfilesDocument(t *testing.T) {
 	got, _ := command(t, cli.OK, "profiles", "--markdown")
 	want := testkit.ReadFile(t, "../../../docs/platforms.md")
 	if got != string(want) {
-		t.Error("docs/platforms.md is not what the profiles say; run go run ./server/cmd/sluice profiles --markdown > docs/platforms.md")
+		t.Error("docs/platforms.md is not what the profiles say; run go -C server run ./cmd/sluice profiles --markdown > docs/platforms.md")
 	}
 }
 

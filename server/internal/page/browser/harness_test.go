@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "sluice")
 	if err == nil {
 		program = filepath.Join(dir, "sluice")
-		cmd := exec.Command("go", "build", "-o", program, "./server/cmd/sluice")
-		cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join("..", "..", "..", ".."), os.Stderr, os.Stderr
+		cmd := exec.Command("go", "build", "-o", program, "./cmd/sluice")
+		cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join("..", "..", ".."), os.Stderr, os.Stderr
 		if err = cmd.Run(); err == nil {
 			status = m.Run()
 		}

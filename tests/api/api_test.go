@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/api"
+	"github.com/sluicegate/sluice/tests/api"
 )
 
 // most is how many names the public packages may export, fields left out.

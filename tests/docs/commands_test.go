@@ -84,7 +84,7 @@ func TestCommands(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "sluice"), "../server/cmd/sluice")
+	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(root(t), "server"), "build", "-o", filepath.Join(bin, "sluice"), "./cmd/sluice")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
