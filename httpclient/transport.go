@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/pacing"
+	"github.com/sluicegate/sluice/pacing"
 )
 
 // Fields are families of header fields, which may be combined by |.
