@@ -7,9 +7,6 @@ require (
 	github.com/sluicegate/sluice v0.0.0
 )
 
-require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
-	golang.org/x/sys v0.48.0 // indirect
-)
+require golang.org/x/sys v0.48.0 // indirect
 
 replace github.com/sluicegate/sluice => ../..

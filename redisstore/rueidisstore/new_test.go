@@ -25,14 +25,6 @@ import (
 // may be nil.
 func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
-	client := dial(t, at, change)
-	t.Cleanup(client.Close)
-	return client
-}
-
-// dial is connect for a client that the caller closes.
-func dial(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
-	t.Helper()
 	u, err := redisstore.ParseURL(at)
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +41,7 @@ func dial(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.C
 		client, err = rueidis.NewClient(option)
 		return err == nil
 	})
+	t.Cleanup(client.Close)
 	return client
 }
 
