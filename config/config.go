@@ -102,7 +102,7 @@ type Admin struct {
 
 // Store configures the store of states. The zero Store is in this process.
 type Store struct {
-	Redis   string // URL of the servers, for [redisstore.ParseLine]; empty: in this process
+	Redis   string // URL of the servers, for package redisurl; empty: in this process
 	Prefix  string // of keys in Redis; empty: the URL's, or the default
 	MaxKeys int64  // in this process; zero: 1,048,576
 	State   string // file written by a clean stop; empty: none

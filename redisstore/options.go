@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 // Options are the settings of a [Store]. The zero value is ready to use.
@@ -42,8 +42,8 @@ type Options struct {
 // Validate returns all faults of the options.
 func (o Options) Validate() error {
 	var faults []error
-	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > longestPrefix {
-		faults = append(faults, fmt.Errorf("prefix %.40q is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", o.Prefix, longestPrefix))
+	if err := redisurl.CheckPrefix(o.Prefix); err != nil {
+		faults = append(faults, err)
 	}
 	if n := len(o.Secret); n > 0 && n < leastSecret {
 		faults = append(faults, fmt.Errorf("a secret of %d bytes can be guessed; give it %d random bytes or more", n, leastSecret))
@@ -54,10 +54,7 @@ func (o Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-const (
-	longestPrefix = 256
-	leastSecret   = 16
-)
+const leastSecret = 16 // bytes
 
 // filled returns o with defaults.
 func (o Options) filled() Options {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 // longLoading is how long a server may answer that it loads its data before its address is
@@ -37,7 +37,7 @@ func Answered(err error) bool {
 // are not temporary.
 func Temporary(err error) bool {
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		return TakesNoWrites(err) || reply.IsClusterDown() || reply.IsTryAgain() || strings.Contains(reply.Error(), "max number of clients")
+		return takesNoWrites(err) || reply.IsClusterDown() || reply.IsTryAgain() || strings.Contains(reply.Error(), "max number of clients")
 	}
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), errors.As(err, new(tls.AlertError)):
@@ -51,7 +51,7 @@ func Temporary(err error) bool {
 // hint returns err with a change of the URL if the fault may be TLS. A server without TLS
 // waits for the end of a line that never comes, or answers in another protocol; one with TLS
 // closes a connection that begins without it.
-func hint(u *redisstore.URL, err error) error {
+func hint(u *redisurl.URL, err error) error {
 	scheme, _, _ := strings.Cut(u.String(), "://")
 	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))
 	switch {
@@ -68,11 +68,11 @@ func hint(u *redisstore.URL, err error) error {
 // noWrites are the prefixes of replies of servers that take no writes.
 var noWrites = []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF"}
 
-// TakesNoWrites reports whether an error is the reply of a server that takes no writes: a
+// takesNoWrites reports whether an error is the reply of a server that takes no writes: a
 // replica, a primary without the replicas or the disk that it needs, or a server that loads
 // its data. After a failover its address may lead to another server, while its connections
 // stay.
-func TakesNoWrites(err error) bool {
+func takesNoWrites(err error) bool {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && (reply.IsLoading() || slices.ContainsFunc(noWrites, func(word string) bool { return strings.HasPrefix(reply.Error(), word) }))
 }

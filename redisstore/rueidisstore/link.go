@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 const (
@@ -36,7 +37,7 @@ var errConnecting = errors.New("there is no connection yet")
 // no writes, the goroutine reconnects, as the address may lead to another server by now.
 // Sentinels and the nodes of a Cluster name the other server themselves.
 type link struct {
-	url     *redisstore.URL
+	url     *redisurl.URL
 	option  rueidis.ClientOption
 	log     *slog.Logger
 	timeout time.Duration // of the question for the version
@@ -51,7 +52,7 @@ type link struct {
 	client  rueidis.Client // owned by the goroutine until ended is closed; nil if it has never connected
 }
 
-func newLink(u *redisstore.URL, options *redisstore.Options) (*link, error) {
+func newLink(u *redisurl.URL, options *redisstore.Options) (*link, error) {
 	option, err := ClientOption(u)
 	if err != nil {
 		return nil, err
@@ -224,7 +225,7 @@ func (l *link) close() {
 
 // heed has the goroutine reconnect if r means that the server takes no writes.
 func (l *link) heed(to *adapter, r *redisstore.Reply) {
-	if !r.Refused || !single(l.url) || !TakesNoWrites(r.Err) || l.to.Load() != to {
+	if !r.Refused || !single(l.url) || !takesNoWrites(r.Err) || l.to.Load() != to {
 		return
 	}
 	select {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -25,7 +26,7 @@ import (
 // may be nil.
 func connect(t *testing.T, at string, change func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
-	u, err := redisstore.ParseURL(at)
+	u, err := redisurl.Parse(at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 // firstTry is the longest time that [Open] waits for its first try to connect.
@@ -23,7 +24,7 @@ type Store struct {
 }
 
 // Open returns a Store on the servers that a URL names, in the forms of
-// [redisstore.ParseURL]. Its parameters prefix, secret_file and timeout set Options that are
+// [redisurl.Parse]. Its parameters prefix, secret_file and timeout set Options that are
 // zero. The URL should come from a variable such as REDIS_URL or from a file. It is not
 // logged, and no error holds its user or password.
 //
@@ -48,7 +49,7 @@ func Open(ctx context.Context, url string, options redisstore.Options) (*Store, 
 }
 
 func open(ctx context.Context, url string, options redisstore.Options) (*Store, error) {
-	u, err := redisstore.ParseURL(url)
+	u, err := redisurl.Parse(url)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func open(ctx context.Context, url string, options redisstore.Options) (*Store, 
 }
 
 // filled returns options with those of a URL in place of the zero ones.
-func filled(options redisstore.Options, u *redisstore.URL) (_ redisstore.Options, err error) {
+func filled(options redisstore.Options, u *redisurl.URL) (_ redisstore.Options, err error) {
 	if options.Prefix == "" {
 		options.Prefix = u.Parameters["prefix"]
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
@@ -342,7 +343,7 @@ func TestOptionsOfTheURL(t *testing.T) {
 		}
 	}
 	for parameters, want := range map[string]time.Duration{"": 0, "?timeout=20ms": 20 * time.Millisecond} {
-		u, err := redisstore.ParseURL("redis://" + server.Addr + parameters)
+		u, err := redisurl.Parse("redis://" + server.Addr + parameters)
 		if err != nil {
 			t.Fatal(err)
 		}

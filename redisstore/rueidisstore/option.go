@@ -21,6 +21,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 const (
@@ -37,11 +38,11 @@ const (
 )
 
 // single reports whether a URL names one server, at one address.
-func single(u *redisstore.URL) bool { return !u.Cluster && u.Master == "" }
+func single(u *redisurl.URL) bool { return !u.Cluster && u.Master == "" }
 
 // Secret returns the content of the file that the parameter secret_file of a URL names, for
 // Options.Secret, or nil if the URL names none.
-func Secret(u *redisstore.URL) ([]byte, error) {
+func Secret(u *redisurl.URL) ([]byte, error) {
 	secret, err := readFile(u, "secret_file")
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func Secret(u *redisstore.URL) ([]byte, error) {
 // new connection, so that a changed password needs no restart, except with sentinels, as
 // rueidis takes their passwords from the same function. A file that cannot be read, is empty
 // or holds no certificate is an error.
-func ClientOption(u *redisstore.URL) (rueidis.ClientOption, error) {
+func ClientOption(u *redisurl.URL) (rueidis.ClientOption, error) {
 	o := rueidis.ClientOption{
 		InitAddress: u.Addresses, SelectDB: u.Database, Username: u.User, Password: u.Password, ClientName: "sluice",
 		Dialer: net.Dialer{Timeout: patience, KeepAlive: patience}, ConnWriteTimeout: patience,
@@ -97,7 +98,7 @@ func ClientOption(u *redisstore.URL) (rueidis.ClientOption, error) {
 
 // passwords returns a function that reads the password again for each new connection. If the
 // file cannot be read, it returns the last password.
-func passwords(u *redisstore.URL, last string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+func passwords(u *redisurl.URL, last string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	var mu sync.Mutex
 	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 		mu.Lock()
@@ -109,7 +110,7 @@ func passwords(u *redisstore.URL, last string) func(rueidis.AuthCredentialsConte
 	}
 }
 
-func tlsConfig(u *redisstore.URL) (*tls.Config, error) {
+func tlsConfig(u *redisurl.URL) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	text, err := readFile(u, "ca_file")
 	if err != nil {
@@ -141,7 +142,7 @@ func tlsConfig(u *redisstore.URL) (*tls.Config, error) {
 }
 
 // readFile returns the content of the file that a parameter names, or nil without the parameter.
-func readFile(u *redisstore.URL, name string) (text []byte, err error) {
+func readFile(u *redisurl.URL, name string) (text []byte, err error) {
 	path := u.Parameters[name]
 	if path == "" {
 		return nil, nil
@@ -186,7 +187,7 @@ func readRegular(path string) ([]byte, error) {
 // it. Connect blocks until a connection is made, about a second if a server hangs. An error
 // names the change of the URL that may help, and the server that has refused: a sentinel,
 // with its address, or the master, as each has users of its own.
-func Connect(ctx context.Context, u *redisstore.URL, option rueidis.ClientOption) (rueidis.Client, error) {
+func Connect(ctx context.Context, u *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error) {
 	option.DialCtxFn = dialWithin(ctx)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -211,7 +212,7 @@ func dialWithin(life context.Context) func(context.Context, string, *net.Dialer,
 // refusal returns err, of a connection made with option, with a hint about TLS and the server
 // that has refused, which the client does not report. It blocks while it asks the sentinels,
 // at most until ctx ends.
-func refusal(ctx context.Context, u *redisstore.URL, option rueidis.ClientOption, err error) error {
+func refusal(ctx context.Context, u *redisurl.URL, option rueidis.ClientOption, err error) error {
 	if u.Master == "" || !Answered(err) || Temporary(err) {
 		return hint(u, err)
 	}
@@ -235,7 +236,7 @@ func askSentinels(ctx context.Context, o rueidis.ClientOption, err error) error 
 		}
 		switch {
 		case refused == nil || rueidis.IsRedisNil(refused):
-			return fmt.Errorf("the master, as the sentinels name it, refuses: %w; its user and password are those of the URL, %s and password_file", err, redisstore.PasswordVariable)
+			return fmt.Errorf("the master, as the sentinels name it, refuses: %w; its user and password are those of the URL, %s and password_file", err, redisurl.PasswordVariable)
 		case Answered(refused):
 			return fmt.Errorf("sentinel %s refuses: %w; the user and password there are sentinel_user and sentinel_password_file", addr, err)
 		}

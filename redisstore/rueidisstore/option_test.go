@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
@@ -25,7 +25,7 @@ func write(t *testing.T, text string) string {
 
 func TestParse(t *testing.T) {
 	password := write(t, "from a file\n")
-	env := map[string]string{redisstore.UserVariable: "env user", redisstore.PasswordVariable: "env password"}
+	env := map[string]string{redisurl.UserVariable: "env user", redisurl.PasswordVariable: "env password"}
 	for _, c := range []struct {
 		name, line string
 		env        map[string]string
@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 		{"cluster with TLS", "rediss-cluster://a/0", nil, "[a:6379] 0 \"\" \"\" true \"\" \"\" \"\"", "rediss-cluster://a:6379"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			target, err := redisstore.ParseLine(c.line, func(name string) string { return c.env[name] })
+			target, err := redisurl.ParseLine(c.line, func(name string) string { return c.env[name] })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestBadFiles(t *testing.T) {
 		{"certificate is none", "rediss://h?cert_file=" + write(t, "a") + "&key_file=" + write(t, "b"), "cert_file and key_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			target, err := redisstore.ParseLine(c.line, nil)
+			target, err := redisurl.ParseLine(c.line, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
@@ -24,7 +25,7 @@ func TestWhoRefuses(t *testing.T) {
 		want                                   []string
 	}{
 		{"sentinel", redistest.User, right, wrong, []string{"sentinel " + sentinel.Addr + " refuses", "WRONGPASS", "sentinel_password_file"}},
-		{"master", redistest.User, wrong, right, []string{"the master, as the sentinels name it, refuses", "WRONGPASS", redisstore.PasswordVariable}},
+		{"master", redistest.User, wrong, right, []string{"the master, as the sentinels name it, refuses", "WRONGPASS", redisurl.PasswordVariable}},
 		{"both", redistest.User, wrong, wrong, []string{"sentinel " + sentinel.Addr + " refuses", "WRONGPASS"}},
 		{"master's user", "nobody", right, right, []string{"the master, as the sentinels name it, refuses", "WRONGPASS"}},
 	} {

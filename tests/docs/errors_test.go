@@ -40,7 +40,7 @@ var sections = []struct {
 		"../policy": {"fail"},
 	}, "; use for example 10min after 20 denials/min"},
 	{"Addresses and URLs", "Upstreams, stores and networks.", 20, map[string][]string{
-		"../redisstore/url.go": {"fault", "Errorf"}, "../redisstore/options.go": {"Errorf"}, "../config": {"Errorf"}, "../internal/clientip": {"Errorf"},
+		"../redisstore/redisurl": {"fault", "Errorf"}, "../redisstore/options.go": {"Errorf"}, "../config": {"Errorf"}, "../internal/clientip": {"Errorf"},
 	}, ""},
 }
 

@@ -33,7 +33,7 @@ type Client struct {
 
 // Target is where a store's servers are, and how they are reached.
 type Target struct {
-	URL string // for [redisstore.ParseURL], without parameters
+	URL string // for package redisurl, without parameters
 	// Steady has a store hold from the start what it needs under any load.
 	Steady bool
 	// Patient keeps connections on which no answer comes for long.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/goredis"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/tests/faults"
 )
 
@@ -36,7 +37,7 @@ func TestGoRedis(t *testing.T) {
 // goredis recommends.
 func openGoRedis(t *testing.T, at faults.Target, options redisstore.Options) faults.Store {
 	t.Helper()
-	u, err := redisstore.ParseURL(at.URL)
+	u, err := redisurl.Parse(at.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/tests/faults"
 )
@@ -39,7 +40,7 @@ func openRueidis(t *testing.T, at faults.Target, options redisstore.Options) fau
 		}
 		return s
 	}
-	u, err := redisstore.ParseURL(at.URL)
+	u, err := redisurl.Parse(at.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

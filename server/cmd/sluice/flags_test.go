@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )
 
@@ -193,7 +193,7 @@ func TestStoreFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"password", []string{"--store", "redis://me:hunter2@h"}, redisstore.PasswordVariable},
+		{"password", []string{"--store", "redis://me:hunter2@h"}, redisurl.PasswordVariable},
 		{"not a URL", []string{"--store", "hunter2"}, "must begin with"},
 		{"policy", []string{"--store", "redis://h", "--failure", "maybe"}, `--failure is "maybe"; use one of open, local, closed`},
 		{"failure without store", []string{"--failure", "open"}, "add --store redis://HOST"},

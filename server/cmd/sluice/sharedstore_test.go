@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -128,8 +128,8 @@ func TestStoreSecrets(t *testing.T) {
 		{"URL in a variable", url.UserPassword(redistest.User, redistest.Password).String() + "@", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(redisstore.UserVariable, c.user)
-			t.Setenv(redisstore.PasswordVariable, c.password)
+			t.Setenv(redisurl.UserVariable, c.user)
+			t.Setenv(redisurl.PasswordVariable, c.password)
 			server := redistest.StartTLS(t, redistest.Redis(t))
 			store := "rediss://" + c.before + server.Addr + redistest.Patient + "&ca_file=" + filepath.Join(server.Dir, "cert.pem") + c.after
 			if strings.Contains(c.before, ":") {
@@ -168,7 +168,7 @@ func TestStoreRefuses(t *testing.T) {
 		{"no such file", "rediss://" + server.Addr + "?ca_file=/does/not/exist", "ca_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(redisstore.PasswordVariable, wrong)
+			t.Setenv(redisurl.PasswordVariable, wrong)
 			var logs, out testkit.Buffer
 			var err error
 			testkit.Until(t, "an end", func() bool {

@@ -6,7 +6,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,10 +13,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
-
-	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 const (
@@ -83,7 +78,7 @@ func (c *Conn) Run(ctx context.Context) {
 		}
 		c.hand(ctx, t)
 		every := c.every
-		if rueidisstore.TakesNoWrites(t.Err) {
+		if takesNoWrites(t.Err) {
 			every = min(every, pollsRefused)
 		}
 		timer := time.NewTimer(every - rand.N(every/4)) //nolint:gosec // no secret
@@ -128,7 +123,7 @@ func (c *Conn) poll(ctx context.Context) Tick {
 	before := c.failure.Swap(&failure{err})
 	switch {
 	case ctx.Err() != nil:
-	case rueidisstore.Answered(err) && !rueidisstore.Temporary(err) && !rueidisstore.Answered(before.err):
+	case lasting(err) && !answered(before.err):
 		c.log.Warn("the store refuses what nodes share: this node learns no changes of other nodes, and changes for all nodes are refused; give its user the rights",
 			slog.String("store", c.target.String()), slog.String("rights", c.rights()), slog.Any("error", err))
 	case err != nil && before.err == nil:
@@ -200,7 +195,7 @@ func (c *Conn) connect(ctx context.Context) error {
 	if c.client.Load() != nil {
 		return nil
 	}
-	client, err := rueidisstore.Connect(ctx, c.target, c.option) // its connections end with Run's ctx
+	client, err := c.dial(ctx, c.target, c.option) // its connections end with Run's ctx
 	if err != nil {
 		return err
 	}
@@ -218,7 +213,7 @@ func (c *Conn) leaves(err error) bool {
 	case c.loads.IsZero():
 		c.loads = now
 	}
-	if c.target.Cluster || c.target.Master != "" || !rueidisstore.TakesNoWrites(err) || now.Sub(c.connected) < anewEvery {
+	if c.target.Cluster || c.target.Master != "" || !takesNoWrites(err) || now.Sub(c.connected) < anewEvery {
 		return false
 	}
 	if !c.loads.IsZero() && now.Sub(c.loads) < longLoading {
@@ -227,12 +222,6 @@ func (c *Conn) leaves(err error) bool {
 	client := c.client.Swap(nil)
 	(*client).Close()
 	return true
-}
-
-// loading reports whether an error is the reply of a server that loads its data.
-func loading(err error) bool {
-	reply, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && reply.IsLoading()
 }
 
 func (c *Conn) close() {

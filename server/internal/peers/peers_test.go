@@ -17,7 +17,8 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/history"
 	"github.com/sluicegate/sluice/server/internal/peers"
@@ -69,12 +70,20 @@ func joinPatient(t testing.TB, url, id string, live int64, reports func(rules []
 
 func connect(t testing.TB, url, id string, every time.Duration) *fleet.Conn {
 	t.Helper()
-	target, err := redisstore.ParseURL(url)
+	target, err := redisurl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	option, err := rueidisstore.ClientOption(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := rueidisstore.Secret(target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn, err := fleet.New(fleet.Options{
-		Target: target, Node: fleet.Node{ID: id, Name: "host-" + id}, Every: every, Timeout: testkit.Ceiling,
+		Target: target, Client: option, Secret: secret, Connect: rueidisstore.Connect, Node: fleet.Node{ID: id, Name: "host-" + id}, Every: every, Timeout: testkit.Ceiling,
 	})
 	if err != nil {
 		t.Fatal(err)

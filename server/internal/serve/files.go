@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
@@ -68,7 +68,7 @@ func CheckFiles(c *config.Config) error {
 	}
 	add("state", c.Store.State, checkFile(c.Store.State))
 	if c.Store.Redis != "" {
-		target, err := redisstore.ParseLine(c.Store.Redis, nil)
+		target, err := redisurl.ParseLine(c.Store.Redis, nil)
 		if err == nil {
 			_, err = rueidisstore.ClientOption(target)
 			_, err2 := rueidisstore.Secret(target)

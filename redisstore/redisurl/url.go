@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+// Package redisurl reads the URL of the servers of a store of package redisstore. It opens no
+// file and makes no connection.
+package redisurl
 
 import (
 	"errors"
@@ -16,8 +18,8 @@ import (
 	"time"
 )
 
-// URL names the servers of a Store. [ParseURL] describes its forms. Package rueidisstore opens a
-// Store by a URL. A program with another client sets the client's options from these fields.
+// URL names the servers of a store. [Parse] describes its forms. Package rueidisstore opens a
+// store by a URL. A program with another client sets the client's options from these fields.
 // Goroutines may share a URL that none changes.
 type URL struct {
 	TLS        bool
@@ -75,6 +77,7 @@ const (
 	longestLine     = 4096
 	longestMaster   = 256
 	longestVariable = 256
+	longestPrefix   = 256
 	mostAddresses   = 64
 	mostDatabases   = 1 << 20
 )
@@ -82,7 +85,7 @@ const (
 // byVariable begins a line that names the variable of the URL.
 const byVariable = "env:"
 
-// ParseURL reads a URL of one of these forms:
+// Parse reads a URL of one of these forms:
 //
 //	redis://[[USER][:PASSWORD]@]HOST[:PORT][/DATABASE]
 //	redis-sentinel://[[USER][:PASSWORD]@]HOST[:PORT],…/MASTER[/DATABASE]
@@ -100,11 +103,11 @@ const byVariable = "env:"
 //	secret_file=FILE              names keys by keyed hashes, under this secret
 //	timeout=DURATION              the longest time of a decision, 1ms to 1s
 //
-// ParseURL opens no file and makes no connection. The error joins all faults. It names their
+// The error joins all faults. It names their
 // places and quotes nothing: a password that is not escaped may be in any part of a URL.
-func ParseURL(url string) (*URL, error) { return parseURL(url, true, nil) }
+func Parse(url string) (*URL, error) { return parse(url, true, nil) }
 
-// ParseLine is [ParseURL] for a line that others can see, such as a flag: it refuses a
+// ParseLine is [Parse] for a line that others can see, such as a flag: it refuses a
 // password, which process lists, shell histories and logs would show. If getenv is not nil,
 // it returns the values of the environment variables [UserVariable] and [PasswordVariable].
 // A line such as env:REDIS_URL names a variable with a URL, which may hold a password. If
@@ -113,7 +116,7 @@ func ParseLine(line string, getenv func(string) string) (*URL, error) {
 	if name, ok := strings.CutPrefix(line, byVariable); ok {
 		return parseVariable(name, getenv)
 	}
-	return parseURL(line, false, getenv)
+	return parse(line, false, getenv)
 }
 
 func parseVariable(name string, getenv func(string) string) (*URL, error) {
@@ -127,7 +130,7 @@ func parseVariable(name string, getenv func(string) string) (*URL, error) {
 	if line == "" {
 		return nil, fmt.Errorf("the variable %s is not set; set it to the store's URL, for example redis://127.0.0.1:6379", name)
 	}
-	u, err := parseURL(line, true, getenv)
+	u, err := parse(line, true, getenv)
 	if err != nil {
 		return nil, fmt.Errorf("the variable %s: %w", name, err)
 	}
@@ -140,8 +143,8 @@ func isVariable(name string) bool {
 	})
 }
 
-// parseURL reads a URL. secret allows a password.
-func parseURL(line string, secret bool, getenv func(string) string) (*URL, error) {
+// parse reads a URL. secret allows a password.
+func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	scheme, rest, found := strings.Cut(line, "://")
 	s, known := schemes[scheme]
 	switch {
@@ -153,7 +156,7 @@ func parseURL(line string, secret bool, getenv func(string) string) (*URL, error
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return nil, errors.New("the URL holds a control character; take it out")
 	}
-	p := &urlParser{URL: URL{Cluster: s.topology == clusterNodes, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}, topology: s.topology, secret: secret}
+	p := &parser{URL: URL{Cluster: s.topology == clusterNodes, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}, topology: s.topology, secret: secret}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	at := strings.LastIndexByte(authority, '@')
@@ -174,19 +177,19 @@ func parseURL(line string, secret bool, getenv func(string) string) (*URL, error
 	return &p.URL, nil
 }
 
-// urlParser reads a URL and collects its faults.
-type urlParser struct {
+// parser reads a URL and collects its faults.
+type parser struct {
 	URL
 	topology topology
 	secret   bool // the URL may hold a password
 	faults   []error
 }
 
-func (p *urlParser) fault(format string, args ...any) {
+func (p *parser) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Errorf(format, args...))
 }
 
-func (p *urlParser) setUser(info string) {
+func (p *parser) setUser(info string) {
 	name, password, found := strings.Cut(info, ":")
 	if found && !p.secret {
 		p.fault("the URL has a password, which process lists and logs would show; put it into the variable %s, or into a file and add ?password_file=FILE", PasswordVariable)
@@ -200,7 +203,7 @@ func (p *urlParser) setUser(info string) {
 }
 
 // setEnvironment sets user and password from the environment if the URL has none.
-func (p *urlParser) setEnvironment(getenv func(string) string) {
+func (p *parser) setEnvironment(getenv func(string) string) {
 	from := "the URL"
 	if getenv != nil {
 		if p.User == "" {
@@ -218,7 +221,7 @@ func (p *urlParser) setEnvironment(getenv func(string) string) {
 	}
 }
 
-func (p *urlParser) setAddresses(list, port string) {
+func (p *parser) setAddresses(list, port string) {
 	all := strings.Split(list, ",")
 	if p.topology == singleServer && len(all) > 1 || len(all) > mostAddresses {
 		p.fault("%d servers: redis:// has one; use redis-cluster:// or redis-sentinel:// with up to %d servers", len(all), mostAddresses)
@@ -245,7 +248,7 @@ func (p *urlParser) setAddresses(list, port string) {
 	}
 }
 
-func (p *urlParser) setPath(path string) {
+func (p *parser) setPath(path string) {
 	if p.topology == sentinels {
 		name, db, _ := strings.Cut(path, "/")
 		master, err := url.PathUnescape(name)
@@ -266,7 +269,7 @@ func (p *urlParser) setPath(path string) {
 	p.Database = int(n)
 }
 
-func (p *urlParser) setQuery(query string) {
+func (p *parser) setQuery(query string) {
 	for i, pair := range strings.Split(query, "&") {
 		if pair == "" {
 			continue
@@ -292,7 +295,7 @@ func (p *urlParser) setQuery(query string) {
 		}
 		p.Timeout = d
 	}
-	if (Options{Prefix: p.Parameters["prefix"]}).Validate() != nil {
+	if CheckPrefix(p.Parameters["prefix"]) != nil {
 		p.fault("prefix: is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", longestPrefix)
 	}
 	has := func(name string) bool { return p.Parameters[name] != "" }
@@ -305,6 +308,14 @@ func (p *urlParser) setQuery(query string) {
 	if p.topology != sentinels && (has("sentinel_user") || has("sentinel_password_file")) {
 		p.fault("sentinel_user and sentinel_password_file are for redis-sentinel://; leave them out")
 	}
+}
+
+// CheckPrefix returns an error if keys may not begin with a prefix.
+func CheckPrefix(prefix string) error {
+	if strings.ContainsAny(prefix, "{}") || len(prefix) > longestPrefix {
+		return fmt.Errorf("prefix %.40q is too long or has braces; use at most %d bytes and no braces, which have a meaning for a Cluster", prefix, longestPrefix)
+	}
+	return nil
 }
 
 // String returns the URL without user and parameters, which may be shown.
@@ -322,7 +333,7 @@ func (u *URL) String() string {
 	return s
 }
 
-// Full returns the whole URL, with user and password, for [ParseURL].
+// Full returns the whole URL, with user and password, for [Parse].
 func (u *URL) Full() string {
 	s := u.String()
 	if u.User != "" || u.Password != "" {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore_test
+package redisurl_test
 
 import (
 	"reflect"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 const secret = "s3cr3tw0rd"
@@ -18,10 +18,10 @@ var badLines = []struct{ name, line, want string }{
 	{"empty", "", "must begin with"},
 	{"no scheme", "127.0.0.1:6379", "must begin with"},
 	{"another scheme", "http://127.0.0.1", "must begin with"},
-	{"password", "redis://me:" + secret + "@h", redisstore.PasswordVariable},
+	{"password", "redis://me:" + secret + "@h", redisurl.PasswordVariable},
 	{"password with a slash", "redis://me:" + secret + "/" + secret + "@h", "not a host and a port"},
 	{"password with a question mark", "redis://me:" + secret + "?" + secret + "@h", "parameter 1"},
-	{"password with an at sign", "redis://me:" + secret + "@" + secret + "@h", redisstore.PasswordVariable},
+	{"password with an at sign", "redis://me:" + secret + "@" + secret + "@h", redisurl.PasswordVariable},
 	{"password as a parameter", "redis://h?password=" + secret, "parameter 1"},
 	{"no host", "redis://", "address 1"},
 	{"port 0", "redis://h:0", "address 1"},
@@ -46,7 +46,7 @@ var badLines = []struct{ name, line, want string }{
 func TestBadLines(t *testing.T) {
 	for _, c := range badLines {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := redisstore.ParseLine(c.line, nil)
+			_, err := redisurl.ParseLine(c.line, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
@@ -57,9 +57,9 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-func TestTimeoutOfAURL(t *testing.T) {
+func TestTimeout(t *testing.T) {
 	for line, want := range map[string]time.Duration{"redis://h": 0, "redis-cluster://h?timeout=250ms": 250 * time.Millisecond, "redis://h?timeout=1s": time.Second} {
-		target, err := redisstore.ParseLine(line, nil)
+		target, err := redisurl.ParseLine(line, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,9 +69,9 @@ func TestTimeoutOfAURL(t *testing.T) {
 	}
 }
 
-// TestAllFaultsOfAURL: all faults are returned at once.
-func TestAllFaultsOfAURL(t *testing.T) {
-	_, err := redisstore.ParseLine("redis://h:x/y?z=1", nil)
+// TestAllFaults: all faults are returned at once.
+func TestAllFaults(t *testing.T) {
+	_, err := redisurl.ParseLine("redis://h:x/y?z=1", nil)
 	for _, want := range []string{"address 1", "number of a database", "parameter 1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
@@ -79,8 +79,8 @@ func TestAllFaultsOfAURL(t *testing.T) {
 	}
 }
 
-// TestURLInAVariable: a URL in a variable may hold a password, as platforms provide it.
-func TestURLInAVariable(t *testing.T) {
+// TestVariable: a URL in a variable may hold a password, as platforms provide it.
+func TestVariable(t *testing.T) {
 	const name = "REDIS_URL"
 	for _, c := range []struct{ name, content, user, password, shown string }{
 		{"user and password", "redis://me:" + secret + "@h:1/2", "me", secret, "redis://h:1/2"},
@@ -92,21 +92,21 @@ func TestURLInAVariable(t *testing.T) {
 		{"of sentinels", "redis-sentinel://me:" + secret + "@a,b/m?timeout=1s&prefix=a%26b", "me", secret, "redis-sentinel://a:26379,b:26379/m"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u, err := redisstore.ParseLine("env:"+name, func(n string) string { return map[string]string{name: c.content}[n] })
+			u, err := redisurl.ParseLine("env:"+name, func(n string) string { return map[string]string{name: c.content}[n] })
 			if err != nil {
 				t.Fatal(err)
 			}
 			if u.User != c.user || u.Password != c.password || u.String() != c.shown {
 				t.Errorf("got user %q, password %q, shown as %q", u.User, u.Password, u)
 			}
-			again, err := redisstore.ParseURL(u.Full())
+			again, err := redisurl.Parse(u.Full())
 			if err != nil || !reflect.DeepEqual(again, u) {
 				t.Errorf("%+v reads back as %+v: %v", u, again, err)
 			}
 		})
 	}
 	// Without getenv, as when a file is checked elsewhere:
-	if u, err := redisstore.ParseLine("env:REDIS_URL", nil); err != nil || u.String() != "env:REDIS_URL" {
+	if u, err := redisurl.ParseLine("env:REDIS_URL", nil); err != nil || u.String() != "env:REDIS_URL" {
 		t.Errorf("unasked: got %v, %v", u, err)
 	}
 }
@@ -122,12 +122,12 @@ func TestBadVariables(t *testing.T) {
 		{"names another", "env:A", "env:B", "", "the variable A: the URL must begin with"},
 		{"slash in the password", "env:A", "redis://me:" + secret + "/" + secret + "@h", "", "%2F"},
 		{"percent in the password", "env:A", "redis://me:" + secret + "%zz@h", "", "%25"},
-		{"password twice", "env:A", "redis://me:" + secret + "@h", "another", "in the URL and in " + redisstore.PasswordVariable},
+		{"password twice", "env:A", "redis://me:" + secret + "@h", "another", "in the URL and in " + redisurl.PasswordVariable},
 		{"password and its file", "env:A", "redis://me:" + secret + "@h?password_file=x", "", "in the URL and in password_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := redisstore.ParseLine(c.line, func(n string) string {
-				return map[string]string{"A": c.content, redisstore.PasswordVariable: c.password}[n]
+			_, err := redisurl.ParseLine(c.line, func(n string) string {
+				return map[string]string{"A": c.content, redisurl.PasswordVariable: c.password}[n]
 			})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
@@ -139,9 +139,9 @@ func TestBadVariables(t *testing.T) {
 	}
 }
 
-// FuzzParseURL: for any line, a password after a user's name is neither accepted nor quoted, and
+// FuzzParse: for any line, a password after a user's name is neither accepted nor quoted, and
 // the shown text reads back as the same servers.
-func FuzzParseURL(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, c := range badLines {
 		f.Add(c.line)
 	}
@@ -150,16 +150,16 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("rediss://u:" + secret + "%2F@h/1?prefix=%26x")
 	f.Add("env:REDIS_URL")
 	f.Fuzz(func(t *testing.T, line string) {
-		if u, err := redisstore.ParseURL(line); err != nil {
+		if u, err := redisurl.Parse(line); err != nil {
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("%q: the error shows the password: %v", line, err)
 			}
 		} else if full := u.Full(); len(full) <= 4096 {
-			if again, err := redisstore.ParseURL(full); err != nil || !reflect.DeepEqual(again, u) {
+			if again, err := redisurl.Parse(full); err != nil || !reflect.DeepEqual(again, u) {
 				t.Errorf("%q is %q, which reads back as %+v: %v", line, full, again, err)
 			}
 		}
-		target, err := redisstore.ParseLine(line, nil)
+		target, err := redisurl.ParseLine(line, nil)
 		if err != nil {
 			if line != "" && strings.Contains(err.Error(), secret) {
 				t.Errorf("%q: the error reports the password: %v", line, err)
@@ -169,7 +169,7 @@ func FuzzParseURL(f *testing.F) {
 		if len(target.String()) > 4096 {
 			return // ports and escapes have made it longer than the bound
 		}
-		again, err := redisstore.ParseLine(target.String(), nil)
+		again, err := redisurl.ParseLine(target.String(), nil)
 		if err != nil || again.String() != target.String() {
 			t.Errorf("%q is shown as %q, which reads back as %v: %v", line, target, again, err)
 		}
