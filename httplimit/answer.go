@@ -30,7 +30,7 @@ const warningField = "RateLimit-Warning"
 func (q *Request) Refuse(w http.ResponseWriter) {
 	if q.awaited() {
 		x, next := exchange.Count(w, q.r)
-		defer func() { q.over(&Response{Status: x.Status(), Written: x.Written()}) }()
+		defer func() { q.over(&policy.Response{Status: x.Status(), Written: x.Written()}) }()
 		w = next
 	}
 	q.refuse(w)

@@ -5,7 +5,7 @@
 // is evaluated by the rules of package policy and then answered, delayed, slowed down or
 // passed on.
 //
-//	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
+//	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	http.ListenAndServe(addr, mw.Wrap(mux))
 //
@@ -13,6 +13,13 @@
 // all or none, soft limits, tiers, shadow rules and candidates, costs in bytes or
 // known only after the response, and requests in flight. It also takes the rules of a
 // file that package config has read.
+//
+// Keys are those of package policy, such as [policy.IP] and [policy.Header], and [KeyFunc],
+// [ByRoute] and [ByPattern] of this package. An empty value is a missing one. A value above
+// 8 KiB is refused, and so is one that is sent more than once, or that servers read in
+// different ways, since the limiter might then charge one value and the application use
+// another. Use a header field only if a trusted peer sets it or it has been verified, and
+// [policy.Host] only behind a front that accepts only known hosts.
 //
 // Where no [http.ResponseWriter] sees the outcome of a request, as in many frameworks,
 // [Middleware.Decide] decides it and [Request.Settle] takes the outcome.

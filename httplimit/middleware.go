@@ -33,7 +33,7 @@ type Middleware struct {
 
 // Limit returns a Middleware that charges each request to its key under limits, as the
 // simple case of [New]. The scope names the budget and the rule. The error joins all faults.
-func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*Middleware, error) {
+func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.Limit) (*Middleware, error) {
 	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})
 }
 

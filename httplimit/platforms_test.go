@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestPlatforms plays the vectors of platforms that answer HTTP, for units and for requests in
@@ -62,7 +63,7 @@ func playPlatform(t *testing.T, p profile.Profile, v profile.Vector) {
 	var running []*httplimit.Request
 	defer func() {
 		for _, q := range running {
-			q.Settle(httplimit.Response{Status: http.StatusOK})
+			q.Settle(policy.Response{Status: http.StatusOK})
 		}
 	}()
 	for i, step := range v.Steps {
@@ -70,7 +71,7 @@ func playPlatform(t *testing.T, p profile.Profile, v profile.Vector) {
 			continue
 		}
 		for range step.Ends {
-			running[0].Settle(httplimit.Response{Status: http.StatusOK})
+			running[0].Settle(policy.Response{Status: http.StatusOK})
 			running = running[1:]
 		}
 		var allowed int64
@@ -97,7 +98,7 @@ func playPlatform(t *testing.T, p profile.Profile, v profile.Vector) {
 			default:
 				allowed++
 				q.SetFields(rec.Header())
-				q.Settle(httplimit.Response{Status: http.StatusOK})
+				q.Settle(policy.Response{Status: http.StatusOK})
 			}
 		}
 		if v.InFlight > 0 {

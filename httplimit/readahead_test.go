@@ -124,15 +124,15 @@ func TestReadAheadWithoutWriter(t *testing.T) {
 		room := httplimit.NewReadAhead(1 << 20)
 		g := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()), ReadAhead: room,
-			Rules: []policy.Rule{rule(t, "a", httplimit.ByIP(), "1/s leaky-bucket burst 9")},
+			Rules: []policy.Rule{rule(t, "a", policy.IP(), "1/s leaky-bucket burst 9")},
 		})
-		g.Decide(requestOf(t, "GET", "/", "")).Settle(httplimit.Response{})
+		g.Decide(requestOf(t, "GET", "/", "")).Settle(policy.Response{})
 		q := g.Decide(requestOf(t, "POST", "/", "hello"))
 		synctest.Wait()
 		if room.Held() == 0 {
 			t.Fatal("nothing was kept")
 		}
-		q.Settle(httplimit.Response{})
+		q.Settle(policy.Response{})
 		if got := room.Held(); got != 0 {
 			t.Errorf("%d bytes are kept when it is settled", got)
 		}

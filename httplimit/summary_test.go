@@ -188,7 +188,7 @@ func TestOnEndHangUp(t *testing.T) {
 func TestOnEndOfSteps(t *testing.T) {
 	var ends []string
 	mw := newMiddleware(t, httplimit.Options{
-		Rules: []policy.Rule{rule(t, "a", httplimit.ByIP(), "1/min")}, Store: memstore.New(memstore.Options{}),
+		Rules: []policy.Rule{rule(t, "a", policy.IP(), "1/min")}, Store: memstore.New(memstore.Options{}),
 		Skip:  func(r *http.Request) bool { return r.URL.Path == "/skipped" },
 		OnEnd: func(_ *http.Request, s *httplimit.Summary) { ends = append(ends, reported(s)) },
 	})
@@ -198,8 +198,8 @@ func TestOnEndOfSteps(t *testing.T) {
 			q.Refuse(httptest.NewRecorder())
 			continue
 		}
-		q.Settle(httplimit.Response{Status: 204, Written: 3, Read: -1})
-		q.Settle(httplimit.Response{Status: 500})
+		q.Settle(policy.Response{Status: 204, Written: 3, Read: -1})
+		q.Settle(policy.Response{Status: 500})
 	}
 	want := []string{"allowed 204 broken=false sent=3", "denied 429 broken=false sent=230"}
 	if len(ends) != 2 || ends[0] != want[0] || !strings.HasPrefix(ends[1], "denied 429 broken=false sent=") {

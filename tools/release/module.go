@@ -108,6 +108,7 @@ import (
 	"github.com/sluicegate/sluice/adapters/ginlimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
@@ -121,7 +122,7 @@ func main() {
 			allowed++
 		}
 	}
-	limit := sluice.Must(httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(5)))
+	limit := sluice.Must(httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(5)))
 	gin.SetMode(gin.ReleaseMode)
 	gin.New().Use(ginlimit.New(limit))
 	_ = func(client *redis.Client) (*redisstore.Store, error) {
