@@ -40,7 +40,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts, h := &q.call.Event, &q.mw.opts, w.Header()
 	if q.own {
-		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
+		q.mw.own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
 		return
 	}
 	started := len(h) > 0
@@ -127,7 +127,7 @@ func (i *limitItems) of(t *sluice.Term) *limitItem {
 	if made, ok := i.made.Load(t); ok {
 		return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), head: headOf(t), full: fullOf(t)})
+	made, _ := i.made.LoadOrStore(t, &limitItem{policy: string(appendPolicy(nil, t)), head: headOf(t), full: fullOf(t)})
 	return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 }
 

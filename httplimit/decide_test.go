@@ -114,17 +114,13 @@ func TestDecideHidesFieldsOfTheHop(t *testing.T) {
 // TestDecideOwnLimits: a client that asks for its own limits is answered, not passed on.
 func TestDecideOwnLimits(t *testing.T) {
 	const yaml = "  - {name: api, by: ip, limits: 5/min}\n"
-	own, err := newOwn(t, rules(t, yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := newGuard(t, yaml, echo, httplimit.Options{Own: own}).Decide(requestOf(t, "GET", httplimit.OwnPath, ""))
+	q := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t)}).Decide(requestOf(t, "GET", ownPath, ""))
 	if q.Allowed() {
 		t.Fatal("was to be passed on")
 	}
 	rec := httptest.NewRecorder()
 	q.Refuse(rec)
-	var got httplimit.OwnAnswer
+	var got ownAnswer
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || len(got.Limits) != 1 {
 		t.Errorf("got %d %q, %v, want one limit", rec.Code, rec.Body, err)
 	}

@@ -41,8 +41,7 @@
 //   - Bodies under a rule that shapes are slowed down, not cut: see
 //     [policy.Rule]. Bytes after a switch of protocols count as the bodies of the
 //     request and the response, and are slowed down as these are.
-//   - A client may ask at [OwnPath] for its remaining units, if [Options] allow it; that
-//     charges nothing.
+//   - A client may ask for its remaining units: see [Options.OwnLimits].
 //
 // The package does not read the body of a request that is not passed on. A server of net/http
 // over HTTP/1 reads up to 256 KB of it and closes the connection of a longer one, half a

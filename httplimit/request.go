@@ -115,7 +115,7 @@ func (q *Request) decide(w http.ResponseWriter, r *http.Request) {
 		q.status = http.StatusOK
 		return
 	}
-	if fault := wire.Fault(q.r); fault != "" && m.Admits(q.attributes.Client()) {
+	if fault := wire.Fault(q.r); fault != "" && m.front.Admits(q.attributes.Client()) {
 		q.call.Event = policy.Event{Verdict: policy.Refused, Err: errors.New(fault)}
 		m.onDecision(r.Context(), &q.attributes, &q.call.Event)
 	} else {
@@ -129,7 +129,7 @@ func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Add
 	q.attributes.Reset(r, client, q.claim)
 	q.start()
 	m := q.mw
-	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
+	q.own = m.own != nil && r.URL.Path == wire.OwnLimits && m.front.Admits(client) && wire.Fault(r) == ""
 }
 
 // end clears everything except the charges, whose memory the next request reuses. It tests

@@ -23,7 +23,7 @@ type Upstream = exchange.Upstream
 type Summary struct {
 	// Event is the verdict. It is zero if Own.
 	Event Event
-	// Own says that a client has asked for its own limits at [OwnPath]: nothing was
+	// Own says that a client has asked for its own limits at the path of [Options.OwnLimits]: nothing was
 	// decided or charged.
 	Own    bool
 	Client netip.Addr

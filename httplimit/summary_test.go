@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/memstore"
@@ -212,20 +211,12 @@ func TestOnEndOfOwn(t *testing.T) {
 	ends := 0
 	p := rules(t, "  - {name: a, by: ip, limits: 1/min}")
 	store := memstore.New(memstore.Options{})
-	askers, err := sluice.New(store, "askers", sluice.PerMinute(30))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := httplimit.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mw := newMiddleware(t, httplimit.Options{Policy: p, Store: store, Own: own, OnEnd: func(_ *http.Request, s *httplimit.Summary) {
+	mw := newMiddleware(t, httplimit.Options{Policy: p, Store: store, OwnLimits: askers(t), OnEnd: func(_ *http.Request, s *httplimit.Summary) {
 		if ends++; !s.Own || s.Event.Evaluated != nil || s.Status != http.StatusOK {
 			t.Errorf("own %t, evaluated %v, status %d", s.Own, s.Event.Evaluated, s.Status)
 		}
 	}})
-	ask(t, mw.Wrap(ok), httplimit.OwnPath)
+	ask(t, mw.Wrap(ok), ownPath)
 	if ends != 1 {
 		t.Errorf("reported %d times", ends)
 	}

@@ -120,7 +120,7 @@ func (m *Metrics) routeOf(name string) *route {
 }
 
 // EndHTTP measures a finished HTTP request. It is for OnEnd of [httplimit.Options]. For
-// requests to [httplimit.OwnPath] it counts the response only.
+// requests to the path of [httplimit.Options.OwnLimits] it counts the response only.
 func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
 	e := ended{route: m.routeOf(m.route(r, s)), sent: int8(sentClass(s)), verdict: -1}
 	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {

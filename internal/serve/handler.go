@@ -25,10 +25,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	for _, word := range c.Fields {
 		fields |= fieldWords[word]
 	}
-	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.expiryNow)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if g.decisions, err = s.logs.encoder(c); err != nil {
 		return nil, err
 	}
@@ -37,7 +34,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops), Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
+		Queue: s.held, ReadAhead: s.ahead, OwnLimits: s.askers, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			if s.trace != nil { // avoids a copy of e
@@ -121,9 +118,10 @@ func (s *runtime) cutOff() metrics.CutOff {
 // heldBack returns the numbers of delayed requests and their memory.
 func (s *runtime) heldBack() metrics.Held {
 	full, share := s.held.Refused()
+	kept, stopped := s.ahead.Held()
 	return metrics.Held{
 		InFlight: s.held.InFlight(),
 		Requests: s.held.Held(), Full: full, ShareFull: share,
-		ReadAhead: s.ahead.Held(), Stopped: s.ahead.Stopped(),
+		ReadAhead: kept, Stopped: stopped,
 	}
 }
