@@ -5,17 +5,9 @@ package remote
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicegate/sluice"
 )
-
-// Health is the argument of [Options].OnChange.
-type Health struct {
-	Healthy bool
-	Err     error         // the last failure before the outage; nil if Healthy
-	Down    time.Duration // how long the store was unavailable; 0 unless Healthy
-}
 
 // Stats are the counts of a [Store] since it was made.
 type Stats struct {
@@ -69,7 +61,7 @@ func (s *Store) Stats() Stats {
 	c := &s.counters
 	denials, leases := s.near.stats()
 	return Stats{
-		Healthy: s.Healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
+		Healthy: s.healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
 		Opened: c.opened.Load(), DecidedLocally: c.decidedLocally.Load(), Refused: c.refused.Load(),
 		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.overloaded.Load(),
 		InFlight: int(s.inFlight.Load()), Owed: s.debts.len(), Unreleased: s.releases.len(),
@@ -78,15 +70,17 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Cause returns why requests do not go to the store: its last error, which may hold text of a
-// server or the network. It is nil if the store is healthy. It never blocks.
-func (s *Store) Cause() error {
-	if err := s.cause.Load(); err != nil && !s.Healthy() {
+// Err returns nil if requests go to the store, for readiness checks. From when the breaker
+// opens until all requests go to the store again it returns the store's last error, which may
+// hold text of a server or the network. It never blocks.
+func (s *Store) Err() error {
+	if s.healthy() {
+		return nil
+	}
+	if err := s.cause.Load(); err != nil {
 		return *err
 	}
-	return nil
+	return errSkipped // the breaker is changing
 }
 
-// Healthy reports whether requests go to the store: it is false from when the breaker opens
-// until all requests go to the store again. It is for readiness checks and never blocks.
-func (s *Store) Healthy() bool { return s.breaker.is() == closed }
+func (s *Store) healthy() bool { return s.breaker.is() == closed }
