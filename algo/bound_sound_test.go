@@ -40,7 +40,7 @@ func checkBoundsOfChange(t rapid.TB, book admissions, limits ...sluice.Limit) {
 			if d <= 0 {
 				continue
 			}
-			if got, most := book.most(d), algo.BoundOfChange(dur(d), limits...); got > most {
+			if got, most := book.most(d), algo.Bound(limits[0], dur(d), limits[1:]...); got > most {
 				t.Fatalf("%v: %d units within %d µs, want at most %d: %v", limits, got, d, most, book)
 			}
 		}

@@ -58,7 +58,7 @@ func (x *explainer) bucket(room int64) (lines []string) {
 	if (bucket{}).pending(t, s, x.now) {
 		lines = append(lines, reservedAhead+" "+x.at(s.Last))
 	}
-	if t.Queues() {
+	if t.Queues {
 		lines = append(lines, fmt.Sprintf("a queue: %d pass at once, and those behind leave it one by one", t.DelayAfter))
 	}
 	return lines

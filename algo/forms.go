@@ -160,7 +160,7 @@ func knownOf(s *State) []known {
 func (it *Item) Pick(states []State) {
 	it.State, it.Others = State{}, it.Others[:0]
 	for i := range states {
-		if s := &states[i]; SameForm(s.By, it.Term) {
+		if s := &states[i]; s.By.Form == it.Term.Form {
 			it.State = *s
 		} else {
 			it.Others = append(it.Others, *s)

@@ -160,7 +160,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 
 // near reports whether a limit will soon deny.
 func near(limit *sluice.Term, cost, remaining int64) bool {
-	return remaining < cost || remaining <= limit.Full()/10
+	return remaining < cost || remaining <= limit.Full/10
 }
 
 // xFields are no lists: a second set of them would contradict the first.

@@ -26,7 +26,7 @@ func spent(t testing.TB, store sluice.Store, p *sluice.Plan, key string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Term(0).Full() - d.Remaining
+	return p.Term(0).Full - d.Remaining
 }
 
 // The address of the requests that httptest makes.

@@ -136,7 +136,7 @@ func fullOf(t *sluice.Term) string {
 	if t.Block.For > 0 { // which binds only a key that it denies all
 		return "0"
 	}
-	return strconv.FormatInt(t.Full(), 10)
+	return strconv.FormatInt(t.Full, 10)
 }
 
 // set is Set with the limit's constant texts, and memory for the values.

@@ -234,7 +234,7 @@ func (o *ownLimits) look(r *http.Request, a *wire.Attributes, answer *ownAnswer)
 				Window: ceilSeconds(out.Limit.Window), Remaining: max(out.Remaining, 0), ResetAfter: ceilSeconds(out.ResetAfter),
 				Soft: out.Soft, Grace: out.Grace,
 			}
-			if full := out.Limit.Full(); full != l.Quota {
+			if full := out.Limit.Full; full != l.Quota {
 				l.Full = full
 			}
 			if !out.Allowed && !out.TooLarge {

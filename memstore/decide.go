@@ -49,7 +49,7 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 		*d = s.several(req, now)
 		return
 	}
-	hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
+	hash := s.secret.Sum(req.Plan.ScopeID, req.Key)
 	if req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
 		*d = sluice.Decision{}
 		s.take(req.Plan, req.Key, req.Cost, hash, now, d)
@@ -131,7 +131,7 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	n := req.Charges()
 	for i := range n {
 		c := req.Nth(i)
-		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
+		hashes[i] = s.secret.Sum(c.Plan.ScopeID, c.Key)
 		order[i] = s.part(hashes[i])
 	}
 	var slot *holders

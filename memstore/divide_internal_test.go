@@ -128,7 +128,7 @@ func TestDivideKeepsAll(t *testing.T) {
 	look := func() (list []seen) {
 		for _, req := range requests {
 			req.Op = sluice.OpPeek
-			hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
+			hash := s.secret.Sum(req.Plan.ScopeID, req.Key)
 			at := seen{d: testkit.Take(t, s, req)}
 			s.visit(int(s.part(hash)), func(sh *shard) {
 				id := identity(hash, termMask(req.Plan.Term(0).Series))

@@ -27,7 +27,7 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	order := make([]uint64, 0, len(hashes))
 	for i := range hashes {
 		c := req.Nth(i)
-		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
+		hashes[i] = s.secret.Sum(c.Plan.ScopeID, c.Key)
 		order = append(order, s.part(hashes[i]))
 	}
 	slices.Sort(order)

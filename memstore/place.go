@@ -61,7 +61,7 @@ func (p *place) loadOne(it *algo.Item, now int64) bool {
 		return false
 	}
 	v := p.shard.registry.at(t.by(i))
-	if v == nil || v.term.ID != it.Term.ID && !algo.SameForm(v.term, it.Term) {
+	if v == nil || v.term.ID != it.Term.ID && v.term.Form != it.Term.Form {
 		return false
 	}
 	p.shard.read(t, i, &it.State)
@@ -209,7 +209,7 @@ func (p *place) writer(s *algo.State, now int64) *version {
 // keepsWord reports whether s, written by v, is kept in a word. A bucket's state is one
 // only if no other limit can have used the balance, as takes also use an idle word.
 func (p *place) keepsWord(v *version, s *algo.State, now int64) bool {
-	return (v.term.Burst == 0 || v.series.alone(now)) && s.Plain() && !s.Reserved && s.A <= v.term.MostInWord() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
+	return (v.term.Burst == 0 || v.series.alone(now)) && plainState(s) && !s.Reserved && s.A <= v.term.MostInWord && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
 }
 
 func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {

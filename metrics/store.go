@@ -175,7 +175,7 @@ func (s *store) verdictOf(req *sluice.Request, d *sluice.Decision) prometheus.Co
 }
 
 func (s *store) counters(p *sluice.Plan) []verdicts {
-	v, ok := s.plans.Of(p.Compiled())
+	v, ok := s.plans.Of(&p.Kept)
 	if ok {
 		return v
 	}
@@ -183,7 +183,7 @@ func (s *store) counters(p *sluice.Plan) []verdicts {
 	for i := range v {
 		v[i] = verdictsOf(s.metrics.decisions, p.Scope(), p.Term(i).Name)
 	}
-	s.plans.Keep(p.Compiled(), v)
+	s.plans.Keep(&p.Kept, v)
 	return v
 }
 

@@ -407,7 +407,9 @@ func (c *crowd) sound(user string) {
 		for _, d := range []time.Duration{time.Second, c.limit.Window / 2, c.limit.Window, 2 * c.limit.Window} {
 			most := algo.Bound(c.limit, d)
 			if c.limit.Queues() {
-				most, _ = algo.Output(c.limit, d)
+				l := c.limit.Filled()
+				after := l.Algorithm.(sluice.LeakyBucket).DelayAfter //nolint:forcetypeassert // no other limit queues
+				most = algo.Bound(sluice.Limit{Quota: l.Quota, Window: l.Window, Burst: after, Algorithm: sluice.LeakyBucket{DelayAfter: after}}, d)
 			}
 			var units int64
 			for j := i; j >= 0 && list[j].after > r.after-d; j-- {

@@ -30,29 +30,29 @@ type planInfo struct {
 
 // infoOf returns the planInfo of a plan.
 func (n *near) infoOf(plan *sluice.Plan) (*planInfo, error) {
-	f, ok := n.plans.Of(plan.Compiled())
+	f, ok := n.plans.Of(&plan.Kept)
 	if !ok {
 		f = n.derive(plan)
-		n.plans.Keep(plan.Compiled(), f)
+		n.plans.Keep(&plan.Kept, f)
 		if f.plan != plan {
-			n.plans.Keep(f.plan.Compiled(), f)
+			n.plans.Keep(&f.plan.Kept, f)
 		}
 	}
 	return f, f.err
 }
 
 func (n *near) derive(plan *sluice.Plan) *planInfo {
-	f := &planInfo{plan: plan, scope: maphash.Comparable(n.scopes, plan.ScopeID()), deniable: true, unusedCounts: true, full: math.MaxInt64}
+	f := &planInfo{plan: plan, scope: maphash.Comparable(n.scopes, plan.ScopeID), deniable: true, unusedCounts: true, full: math.MaxInt64}
 	if n.lease != nil {
 		if terms, ok := n.lease(plan); ok {
 			f.setLease(plan, terms)
 		}
 	}
-	f.id = f.plan.ID()
+	f.id = f.plan.ID
 	f.rule = ruleOf(f.plan)
 	for i := range f.plan.Len() {
 		term := f.plan.Term(i)
-		f.full = min(f.full, term.Full())
+		f.full = min(f.full, term.Full)
 		f.unusedCounts = f.unusedCounts && (term.Kind == compiled.SlidingLog || term.Kind == compiled.SlidingHistogram)
 		f.deniable = f.deniable && !term.CountDenied && term.Kind != compiled.Block && term.InitialDeficit == 0 && !term.PreFilled
 	}

@@ -22,8 +22,6 @@ import (
 // fail with an [*UnavailableError] where the failure policy is to refuse, and otherwise with
 // the errors of the wrapped store.
 type Store struct {
-	forgetter
-
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
 	explains  sluice.Store     // store, before Detach
@@ -82,7 +80,6 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		}
 	}
 	s.near = newNear(opts, s)
-	s.forgetter = stores.NewForgetter(s.forgetKeys)
 	s.releases = releases{most: opts.MaxOwed, list: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed
