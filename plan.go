@@ -40,7 +40,7 @@ type Term struct {
 	// example. All are hashes of 64 bits without a secret; a Store mixes them with keys under
 	// its own. Form is no part of a stored format.
 	ID, Series, Form uint64
-	// Full is [Limit.Full], and Queues [Limit.Queues], of this limit.
+	// Full is the number of units of [Limit.Full], and Queues the result of [Limit.Queues].
 	Full   int64
 	Queues bool
 
