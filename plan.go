@@ -133,7 +133,11 @@ func (t *Term) form() uint64 {
 	case t.Kind == compiled.SlidingCounter:
 		return parts(t.Kind, t.Sub, int64(t.Behind))
 	}
-	return parts(t.Kind, t.Micros, int64(t.Refill), int64(t.Anchor), int64(t.Calendar), int64(t.WeekStart),
+	onFirst := int64(0)
+	if t.OnFirst {
+		onFirst = 1
+	}
+	return parts(t.Kind, t.Micros, onFirst, int64(t.Refill), int64(t.Calendar), int64(t.WeekStart),
 		int64(hashText(t.Zone)), int64(t.From.Month), int64(t.From.Day), int64(t.From.Time))
 }
 
@@ -193,7 +197,7 @@ func (t *Term) compile(scope string, l Limit) {
 // packWindow sets whether a state of a fixed window fits one word: the units and the end of
 // an aligned window.
 func (t *Term) packWindow() {
-	if t.Anchor != OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
+	if !t.OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
 		t.Wide, t.Inverse, t.MostInWord = true, span.InverseOf(t.Micros), span.MostInWideWord
 	}
 	t.Horizon = t.Micros

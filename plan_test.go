@@ -234,7 +234,7 @@ func tweakAlgorithm(t *rapid.T, l *sluice.Limit) sluice.Algorithm {
 		return a
 	case sluice.FixedWindow:
 		change(
-			func() { a.InitialDeficit++ }, func() { a.Anchor = 1 - a.Anchor }, func() { a.WeekStart = (a.WeekStart + 1) % 7 },
+			func() { a.InitialDeficit++ }, func() { a.OnFirst = !a.OnFirst }, func() { a.WeekStart = (a.WeekStart + 1) % 7 },
 			func() { a.Zone = "Asia/Tokyo" }, func() { a.Calendar, l.Window = a.Calendar%sluice.Year+1, 0 }, func() { a.From.Time += time.Minute })
 		return a
 	case sluice.SlidingCounter:

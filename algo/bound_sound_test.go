@@ -78,7 +78,7 @@ func TestInvariant02FixedWindowTwiceAcrossAnEdge(t *testing.T) {
 		for _, e := range drawTrace(t, l, 60) {
 			now += e.Gap
 			d := p.step(now, e)
-			if d.Spent > 0 && testkit.Fixed(l).Anchor == sluice.OnClock {
+			if d.Spent > 0 && !testkit.Fixed(l).OnFirst {
 				start := int64(d.At) - int64(d.At)%window(l)
 				if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 					start, _ = algo.CalendarWindow(p.plan.Term(0), int64(d.At))

@@ -26,7 +26,7 @@ func pressed() (list []variant) {
 
 // onTheClock reports whether a limit's windows end whatever comes.
 func onTheClock(l sluice.Limit) bool {
-	return testkit.Is[sluice.FixedWindow](l) && testkit.Fixed(l).Anchor == sluice.OnClock
+	return testkit.Is[sluice.FixedWindow](l) && !testkit.Fixed(l).OnFirst
 }
 
 // TestDeniedClientStaysOut: a caller that asks for a unit more often than units come back is

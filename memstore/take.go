@@ -12,26 +12,21 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Direct implements [sluice.DirectStore].
-func (s *Store) Direct(of sluice.Store) sluice.OneTaker {
+// Direct implements [sluice.DirectStore]. The function is [Store.Take] for a charge alone. It
+// looks up the key's word after it has read the clock: that read waits for all earlier writes,
+// and the lookup runs meanwhile.
+func (s *Store) Direct(of sluice.Store) func(ctx context.Context, p *sluice.Plan, key string, cost int64) (sluice.Decision, error) {
 	if of != sluice.Store(s) {
 		return nil
 	}
-	return (*direct)(s)
-}
-
-// direct is a Store as a [sluice.OneTaker].
-type direct Store
-
-// TakeOne is [Store.Take] for a charge alone. It looks up the key's word after it has read
-// the clock: that read waits for all earlier writes, and the lookup runs meanwhile.
-func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
-	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
-		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
+	return func(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
+		if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
+			return s.Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
+		}
+		hash := s.secret.Sum(p.ScopeID, key)
+		s.take(p, key, cost, hash, s.clock.now(), &d)
+		return d, nil
 	}
-	hash := s.secret.Sum(p.ScopeID, key)
-	(*Store)(s).take(p, key, cost, hash, s.clock.now(), &d)
-	return d, nil
 }
 
 // take decides a take of one key into d, which is zero. It decides on the key's word without

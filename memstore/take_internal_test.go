@@ -126,7 +126,7 @@ func drawPlainWindow(t *rapid.T) *sluice.Term {
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "anchor") {
 		case 0:
-			l.Algorithm = sluice.FixedWindow{Anchor: sluice.OnFirst}
+			l.Algorithm = sluice.FixedWindow{OnFirst: true}
 		case 1:
 			l.Window, l.Algorithm = 0, sluice.FixedWindow{Calendar: sluice.Day, Zone: "Europe/Berlin"}
 		}

@@ -78,7 +78,7 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 		series.Put(ch, back, f.GivenBack)
 		series.Put(ch, lost, f.NotGivenBack)
 		series.Put(ch, unreleased, f.Unreleased)
-		series.Put(ch, saved, f.Denials.Answered)
+		series.Put(ch, saved, f.Denied)
 		series.Put(ch, decided, f.Leases.Allowed, "allowed")
 		series.Put(ch, decided, f.Leases.Denied, "denied")
 		series.Put(ch, asked, f.Leases.Asked)

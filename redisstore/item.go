@@ -103,7 +103,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		switch {
 		case t.Calendar != sluice.NoCalendar:
 			return appendEdges(appendNumbers(b, 2), t, now)
-		case t.Anchor == sluice.OnFirst:
+		case t.OnFirst:
 			return appendNumbers(b, 1)
 		}
 		return appendNumbers(b, 0)

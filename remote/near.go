@@ -149,8 +149,8 @@ func (n *near) forget(req *sluice.Request) {
 	}
 }
 
-// DenialStats counts remembered denials.
-type DenialStats struct {
+// denialStats counts remembered denials.
+type denialStats struct {
 	// Answered counts the requests that were denied from memory. Asked counts those
 	// that went to the store, except peeks: one for each key charged.
 	Answered, Asked uint64
@@ -175,7 +175,7 @@ type LeaseStats struct {
 
 // stats returns the counts so far. It locks one shard after the other, each for an
 // instant.
-func (n *near) stats() (denials DenialStats, leases LeaseStats) {
+func (n *near) stats() (denials denialStats, leases LeaseStats) {
 	for i := range n.shards {
 		sh := &n.shards[i]
 		sh.mu.Lock()

@@ -15,7 +15,7 @@ type shard struct {
 	most    int      // the most entries that may remember something
 	kept    int      // entries that do
 	idle    []*entry // for later
-	denials DenialStats
+	denials denialStats
 	leases  LeaseStats
 }
 

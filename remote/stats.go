@@ -37,9 +37,10 @@ type Stats struct {
 	// Unreleased is the number of slots to be released on the store's return.
 	Unreleased int
 
-	// Denials and Leases count decisions without the store, by its earlier answers.
-	Denials DenialStats
-	Leases  LeaseStats
+	// Denied is the number of requests that were denied by an earlier denial of the store,
+	// and Leases counts decisions by units leased in advance, all without asking it.
+	Denied uint64
+	Leases LeaseStats
 }
 
 type counters struct {
@@ -66,7 +67,7 @@ func (s *Store) Stats() Stats {
 		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.overloaded.Load(),
 		InFlight: int(s.inFlight.Load()), Owed: s.debts.len(), Unreleased: s.releases.len(),
 		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), NotGivenBack: c.notGivenBack.Load(),
-		Denials: denials, Leases: leases,
+		Denied: denials.Answered, Leases: leases,
 	}
 }
 

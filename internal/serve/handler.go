@@ -14,7 +14,6 @@ import (
 	"github.com/sluicegate/sluice/internal/server/metrics"
 	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/internal/server/token"
-	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -74,11 +73,12 @@ func (s *runtime) stated(v *policy.Verdict) {
 	}
 }
 
-// routeOf returns the route of a request in metrics, by its name in the configuration. It
+// routeOf returns the route of a request in metrics, by its name in the configuration; "" for
+// one that was passed on, whose route the metrics know. It
 // works for requests that were not passed on, too.
 func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
 	if sum.Upstream.URL != "" || sum.Upstream.Route != "" {
-		return limitmetrics.RouteOf(r, sum)
+		return "" // its name in the gateway
 	}
 	routes, ok := s.current.Load().routes.(*gateway.Routes)
 	if !ok {
