@@ -146,7 +146,7 @@ func TestDivideKeepsAll(t *testing.T) {
 		return list
 	}
 	want := look()
-	kept := s.shards[0].Load().room.kept
+	kept := s.shards[0].Load().eviction.kept
 	for part := 0; part < len(s.shards); part += len(s.shards) / 16 {
 		for s.shards[part].Load().parts > len(s.shards)/16 {
 			sh := s.hold(uint64(part))
@@ -165,7 +165,7 @@ func TestDivideKeepsAll(t *testing.T) {
 		}
 	}
 	for part := 0; part < len(s.shards); {
-		part = s.visit(part, func(sh *shard) { kept -= sh.room.kept })
+		part = s.visit(part, func(sh *shard) { kept -= sh.eviction.kept })
 	}
 	if kept != 0 {
 		t.Errorf("got %d fewer states kept than before", kept)

@@ -313,7 +313,7 @@ func (t *table) resize(live int, now int64) {
 // adopt copies slot i of an older block, and returns the new slot.
 func (t *table) adopt(old *table, i int) int {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
-	j := t.place(w[0])
+	j := t.freeSlot(w[0])
 	end := j
 	for t.id(end) != 0 {
 		end = after(end, t.n)
