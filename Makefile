@@ -7,9 +7,11 @@ SHELL       := bash
 
 GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
-# Modules of their own that are tested and linted as the product is.
-PARTS     := adapters redisstore/goredis internal/server/page/browser
-MODULES   := . bench tools deploy/check $(PARTS)
+# All modules. Those of a release come first, each behind those that it requires.
+PUBLISHED := . config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters server
+MODULES   := $(PUBLISHED) tests examples bench tools deploy server/internal/page/browser
+# Modules that take part of the time of the tests of the root and of the server.
+PARTS     := config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters tests examples server/internal/page/browser
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
@@ -27,11 +29,10 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) '-toolexec=env GOGC=400'
 
 # Packages that only compute, or start programs that are built already: each runs once,
 # without the race detector. All others run once, with it.
-PLAIN := algo|docs|internal/api|internal/spec
-# Packages whose tests start servers, or sluice itself, and wait for them.
-REAL  := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest.*|redisstore.*|internal/serve
-# Packages that test tests, or all decisions.
-SUITES := internal/spec|storetest
+PLAIN := algo|internal/spec
+# Packages of the root and of the server whose tests start servers, or sluice itself, and wait for
+# them, or that test tests, or all decisions.
+SLOW  := cmd/sluice|internal/deploy|internal/gateway/attack|internal/nginx|internal/redistest|redisstore|internal/serve|internal/spec|storetest
 
 .PHONY: help
 help: ## list the targets
@@ -39,23 +40,28 @@ help: ## list the targets
 
 .PHONY: run
 run: ## limit the sample app: 10 requests a minute for each userId, on http://127.0.0.1:8080/?userId=u1
-	@$(GO) build -o bin/sluice ./cmd/sluice
+	@$(GO) -C server build -o ../bin/sluice ./cmd/sluice
 	@bin/sluice serve --listen $(LISTEN) --admin $(ADMIN) --limit "10/min sliding-log" --by query.userId
 
 .PHONY: quick
 quick: ## run short tests, for while you write: no race detector, real servers or specification, a minute at most
-	$(GO) test -short $$($(GO) list ./... | grep -vE '/($(REAL)|$(SUITES))$$')
+	@set -x; for module in . config metrics server; do \
+		$(GO) -C "$$module" test -short $$($(GO) -C "$$module" list ./... | grep -vE '/($(SLOW))$$'); done
 
 # All groups run behind a fault, too, so that all faults are seen at once.
 .PHONY: test
 test: ## run every test once, most with the race detector; installs what is missing
 	@.ci/packages
-	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target test-race test-plain test-parts
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target test-server test-library test-plain test-parts
 
-.PHONY: test-race
-test-race:
+.PHONY: test-library
+test-library:
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector" >&2)
 	$(GO) test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 20m $$($(GO) list ./... | grep -vE '/($(PLAIN))$$')
+
+.PHONY: test-server
+test-server:
+	$(GO) -C server test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 20m ./...
 
 .PHONY: test-plain
 test-plain:
@@ -63,12 +69,12 @@ test-plain:
 
 .PHONY: test-parts
 test-parts:
-	@set -x; for part in $(PARTS); do $(GO) -C "$$part" test $(RACE) $(NOVET) -shuffle=on -timeout 20m ./...; done
+	@failed=0; set -x; for part in $(PARTS); do $(GO) -C "$$part" test $(RACE) $(NOVET) -shuffle=on -timeout 20m ./... || failed=1; done; exit $$failed
 	$(if $(NOVET),,$(GO) -C bench vet ./...)
 	$(GO) -C bench build ./...
 	$(GO) -C bench test $(NOVET) ./alike ./cmd/... ./report
 	$(GO) -C tools test ./...
-	$(GO) -C deploy/check test $(NOVET) -count=1 ./...
+	$(GO) -C deploy test $(NOVET) -count=1 ./...
 
 # What a release needs beside make check: tests, and steps of tests, that make check leaves
 # out. Without the race detector: make check has it where goroutines share something.
@@ -76,8 +82,7 @@ test-parts:
 long: ## run every test with its full number of steps, without the race detector: half an hour; a release needs it beside make check
 	@.ci/packages
 	@failed=0; set -x; export SLUICE_LONG=1; \
-	GOGC=400 $(GO) test -shuffle=on -p $(AT_ONCE) -timeout 60m ./... || failed=1; \
-	for part in $(PARTS) bench deploy/check; do $(GO) -C "$$part" test -shuffle=on -timeout 60m ./... || failed=1; done; \
+	for module in $(filter-out tools,$(MODULES)); do GOGC=400 $(GO) -C "$$module" test -shuffle=on -p $(AT_ONCE) -timeout 60m ./... || failed=1; done; \
 	exit $$failed
 
 # Without the race detector, as nothing is shared at the same time. What it allocates is
@@ -90,7 +95,7 @@ spec: ## check SPECSTEPS (10 million) decisions against the specification: every
 .PHONY: check
 check: ## what a change must pass: lint and test, in seven minutes
 	@.ci/packages
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target NOVET=-vet=off lint test-race test-plain test-parts
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target NOVET=-vet=off lint test-server test-library test-plain test-parts
 
 # Where the product runs, besides the machine of those who write it: 32 bits, another
 # order of memory, other systems.
@@ -98,12 +103,12 @@ PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 
 .PHONY: platforms
 platforms: ## compile and vet everything for PLATFORMS, and decide on 32 bits
-	@for at in $(PLATFORMS); do (set -x; GOOS=$${at%/*} GOARCH=$${at#*/} CGO_ENABLED=0 $(GO) vet ./...); done
+	@for at in $(PLATFORMS); do for module in $(PUBLISHED); do (set -x; GOOS=$${at%/*} GOARCH=$${at#*/} CGO_ENABLED=0 $(GO) -C "$$module" vet ./...); done; done
 	GOARCH=386 CGO_ENABLED=0 $(GO) test -short . ./algo ./memstore ./remote ./policy ./httplimit
 
 .PHONY: api
 api: ## write docs/api.txt, which lists all that is exported
-	$(GO) test ./internal/api -run TestFile -update
+	$(GO) -C tests test ./api -run TestFile -update
 
 # The linter reads what the compiler writes: with the race detector where the tests
 # have it, so that both need one compilation. By the time that it comes to those
@@ -112,19 +117,22 @@ api: ## write docs/api.txt, which lists all that is exported
 lint: ## check style, layers and formatting
 	@renice -n 19 $$$$ >/dev/null; linter="$$($(TOOL) -n golangci-lint)"; flags="$$($(GO) env GOFLAGS)"; \
 	lint() { (set -x; cd "$$1"; GOFLAGS="$$flags $$2" "$$linter" run --allow-parallel-runners ./...); }; \
-	for part in bench deploy/check; do lint "$$part" ""; done; \
-	for part in . $(PARTS); do lint "$$part" "$(RACE)"; done
+	for module in bench deploy; do lint "$$module" ""; done; \
+	for module in $(filter-out bench deploy tools,$(MODULES)); do lint "$$module" "$(RACE)"; done
 
 .PHONY: fmt
 fmt: ## format all Go code
-	@for part in . bench deploy/check $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
+	@for module in $(filter-out tools,$(MODULES)); do (set -x; cd "$$module"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
 
+# Each module runs against the packages of all, whose paths begin alike.
 .PHONY: cover
 cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do
 	@.ci/packages
-	@profile=$$(mktemp); trap 'rm -f "$$profile"' EXIT; failed=0; \
-	$(GO) test -timeout 20m -coverpkg=./... -coverprofile="$$profile" ./... | grep -v 'no test files' || failed=1; \
-	$(GO) tool cover -func="$$profile" | tail -n 1; exit $$failed
+	@profile=$$(mktemp); trap 'rm -f "$$profile"*' EXIT; failed=0; echo "mode: set" > "$$profile"; \
+	for module in $(filter-out tools bench deploy examples,$(MODULES)); do \
+		$(GO) -C "$$module" test -timeout 20m -coverpkg=github.com/sluicegate/sluice/... -coverprofile="$$profile.part" ./... | grep -v 'no test files' || failed=1; \
+		sed 1d "$$profile.part" >> "$$profile"; done; \
+	$(GO) -C tests tool cover -func="$$profile" | tail -n 1; exit $$failed
 
 .PHONY: lines
 lines: ## count the lines of code: product, test kits and tests of every package
@@ -134,21 +142,21 @@ lines: ## count the lines of code: product, test kits and tests of every package
 pictures: ## draw docs/img anew: the algorithms, and the page after eight minutes of traffic
 	@.ci/packages
 	$(GO) run ./docs/draw docs/img
-	$(GO) build -o bin/sluice ./cmd/sluice
-	$(GO) -C internal/server/page/browser run ./pictures "$(CURDIR)/bin/sluice" "$(CURDIR)/docs/img"
+	$(GO) -C server build -o ../bin/sluice ./cmd/sluice
+	$(GO) -C server/internal/page/browser run ./pictures "$(CURDIR)/bin/sluice" "$(CURDIR)/docs/img"
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)
-	@for package in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list '^Fuzz' "$$package" | sed -n '/^Fuzz/p'); do \
+	@for module in $(PUBLISHED) tests; do for package in $$($(GO) -C "$$module" list ./...); do \
+		for target in $$($(GO) -C "$$module" test -list '^Fuzz' "$$package" | sed -n '/^Fuzz/p'); do \
 			echo "$$package $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$package"; \
+			$(GO) -C "$$module" test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$package"; \
 		done; \
-	done
+	done; done
 
 .PHONY: bench
 bench: ## run the benchmarks that match BENCH (all); bench/README.md explains how to compare
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	@set -x; for module in . config grpclimit metrics server tests; do $(GO) -C "$$module" test -run '^$$' -bench '$(BENCH)' -benchmem ./...; done
 
 # Docker with buildx, or buildah, builds it; no image is fetched.
 IMAGE     ?= ghcr.io/sluicegate/sluice
@@ -164,7 +172,7 @@ release-check: ## make all of a release in dist/, and build a program outside ag
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what is compiled (asks vuln.go.dev)
-	$(TOOL) govulncheck ./...
+	@scanner="$$($(TOOL) -n govulncheck)"; for module in $(PUBLISHED); do (set -x; cd "$$module"; "$$scanner" ./...); done
 
 .PHONY: tidy
 tidy: ## tidy every module

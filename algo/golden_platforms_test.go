@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // accountStore is an account as a Store of one key, whose clock stands still.

@@ -25,7 +25,7 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/net v0.60.0
 	golang.org/x/text v0.42.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
@@ -35,11 +35,18 @@ require (
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/sluicegate/sluice v0.0.0
+	github.com/sluicegate/sluice/grpclimit v0.0.0
 	github.com/sluicegate/sluice/redisstore/goredis v0.0.0
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sys v0.48.0
 )
 
-replace github.com/sluicegate/sluice => ../
+replace github.com/sluicegate/sluice => ..
 
 replace github.com/sluicegate/sluice/redisstore/goredis => ../redisstore/goredis
+
+replace github.com/sluicegate/sluice/config => ../config
+
+replace github.com/sluicegate/sluice/grpclimit => ../grpclimit
+
+replace github.com/sluicegate/sluice/metrics => ../metrics

@@ -1,102 +1,142 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config reads the rules of a sluice file into a Go program, which puts them
-// around its own handler. The file is that of sluice serve (docs/configuration.md);
-// its listeners, upstreams, stores and logs are checked, and left to the program.
-//
-//	rules:
-//	  - name: login
-//	    match: {method: POST, path: /login}
-//	    by: ip
-//	    limits: 5/min
-//
-// Reading is strict: an unknown key, a rule that can never match and a name used
-// twice are faults. All faults of a file are reported at once. The commands sluice
-// lint and sluice lint --test say what the rules do, and try them on virtual time.
 package config
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
-	"strings"
+	"net/url"
+	"slices"
+	"time"
 
-	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Config is what a file says of rules and clients. It is not changed once returned,
-// and may be used concurrently if no caller changes it.
+// Config is the content of a file. It may be used concurrently if no caller changes it.
 type Config struct {
-	// Version is 12 hexadecimal digits, equal for files of equal bytes.
-	Version string
-	// Policy has the rules.
-	Policy *policy.Policy
-	// Trusted are the proxies whose ClientHeader is trusted, from client_ip.
-	Trusted []netip.Prefix
-	// ClientHeader names the header field with the client's address; empty:
-	// X-Forwarded-For.
-	ClientHeader string
-	// ClientHops is how many addresses from the right of that field the client's is,
-	// from 1; zero: Trusted says it.
-	ClientHops int
-	// Allow are the networks whose clients are let in; none: all. Clients of Deny are
-	// refused even if Allow has them.
-	Allow, Deny []netip.Prefix
+	File    string // name of the file, as given
+	Version string // 12 hexadecimal digits that change with the file's content
+
+	Listen    []Listener
+	Upstreams []Upstream
+	Admin     Admin
+	Store     Store
+	ClientIP  ClientIP
+	Tokens    *Tokens        // nil: tokens are not verified, and no claim is known
+	Allow     []netip.Prefix // clients admitted; none: all
+	Deny      []netip.Prefix // clients refused, whatever Allow says
+	Exempt    []netip.Prefix // clients without limits; also in each rule
+	MaxHeld   int64          // requests delayed at once, over all rules; zero: the default
+	Abandoned int64          // requests at once that go on without their client; zero: the default
+	// MaxHeldPerKey is the most requests delayed at once for one key; zero: a tenth of
+	// MaxHeld, at least 10.
+	MaxHeldPerKey int64
+	// MaxReadAhead is the most bytes of bodies kept while their requests are delayed; zero:
+	// the default.
+	MaxReadAhead int64
+	// MaxConnections is the most connections of clients open at once, over all listeners: how many;
+	// zero: the default.
+	MaxConnections int64
+	// LeastBodyRate is the least rate of a body that is waited for, in bytes a second; zero:
+	// the default; negative: any.
+	LeastBodyRate int64
+	// Nodes is the least number of nodes by which limits are divided while a shared store is
+	// unavailable; zero: 1.
+	Nodes       int64
+	DecisionLog DecisionLog
+	AccessLog   AccessLog
+	Fields      []string // header fields of responses, of [FieldWords]; none: draft-11
+	Policy      *policy.Policy
+	// Platforms has the names of the profiles of each rule that has any.
+	Platforms map[string][]string
+
+	lines []int // line of each rule
+	named map[NamedFile]place
 }
 
-// Fault is one thing that is wrong with a file.
-type Fault struct {
-	File         string // its name, as given
-	Line, Column int    // from 1; zero if it is the file as a whole
-	Problem      string // what is wrong, and what to write instead
-}
+// Line returns the line of the policy's i-th rule.
+func (c *Config) Line(i int) int { return c.lines[i] }
 
-// String returns FILE:LINE:COLUMN: and the problem; without the parts that are zero.
-func (f Fault) String() string {
-	switch {
-	case f.Line == 0:
-		return f.File + ": " + f.Problem
-	case f.Column == 0:
-		return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Problem)
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Problem)
-}
-
-// FileError says all that is wrong with a file, by place.
-type FileError struct{ Faults []Fault }
-
-// Error returns all faults, a line each.
-func (e *FileError) Error() string {
-	lines := make([]string, len(e.Faults))
-	for i, f := range e.Faults {
-		lines[i] = f.String()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Load reads a file of at most 32 MiB. A file that cannot be read is an error of
-// package os; one with faults is a [*FileError].
-func Load(name string) (*Config, error) { return of(config.Load(name)) }
-
-// Parse reads what a file of that name holds. Its error is a [*FileError].
-func Parse(name string, data []byte) (*Config, error) { return of(config.Parse(name, data)) }
-
-func of(c *config.Config, err error) (*Config, error) {
-	if err != nil {
-		var faults config.Faults
-		if !errors.As(err, &faults) {
-			return nil, err
+// RuleByIP returns the name of the first rule with the client's address in its key.
+func (c *Config) RuleByIP() (name string, ok bool) {
+	for i := range c.Policy.Len() {
+		r := c.Policy.Rule(i)
+		for j := range r.Levels {
+			if slices.ContainsFunc(r.Levels[j].By, policy.Part.ByIP) {
+				return r.Name, true
+			}
 		}
-		e := &FileError{Faults: make([]Fault, len(faults))}
-		for i, f := range faults {
-			e.Faults[i] = Fault(f)
-		}
-		return nil, e
 	}
-	return &Config{
-		Version: c.Version, Policy: c.Policy, Allow: c.Allow, Deny: c.Deny,
-		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops),
-	}, nil
+	return "", false
+}
+
+// Upstream is a server behind the gateway. A request goes to the first whose Host and Path
+// match it.
+type Upstream struct {
+	URL     *url.URL
+	Host    string        // in lower case; *.example.com: all subdomains; empty: any
+	Path    string        // a prefix of whole segments; empty: any
+	Timeout time.Duration // for the response's header; zero: the default
+	// LongestRequest is the most time from a request's header to its response's last byte;
+	// zero: no bound.
+	LongestRequest time.Duration
+	MaxBody        int64 // bytes of a request's body; zero: no bound
+	// UpstreamHost sends the upstream's own name in Host instead of the client's.
+	UpstreamHost bool
+}
+
+// Admin configures the operators' pages.
+type Admin struct {
+	Address   string // host:port; empty: the default; "off": none
+	TokenFile string // file of a bearer token
+	// Public lets Address be reachable from other machines without a token. The pages that
+	// show or change keys are left out then.
+	Public bool
+	// OverridesFile keeps the overrides made at run time; empty: they are in memory only.
+	OverridesFile string
+	AuditFile     string // every change is appended to it; empty: standard error
+	// Hosts are the host names it answers to, in lower case, beside IP addresses, localhost
+	// and the name in Address.
+	Hosts []string
+}
+
+// Store configures the store of states. The zero Store is in this process.
+type Store struct {
+	Redis   string // URL of the servers, for package redisurl; empty: in this process
+	Prefix  string // of keys in Redis; empty: the URL's, or the default
+	MaxKeys int64  // in this process; zero: 1,048,576
+	State   string // file written by a clean stop; empty: none
+}
+
+// ClientIP configures how the client's address is found.
+type ClientIP struct {
+	Trusted []netip.Prefix // proxies trusted to set Header
+	Header  string         // empty: X-Forwarded-For
+	// Hops is the place of the client's address in Header from the right, from 1; zero:
+	// Trusted decides.
+	Hops int64
+	None bool // the file has an empty list trusted: there is no proxy
+	Line int  // of the file, from 1; zero: the file has no client_ip
+}
+
+// Forwarding returns the networks of peers whose forwarding fields are passed on: with Hops,
+// all networks.
+func (c *ClientIP) Forwarding() []netip.Prefix {
+	if c.Hops > 0 {
+		return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	}
+	return c.Trusted
+}
+
+// Tokens configures the verification of tokens, whose claims rules may use.
+type Tokens struct {
+	Header   string // empty: Authorization, with Bearer
+	Cookie   string // instead of a header
+	JWKS     string // file of a key set
+	HMAC     string // file of a secret
+	Key      string // file of a public key, PEM
+	Issuer   string // required if not empty
+	Audience string // required if not empty
+	// Required refuses requests without a token where a rule needs a claim.
+	Required bool
 }

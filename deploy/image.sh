@@ -13,7 +13,7 @@ trap 'rm -rf "$context"' EXIT
 mkdir "$context/var"
 for arch in "$@"; do
     echo "compiling for linux/$arch" >&2
-    CGO_ENABLED=0 GOOS=linux GOARCH="$arch" go build -trimpath -ldflags '-s -w' -o "$context/$arch/sluice" ./cmd/sluice
+    CGO_ENABLED=0 GOOS=linux GOARCH="$arch" go -C server build -trimpath -ldflags '-s -w' -o "$context/$arch/sluice" ./cmd/sluice
 done
 platforms="$(printf ',linux/%s' "$@")"
 if docker buildx version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then

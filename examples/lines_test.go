@@ -19,7 +19,7 @@ var (
 	row     = regexp.MustCompile(`(?m)^\| (\w+) \| (\d+) \| (.*?) ?\| ?(.*?) ?\|$`)
 	library = regexp.MustCompile(`([\w/-]+) (\d+)\b`)
 	block   = regexp.MustCompile("(?s)## (\\w+): ([\\w/-]+)\n\n```go\n(.*?)```")
-	command = regexp.MustCompile(`go (?:-C (\w+) )?(?:run|test -v) \./(examples/\w+)`)
+	command = regexp.MustCompile(`go (?:-C (\w+) )?(?:run|test -v) \./(\w+(?:/\w+)?)`)
 	program = regexp.MustCompile(`(?m)^\| \[(\w+)\]`)
 )
 

@@ -15,8 +15,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -80,7 +78,11 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	return clientip.Peer(p.Addr.String())
+	at, err := netip.ParseAddrPort(p.Addr.String())
+	if err != nil {
+		return netip.Addr{} // as on a Unix socket
+	}
+	return at.Addr().Unmap()
 }
 
 // Method returns POST, the method of all calls.
@@ -90,7 +92,7 @@ func (a *attributes) Method() string { return http.MethodPost }
 func (a *attributes) Path() string { return a.FullMethod }
 
 // Host returns the host that the client dialled, in lower case and without its port.
-func (a *attributes) Host() string { return wire.Host(strings.Join(a.Header(":authority"), "")) }
+func (a *attributes) Host() string { return policy.HostOf(strings.Join(a.Header(":authority"), "")) }
 
 // Header returns the values of a metadata key, whatever the case of name.
 func (a *attributes) Header(name string) []string {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/sluicegate/sluice/internal/pacing"
+	"github.com/sluicegate/sluice/pacing"
 )
 
 // ClientOptions configure a [Client]. The zero value of every field is valid; the zero

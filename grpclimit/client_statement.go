@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/pacing"
+	"github.com/sluicegate/sluice/pacing"
 )
 
 // mostSilent is how long a call without any answer counts as in flight. By then the server

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/pacing"
+	"github.com/sluicegate/sluice/pacing"
 )
 
 // The names of the fields that are read, with the case they have on the wire.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/pacing"
+	"github.com/sluicegate/sluice/pacing"
 )
 
 // TransportOptions configure a [Transport]. The zero value of every field is valid; the zero

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -117,50 +116,6 @@ func ExampleNew_failedLogins() {
 	// POST /login?password=wrong 403
 	// POST /login?password=guess 403
 	// POST /login?password=right 429
-}
-
-// A server under the rules of a file, such as those that the sluice program reads.
-func ExampleNew_file() {
-	const file = `
-client_ip: {trusted: 10.0.0.0/8}
-
-rules:
-  - name: login
-    match: {method: POST, path: /login}
-    by: ip
-    limits: 1/min
-  - name: api
-    match: {path: /v1/}
-    by: header.X-Api-Key
-    limits: [2/s, 1000/day]
-`
-	c, err := config.Parse("limits.yaml", []byte(file)) // or config.Load of a file's name
-	if err != nil {
-		log.Fatal(err)
-	}
-	mw, err := httplimit.New(httplimit.Options{
-		Store:   memstore.New(memstore.Options{}),
-		Policy:  c.Policy,
-		Trusted: c.Trusted, ClientHeader: c.ClientHeader,
-		Allow: c.Allow, Deny: c.Deny,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /login", hello)
-	mux.HandleFunc("GET /v1/items", hello)
-	handler := mw.Wrap(mux)
-
-	show(handler, "POST /login")
-	show(handler, "POST /login")
-	show(handler, "GET /v1/items", [2]string{"X-Api-Key", "k1"})
-	show(handler, "GET /v1/items")
-	// Output:
-	// POST /login 200
-	// POST /login 429
-	// GET /v1/items 200
-	// GET /v1/items 400
 }
 
 // The handlers of this framework return their responses and have no ResponseWriter, so the

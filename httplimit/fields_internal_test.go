@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/structured"
 )
 
 func plan(t testing.TB, limits ...string) *sluice.Plan {
@@ -228,8 +228,8 @@ func TestFieldsAfterOthers(t *testing.T) {
 	})
 }
 
-// Another implementation of RFC 9651 reads the intended values from every field, for every
-// decision, and serialises them to the same text.
+// TestFieldsAreStructuredFields: a reader of RFC 9651 reads the intended values from every field,
+// for every decision. Package tests/structured compares it with another reader.
 func TestFieldsAreStructuredFields(t *testing.T) {
 	name := rapid.StringMatching(`[a-z0-9._-]{1,64}`)
 	duration := rapid.Custom(func(t *rapid.T) time.Duration {
@@ -265,21 +265,21 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 		}
 		for i, item := range policy {
 			l := p.Term(i)
-			if got := item.Value; got != l.Name {
+			if got := item.Name; got != l.Name {
 				t.Fatalf("policy %d: name %v, want %s", i, got, l.Name)
 			}
 			if got, want := integer(item, "q"), min(l.Quota, maxInteger); got != want {
 				t.Fatalf("q=%v, want %d", got, want)
 			}
-			if w, ok := item.Params.Get("w"); ok && (w != int64(l.Window/time.Second) || l.Window%time.Second != 0) {
+			if w, ok := item.Integer("w"); ok && (w != int64(l.Window/time.Second) || l.Window%time.Second != 0) {
 				t.Fatalf("w=%v of %v", w, l.Window)
 			}
-			if qu, ok := item.Params.Get("qu"); ok != (l.Unit == sluice.Bytes) || ok && qu != "content-bytes" {
+			if qu, ok := item.Param("qu"); ok != (l.Unit == sluice.Bytes) || ok && qu.Text != "content-bytes" {
 				t.Fatalf("qu=%v of %v", qu, l.Unit)
 			}
 		}
 		state := readList(t, h, fieldRateLimit)
-		if len(state) != 1 || state[0].Value != p.Term(d.Binding).Name || integer(state[0], "r") != min(d.Remaining, maxInteger) {
+		if len(state) != 1 || state[0].Name != p.Term(d.Binding).Name || integer(state[0], "r") != min(d.Remaining, maxInteger) {
 			t.Fatalf("got %v of %+v", h, d)
 		}
 		wait := integer(state[0], "t")
@@ -298,25 +298,16 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 	})
 }
 
-func readList(t *rapid.T, h http.Header, key string) []httpsfv.Item {
-	list, err := httpsfv.UnmarshalList(h[key])
+func readList(t *rapid.T, h http.Header, key string) []structured.Member {
+	list, err := structured.ParseList(h[key])
 	if err != nil {
 		t.Fatalf("%s: %q: %v", key, h[key], err)
 	}
-	text, err := httpsfv.Marshal(list)
-	if err != nil || text != h[key][0] {
-		t.Fatalf("%s: got %q, want %q, %v", key, h[key], text, err)
-	}
-	items := make([]httpsfv.Item, len(list))
-	for i, member := range list {
-		items[i] = member.(httpsfv.Item)
-	}
-	return items
+	return list
 }
 
-func integer(item httpsfv.Item, name string) int64 {
-	v, ok := item.Params.Get(name)
-	if n, isInt := v.(int64); ok && isInt {
+func integer(item structured.Member, name string) int64 {
+	if n, ok := item.Integer(name); ok {
 		return n
 	}
 	return -1

@@ -202,7 +202,7 @@ func TestFloodByManyGoroutines(t *testing.T) {
 		plans = append(plans, p)
 		lockAll(t, s, p, locked)
 	}
-	together(t, goroutines, func(g int) error {
+	testkit.Together(t, goroutines, func(g int) error {
 		for i := range 4 * maxKeys {
 			p := plans[(g+i)%len(plans)]
 			if _, err := s.Take(t.Context(), testkit.Request(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {

@@ -5,7 +5,6 @@ package memstore_test
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,30 +14,11 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// together runs f on n goroutines and reports their first error.
-func together(t *testing.T, n int, f func(g int) error) {
-	t.Helper()
-	var wg sync.WaitGroup
-	errs := make(chan error, n)
-	for g := range n {
-		wg.Go(func() {
-			if err := f(g); err != nil {
-				errs <- err
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	if err := <-errs; err != nil {
-		t.Fatal(err)
-	}
-}
-
 // admitted returns how many of the requests that n goroutines make pass, each so many.
 func admitted(t *testing.T, s *memstore.Store, n, each int, request func(g, i int) sluice.Request) int {
 	t.Helper()
 	var passed atomic.Int64
-	together(t, n, func(g int) error {
+	testkit.Together(t, n, func(g int) error {
 		for i := range each {
 			d, err := s.Take(t.Context(), request(g, i))
 			if err != nil {
@@ -130,7 +110,7 @@ func TestTakesWhileArraysAreReplaced(t *testing.T) {
 		testkit.Take(t, s, testkit.Request(plans[k], "", 100))
 	}
 	var admitted [keys]atomic.Int64
-	together(t, 8, func(g int) error {
+	testkit.Together(t, 8, func(g int) error {
 		for i := range 8000 {
 			req := testkit.Request(light, fmt.Sprint("stranger ", g, i), 1)
 			if g%2 == 0 {

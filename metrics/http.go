@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/series"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -109,11 +108,11 @@ func (m *Metrics) routeOf(name string) *route {
 		return r.(*route) //nolint:forcetypeassert // nothing else is ever stored
 	}
 	m.numRoutes++
-	label := series.Label(name)
-	r := &route{name: name, label: label, of: m.http}
-	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(label) }
+	value := label(name)
+	r := &route{name: name, label: value, of: m.http}
+	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(value) }
 	for i := range r.took {
-		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(label, policy.VerdictKind(i).String()) }
+		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(value, policy.VerdictKind(i).String()) }
 	}
 	m.routes.Store(name, r)
 	return r

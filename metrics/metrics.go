@@ -28,7 +28,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/series"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -159,7 +158,7 @@ func (m *Metrics) Count(e *policy.Event) {
 		if l.Name != "" {
 			scope += "/" + l.Name
 		}
-		m.unlimited.WithLabelValues(series.Label(scope)).Inc()
+		m.unlimited.WithLabelValues(label(scope)).Inc()
 	}
 }
 

@@ -6,21 +6,19 @@ package metrics
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/compiled"
-	"github.com/sluicegate/sluice/internal/series"
-	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // Wrap returns a Store that calls inner, and counts and times its operations under the label
 // store. It is a [sluice.SlotStore] if inner is one. Stores of one name count together. It
 // adds about 0.2 µs to a take, and no allocation.
 func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
-	s := &store{inner: inner, metrics: m, ops: m.operations(name), made: time.Now(), plans: new(compiled.Prepared[[]verdicts])}
+	s := &store{inner: inner, metrics: m, ops: m.operations(name), made: time.Now()}
 	if _, ok := inner.(sluice.SlotStore); ok {
 		return &slotStore{s}
 	}
@@ -47,7 +45,7 @@ type operation struct {
 }
 
 func (m *Metrics) operations(store string) *operations {
-	store = series.Label(store)
+	store = label(store)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ops := m.stores[store]; ops != nil {
@@ -96,15 +94,19 @@ func (o operated) count() {
 	}
 }
 
+// maxPlans is the most plans whose counters a store holds.
+const maxPlans = 1 << 16
+
 type store struct {
 	inner   sluice.Store
 	metrics *Metrics
 	ops     *operations
 	made    time.Time
-	// plans keeps the counters of each plan, since looking them up by label costs more than
+	// plans holds the counters of each plan, since looking them up by label costs more than
 	// a take in memory.
-	plans *compiled.Prepared[[]verdicts]
-	slots sync.Map // slotLimit to verdicts, one for each limit of requests in flight
+	plans  sync.Map // *sluice.Plan to []verdicts
+	nPlans atomic.Int64
+	slots  sync.Map // slotLimit to *verdicts, one for each limit of requests in flight
 }
 
 // verdicts are the counters of a limit.
@@ -118,7 +120,7 @@ func (v *verdicts) of(allowed bool) prometheus.Counter {
 }
 
 func verdictsOf(of *prometheus.CounterVec, scope, limit string) verdicts {
-	scope, limit = series.Label(scope), series.Label(limit)
+	scope, limit = label(scope), label(limit)
 	return verdicts{allowed: of.WithLabelValues(scope, limit, "allowed"), denied: of.WithLabelValues(scope, limit, "denied")}
 }
 
@@ -163,7 +165,7 @@ func (s *store) verdictOf(req *sluice.Request, d *sluice.Decision) prometheus.Co
 	default:
 		return nil
 	}
-	denies := stores.Denies(req.Slot)
+	denies := req.Slot != nil && req.Slot.Decision.RetryAfter > 0
 	if slot := req.Slot; slot != nil && (denies || d.Allowed) {
 		s.countSlot(&slot.SlotRequest, !denies)
 	}
@@ -175,15 +177,18 @@ func (s *store) verdictOf(req *sluice.Request, d *sluice.Decision) prometheus.Co
 }
 
 func (s *store) counters(p *sluice.Plan) []verdicts {
-	v, ok := s.plans.Of(&p.Kept)
-	if ok {
-		return v
+	if known, ok := s.plans.Load(p); ok {
+		return known.([]verdicts) //nolint:forcetypeassert // it holds no other type
 	}
-	v = make([]verdicts, p.Len())
+	if s.nPlans.Add(1) > maxPlans { // reloads have replaced most of them
+		s.plans.Clear()
+		s.nPlans.Store(1)
+	}
+	v := make([]verdicts, p.Len())
 	for i := range v {
 		v[i] = verdictsOf(s.metrics.decisions, p.Scope(), p.Term(i).Name)
 	}
-	s.plans.Keep(&p.Kept, v)
+	s.plans.Store(p, v)
 	return v
 }
 
@@ -208,7 +213,11 @@ type slotStore struct{ *store }
 // Slot implements [sluice.SlotStore].
 func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	start := time.Now()
-	d, err := stores.Slot(ctx, s.inner, req)
+	var d sluice.SlotDecision
+	err := sluice.ErrNoSlots
+	if inner, ok := s.inner.(sluice.SlotStore); ok {
+		d, err = inner.Slot(ctx, req)
+	}
 	op := unknown
 	if req.Op <= sluice.SlotPeek {
 		op = slotOps + int(req.Op)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // TestDifferentialRateLimitJ compares the profile, on the scripts, with the script of

@@ -6,7 +6,7 @@ package storetest
 import (
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // play plays a vector on a new store.

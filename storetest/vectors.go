@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // testVectors plays what textbooks and articles compute by hand of an algorithm.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/memstore"
 	"go.uber.org/ratelimit"
 )

@@ -54,8 +54,8 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	nginx := project.Services["nginx"].Networks["fleet"].Ipv4Address
-	if len(c.Trusted) != 1 || c.Trusted[0].String() != nginx+"/32" {
-		t.Errorf("trusted are %v, and nginx is %s", c.Trusted, nginx)
+	if len(c.ClientIP.Trusted) != 1 || c.ClientIP.Trusted[0].String() != nginx+"/32" {
+		t.Errorf("trusted are %v, and nginx is %s", c.ClientIP.Trusted, nginx)
 	}
 	for _, name := range []string{"nginx.conf", "prometheus.yml", "sluice.yaml"} {
 		text, err := os.ReadFile(filepath.Join("../compose", name))

@@ -6,7 +6,7 @@
 // to explain; a user that posts 5 times before the full minute and 5 times after it has
 // posted 10 times in a row, which does no harm here.
 //
-//	go run ./examples/boardposts
+//	go -C examples run ./boardposts
 package main
 
 import (

@@ -4,7 +4,7 @@
 // Command bytes lets each customer upload 100 MB a minute: a file costs its size, and is
 // taken whole or not at all. Where a size is known only afterwards, see example video.
 //
-//	go run ./examples/bytes
+//	go -C examples run ./bytes
 package main
 
 import (

@@ -5,7 +5,7 @@
 // within 10 minutes. The sliding log knows every attempt exactly, and it counts
 // the blocked ones too: a card that is tried again stays blocked.
 //
-//	go run ./examples/cardfraud
+//	go -C examples run ./cardfraud
 package main
 
 import (

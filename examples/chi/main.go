@@ -5,7 +5,7 @@
 // routes: every address may send 10 requests a second, and every user may post
 // 3 messages a minute.
 //
-//	go run ./examples/chi
+//	go -C examples run ./chi
 //	curl -i -X POST http://127.0.0.1:8080/users/u1/messages
 package main
 

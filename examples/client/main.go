@@ -4,7 +4,7 @@
 // Command client reads an API of 5 requests a minute a hundred times: what a cache
 // (RFC 9111) around the transport still has, costs nothing. An API of its own answers it.
 //
-//	go run ./examples/client
+//	go -C examples run ./client
 package main
 
 import (

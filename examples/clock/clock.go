@@ -5,7 +5,7 @@
 // shows how time passes in a unit test: within testing/synctest an hour takes no time,
 // and the program needs no clock of its own.
 //
-//	go test -v ./examples/clock
+//	go -C examples test -v ./clock
 package clock
 
 import (

@@ -105,7 +105,7 @@ func build(ctx context.Context, dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "sluice")
 	args := append([]string{"build", "-buildvcs=false", "-o", path}, flags...)
 	//nolint:gosec // the flags are ours
-	if out, err := exec.CommandContext(ctx, "go", append(args, "github.com/sluicegate/sluice/cmd/sluice")...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", append(args, "github.com/sluicegate/sluice/server/cmd/sluice")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil

@@ -5,7 +5,7 @@
 // presses the button, it is cast once in 3 seconds. A leaky bucket of one unit
 // lets them out evenly.
 //
-//	go run ./examples/gameskill
+//	go -C examples run ./gameskill
 package main
 
 import (

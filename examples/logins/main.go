@@ -4,7 +4,7 @@
 // Command logins lets each user try to log in 5 times a minute, and each address
 // 20 times. A try that one of the two limits denies counts under neither.
 //
-//	go run ./examples/logins
+//	go -C examples run ./logins
 package main
 
 import (

@@ -4,7 +4,7 @@
 // Command observe logs denials by log/slog and makes a span of OpenTelemetry of each
 // decision, both by sluice.Observe.
 //
-//	go run ./examples/observe
+//	go -C examples run ./observe
 package main
 
 import (

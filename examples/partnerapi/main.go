@@ -5,7 +5,7 @@
 // an hour. A token bucket lets them come all at once, as a nightly job of 800
 // does, and gives one back every 3.6 s.
 //
-//	go run ./examples/partnerapi
+//	go -C examples run ./partnerapi
 //	curl -i -H 'X-Api-Key: acme' http://127.0.0.1:8080/orders
 package main
 

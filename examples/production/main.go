@@ -6,7 +6,7 @@
 // process while Redis is unavailable, and metrics for Prometheus. It starts
 // whether or not Redis is there.
 //
-//	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/production
+//	REDIS_URL=redis://127.0.0.1:6379 go -C examples run ./production
 //	curl -i http://127.0.0.1:8080/
 //	curl http://127.0.0.1:8080/metrics
 package main

@@ -4,7 +4,7 @@
 // Command redis sends each customer 3 mails an hour. In production all processes count in
 // one Redis; tests run the same code in memory.
 //
-//	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/redis
+//	REDIS_URL=redis://127.0.0.1:6379 go -C examples run ./redis
 package main
 
 import (

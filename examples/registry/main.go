@@ -4,7 +4,7 @@
 // Command registry counts what a limit decides in the program's own registry of
 // Prometheus, beside the program's own series.
 //
-//	go run ./examples/registry
+//	go -C examples run ./registry
 //	curl http://127.0.0.1:8080/
 //	curl http://127.0.0.1:8080/metrics
 package main

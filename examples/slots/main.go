@@ -4,7 +4,7 @@
 // Command slots runs at most 2 exports of a customer at once. The third waits until one
 // is done.
 //
-//	go run ./examples/slots
+//	go -C examples run ./slots
 package main
 
 import (

@@ -4,7 +4,7 @@
 // Command tiers is an HTTP service with 60 requests a minute for an API key, and 600 for a
 // paid one.
 //
-//	go run ./examples/tiers
+//	go -C examples run ./tiers
 //	curl -i -H 'X-Api-Key: ann' http://127.0.0.1:8080/
 package main
 

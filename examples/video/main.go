@@ -6,7 +6,7 @@
 // counter of bytes is charged by as much as went out, and a viewer whose quota
 // is spent gets no further segment until enough of the last minute has passed.
 //
-//	go run ./examples/video
+//	go -C examples run ./video
 //	curl -i -o /dev/null -D - 'http://127.0.0.1:8080/segment?viewer=ann'
 package main
 

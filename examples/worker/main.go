@@ -4,7 +4,7 @@
 // Command worker sends jobs to a third party that takes 10 a second: each call waits
 // for its turn.
 //
-//	go run ./examples/worker
+//	go -C examples run ./worker
 package main
 
 import (

@@ -59,6 +59,16 @@ func OpenGiven(path string) (f *os.File, err error) {
 	return f, err
 }
 
+// ReadGiven returns the content of a file that OpenGiven opens, up to most bytes of it.
+func ReadGiven(path string, most int64) (data []byte, err error) {
+	f, err := OpenGiven(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err = io.ReadAll(io.LimitReader(f, most))
+	return data, errors.Join(err, f.Close())
+}
+
 // Given reports whether a path names a file descriptor passed to the process.
 func Given(path string) bool {
 	switch path {

@@ -40,8 +40,8 @@ var groups = []struct {
 }{
 	{"the product", nil},
 	{"what only tests use", []string{
-		"adapters/internal/limittest", "internal/api", "internal/gateway/attack", "internal/redistest", "internal/rulekit",
-		"internal/serve/servetest", "internal/server/page/browser", "internal/spec", "internal/testkit", "storetest",
+		"adapters/internal/limittest", "server/internal/gateway/attack", "internal/redistest", "internal/rulekit",
+		"server/internal/serve/servetest", "server/internal/page/browser", "internal/spec", "internal/testkit", "storetest", "tests",
 	}},
 	{"beside", []string{"adapters/examples", "bench", "deploy", "docs", "examples", "tools"}},
 }

@@ -63,7 +63,7 @@ func (r *release) compile(ctx context.Context, platform string) (string, error) 
 	goos, goarch, _ := strings.Cut(platform, "/")
 	at := filepath.Join(r.work, "programs")
 	env = append(env, "GOPATH="+at, "GOBIN=", "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
-	if _, err := output(ctx, r.work, env, "go", "install", "-trimpath", "-ldflags=-s -w", root+"/cmd/sluice@"+r.version); err != nil {
+	if _, err := output(ctx, r.work, env, "go", "install", "-trimpath", "-ldflags=-s -w", root+"/server/cmd/sluice@"+r.version); err != nil {
 		return "", err
 	}
 	program := filepath.Join(at, "bin", goos+"_"+goarch, "sluice")
@@ -176,7 +176,7 @@ func (r *release) deb(ctx context.Context, program, arch string) error {
 
 // sbom writes the modules that the program is compiled of, with their licences.
 func (r *release) sbom(ctx context.Context) error {
-	_, err := output(ctx, r.source, []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"},
+	_, err := output(ctx, filepath.Join(r.source, "server"), []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"},
 		"go", "run", generator, "app", "-json", "-licenses", "-main", "cmd/sluice", "-output", filepath.Join(r.dist, "sluice-"+r.version+".cdx.json"), ".")
 	return err
 }

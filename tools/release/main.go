@@ -3,13 +3,14 @@
 
 // Command release makes what a release of sluice has in the folder dist, and proves
 // that its modules can be used: it tags a copy of the last commit, serves its modules as
-// a module proxy does, and builds a program outside against them. It publishes nothing.
+// a module proxy does, and builds programs outside against them. It publishes nothing.
 //
 //	go -C tools run ./release REPOSITORY VERSION
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,17 +20,18 @@ import (
 	"strings"
 )
 
-// modules are those that a release has, each behind those that it requires.
-var modules = []string{"", "redisstore/goredis", "adapters"}
+// published finds the modules of a release, each behind those that it requires.
+var published = regexp.MustCompile(`(?m)^PUBLISHED *:= *(.*)$`)
 
 const root = "github.com/sluicegate/sluice"
 
 // release is one run.
 type release struct {
 	repository, version string
-	work                string // a folder that is removed at the end
-	source              string // the copy of the commit
-	proxy               string // file tree of a module proxy
+	modules             []string // their folders, "" for the root
+	work                string   // a folder that is removed at the end
+	source              string   // the copy of the commit
+	proxy               string   // file tree of a module proxy
 	dist                string
 }
 
@@ -72,7 +74,8 @@ func run(ctx context.Context, args []string) (err error) {
 	}{
 		{"copy the last commit", r.checkout},
 		{"publish the modules to a proxy in a folder", r.publish},
-		{"build a program outside against them", r.useOutside},
+		{"build programs outside against them", r.useOutside},
+		{"the next root with these modules", r.nextRoot},
 		{"go install", r.install},
 		{"programs and packages", r.build},
 		{"list of what is in them", r.sbom},
@@ -108,6 +111,17 @@ func (r *release) checkout(ctx context.Context) error {
 	if _, err := output(ctx, r.work, nil, "git", "clone", "--quiet", "--no-hardlinks", r.repository, r.source); err != nil {
 		return err
 	}
-	_, err := output(ctx, r.source, nil, "git", "tag", r.version)
+	makefile, err := os.ReadFile(filepath.Join(r.source, "Makefile"))
+	if err != nil {
+		return err
+	}
+	found := published.FindSubmatch(makefile)
+	if found == nil {
+		return errors.New("the Makefile does not set PUBLISHED")
+	}
+	for _, dir := range strings.Fields(string(found[1])) {
+		r.modules = append(r.modules, strings.TrimPrefix(dir, "."))
+	}
+	_, err = output(ctx, r.source, nil, "git", "tag", r.version)
 	return err
 }

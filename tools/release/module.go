@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/module"
@@ -35,13 +36,13 @@ func (r *release) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range modules {
+	for _, m := range r.modules {
 		dir := filepath.Join(r.source, filepath.FromSlash(m))
 		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err != nil {
 			return err
 		}
-		for _, other := range modules {
+		for _, other := range r.modules {
 			name := path.Join(root, other)
 			if !strings.Contains(string(text), "\nreplace "+name+" =>") {
 				continue
@@ -56,7 +57,7 @@ func (r *release) publish(ctx context.Context) error {
 			}
 		}
 		tag := path.Join(m, r.version)
-		if err := r.put(path.Join(root, m), dir); err != nil {
+		if err := r.put(path.Join(root, m), dir, r.version); err != nil {
 			return err
 		}
 		fmt.Println("   tag", tag)
@@ -65,7 +66,7 @@ func (r *release) publish(ctx context.Context) error {
 }
 
 // put writes the files by which a proxy serves a version.
-func (r *release) put(name, dir string) error {
+func (r *release) put(name, dir, version string) error {
 	to := filepath.Join(r.proxy, filepath.FromSlash(name), "@v")
 	if err := os.MkdirAll(to, 0o750); err != nil {
 		return err
@@ -78,96 +79,172 @@ func (r *release) put(name, dir string) error {
 		return fmt.Errorf("%s replaces a module", name)
 	}
 	for file, data := range map[string][]byte{
-		"list": []byte(r.version + "\n"), r.version + ".mod": text, r.version + ".info": []byte(`{"Version": "` + r.version + `"}`),
+		"list": []byte(version + "\n"), version + ".mod": text, version + ".info": []byte(`{"Version": "` + version + `"}`),
 	} {
 		if err := os.WriteFile(filepath.Join(to, file), data, 0o600); err != nil {
 			return err
 		}
 	}
-	f, err := os.Create(filepath.Join(to, r.version+".zip"))
+	f, err := os.Create(filepath.Join(to, version+".zip"))
 	if err != nil {
 		return err
 	}
-	if err := zip.CreateFromDir(f, module.Version{Path: name, Version: r.version}, dir); err != nil {
+	if err := zip.CreateFromDir(f, module.Version{Path: name, Version: version}, dir); err != nil {
 		return err
 	}
 	return f.Close()
 }
 
-// outside is a program that has sluice from where everybody gets it.
-const outside = `package main
+// outside are programs that have sluice from where everybody gets it.
+var outside = []struct {
+	name    string
+	modules []string // required, beside the root
+	text    string
+	prints  string
+	only    []string // the modules that it may list; none: any
+	without string   // a module that it must not list
+}{
+	{
+		name: "core", prints: "5 of 7 allowed", only: []string{"example.org/core", root, "pgregory.net/rapid"},
+		text: `package main
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/gin-gonic/gin"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/adapters/ginlimit"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 
 func main() {
-	store := memstore.New(memstore.Options{})
-	logins := sluice.Must(sluice.New(store, "login", sluice.PerMinute(5)))
+	logins := sluice.Must(sluice.New(memstore.New(memstore.Options{}), "login", sluice.PerMinute(5)))
 	allowed := 0
 	for range 7 {
 		if d := sluice.Must(logins.Take(context.Background(), "ada", 1)); d.Allowed {
 			allowed++
 		}
 	}
-	limit := sluice.Must(httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(5)))
-	gin.SetMode(gin.ReleaseMode)
-	gin.New().Use(ginlimit.New(limit))
-	_ = func(client *redis.Client) (*redisstore.Store, error) {
-		return goredis.New(client, redisstore.Options{})
-	}
 	fmt.Println(allowed, "of 7 allowed")
 }
-`
+`,
+	},
+	{
+		name: "goredis", modules: []string{"redisstore/goredis"}, prints: "done", without: "github.com/redis/rueidis",
+		text: `package main
 
-// useOutside builds and runs a program that requires the modules by the version.
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/goredis"
+)
+
+func main() {
+	_ = func(client *redis.Client) (*redisstore.Store, error) { return goredis.New(client, redisstore.Options{}) }
+	fmt.Println("done")
+}
+`,
+	},
+	{
+		name: "all", modules: []string{"config", "redisstore/rueidisstore", "grpclimit", "metrics", "adapters"}, prints: "done",
+		text: `package main
+
+import (
+	"fmt"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/ginlimit"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/metrics"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
+)
+
+func main() {
+	file := sluice.Must(config.Parse("rules.yaml", []byte("rules: [{name: api, by: ip, limits: 5/min}]")))
+	limit := sluice.Must(httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Policy: file.Policy}))
+	gin.SetMode(gin.ReleaseMode)
+	gin.New().Use(ginlimit.New(limit))
+	_, _, _ = grpclimit.New, metrics.New, rueidisstore.Open
+	fmt.Println("done")
+}
+`,
+	},
+}
+
+// useOutside builds and runs programs that require the modules by the version.
 func (r *release) useOutside(ctx context.Context) error {
 	env, err := r.fromProxy(ctx)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(r.work, "outside")
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		return err
-	}
-	for name, text := range map[string]string{"go.mod": "module example.org/outside\n\ngo 1.26.0\n", "main.go": outside} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	for _, p := range outside {
+		dir := filepath.Join(r.work, "outside", p.name)
+		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return err
 		}
-	}
-	args := []string{"get"}
-	for _, m := range modules {
-		args = append(args, path.Join(root, m)+"@"+r.version)
-	}
-	for _, do := range [][]string{args, {"mod", "tidy"}, {"vet", "."}} {
-		if _, err := output(ctx, dir, env, "go", do...); err != nil {
+		for name, text := range map[string]string{"go.mod": "module example.org/" + p.name + "\n\ngo 1.26.0\n", "main.go": p.text} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				return err
+			}
+		}
+		args := []string{"get", root + "@" + r.version}
+		for _, m := range p.modules {
+			args = append(args, path.Join(root, m)+"@"+r.version)
+		}
+		for _, do := range [][]string{args, {"mod", "tidy"}, {"vet", "."}} {
+			if _, err := output(ctx, dir, env, "go", do...); err != nil {
+				return err
+			}
+		}
+		said, err := output(ctx, dir, env, "go", "run", ".")
+		if err != nil {
 			return err
 		}
+		if said != p.prints {
+			return fmt.Errorf("%s prints %q, want %q", p.name, said, p.prints)
+		}
+		used, err := output(ctx, dir, env, "go", "list", "-m", "-f", "{{.Path}}", "all")
+		if err != nil {
+			return err
+		}
+		list := strings.Fields(used)
+		if p.only != nil && !slices.Equal(list, p.only) || p.without != "" && slices.Contains(list, p.without) {
+			return fmt.Errorf("%s lists the modules %v", p.name, list)
+		}
+		fmt.Printf("   %s: %s; %d modules\n", p.name, said, len(list))
 	}
-	said, err := output(ctx, dir, env, "go", "run", ".")
+	return nil
+}
+
+// nextRoot compiles each other module of this version with a later root, as a user may have it who
+// updates the root alone.
+func (r *release) nextRoot(ctx context.Context) error {
+	const next = "v1.99.0"
+	env, err := r.fromProxy(ctx)
 	if err != nil {
 		return err
 	}
-	if want := "5 of 7 allowed"; said != want {
-		return fmt.Errorf("the program says %q, want %q", said, want)
-	}
-	used, err := output(ctx, dir, env, "go", "list", "-m", "-f", "{{.Path}} {{.Version}}{{with .Replace}} replaced{{end}}", root+"/...")
-	if err != nil {
+	if err := r.put(root, r.source, next); err != nil {
 		return err
 	}
-	fmt.Println("   " + strings.ReplaceAll(used, "\n", "\n   ") + "\n   " + said)
+	for _, m := range r.modules {
+		if m == "" {
+			continue
+		}
+		dir := filepath.Join(r.source, filepath.FromSlash(m))
+		for _, do := range [][]string{{"mod", "edit", "-require=" + root + "@" + next}, {"build", "./..."}} {
+			if _, err := output(ctx, dir, env, "go", do...); err != nil {
+				return fmt.Errorf("%s: %w", m, err)
+			}
+		}
+	}
 	return nil
 }
 
@@ -179,7 +256,7 @@ func (r *release) install(ctx context.Context) error {
 	}
 	bin := filepath.Join(r.work, "bin")
 	env = append(env, "GOBIN="+bin)
-	if _, err := output(ctx, r.work, env, "go", "install", root+"/cmd/sluice@"+r.version); err != nil {
+	if _, err := output(ctx, r.work, env, "go", "install", root+"/server/cmd/sluice@"+r.version); err != nil {
 		return err
 	}
 	said, err := output(ctx, r.work, nil, filepath.Join(bin, "sluice"), "version")

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -126,7 +125,7 @@ func Streams(t *testing.T, start Start) {
 // Free waits until a slot is free.
 func (s *Site) Free(t *testing.T) {
 	t.Helper()
-	testkit.Until(t, "a free slot, as nothing runs any more", func() bool { return s.Get(t, "/bytes") == http.StatusOK })
+	until(t, "a free slot, as nothing runs any more", func() bool { return s.Get(t, "/bytes") == http.StatusOK })
 }
 
 // Panics tests that panics count as failures and free their slots.

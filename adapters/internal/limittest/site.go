@@ -17,7 +17,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -132,7 +131,7 @@ func (s *Site) Spent(t *testing.T, limit string) int64 {
 // Reach waits until that many units of a limit are spent.
 func (s *Site) Reach(t *testing.T, limit string, want int64) {
 	t.Helper()
-	testkit.Until(t, fmt.Sprintf("%d units to be spent", want), func() bool { return s.Spent(t, limit) == want })
+	until(t, fmt.Sprintf("%d units to be spent", want), func() bool { return s.Spent(t, limit) == want })
 }
 
 // Answer is the response that a client has read.

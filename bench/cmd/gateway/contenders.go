@@ -37,7 +37,7 @@ func proxies(h *house) []contender {
 		{"nginx", startNginx},
 		{"reverseproxy", role("reverseproxy")},
 		{"reverseproxy.room", role("reverseproxy.room")},
-		{"unlimited", role("unlimited")},
+		{"unlimited", sluiceConfig("match: {path: /never}, limits: 1/day")}, // no request matches
 		{"sluice", sluiceFlags("--limit", enough)},
 		{"sluice.config", sluiceConfig("limits: " + enough)},
 	}

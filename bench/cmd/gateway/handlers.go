@@ -18,7 +18,7 @@ import (
 func (m *measurer) handlers(ctx context.Context) error {
 	test := filepath.Join(m.house.dir, "handlers.test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "./internal/serve")
-	build.Dir = ".."
+	build.Dir = "../server"
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the benchmark: %w\n%s", err, out)
 	}

@@ -159,7 +159,7 @@ func newHouse(ctx context.Context, o options) (h *house, cleanUp func() error, e
 		return fail(err)
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", h.sluice, "./cmd/sluice")
-	cmd.Dir = ".."
+	cmd.Dir = "../server"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fail(fmt.Errorf("building sluice: %w\n%s", err, out))
 	}

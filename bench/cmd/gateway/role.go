@@ -15,8 +15,6 @@ import (
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/sluicegate/sluice/internal/gateway"
 )
 
 // heapRoom is memory that is never touched, and counts for the collector: that of
@@ -33,8 +31,6 @@ const heapRoom = 32 << 20 // bytes
 //	reverseproxy.room  that with as much garbage before a collection as sluice serve
 //	              lets come together
 //	upstream      what an attacked gateway passes requests on to
-//	unlimited     package gateway without limits, in the server of sluice serve, with
-//	              the same room
 func serveRole(ctx context.Context, role, listen, upstream string) error {
 	if name, ok := strings.CutPrefix(role, "attack:"); ok {
 		return serveAttack(ctx, name, listen, upstream, os.Stdout)
@@ -65,15 +61,8 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 		}}
 	case "upstream":
 		srv.Handler = http.HandlerFunc(answerAttacked)
-	case "unlimited":
-		g, err := gateway.New("http://"+upstream, gateway.Options{})
-		if err != nil {
-			return err
-		}
-		srv.Handler = gateway.WithDeadlines(g, time.Minute)
-		room = make([]byte, heapRoom)
 	default:
-		return fmt.Errorf("-role %q is none of empty, constant, reverseproxy, reverseproxy.room, unlimited", role)
+		return fmt.Errorf("-role %q is none of empty, constant, reverseproxy, reverseproxy.room", role)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()

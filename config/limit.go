@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/profile"
+)
+
+// like holds the limits that others replace, see [sluice.ParseLimit].
+type like struct{ limits, graces []sluice.Limit }
+
+func likeOf(l *policy.Level) (of like) {
+	of.limits, of.graces = l.Like()
+	return of
+}
+
+// limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", {soft: 100/min,
+// grace: 500/day}, or {like: nginx}, which may stand for several.
+func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
+	d.list(n, func(n *yaml.Node) {
+		m := d.enter(n)
+		if m == nil {
+			return
+		}
+		if m.Kind == yaml.MappingNode {
+			limits = append(limits, d.limitKeys(m, of)...)
+		} else if l, ok := d.limitText(m, of); ok {
+			limits = append(limits, l)
+		}
+	})
+	return limits
+}
+
+// none reports whether n says that there are no limits.
+func none(n *yaml.Node) bool {
+	n = resolved(n)
+	return n.Kind == yaml.ScalarNode && n.Value == noLimits
+}
+
+const noLimits = "none"
+
+func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
+	var soft, grace *sluice.Limit
+	var platform *yaml.Node
+	read := func(into **sluice.Limit, like []sluice.Limit) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			if s, ok := d.text(n, "a limit"); ok {
+				if l, ok := d.limit(n, s, 0, like); ok {
+					*into = &l
+				}
+			}
+		}
+	}
+	if meant := meantByKeys(n); meant != "" {
+		d.fault(n, "a limit is a text; use %s", meant)
+		return nil
+	}
+	before := len(d.faults)
+	d.mapping(n, "a limit", field{"soft", read(&soft, of.limits)}, field{"grace", read(&grace, of.graces)},
+		field{"like", func(n *yaml.Node) {
+			platform = n
+			limits = d.likeLimits(n)
+		}})
+	switch {
+	case len(d.faults) > before:
+		return nil
+	case platform != nil && (soft != nil || grace != nil):
+		d.fault(platform, "like excludes soft and grace, as a platform's limits are hard; leave out soft and grace")
+		return nil
+	case platform != nil:
+		return limits
+	case soft == nil || grace == nil:
+		d.fault(n, "a soft limit needs a grace limit; set both, such as {soft: 100/min, grace: 500/day}")
+		return nil
+	}
+	return []policy.Limit{{Limit: *soft, Grace: grace}}
+}
+
+func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
+	text, ok := d.text(n, "a limit")
+	if !ok {
+		return policy.Limit{}, false
+	}
+	if text == noLimits {
+		d.fault(n, "none is for a tier without limits, or for a rule with limits in its tiers only, and excludes other limits; exempt single keys by exempt: {keys: …}")
+		return policy.Limit{}, false
+	}
+	if meant := meantByLimit(text); meant != "" {
+		d.fault(n, "limit %q: %s", shorten(text), meant)
+		return policy.Limit{}, false
+	}
+	soft, isSoft := strings.CutPrefix(text, "soft ")
+	if !isSoft {
+		l, ok := d.limit(n, text, 0, of.limits)
+		return policy.Limit{Limit: l}, ok
+	}
+	const word = " grace "
+	at := strings.Index(soft, word)
+	if at < 0 {
+		d.faultAt(n, len(text), "a soft limit needs a grace limit behind it; use for example: soft 100/min grace 500/day")
+		return policy.Limit{}, false
+	}
+	l, ok := d.limit(n, soft[:at], len("soft "), of.limits)
+	grace, ok2 := d.limit(n, soft[at+len(word):], len("soft ")+at+len(word), of.graces)
+	return policy.Limit{Limit: l, Grace: &grace}, ok && ok2
+}
+
+// meantByLimit returns the remedy for a word that is no limit, or "" if it may be one.
+func meantByLimit(text string) string {
+	word := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "like ")))
+	if _, ok := profile.Get(word); ok {
+		return "is a platform; use like: " + word + " in the place of limits, or {like: " + word + "} among them"
+	}
+	if slices.Contains([]string{noLimits, "unlimited", "no", "off"}, word) {
+		return "use none, without others, for a tier without limits"
+	}
+	return ""
+}
+
+// limit reads the text of a limit, which begins at an offset in the node's text.
+func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Limit) (sluice.Limit, bool) {
+	if l, ok := d.limits[text]; ok && len(like) == 0 {
+		return l, true
+	}
+	l, err := sluice.ParseLimit(text, like...)
+	if err == nil {
+		if len(like) == 0 {
+			d.limits[text] = l
+		}
+		return l, true
+	}
+	if place, ok := errors.AsType[*sluice.TextError](err); ok {
+		d.faultAt(n, offset+place.Offset, "limit %q: %s", shorten(text), place.Problem)
+		return l, false
+	}
+	found := false
+	for _, err := range flatten(err) {
+		if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
+			found = true
+			if fault.Field == "Quota" && strings.HasPrefix(fault.Problem, "0 ") {
+				d.faultAt(n, offset, "limit %q admits nothing; use deny for networks that may send nothing, or remove the rule", shorten(text))
+				continue
+			}
+			d.faultAt(n, offset, "limit %q: %s: %s", shorten(text), limitWord(fault.Field), fault.Problem)
+		}
+	}
+	if !found {
+		d.faultAt(n, offset, "limit %q: %v", shorten(text), err)
+	}
+	return l, false
+}
+
+// limitWord returns the word for a field in a limit's text.
+func limitWord(field string) string {
+	switch field {
+	case "InitialDeficit":
+		return "initial"
+	case "BlockFor":
+		return "block"
+	case "WeekStart":
+		return "week-starts"
+	}
+	var b strings.Builder
+	for i, c := range field {
+		if i > 0 && 'A' <= c && c <= 'Z' {
+			b.WriteByte('-')
+		}
+		b.WriteRune(c)
+	}
+	return strings.ToLower(b.String())
+}
+
+// slots reads a limit of concurrent requests or connections: 10, or {cap: 10, ttl: 1m}.
+func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
+	l := &sluice.SlotLimit{}
+	before := len(d.faults)
+	short, limit := d.number(name, 1, maxSlots, &l.Cap), d.number("cap", 1, maxSlots, &l.Cap)
+	mapped := d.mappingOr(n, name, short.read, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
+	if mapped && l.Cap == 0 && len(d.faults) == before {
+		d.fault(n, "%s without a cap; set how many %s at once, such as cap: 10", name, may)
+	}
+	return l
+}
+
+// flatten returns the joined errors of err, or err alone.
+func flatten(err error) []error {
+	for err != nil {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			return joined.Unwrap()
+		}
+		next := errors.Unwrap(err)
+		if next == nil {
+			return []error{err}
+		}
+		err = next
+	}
+	return nil
+}
+
+// cost reads 1, request-bytes, response-bytes, milliseconds, or a header's number with its
+// accepted maximum.
+func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
+	m := d.enter(n)
+	if m == nil {
+		return
+	}
+	const forms = "use a number, request-bytes, response-bytes, milliseconds, or {response_header: X-Cost, most: 1000, estimate: 1}"
+	if m.Kind != yaml.MappingNode {
+		s, ok := d.text(m, "cost")
+		switch {
+		case !ok:
+		case s == "request-bytes":
+			c.Of = policy.RequestBytes
+		case s == "response-bytes":
+			c.Of = policy.ResponseBytes
+		case s == "milliseconds":
+			c.Of = policy.Milliseconds
+		default:
+			v, err := strconv.ParseInt(s, 10, 64)
+			if err != nil || v < 1 || v > sluice.MaxQuota {
+				d.fault(n, "cost is %q; %s", shorten(s), forms)
+			}
+			c.Units = v
+		}
+		return
+	}
+	var request, response string
+	before := len(d.faults)
+	d.mapping(m, "cost",
+		d.word("request_header", &request),
+		d.word("response_header", &response),
+		d.number("most", 1, sluice.MaxQuota, &c.Most),
+		d.number("estimate", 1, sluice.MaxQuota, &c.Units),
+	)
+	switch {
+	case len(d.faults) > before:
+	case (request == "") == (response == ""):
+		d.fault(n, "a cost is in one header; %s", forms)
+	case c.Most == 0:
+		d.fault(n, "without most one wrong header could use up a budget; set the largest number to accept, such as most: 1000")
+	}
+	c.Of, c.Header = policy.RequestHeader, request
+	if response != "" {
+		c.Of, c.Header = policy.ResponseHeader, response
+	}
+}
+
+// when reads the responses that count: 401, 4xx, 500-503, or a list of these.
+func (d *decoder) when(n *yaml.Node) *policy.When {
+	w := &policy.When{}
+	statuses := func(n *yaml.Node) {
+		d.each(n, "response", func(n *yaml.Node, s string) {
+			status, ok := parseStatus(s)
+			if !ok {
+				d.fault(n, "response is %q; use a status, a class or a range, such as 401, 4xx or 500-503", shorten(s))
+				return
+			}
+			w.Status = append(w.Status, status)
+		})
+	}
+	if m := d.enter(n); m == nil {
+		return w
+	} else if m.Kind != yaml.MappingNode {
+		d.fault(n, "when is %s; list the responses that count, such as {response: [401, 4xx]}", kind(m))
+		return w
+	}
+	before := len(d.faults)
+	d.mapping(n, "when", field{"response", statuses}, d.flag("hold", &w.Hold))
+	if len(w.Status) == 0 && len(d.faults) == before {
+		d.fault(n, "when without response; list the responses that count, such as response: [401, 4xx]")
+	}
+	return w
+}
+
+func parseStatus(s string) (policy.Status, bool) {
+	if len(s) == 3 && s[1:] == "xx" && '1' <= s[0] && s[0] <= '5' {
+		return policy.Class(int(s[0] - '0')), true
+	}
+	from, to, isRange := strings.Cut(s, "-")
+	if !isRange {
+		to = from
+	}
+	a, err := strconv.ParseUint(from, 10, 16)
+	b, err2 := strconv.ParseUint(to, 10, 16)
+	return policy.Status{From: int(a), To: int(b)}, err == nil && err2 == nil && 100 <= a && a <= b && b <= 599
+}

@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Results are the results of a file of cases. They may be used concurrently if no caller
+// changes them.
+type Results struct {
+	File  string
+	Cases []CaseResult
+}
+
+// CaseResult is the result of a case.
+type CaseResult struct {
+	Name     string
+	Line     int     // from 1
+	Failures []Fault // unmet expectations; none: the case passes
+}
+
+// Failed returns the number of cases that failed.
+func (r *Results) Failed() (n int) {
+	for i := range r.Cases {
+		if len(r.Cases[i].Failures) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteText writes a line for each case, followed by its failures.
+func (r *Results) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, c := range r.Cases {
+		verdict := "ok  "
+		if len(c.Failures) > 0 {
+			verdict = "FAIL"
+		}
+		fmt.Fprintf(&b, "%s %s\n", verdict, c.Name)
+		for _, f := range c.Failures {
+			b.WriteString("     " + f.Error() + "\n")
+		}
+	}
+	fmt.Fprintf(&b, "%s: %d of %d cases hold\n", r.File, len(r.Cases)-r.Failed(), len(r.Cases))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// RunCases runs the cases in a file of that name and content under c's policy. Each case has
+// its own store from newStore, with a clock that only the steps advance, so that the same
+// cases have the same results everywhere. The error is [Faults] if the file cannot be read, or
+// that of ctx.
+func RunCases(ctx context.Context, c *Config, name string, data []byte, newStore func(now func() time.Time) sluice.Store) (*Results, error) {
+	d := newDecoder(name)
+	var cases []testCase
+	if root := d.document(data); root != nil {
+		cases = d.cases(root)
+	}
+	if err := d.problems(); err != nil {
+		return nil, err
+	}
+	results := &Results{File: name}
+	for i := range cases {
+		run := runner{file: name, policy: c.Policy, newStore: newStore, allow: c.Allow, deny: c.Deny, token: c.Tokens != nil && c.Tokens.Required}
+		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
+		if err := run.story(ctx, &cases[i]); err != nil {
+			return nil, err
+		}
+		result.Failures = run.failures
+		results.Cases = append(results.Cases, result)
+	}
+	return results, nil
+}
+
+// runner runs one case.
+type runner struct {
+	file     string
+	policy   *policy.Policy
+	newStore func(now func() time.Time) sluice.Store
+	allow    []netip.Prefix
+	deny     []netip.Prefix
+	token    bool // a token is required
+	failures []Fault
+}
+
+// admits reports whether the file admits a client.
+func (r *runner) admits(client netip.Addr) bool {
+	in := func(networks []netip.Prefix) bool {
+		return slices.ContainsFunc(networks, func(p netip.Prefix) bool {
+			if p.Addr().Is4In6() && p.Bits() >= 96 {
+				p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+			}
+			return p.Contains(client)
+		})
+	}
+	return !in(r.deny) && (len(r.allow) == 0 || in(r.allow))
+}
+
+func (r *runner) story(ctx context.Context, c *testCase) error {
+	now := c.start
+	clock := func() time.Time { return now }
+	eval := policy.Evaluator{Policy: r.policy, Store: r.newStore(clock), Now: clock}
+	var v policy.Verdict
+	for i := range c.steps {
+		s := &c.steps[i]
+		now = c.start.Add(s.at)
+		if !r.admits(s.given.request.Address) {
+			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(policy.Verdict), "allow and deny do not let in "+addressOf(s))
+			continue
+		}
+		if r.token && s.given.request.Claims == nil {
+			s.given.request.Token = policy.ErrNoToken
+		}
+		counts := map[string]int64{}
+		for range s.given.times {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			eval.Decide(ctx, &s.given.request, &v)
+			if v.Err != nil {
+				return fmt.Errorf("config: case %q, step %d: %w", c.name, i+1, v.Err)
+			}
+			counts[wordOf(&v)]++
+			if v.Allowed {
+				if err := v.Settle(ctx, s.given.response); err != nil {
+					return fmt.Errorf("config: case %q, step %d: settle: %w", c.name, i+1, err)
+				}
+			}
+		}
+		r.compare(i, s, counts, &v, describe(&v))
+	}
+	return nil
+}
+
+// wordOf returns the verdict in the words of a case.
+func wordOf(v *policy.Verdict) string {
+	switch {
+	case v.Refused != nil:
+		return "refused"
+	case !v.Allowed:
+		return "denied"
+	}
+	for range v.Warnings() {
+		return "warned"
+	}
+	return "allowed"
+}
+
+// compare adds the differences from a step's expectation. Why explains the last request.
+func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verdict, why string) {
+	e := &s.expect
+	fail := func(what, format string, args ...any) {
+		n := e.asked[what]
+		if n == nil {
+			n = s.verdict
+		}
+		r.failures = append(r.failures, Fault{
+			File: r.file, Line: n.Line, Column: n.Column,
+			Problem: fmt.Sprintf("step %d: ", i+1) + fmt.Sprintf(format, args...),
+		})
+	}
+	for _, word := range verdicts {
+		want, said := e.counts[word]
+		if want < 0 {
+			want = s.given.times
+		}
+		if got := counts[word]; said && got != want {
+			fail("verdict", "want %s, got %s (%s)", plural(want, word), listCounts(counts), why)
+			return // the rest would repeat it
+		}
+	}
+	binding, ok := v.Binding()
+	if !ok {
+		binding = policy.Outcome{Rule: &policy.Rule{}, Level: &policy.Level{}, Limit: &sluice.Term{}}
+	}
+	check := func(what string, want, got any) {
+		if e.asked[what] != nil && want != got {
+			fail(what, "want %s %v, got %v (%s)", what, want, got, why)
+		}
+	}
+	if v.Refused != nil && e.asked["rule"] != nil {
+		check("rule", e.rule, v.Refused.Rule)
+	} else {
+		check("rule", e.rule, binding.Rule.Name)
+	}
+	check("level", e.level, binding.Level.Name)
+	check("limit", e.limit, binding.Limit.Name)
+	check("remaining", e.remaining, v.Decision.Remaining)
+	check("retry_after", e.retryAfter, v.Decision.RetryAfter)
+	check("delay", e.delay, v.Decision.Delay)
+	if e.asked["would_deny"] == nil {
+		return
+	}
+	var got []string
+	for side := range v.Trials() {
+		name := side.Rule.Name
+		if side.Candidate != nil {
+			name += "+" + side.Candidate.Name
+		}
+		if !side.Allowed {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, e.wouldDeny) {
+		fail("would_deny", "want denials of candidates by %v, got %v", e.wouldDeny, got)
+	}
+}
+
+func addressOf(s *step) string {
+	if addr := s.given.request.Address; addr.IsValid() {
+		return addr.String()
+	}
+	return "a client without an address; use one under from"
+}
+
+func listCounts(counts map[string]int64) string {
+	var parts []string
+	for _, word := range verdicts {
+		if n := counts[word]; n > 0 {
+			parts = append(parts, plural(n, word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describe returns the outcome of the last request and the reason.
+func describe(v *policy.Verdict) string {
+	if v.Refused != nil {
+		return fmt.Sprintf("the last was refused by rule %s: %v", v.Refused.Rule, v.Refused)
+	}
+	if f := v.InFlight; f != nil {
+		return fmt.Sprintf("the last was denied by rule %s: %d requests are in flight", f.Rule.Name, f.Decision.Held)
+	}
+	o, ok := v.Binding()
+	if !ok {
+		return "no rule applies to the last"
+	}
+	name := o.Rule.Name
+	if o.Level.Name != "" {
+		name += "/" + o.Level.Name
+	}
+	d := &v.Decision
+	switch {
+	case v.Allowed && d.Delay > 0:
+		return fmt.Sprintf("the last was delayed by %v by rule %s, %s, with %d left", d.Delay, name, o.Limit.Name, d.Remaining)
+	case v.Allowed:
+		return fmt.Sprintf("the last was allowed with %d left of rule %s, %s", d.Remaining, name, o.Limit.Name)
+	case d.TooLarge:
+		return fmt.Sprintf("the last was denied by rule %s, %s: it can never fit", name, o.Limit.Name)
+	default:
+		return fmt.Sprintf("the last was denied for %v by rule %s, %s", d.RetryAfter, name, o.Limit.Name)
+	}
+}

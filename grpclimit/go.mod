@@ -1,0 +1,19 @@
+module github.com/sluicegate/sluice/grpclimit
+
+go 1.26.0
+
+require (
+	github.com/sluicegate/sluice v0.0.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+)
+
+replace github.com/sluicegate/sluice => ..

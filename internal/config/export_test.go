@@ -1,7 +1,0 @@
-// SPDX-FileCopyrightText: The sluice authors
-// SPDX-License-Identifier: Apache-2.0
-
-package config
-
-// Implies is implies, for tests.
-var Implies = implies

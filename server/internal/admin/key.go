@@ -1,0 +1,349 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/decided"
+)
+
+// mostTiers is the most tiers of a rule that are shown, beside its limits without a tier.
+const mostTiers = 16
+
+// KeyStates is the answer of GET /v1/key.
+type KeyStates struct {
+	Keys    []KeyState `json:"keys"`
+	Omitted bool       `json:"omitted,omitempty"` // there are more; name a rule
+	// Last are the last decisions about the keys in the decision log.
+	Last *decided.List `json:"last,omitempty"`
+}
+
+// KeyState is the state of a key under the limits of a level.
+type KeyState struct {
+	Key
+	Exempt   bool   `json:"exempt,omitempty"`   // its requests are not charged
+	Shadow   bool   `json:"shadow,omitempty"`   // nothing is denied
+	Override string `json:"override,omitempty"` // reason for the limits of its own
+	// TierBy is the part of a request that names its tier, and Tier the tier
+	// of the query. Both are empty if the rule has no tiers, or if the key has
+	// limits of its own. UnknownTier is the name in the query if it is no tier.
+	TierBy      string       `json:"tier_by,omitempty"`
+	Tier        string       `json:"tier,omitempty"`
+	UnknownTier string       `json:"unknown_tier,omitempty"`
+	Limits      []LimitState `json:"limits"`              // of Tier, or without a tier
+	Unlimited   bool         `json:"unlimited,omitempty"` // Limits is empty
+	// Tiers are the limits of each tier if the query names none, and MoreTiers
+	// is the number of further tiers.
+	Tiers     []TierState      `json:"tiers,omitempty"`
+	MoreTiers int              `json:"more_tiers,omitempty"`
+	InFlight  *policy.InFlight `json:"in_flight,omitempty"` // nil: no limit of requests in flight
+}
+
+// TierState is the state of a key under the limits of a tier.
+type TierState struct {
+	Tier      string       `json:"tier"`
+	Limits    []LimitState `json:"limits"`
+	Unlimited bool         `json:"unlimited,omitempty"` // there are none
+}
+
+// LimitState is the state of a key under a limit.
+type LimitState struct {
+	Limit          sluice.Limit `json:"limit"`
+	Full           int64        `json:"full"` // units that an idle key may spend at once; 0 for a block
+	sluice.Outcome              // for a cost of 1; Remaining is 0 for a block
+	Words          string       `json:"words"` // the arithmetic
+}
+
+func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
+	k := Key{Parts: make(map[string]string)}
+	for name, values := range r.URL.Query() {
+		switch {
+		case len(values) > 1:
+			fail(w, http.StatusBadRequest, fmt.Errorf("%s is given more than once; give it one value", name))
+			return
+		case name == "rule":
+			k.Rule = values[0]
+		case name == "level":
+			k.Level = values[0]
+		default:
+			k.Parts[name] = values[0]
+		}
+	}
+	p := a.o.Policy()
+	targets, omitted, err := k.targets(p)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	states := KeyStates{Omitted: omitted}
+	for i := range targets {
+		s, err := a.state(r.Context(), p, &targets[i])
+		if err != nil {
+			fail(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		states.Keys = append(states.Keys, s)
+	}
+	if a.o.Decisions != nil {
+		states.Last = new(a.o.Decisions(loggedKeys(p, targets, a.o.Now())))
+	}
+	answer(w, http.StatusOK, states)
+}
+
+// loggedKeys returns the keys that are charged, as the decision log names them.
+func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decided.Key) {
+	for i := range targets {
+		t := &targets[i]
+		k := decided.Key{Rule: t.rule.Name, Level: t.level.Name}
+		if req, ok := p.InFlight(k.Rule, k.Level, t.values); ok {
+			k.Key = req.Key
+			keys = append(keys, k)
+			continue
+		}
+		for _, tier := range t.tiers(now) {
+			if charge, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // otherwise it has no limits
+				k.Key = charge.Key
+				keys = append(keys, k)
+				break
+			}
+		}
+	}
+	return keys
+}
+
+func (t *target) describe() KeyState {
+	return KeyState{Key: Key{Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values)}, Shadow: t.rule.Shadow}
+}
+
+// state peeks at a key under all limits of its level.
+func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState, error) {
+	s := t.describe()
+	now := a.o.Now()
+	s.Exempt = slices.ContainsFunc(t.level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.values) })
+	if o := t.override(now); o != nil {
+		s.Override = o.Reason + " (" + o.Author + ")"
+		if !o.Expires.IsZero() {
+			s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
+		}
+	}
+	if req, ok := p.InFlight(s.Rule, s.Level, t.values); ok && a.o.Slots != nil {
+		d, err := a.o.Slots.Slot(ctx, req)
+		if err != nil {
+			return s, err
+		}
+		s.InFlight = &policy.InFlight{Limit: req.Limit, Decision: d}
+	}
+	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
+		return s, nil // it limits only requests in flight
+	}
+	tiers := t.tiers(now)
+	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
+		s.TierBy, s.Tier = tiers.By.String(), t.tier
+		if tiers.Limits[t.tier] == nil && !slices.Contains(tiers.Unlimited, t.tier) {
+			s.Tier, s.UnknownTier = "", t.tier
+		}
+	}
+	s.MoreTiers = max(0, len(tiers)-1-mostTiers)
+	tiers = tiers[:len(tiers)-s.MoreTiers]
+	reqs, decisions, err := a.takes(ctx, p, t, sluice.OpPeek, tiers, now)
+	if err != nil {
+		return s, err
+	}
+	asked := 0
+	for i, tier := range tiers {
+		of := TierState{Tier: tier, Unlimited: t.free(tier, now)}
+		if !of.Unlimited {
+			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
+			asked++
+		}
+		if i == 0 {
+			s.Limits, s.Unlimited = of.Limits, of.Unlimited
+		} else {
+			s.Tiers = append(s.Tiers, of)
+		}
+	}
+	return s, nil
+}
+
+// takes asks the store about a key under each of the tiers that limit it, all in one
+// call. It returns an error if one of the results is an error.
+func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.free(tier, now) })
+	reqs, out := make([]sluice.Request, len(tiers)), make([]sluice.Result, len(tiers))
+	if len(tiers) == 0 {
+		return reqs, out, nil
+	}
+	for i, tier := range tiers {
+		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, tier, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if reqs[i] = (sluice.Request{Op: op, Charge: charge}); op == sluice.OpPeek {
+			reqs[i].Outcomes = new(make(sluice.Outcomes, charge.Plan.Len()))
+		} else {
+			reqs[i].Cost = 0
+		}
+	}
+	if err := sluice.TakeBatch(ctx, a.o.Store, reqs, out); err != nil {
+		return nil, nil, err
+	}
+	for i := range out {
+		if out[i].Err != nil {
+			return nil, nil, out[i].Err
+		}
+	}
+	return reqs, out, nil
+}
+
+// limitsOf returns the state of a key under the limits of a tier, from a peek.
+func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
+	for i, o := range req.Outcomes.All() {
+		if len(*req.Outcomes) == 1 {
+			o = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		}
+		term := req.Plan.Term(i)
+		full := term.Full
+		if term.Block.For > 0 { // a block has no units
+			full, o.Remaining = 0, 0
+		}
+		limits = append(limits, LimitState{Limit: term.Limit, Full: full, Outcome: o, Words: words(term, o)})
+	}
+	return limits
+}
+
+// words describes an outcome in words, with the numbers from which it follows.
+func words(t *sluice.Term, o sluice.Outcome) string {
+	if t.Block.For > 0 {
+		return blockWords(t, o)
+	}
+	var b strings.Builder
+	full := t.Full
+	if o.Remaining > full {
+		return fmt.Sprintf("all %d left, and %d of credit; full in %v", full, o.Remaining-full, o.ResetAfter)
+	}
+	if fmt.Fprintf(&b, "%d of %d left", o.Remaining, full); t.Lent > 0 && o.Remaining == 0 {
+		b.WriteString("; the last take spent more than was left, and the next waits until that is paid")
+	} else {
+		fmt.Fprintf(&b, ", %d used", full-o.Remaining)
+	}
+	switch {
+	case o.Remaining == full:
+		b.Reset()
+		fmt.Fprintf(&b, "all %d left", full)
+	case t.Refill == sluice.Interval:
+		fmt.Fprintf(&b, "; refills %d every %v", t.Quota, t.Window)
+	case t.Refill == sluice.Aligned:
+		fmt.Fprintf(&b, "; refills %d at each %v of the clock", t.Quota, t.Window)
+	case t.WarmUp > 0:
+		fmt.Fprintf(&b, "; refills 1 every %v, up to three times slower while the key is cold", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+	case t.Kind.Bucket():
+		fmt.Fprintf(&b, "; refills 1 every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+	case t.Kind == compiled.FixedWindow:
+		b.WriteString("; refills when the window ends")
+	default:
+		fmt.Fprintf(&b, "; each is free again as it leaves the window of %v", t.Window)
+	}
+	switch {
+	case o.TooLarge:
+		b.WriteString("; 1 more never fits")
+	case !o.Allowed:
+		fmt.Fprintf(&b, "; 1 more fits in %v", o.RetryAfter)
+	case o.Remaining < full:
+		b.WriteString("; 1 more fits now")
+	}
+	if o.ResetAfter > 0 {
+		fmt.Fprintf(&b, "; full in %v", o.ResetAfter)
+	}
+	return b.String()
+}
+
+// Reset is the document of POST /v1/key/reset: forget the spent units of a key.
+type Reset struct {
+	Key
+	Change
+}
+
+// ResetDone is the answer of POST /v1/key/reset.
+type ResetDone struct {
+	Keys []KeyState `json:"keys"` // without limits
+	// ThisNodeOnly reports that the reset has no effect on other nodes: the store is in
+	// this process.
+	ThisNodeOnly bool `json:"this_node_only"`
+	// NotTold is the reason why other nodes may use their cached state of the keys for a
+	// while: at most a second, or until their leases of the keys' units end.
+	NotTold string `json:"not_told,omitempty"`
+}
+
+func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
+	var q Reset
+	if !asked(w, r, &q) {
+		return
+	}
+	p := a.o.Policy()
+	targets, omitted, err := q.targets(p)
+	if err == nil && omitted {
+		err = fmt.Errorf("more than %d keys are meant; name a rule", mostTargets)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	done := ResetDone{ThisNodeOnly: !a.o.Shared}
+	for i := range targets {
+		done.Keys = append(done.Keys, targets[i].describe())
+	}
+	ctx := r.Context()
+	e := AuditEntry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
+	err = a.change(r, e, func(e *AuditEntry) (bool, error) {
+		var errs []error
+		for i := range targets {
+			errs = append(errs, a.reset(ctx, p, &targets[i]))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return false, err
+		}
+		for _, part := range split(a.o.Node, *e, done.Keys) {
+			if err := a.tell(ctx, part); err != nil {
+				done.NotTold = err.Error()
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		fail(w, statusOf(err, http.StatusServiceUnavailable), err)
+		return
+	}
+	answer(w, http.StatusOK, done)
+}
+
+func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
+	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
+		return nil // it limits only requests in flight, which end by themselves
+	}
+	now := a.o.Now()
+	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.tiers(now), now) // the key may have spent units under each
+	return err
+}
+
+// blockWords is words for a block.
+func blockWords(t *sluice.Term, o sluice.Outcome) string {
+	switch {
+	case !o.Allowed:
+		return fmt.Sprintf("blocked for another %v, whatever the other limits have left; a reset of the key ends it", o.RetryAfter)
+	case o.ResetAfter > 0:
+		return fmt.Sprintf("not blocked; denied less than %d times in the window that ends in %v", t.Quota, o.ResetAfter)
+	default:
+		return fmt.Sprintf("not blocked, and nothing was denied recently; it takes %d denials in %v", t.Quota, t.Window)
+	}
+}

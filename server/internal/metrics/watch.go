@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicegate/sluice/server/internal/gateway"
+	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/server/internal/series"
+	"github.com/sluicegate/sluice/server/internal/tally"
+)
+
+// CountTCP counts the outcome of a connection at a named listener:
+//
+//	sluice_tcp_connections_total{listener,verdict}  allowed, denied-client, denied-rate, denied-open, undecided
+func (m *Metrics) CountTCP(listener string, e tcp.Event) {
+	m.connections.WithLabelValues(listener, e.Verdict.String()).Inc()
+}
+
+// WatchRequests exports the HTTP requests in progress, by listener name. It calls of at every
+// scrape.
+//
+//	sluice_http_requests_in_flight{listener}
+func (m *Metrics) WatchRequests(of func() map[string]int) {
+	var c series.Collector
+	running := c.Gauge("sluice_http_requests_in_flight", "HTTP requests that have come and are not over.", "listener")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, n := range of() {
+			series.Put(ch, running, n, name)
+		}
+	})
+}
+
+// WatchTCP exports the traffic of TCP listeners by name. It calls stats at every scrape.
+//
+//	sluice_tcp_open_connections{listener}
+//	sluice_tcp_bytes_total{listener,direction}  received from clients, and sent to them
+func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
+	var c series.Collector
+	open := c.Gauge("sluice_tcp_open_connections", "TCP connections that are there now.", "listener")
+	bytes := c.Counter("sluice_tcp_bytes_total", "Bytes passed on over TCP.", "listener", "direction")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, s := range stats() {
+			series.Put(ch, open, s.Open, name)
+			series.Put(ch, bytes, s.Received, name, "received")
+			series.Put(ch, bytes, s.Sent, name, "sent")
+		}
+	})
+}
+
+// WatchAbandoned exports the outcomes of requests whose client left before the response that a
+// limit awaits. It calls stats at every scrape.
+//
+//	sluice_abandoned                exchanges in progress
+//	sluice_abandoned_total{end}     seen: settled by the response; lost: without one;
+//	                                unsent: cancelled, as not sent whole; full:
+//	                                cancelled, as too many were in progress
+func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
+	var c series.Collector
+	waiting := c.Gauge("sluice_abandoned", "Requests whose client has left and whose response a limit waits for.")
+	ended := c.Counter("sluice_abandoned_total", "Requests whose client left before the response that a limit waits for, by their end.", "end")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, waiting, s.Waiting)
+		series.Put(ch, ended, s.Seen, "seen")
+		series.Put(ch, ended, s.Lost, "lost")
+		series.Put(ch, ended, s.Unsent, "unsent")
+		series.Put(ch, ended, s.Full, "full")
+	})
+}
+
+// Certificate is the state of a listener's certificate.
+type Certificate struct {
+	NotAfter time.Time // expiry of the active certificate
+	Current  bool      // the active one is the one in the files
+}
+
+// WatchCertificates exports the state of listeners' certificates, by listener name. It calls
+// of at every scrape.
+//
+//	sluice_certificate_not_after_seconds{listener}  expiry of the active certificate
+//	sluice_certificate_current{listener}            0 while it is not the one in the files
+func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
+	var c series.Collector
+	notAfter := c.Gauge("sluice_certificate_not_after_seconds", "When the certificate that serves expires, in seconds since 1970.", "listener")
+	current := c.Gauge("sluice_certificate_current", "1 if the last reload of the certificate succeeded, else 0.", "listener")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, cert := range of() {
+			series.Put(ch, notAfter, cert.NotAfter.Unix(), name)
+			series.Put(ch, current, series.Truth(cert.Current), name)
+		}
+	})
+}
+
+// Config is an active configuration.
+type Config struct {
+	File, Hash string
+	Loaded     time.Time
+	Current    bool // it is the one in the file
+}
+
+// WatchPolicy exports the outcomes of requests under the rules of a policy, and the active
+// version of its file. It reads both at every scrape. Only one policy can be watched.
+//
+//	sluice_rule_requests_total{rule,verdict}      allowed, warned, delayed, denied, refused, failed-open, failed-closed
+//	sluice_trial_requests_total{rule,level,candidate,verdict}  what a candidate or shadow rule would have done
+//	sluice_unstated_costs_total{rule}             responses without the header field of their cost
+//	sluice_config_info{file,hash}                 1, for the active version
+//	sluice_config_loaded_seconds                  when it became active
+//	sluice_config_current                         0 while the current file is not active
+func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
+	var c series.Collector
+	requests := c.Counter("sluice_rule_requests_total", "Requests by rule and verdict.", "rule", "verdict")
+	trials := c.Counter("sluice_trial_requests_total", "Requests by what a candidate, or a rule in shadow, would have done.", "rule", "level", "candidate", "verdict")
+	unstated := c.Counter("sluice_unstated_costs_total", "Responses without a usable header field of their cost, so that the estimate stays.", "rule")
+	info := c.Gauge("sluice_config_info", "1, labelled by the active configuration.", "file", "hash")
+	loaded := c.Gauge("sluice_config_loaded_seconds", "When the configuration became active, in seconds since 1970.")
+	current := c.Gauge("sluice_config_current", "1 if the last reload of the configuration succeeded, else 0.")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for _, r := range t.Reports() {
+			series.Put(ch, requests, r.Allowed, r.Rule, "allowed")
+			series.Put(ch, requests, r.Warned, r.Rule, "warned")
+			series.Put(ch, requests, r.Delayed, r.Rule, "delayed")
+			series.Put(ch, requests, r.Denied, r.Rule, "denied")
+			series.Put(ch, requests, r.Refused, r.Rule, "refused")
+			series.Put(ch, requests, r.Failed, r.Rule, "failed-closed")
+			series.Put(ch, requests, r.FailedOpen, r.Rule, "failed-open")
+			if r.Priced {
+				series.Put(ch, unstated, r.Unstated, r.Rule)
+			}
+			on := r.Candidates
+			if r.Evaluated > 0 { // the rule itself is in shadow
+				on = append(on, tally.CandidateReport{Evaluated: r.Evaluated, WouldDeny: r.WouldDeny})
+			}
+			for _, trial := range on {
+				series.Put(ch, trials, trial.Evaluated-trial.WouldDeny, r.Rule, trial.Level, trial.Name, "allowed")
+				series.Put(ch, trials, trial.WouldDeny, r.Rule, trial.Level, trial.Name, "denied")
+			}
+		}
+		v := config()
+		series.Put(ch, info, 1, v.File, v.Hash)
+		series.Put(ch, loaded, float64(v.Loaded.UnixMilli())/1000)
+		series.Put(ch, current, series.Truth(v.Current))
+	})
+}
+
+// Held are the numbers of delayed requests and their memory.
+type Held struct {
+	InFlight        int   // requests that hold slots
+	Requests        int   // delayed now
+	Full, ShareFull int64 // found no place in all, or none for their key
+	ReadAhead       int64 // bytes of bodies kept now
+	Stopped         int64 // bodies not read further for lack of room
+}
+
+// WatchHeld exports the numbers of delayed requests and their memory. It calls of at every
+// scrape.
+//
+//	sluice_slots_held               requests that hold slots of limits of requests in flight
+//	sluice_delayed_requests         requests delayed now
+//	sluice_delays_refused_total{reason} requests without a place: full, or share (of their key)
+//	sluice_read_ahead_bytes         of bodies kept meanwhile
+//	sluice_read_ahead_stopped_total bodies without room
+func (m *Metrics) WatchHeld(of func() Held) {
+	var c series.Collector
+	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
+	held := c.Gauge("sluice_delayed_requests", "Requests in the delay queue.")
+	refused := c.Counter("sluice_delays_refused_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
+	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are delayed.")
+	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were delayed, for lack of room.")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		h := of()
+		series.Put(ch, slots, h.InFlight)
+		series.Put(ch, held, h.Requests)
+		series.Put(ch, refused, h.Full, "full")
+		series.Put(ch, refused, h.ShareFull, "share")
+		series.Put(ch, ahead, h.ReadAhead)
+		series.Put(ch, stopped, h.Stopped)
+	})
+}
+
+// WatchUpstreams exports the connections to upstreams. It calls stats at every scrape.
+//
+//	sluice_upstream_connections                 open or being dialled
+//	sluice_upstream_connections_refused_total{reason}  full: too many are open;
+//	                                            descriptors, ports: there were none left
+func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
+	var c series.Collector
+	open := c.Gauge("sluice_upstream_connections", "Connections to upstreams that are open now, or being dialled.")
+	refused := c.Counter("sluice_upstream_connections_refused_total", "Connections to upstreams that could not be opened for want of something here, by what that was.", "reason")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, open, s.Open)
+		series.Put(ch, refused, s.Full, "full")
+		series.Put(ch, refused, s.NoDescriptor, "descriptors")
+		series.Put(ch, refused, s.NoPort, "ports")
+	})
+}
+
+// WatchClientMemory exports the memory that clients use, if that is bounded. It calls stats at
+// every scrape.
+//
+//	sluice_client_memory_bytes, sluice_client_memory_limit_bytes
+//	sluice_client_memory_refused_total{what}  connection, header, request
+func (m *Metrics) WatchClientMemory(stats func() gateway.MemoryStats) {
+	var c series.Collector
+	taken := c.Gauge("sluice_client_memory_bytes", "Memory counted for connections and requests of clients.")
+	limit := c.Gauge("sluice_client_memory_limit_bytes", "The most of it, by GOMEMLIMIT; 0: not bounded.")
+	refused := c.Counter("sluice_client_memory_refused_total", "What found no memory, by what it was: connections and headers are closed, requests answered with 503.", "what")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, taken, s.Taken)
+		series.Put(ch, limit, s.Most)
+		series.Put(ch, refused, s.Connections, "connection")
+		series.Put(ch, refused, s.Headers, "header")
+		series.Put(ch, refused, s.Requests, "request")
+	})
+}
+
+// CutOff is the number of requests ended by bounds of the gateway.
+type CutOff struct {
+	SlowBodies   int64 // by the least rate of bodies
+	LongRequests int64 // by the longest time that a request may take
+}
+
+// WatchCutOff exports the requests ended by bounds of the gateway. It calls of at every
+// scrape.
+//
+//	sluice_cut_off_total{bound}  least_body_rate, longest_request
+func (m *Metrics) WatchCutOff(of func() CutOff) {
+	var c series.Collector
+	ended := c.Counter("sluice_cut_off_total", "Requests that a bound on their time has ended, by the bound.", "bound")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		n := of()
+		series.Put(ch, ended, n.SlowBodies, "least_body_rate")
+		series.Put(ch, ended, n.LongRequests, "longest_request")
+	})
+}
+
+// WatchLingering exports the connections that linger after an early answer. It calls stats at
+// every scrape.
+//
+//	sluice_lingering_connections
+//	sluice_lingering_total{end}  client, bound, full
+func (m *Metrics) WatchLingering(stats func() gateway.LingeringStats) {
+	var c series.Collector
+	open := c.Gauge("sluice_lingering_connections", "Connections on which what is left of a request is read and dropped, so that the client gets its answer.")
+	ended := c.Counter("sluice_lingering_total", "Such connections that are over, by what ended them: the client, a bound of time or bytes, or newer ones where too many were open.", "end")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, open, s.Open)
+		series.Put(ch, ended, s.Client, "client")
+		series.Put(ch, ended, s.Bound, "bound")
+		series.Put(ch, ended, s.Full, "full")
+	})
+}

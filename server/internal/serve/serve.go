@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serve runs a gateway: a configuration in; listeners, stores, reload
+// and drain out.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/httplimit"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
+	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/fleet"
+	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/peers"
+	"github.com/sluicegate/sluice/server/internal/reload"
+	"github.com/sluicegate/sluice/server/internal/trace"
+)
+
+// Default addresses of clients and operators.
+const (
+	DefaultListen = "127.0.0.1:8080"
+	DefaultAdmin  = "127.0.0.1:9090"
+)
+
+// Options are the options of Run. Config, Out and Log are required.
+type Options struct {
+	// Config is emptied once it is active, except for File, Version, Admin and Store.
+	Config *config.Config
+	// Watch reloads the file of Config when it changes, and on each value of Again.
+	Watch bool
+	Again <-chan os.Signal
+	// Overrides and Audit, if not empty, replace the files in Config.
+	Overrides, Audit string
+	// Drain is how long requests may take to finish when the program ends.
+	Drain time.Duration
+	Out   io.Writer // receives the listeners and limits at the start
+	Log   *slog.Logger
+	Now   func() time.Time // of the store; nil means the system's clock
+	// Started, if not nil, is called once, when Run serves and has emptied Config.
+	Started func()
+	// Around, if not nil, is called with the function that reads and activates a new
+	// configuration, and must call it: that takes much memory for a moment.
+	Around    func(func() error) error
+	Intervals Intervals
+}
+
+// server is a running gateway.
+type server struct {
+	Options
+	metrics   *metrics.Metrics
+	counts    *limitmetrics.Metrics
+	trace     *trace.Tracer // nil if tracing is off
+	store     *store
+	runtime   *runtime
+	watcher   *reload.Watcher
+	audit     *admin.AuditLog
+	api       *admin.API   // nil if there is none
+	peers     *peers.Peers // that share the store; nil if it is in this process
+	strangers string       // other upstreams of the peers, as last logged
+	rules     atomic.Pointer[hashed]
+	latencies latencies      // of the store
+	records   *fleet.Records // nil if the store is in this process
+	active    string         // the version last logged
+	listeners *listeners
+	started   time.Time
+}
+
+// Run serves until ctx ends and all requests have been answered.
+func Run(ctx context.Context, o Options) error {
+	s := &server{Options: o, active: o.Config.Version, started: time.Now()}
+	if err := s.wire(ctx); err != nil {
+		return errors.Join(err, s.close(ctx))
+	}
+	if err := s.listen(ctx); err != nil {
+		return errors.Join(err, s.listeners.close(), s.close(ctx))
+	}
+	s.announce()
+	logWarnings(s.Log, s.Config, s.runtime.now())
+	defer notifySystemd(ctx, s.Log, "configuration "+o.Config.Version)()
+	// The initial rules would stay in memory beside those of a reload as long as a caller has
+	// them on its stack.
+	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
+	if s.Started != nil {
+		s.Started()
+	}
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(watching)
+	}()
+	if s.api != nil {
+		var pages sync.WaitGroup
+		defer pages.Wait()
+		pages.Go(func() { s.api.Run(watching) })
+		pages.Go(func() { s.keepLatencies(watching) })
+	}
+	err := errors.Join(s.listeners.serve(ctx), s.store.save()) // no request is left
+	stop()
+	select {
+	case <-watched:
+	case <-time.After(endTimeout):
+		s.Log.Warn("the program ends while a configuration is being read", slog.String("file", s.Config.File))
+	}
+	err = errors.Join(err, s.close(ctx))
+	s.Log.Info("stopped")
+	return err
+}
+
+// wire makes everything except the listeners' sockets.
+func (s *server) wire(ctx context.Context) error {
+	c := new(*s.Config) // a copy: Run empties the other one
+	s.Intervals = s.Intervals.withDefaults()
+	s.metrics = metrics.New()
+	var err error
+	if s.counts, err = limitmetrics.New(limitmetrics.Options{
+		Registerer: s.metrics.Registerer(),
+		Route:      func(r *http.Request, sum *httplimit.Summary) string { return s.runtime.routeOf(r, sum) },
+	}); err != nil {
+		return err
+	}
+	if s.trace, err = trace.New(ctx, s.Log); err != nil {
+		return err
+	}
+	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
+	if err != nil {
+		return err
+	}
+	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, overrides, s.Now); err != nil {
+		return err
+	}
+	s.audit = admin.NewAuditLog(os.Stderr)
+	if name := cmp.Or(s.Audit, c.Admin.AuditFile); name != "" {
+		if s.audit, err = admin.OpenAudit(name); err != nil {
+			return err
+		}
+	}
+	s.store, err = openStore(c.Store, s.runtime, s.Now, s.Intervals) //nolint:contextcheck // the store has a timeout of its own
+	if err != nil {
+		return err
+	}
+	s.runtime.trace, s.runtime.report = s.trace, s.store.report
+	s.runtime.store = s.trace.Wrap(s.counts.Wrap(s.store.store, s.store.name()), s.store.name())
+	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // both kinds of store implement it
+	s.watcher = s.newWatcher(ctx)
+	logs, err := s.runtime.logs.prepare(c)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(logs.commit(), s.runtime.apply(c)); err != nil {
+		return err
+	}
+	s.runtime.logs.logSecret(c)
+	s.metrics.WatchPolicy(&s.runtime.tally, func() metrics.Config {
+		v, failure := s.watcher.Status()
+		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
+	})
+	s.share(overrides)
+	s.meetPeers()
+	pages, err := s.adminHandler(overrides)
+	if err != nil {
+		return err
+	}
+	if sh := s.store.shared; sh != nil {
+		sh.join()
+	}
+	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
+	s.metrics.WatchLogs(s.runtime.logs.stats)
+	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
+	s.metrics.WatchTCP(s.listeners.stats)
+	s.metrics.WatchRequests(s.listeners.requests)
+	s.metrics.WatchHeld(s.runtime.heldBack)
+	s.metrics.WatchCutOff(s.runtime.cutOff)
+	s.metrics.WatchLingering(s.runtime.lingering.Stats)
+	s.metrics.WatchClientMemory(s.runtime.memory.Stats)
+	s.metrics.WatchUpstreams(s.runtime.upstreams.Stats)
+	s.metrics.WatchCertificates(s.listeners.certificates)
+	return nil
+}
+
+func (s *server) close(ctx context.Context) error {
+	s.closeTrace(ctx)
+	var errs []error
+	if s.store != nil {
+		errs = append(errs, s.store.close())
+	}
+	if s.runtime != nil {
+		errs = append(errs, s.runtime.logs.close())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closeTrace sends the last spans. An unavailable collector is logged only.
+func (s *server) closeTrace(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := s.trace.Close(ctx); err != nil {
+		s.Log.Warn("the last spans were not sent", slog.Any("error", err))
+	}
+}
+
+// listen opens all listeners or none.
+func (s *server) listen(ctx context.Context) error {
+	if err := s.listeners.listen(ctx, listenersOf(s.Config)...); err != nil {
+		return fmt.Errorf("%s: %w", s.Config.File, err)
+	}
+	at := cmp.Or(s.Config.Admin.Address, DefaultAdmin)
+	if at == "off" {
+		return nil
+	}
+	if err := s.listeners.listenAdmin(ctx, at); err != nil {
+		return fmt.Errorf("%w; use another address for admin, or off", err)
+	}
+	return nil
+}
+
+// listenersOf returns the clients' listeners.
+func listenersOf(c *config.Config) []config.Listener {
+	if len(c.Listen) == 0 {
+		return []config.Listener{{Address: DefaultListen}}
+	}
+	return c.Listen
+}
