@@ -255,7 +255,6 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			t.Fatal("no text")
 		}
 		l.Full()
-		l.Queues()
 		l.Share(3)
 		l.Filled()
 		invalid := l.Validate()

@@ -40,8 +40,10 @@ type Term struct {
 	// example. All are hashes of 64 bits without a secret; a Store mixes them with keys under
 	// its own. Form is no part of a stored format.
 	ID, Series, Form uint64
-	// Full is the number of units of [Limit.Full], and Queues the result of [Limit.Queues].
-	Full   int64
+	// Full is the number of units of [Limit.Full].
+	Full int64
+	// Queues says that the limit may delay requests until their turn. Only a leaky bucket
+	// whose DelayAfter is below its Burst does.
 	Queues bool
 
 	numbers // that follow from the Limit
@@ -145,7 +147,7 @@ func (t *Term) form() uint64 {
 func (t *Term) compile(scope string, l Limit) {
 	t.Limit = l.Filled()
 	t.options, _ = optionsOf(t.Algorithm)
-	t.Full, t.Queues = t.Limit.Full(), t.Limit.Queues()
+	t.Full, t.Queues = t.Limit.Full(), t.Limit.queues()
 	t.Series = hashText(scope, t.Name)
 	canonical := t.Limit
 	canonical.Name = ""

@@ -329,9 +329,6 @@ func TestQueues(t *testing.T) {
 		"5/min burst 3 leaky-bucket delay-after 2": true, "5/min burst 3 leaky-bucket nodelay": false,
 	} {
 		l := sluice.MustParseLimit(text)
-		if got := l.Queues(); got != want {
-			t.Errorf("%s: Limit.Queues = %t, want %t", text, got, want)
-		}
 		if got := testkit.Compile(t, "s", l).Term(0).Queues; got != want {
 			t.Errorf("%s: Term.Queues = %t, want %t", text, got, want)
 		}

@@ -105,7 +105,7 @@ func (w Worst) String() string {
 	} else {
 		fmt.Fprintf(&b, "at most %s in any %s", amount.Of(Bound(l, l.Window), l.Unit == sluice.Bytes), amount.Length(l.Window))
 	}
-	if l.Queues() {
+	if w.Delay > 0 {
 		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", amount.Of(w.Released, l.Unit == sluice.Bytes), w.Delay)
 	}
 	if window.InitialDeficit > 0 {

@@ -227,7 +227,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; use a max_wait, a smaller burst, or nodelay", l, wait))
 		}
 	}
-	if r.Cost.Bytes() && !r.Shape && l.Queues() {
+	if r.Cost.Bytes() && !r.Shape && algo.WorstOf(l).Delay > 0 {
 		texts = append(texts, fmt.Sprintf("%v delays a request as a whole, by the bytes that are known of it when it comes; use shape: true to slow bodies down, or nodelay", l))
 	}
 	if wait := algo.WorstOf(l).NextWait; wait > 30*time.Second {
