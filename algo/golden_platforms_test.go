@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/profile"
@@ -26,7 +28,7 @@ func (s *accountStore) Take(_ context.Context, req sluice.Request) (sluice.Decis
 // TestGoldenPlatforms plays what platforms document of their own limits.
 func TestGoldenPlatforms(t *testing.T) {
 	for _, p := range profile.All() {
-		for _, v := range p.Vectors {
+		for _, v := range vector.Of(p.Name) {
 			if v.InFlight > 0 {
 				continue // of slots: every Store plays it
 			}

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	MaxWait       time.Duration // of a call in all; zero means a minute
 	MaxRetryAfter time.Duration // of one answer; zero means 10 minutes, or MaxWait if that is longer
-	MaxRetries    int           // zero means 3, a negative number never
-	MaxBudgets    int           // in memory; zero means 1024
+	MaxRetries    int           // how often; zero means 3, a negative number never
+	MaxBudgets    int           // how many in memory; zero means 1024
 }
 
 // Budgets are the most recently used budgets. They are safe for concurrent use.

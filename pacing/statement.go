@@ -30,7 +30,7 @@ const (
 	maxSeconds = int64(sluice.MaxWindow / time.Second)
 )
 
-// Statement is the content of an answer about limits.
+// Statement is the content of an answer about limits. It is a value, for one goroutine.
 type Statement struct {
 	At     time.Time     // when it came
 	Cached bool          // the answer was meant for another call; all else is empty
@@ -53,7 +53,7 @@ type Item struct {
 	Span      time.Duration // 0: the window
 	Quota     int64         // units; 0: unknown
 	Window    time.Duration // 0: unknown
-	Burst     int64         // of a bucket with continuous refill; 0: unknown
+	Burst     int64         // units, of a bucket with continuous refill; 0: unknown
 }
 
 func itemOf(id identity) Item { return Item{Name: id.Name, Partition: id.Partition} }

@@ -3,8 +3,8 @@
 
 // Package profile says how well-known platforms and libraries limit, in limits
 // of this module: "shopify-rest" is a leaky bucket of 40 that 2 requests leave in
-// a second. Each profile has the vectors that its platform documents, which are
-// played against every store, and says where the platform differs.
+// a second. The vectors that each platform documents are played against every store, and a
+// profile says where its platform differs.
 //
 //	p, ok := profile.Get("shopify-rest")
 //	lim, err := sluice.New(store, "orders", p.Limits...)
@@ -49,7 +49,6 @@ type Profile struct {
 	// Differs says what the platform does that these limits do not; none if
 	// every decision is the platform's.
 	Differs []string
-	Vectors []Vector
 }
 
 //go:embed profiles.json
@@ -57,41 +56,30 @@ var file []byte
 
 // table is every profile, by name.
 var table = sync.OnceValue(func() []Profile {
-	var all []Profile
-	if err := json.Unmarshal(file, &all); err != nil {
-		panic(fmt.Sprintf("profile: profiles.json: %v", err)) //nolint:forbidigo // it is a part of the program, which every test reads
-	}
-	return all
-})
-
-// UnmarshalJSON reads a profile of the file, whose vectors have its limits and waits.
-func (p *Profile) UnmarshalJSON(data []byte) (err error) {
-	type plain Profile
-	text := struct {
-		*plain
+	var all []struct {
+		Profile
 		Answer   []string
 		InFlight int64  `json:"in_flight"`
 		MaxWait  string `json:"max_wait"`
-	}{plain: (*plain)(p)}
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
 	}
-	for _, line := range text.Answer {
-		p.Answer += line + "\n"
-	}
-	p.InFlight = text.InFlight
-	if text.MaxWait != "" {
-		p.MaxWait, err = time.ParseDuration(text.MaxWait)
-	}
-	for i := range p.Vectors {
-		v := &p.Vectors[i]
-		v.maxWait = p.MaxWait
-		if v.Limits == nil && v.InFlight == 0 {
-			v.Limits = p.Limits
+	err := json.Unmarshal(file, &all)
+	list := make([]Profile, len(all))
+	for i, text := range all {
+		p := &list[i]
+		*p = text.Profile
+		for _, line := range text.Answer {
+			p.Answer += line + "\n"
+		}
+		p.InFlight = text.InFlight
+		if text.MaxWait != "" && err == nil {
+			p.MaxWait, err = time.ParseDuration(text.MaxWait)
 		}
 	}
-	return err
-}
+	if err != nil {
+		panic(fmt.Sprintf("profile: profiles.json: %v", err)) //nolint:forbidigo // it is a part of the program, which every test reads
+	}
+	return list
+})
 
 // All returns every profile, by name.
 func All() []Profile { return slices.Clone(table()) }

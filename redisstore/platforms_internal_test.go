@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -36,8 +38,8 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 		precision int64 // the smallest
 	}{
 		{p.Limits, "[[10,10,1]]", 10, 1},
-		{p.Vectors[2].Limits, "[[60,100,10]]", 100, 10},
-		{p.Vectors[3].Limits, "[[10,10]]", 10, 10},
+		{vector.Of(p.Name)[2].Limits, "[[60,100,10]]", 100, 10},
+		{vector.Of(p.Name)[3].Limits, "[[10,10]]", 10, 10},
 		{[]sluice.Limit{p.Limits[0].WithName("a"), sluice.MustParseLimit("b: 30/min sliding-counter sub-windows 6 whole")}, "[[10,10,1],[60,30,10]]", 10, 2},
 	} {
 		t.Run(c.rules, func(t *testing.T) {
@@ -46,7 +48,7 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			now, allowed := profile.Start.UnixMicro(), 0
+			now, allowed := vector.Start.UnixMicro(), 0
 			calls := testkit.Steps(1000, 10_000)
 			for i := range calls {
 				now += rnd.Int64N(rnd.Int64N(2*c.precision*1_000_000) + 1)

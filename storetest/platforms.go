@@ -6,11 +6,13 @@ package storetest
 import (
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice/profile"
 )
 
 // play plays a vector on a new store.
-func play(t *testing.T, b *bench, name string, v profile.Vector) {
+func play(t *testing.T, b *bench, name string, v vector.Vector) {
 	t.Helper()
 	h, clock := b.settable(t)
 	store := h.Store
@@ -28,7 +30,7 @@ func play(t *testing.T, b *bench, name string, v profile.Vector) {
 // testPlatforms plays what platforms document of their own limits.
 func testPlatforms(t *testing.T, b *bench) {
 	for _, p := range profile.All() {
-		for _, v := range p.Vectors {
+		for _, v := range vector.Of(p.Name) {
 			play(t, b, p.Name, v)
 		}
 	}

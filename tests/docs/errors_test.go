@@ -40,7 +40,7 @@ var sections = []struct {
 		"../policy": {"fail"},
 	}, "; use for example 10min after 20 denials/min"},
 	{"Addresses and URLs", "Upstreams, stores and networks.", 20, map[string][]string{
-		"../internal/storeurl": {"fault", "Errorf"}, "../internal/upstream": {"Errorf"}, "../internal/clientip": {"Errorf"},
+		"../internal/storeurl": {"fault", "Errorf"}, "../config": {"Errorf"}, "../internal/clientip": {"Errorf"},
 	}, ""},
 }
 
@@ -48,7 +48,7 @@ var sections = []struct {
 // code has them, each with what to do.
 func TestErrorsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Errors\n\nThe errors of `sluice` about a command or a configuration. The part after the last semicolon is what to do.\n`%s`, `%q`, `%v` and `%d` stand for the text in question, or for the expected one. A test writes this page from the code:\n`go test ./docs -run ErrorsPage -update`.\n")
+	b.WriteString("# Errors\n\nThe errors of `sluice` about a command or a configuration. The part after the last semicolon is what to do.\n`%s`, `%q`, `%v` and `%d` stand for the text in question, or for the expected one. A test writes this page from the code:\n`go -C tests test ./docs -run ErrorsPage -update`.\n")
 	for _, section := range sections {
 		var list []string
 		for dir, calls := range section.calls {
@@ -74,7 +74,7 @@ func TestErrorsPage(t *testing.T) {
 		}
 	}
 	if read(t, "errors.md") != b.String() {
-		t.Error("errors.md is not what the code says; run go test ./docs -run ErrorsPage -update")
+		t.Error("errors.md is not what the code says; run go -C tests test ./docs -run ErrorsPage -update")
 	}
 }
 

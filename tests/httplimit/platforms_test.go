@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -27,8 +29,8 @@ import (
 func TestPlatforms(t *testing.T) {
 	played := 0
 	for _, p := range profile.All() {
-		for _, v := range p.Vectors {
-			if p.Status == 0 || slices.ContainsFunc(v.Steps, func(s profile.Step) bool { return s.Actual != 0 }) {
+		for _, v := range vector.Of(p.Name) {
+			if p.Status == 0 || slices.ContainsFunc(v.Steps, func(s vector.Step) bool { return s.Actual != 0 }) {
 				continue // what is settled is tested with the gateway
 			}
 			played++
@@ -42,7 +44,7 @@ func TestPlatforms(t *testing.T) {
 	}
 }
 
-func playPlatform(t *testing.T, p profile.Profile, v profile.Vector) {
+func playPlatform(t *testing.T, p profile.Profile, v vector.Vector) {
 	t.Helper()
 	rule := "like: " + p.Name
 	switch {
@@ -55,7 +57,7 @@ func playPlatform(t *testing.T, p profile.Profile, v profile.Vector) {
 		}
 		rule = fmt.Sprintf("limits: [%s], status: %d", strings.Join(texts, ", "), p.Status)
 	}
-	clock := testkit.ClockAt(profile.Start)
+	clock := testkit.ClockAt(vector.Start)
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(clock), Now: clock.Now, Fields: httplimit.XRateLimit,
 		Policy: rules(t, "  - {name: a, cost: {request_header: X-Cost, most: 1000000}, "+rule+"}"),
@@ -85,7 +87,7 @@ func playPlatform(t *testing.T, p profile.Profile, v profile.Vector) {
 			return ""
 		}
 		for n := range max(step.Times, 1) {
-			clock.Set(profile.Start.Add(step.At + time.Duration(n)*step.Every))
+			clock.Set(vector.Start.Add(step.At + time.Duration(n)*step.Every))
 			q := mw.Decide(request(t, "/", "X-Cost: "+strconv.FormatInt(step.Cost, 10)))
 			rec = httptest.NewRecorder()
 			switch {

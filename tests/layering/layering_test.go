@@ -191,7 +191,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/stores", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/internal/testkit", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/profile", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling"}},
-		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/testkit", "/algo", "/profile"}},
+		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/testkit", "/algo", "/profile", "/internal/vector"}},
 		{"/remote", []string{"", "/internal/caller", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
 		{"/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/structured"}},

@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/profile"
@@ -77,7 +79,7 @@ func profileDocs(all []profile.Profile) []profileDoc {
 	docs := make([]profileDoc, len(all))
 	for i, p := range all {
 		d := profileDoc{Name: p.Name, Title: p.Title, Source: p.Source, Limits: p.Limits, Status: p.Status, MaxWait: p.MaxWait.Seconds(), InFlight: p.InFlight, Answer: p.Answer, Differs: append([]string{}, p.Differs...), Vectors: []vectorDoc{}}
-		for _, v := range p.Vectors {
+		for _, v := range vector.Of(p.Name) {
 			d.Vectors = append(d.Vectors, vectorDoc{v.Name, vectorLines(p, v)})
 		}
 		docs[i] = d
@@ -123,7 +125,7 @@ func profileText(p profile.Profile) string {
 	if len(p.Differs) > 0 {
 		b.WriteString("\nDifferences:\n  - " + strings.Join(p.Differs, "\n  - ") + "\n")
 	}
-	for _, v := range p.Vectors {
+	for _, v := range vector.Of(p.Name) {
 		b.WriteString("\n" + v.Name + "\n")
 		for _, line := range vectorLines(p, v) {
 			b.WriteString("  " + line + "\n")
@@ -147,7 +149,7 @@ func besideLimits(p profile.Profile) (lines []string) {
 }
 
 // vectorLines returns the steps of a vector, after its limits if it has limits of its own.
-func vectorLines(p profile.Profile, v profile.Vector) (lines []string) {
+func vectorLines(p profile.Profile, v vector.Vector) (lines []string) {
 	if text := joinLimits(v.Limits, " and "); v.InFlight > 0 {
 		lines = append(lines, fmt.Sprintf("with at most %d in flight", v.InFlight))
 	} else if text != joinLimits(p.Limits, " and ") {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/cli"
@@ -41,7 +43,7 @@ func TestProfiles(t *testing.T) {
 		for _, l := range p.Limits {
 			parts = append(parts, "  limit "+l.String()+": at most ")
 		}
-		for _, v := range p.Vectors {
+		for _, v := range vector.Of(p.Name) {
 			parts = append(parts, v.Name, "  "+v.Steps[len(v.Steps)-1].String())
 		}
 		testkit.Contains(t, shown, parts...)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice/profile"
 )
 
@@ -61,7 +63,7 @@ func profilesPage() string {
 		if len(p.Differs) > 0 {
 			b.WriteString("\nDifferences:\n\n- " + strings.Join(p.Differs, "\n- ") + "\n")
 		}
-		for _, v := range p.Vectors {
+		for _, v := range vector.Of(p.Name) {
 			fmt.Fprintf(&b, "\n%s:\n\n```\n%s\n```\n", v.Name, strings.Join(vectorLines(p, v), "\n"))
 		}
 	}

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			fail(err)
 		}
-		fmt.Println(client(os.Args[1], os.Args[2], within))
+		fmt.Fprintln(os.Stdout, client(os.Args[1], os.Args[2], within))
 	default:
 		os.Exit(m.Run())
 	}
@@ -87,7 +87,7 @@ func server() error {
 				return
 			}
 			if denied[e.Key]++; denied[e.Key] == 5 {
-				fmt.Println("offender", e.Key)
+				fmt.Fprintln(os.Stdout, "offender", e.Key)
 			}
 		},
 	})
@@ -98,7 +98,7 @@ func server() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	return s.Serve(l)
 }
 

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/profile"
+	"github.com/sluicegate/sluice/internal/vector"
+
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -83,7 +84,7 @@ func TestPlatformsAnswer(t *testing.T) {
 				o.Now = func() time.Time { return time.UnixMicro(now.Load()) }
 			})
 			for i, want := range c.say {
-				now.Store(profile.Start.Add(want.at).UnixMicro())
+				now.Store(vector.Start.Add(want.at).UnixMicro())
 				for range want.before {
 					s.Want(t, http.StatusOK, "/")
 				}

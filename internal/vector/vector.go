@@ -1,18 +1,48 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+// Package vector plays the vectors that platforms document for their limits, those of package
+// profile, against stores.
+package vector
 
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/profile"
 )
+
+//go:embed vectors.json
+var file []byte
+
+// table is the vectors of every profile.
+var table = sync.OnceValue(func() map[string][]Vector {
+	var all map[string][]Vector
+	if err := json.Unmarshal(file, &all); err != nil {
+		panic(fmt.Sprintf("vector: vectors.json: %v", err)) //nolint:forbidigo // every test reads it
+	}
+	for name, list := range all {
+		p, _ := profile.Get(name)
+		for i := range list {
+			v := &list[i]
+			v.maxWait = p.MaxWait
+			if v.Limits == nil && v.InFlight == 0 {
+				v.Limits = p.Limits
+			}
+		}
+	}
+	return all
+})
+
+// Of returns the vectors of a profile by its name. What they point to must not be changed.
+func Of(name string) []Vector { return table()[name] }
 
 // Vector is requests of one key with what the platform decides on each.
 type Vector struct {

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package profile_test
+package vector_test
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/vector"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
@@ -30,7 +32,7 @@ func play(t *testing.T, name string) *played {
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	all := &played{rnd: rand.New(rand.NewPCG(seed, 1)), now: profile.Start}
+	all := &played{rnd: rand.New(rand.NewPCG(seed, 1)), now: vector.Start}
 	lim, err := sluice.New(memstore.New(memstore.Options{Now: func() time.Time { return all.now }}), name, p.Limits...)
 	if err != nil {
 		t.Fatal(err)
