@@ -177,9 +177,9 @@ func (l Limit) idleUnits() int64 {
 	return l.Quota
 }
 
-// Queues reports whether l may delay requests until their turn. Only a leaky bucket whose
+// queues reports whether l may delay requests until their turn. Only a leaky bucket whose
 // DelayAfter is below its Burst does.
-func (l Limit) Queues() bool {
+func (l Limit) queues() bool {
 	b, leaky := l.Algorithm.(LeakyBucket)
 	return leaky && orDefault(b.DelayAfter, 1) < l.burst()
 }

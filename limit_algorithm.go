@@ -58,7 +58,10 @@ type LeakyBucket struct {
 // FixedWindow counts up to Quota in each window. Across the edge of two
 // windows it admits up to 2·Quota within one Window.
 type FixedWindow struct {
-	Anchor    Anchor       // on the clock or on the first request
+	// OnFirst opens a window at a key's first request, and the next one at the first request
+	// after its end. Without it windows start at multiples of Window since 1970-01-01 UTC: a
+	// minute's window starts with the minute.
+	OnFirst   bool
 	Calendar  Calendar     // day, week, month or year of Zone
 	Zone      string       // of a Calendar: IANA time zone; empty means UTC
 	WeekStart time.Weekday // of a week: its first day; zero is Sunday, as in package time
@@ -185,18 +188,4 @@ const (
 	// 1970-01-01 UTC: with a Window of a minute, whenever a minute starts.
 	Aligned
 	refills
-)
-
-// Anchor is where a fixed window starts. The zero value is [OnClock].
-type Anchor uint8
-
-// The anchors.
-const (
-	// OnClock aligns windows to multiples of Window since 1970-01-01 UTC: a
-	// minute's window starts with the minute.
-	OnClock Anchor = iota
-	// OnFirst opens a window at a key's first request. The next window opens
-	// at the first request after its end.
-	OnFirst
-	anchors
 )

@@ -106,7 +106,7 @@ func TestLimitIsAKey(t *testing.T) {
 			sluice.PerMinute(5).WithAlgorithm(sluice.TokenBucket{Refill: sluice.Interval}),
 			sluice.PerMinute(5).WithAlgorithm(sluice.LeakyBucket{}),
 			sluice.PerMinute(5).WithAlgorithm(sluice.FixedWindow{}),
-			sluice.PerMinute(5).WithAlgorithm(sluice.FixedWindow{Anchor: sluice.OnFirst}),
+			sluice.PerMinute(5).WithAlgorithm(sluice.FixedWindow{OnFirst: true}),
 			sluice.PerMinute(5).WithAlgorithm(sluice.SlidingLog{}),
 			sluice.PerMinute(5).WithAlgorithm(sluice.SlidingCounter{}),
 			sluice.PerMinute(5).WithAlgorithm(sluice.SlidingHistogram{}),

@@ -93,7 +93,7 @@ func (p *parser) inheritOptions(l Limit, of *options) {
 		if p.Calendar == Week && of.Calendar == Week {
 			keep("week-starts", func() { p.WeekStart = of.WeekStart })
 		}
-		keep("anchor", func() { p.Anchor = of.Anchor })
+		keep("anchor", func() { p.OnFirst = of.OnFirst })
 	case compiled.SlidingCounter:
 		keep("sub-windows", func() { p.SubWindows = of.SubWindows })
 		keep("pre-filled", func() { p.PreFilled = of.PreFilled })

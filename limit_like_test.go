@@ -94,7 +94,7 @@ func TestParseLimitLike(t *testing.T) {
 					like = append(like, sluice.MustParseLimit(text))
 				}
 			}
-			got, err := sluice.ParseLimitLike(c.text, like...)
+			got, err := sluice.ParseLimit(c.text, like...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
 		{"5/month", 0, `such as "5/month fixed-window"`},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			l, err := sluice.ParseLimitLike(c.text, like...)
+			l, err := sluice.ParseLimit(c.text, like...)
 			fault, ok := errors.AsType[*sluice.TextError](err)
 			if !ok || l != (sluice.Limit{}) {
 				t.Fatalf("got %v, %v, want a *TextError", l, err)
@@ -139,7 +139,7 @@ func TestLikeItself(t *testing.T) {
 		l := limits().Filter(func(l sluice.Limit) bool { return !testkit.Is[sluice.Block](l) }).Draw(t, "limit")
 		bare := sluice.Limit{Quota: l.Quota, Unit: l.Unit, Window: l.Window, Algorithm: sluice.FixedWindow{Calendar: testkit.Fixed(l).Calendar}}
 		text, _, _ := strings.Cut(bare.String(), " ")
-		got, err := sluice.ParseLimitLike(text, l)
+		got, err := sluice.ParseLimit(text, l)
 		if err != nil {
 			t.Fatal(err)
 		}

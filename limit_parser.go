@@ -284,7 +284,7 @@ func (p *parser) option(w string) error {
 	case "anchor":
 		switch arg := p.word(); arg {
 		case "first":
-			p.Anchor = OnFirst
+			p.OnFirst = true
 		case "clock":
 		default:
 			return p.fail(p.pos, "anchor %q is neither clock nor first; use one of them", arg)

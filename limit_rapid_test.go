@@ -126,7 +126,7 @@ func drawBurst(t *rapid.T, l *sluice.Limit, refill sluice.Refill) {
 func drawFixed(t *rapid.T, l *sluice.Limit) {
 	w := sluice.FixedWindow{Calendar: sluice.Calendar(rapid.IntRange(0, int(sluice.Year)).Draw(t, "calendar"))}
 	if w.Calendar == sluice.NoCalendar {
-		w.Anchor = rapid.SampledFrom([]sluice.Anchor{sluice.OnClock, sluice.OnFirst}).Draw(t, "anchor")
+		w.OnFirst = rapid.Bool().Draw(t, "on first")
 	} else {
 		l.Window = rapid.SampledFrom([]time.Duration{0, sluice.Limit{Algorithm: w}.Filled().Window}).Draw(t, "calendar window")
 		w.Zone = rapid.SampledFrom(zones).Draw(t, "zone")
@@ -143,7 +143,7 @@ func drawFixed(t *rapid.T, l *sluice.Limit) {
 			w.From.Month, w.From.Day = time.Month(rapid.IntRange(1, 12).Draw(t, "month")), rapid.IntRange(1, 29).Draw(t, "day of it")
 		}
 	}
-	if w.Anchor == sluice.OnClock {
+	if !w.OnFirst {
 		w.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Quota)).Draw(t, "deficit of the first window")
 	}
 	l.Algorithm = w

@@ -43,24 +43,18 @@ import (
 //	precision N                      sliding-histogram
 //	block LENGTH                     the algorithm: QUOTA denials in a WINDOW block a key for LENGTH
 //
+// With like, the limit replaces these others, such as the limit of a single key instead of
+// its rule's. It inherits from one of them the algorithm and the options that the text does
+// not name, as far as they fit. The burst and the initial level of a token bucket follow the
+// quota instead (initial 0 stays 0). The limit inherits from the one with the same name, else
+// from the one with the same window, with its name, else from the only one. If several match,
+// it inherits only their algorithm; if their algorithms differ, the error is a [*TextError]
+// that asks for one. A text that names an algorithm or a calendar inherits only the name.
+// Limits of another unit are ignored.
+//
 // The error is a [*TextError] for a text that cannot be read, and that of [Limit.Validate]
 // for a limit that is not valid. [Limit.String] is the inverse.
-func ParseLimit(text string) (Limit, error) { return parseLimit(text, nil) }
-
-// ParseLimitLike reads the text of a limit that replaces others, such as the limit of a
-// single key instead of its rule's, as [ParseLimit] does. The limit inherits from one of
-// them the algorithm and the options that the text does not name, as far as they fit.
-// The burst and the initial level of a token bucket follow the quota instead (initial 0
-// stays 0).
-//
-// The limit inherits from the one with the same name, else from the one with the same
-// window, with its name, else from the only one. If several match, it inherits only their
-// algorithm; if their algorithms differ, the error is a [*TextError] that asks for one. A
-// text that names an algorithm or a calendar inherits only the name. Limits of another
-// unit are ignored.
-func ParseLimitLike(text string, like ...Limit) (Limit, error) { return parseLimit(text, like) }
-
-func parseLimit(text string, like []Limit) (Limit, error) {
+func ParseLimit(text string, like ...Limit) (Limit, error) {
 	if len(text) > bounds.MaxTextBytes {
 		return Limit{}, &TextError{strings.ToValidUTF8(text[:32], "") + "…", bounds.MaxTextBytes, fmt.Sprintf("longer than %d bytes; a limit is one short line", bounds.MaxTextBytes)}
 	}
@@ -139,7 +133,7 @@ func (l Limit) String() string {
 	if o.From != (Moment{}) {
 		b.WriteString(" from " + o.From.String())
 	}
-	flag(o.Anchor == OnFirst, "anchor first")
+	flag(o.OnFirst, "anchor first")
 	flag(o.Refill == Interval, "interval-refill")
 	flag(o.Refill == Aligned, "aligned-refill")
 	if o.InitialDeficit != 0 {

@@ -83,7 +83,7 @@ var texts = []struct {
 	{text: "10/s nodelay burst 5 leaky-bucket", want: sluice.Limit{Algorithm: sluice.LeakyBucket{DelayAfter: 5}, Quota: 10, Window: time.Second, Burst: 5}, prints: "10/s burst 5 leaky-bucket nodelay"},
 	{text: "10/s burst 5 leaky-bucket delay-after 3", want: sluice.Limit{Algorithm: sluice.LeakyBucket{DelayAfter: 3}, Quota: 10, Window: time.Second, Burst: 5}},
 	{text: "10/s burst 5 leaky-bucket delay-after 5", want: sluice.Limit{Algorithm: sluice.LeakyBucket{DelayAfter: 5}, Quota: 10, Window: time.Second, Burst: 5}, prints: "10/s burst 5 leaky-bucket nodelay"},
-	{text: "5/min fixed-window anchor first", want: sluice.Limit{Algorithm: sluice.FixedWindow{Anchor: sluice.OnFirst}, Quota: 5, Window: time.Minute}},
+	{text: "5/min fixed-window anchor first", want: sluice.Limit{Algorithm: sluice.FixedWindow{OnFirst: true}, Quota: 5, Window: time.Minute}},
 	{text: "5/min fixed-window anchor clock", want: sluice.PerMinute(5).WithAlgorithm(sluice.FixedWindow{}), prints: "5/min fixed-window"},
 	{text: "5/1day calendar UTC", want: sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Day}, Quota: 5}, prints: "5/day fixed-window calendar UTC"},
 	{text: "5/week calendar Europe/London week-starts Monday", want: sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Week, Zone: "Europe/London", WeekStart: time.Monday}, Quota: 5}, prints: "5/week fixed-window calendar Europe/London week-starts monday"},
@@ -104,7 +104,7 @@ var texts = []struct {
 	{text: "100/min whole pre-filled sub-windows 2 sliding-counter", want: sluice.Limit{Algorithm: sluice.SlidingCounter{SubWindows: 2, Whole: true, PreFilled: true}, Quota: 100, Window: time.Minute}, prints: "100/min sliding-counter sub-windows 2 whole pre-filled"},
 	{text: "100/min strict pre-filled sub-windows 6 sliding-counter debt 2", want: sluice.Limit{Algorithm: sluice.SlidingCounter{SubWindows: 6, Strict: true, PreFilled: true}, Quota: 100, Window: time.Minute, Debt: 2}, prints: "100/min sliding-counter sub-windows 6 strict pre-filled debt 2"},
 	{text: "5/min count-denied", want: sluice.Limit{Quota: 5, Window: time.Minute, CountDenied: true}},
-	{text: "5/15min count-denied anchor first fixed-window", want: sluice.Limit{Algorithm: sluice.FixedWindow{Anchor: sluice.OnFirst}, Quota: 5, Window: 15 * time.Minute, CountDenied: true}, prints: "5/15min fixed-window anchor first count-denied"},
+	{text: "5/15min count-denied anchor first fixed-window", want: sluice.Limit{Algorithm: sluice.FixedWindow{OnFirst: true}, Quota: 5, Window: 15 * time.Minute, CountDenied: true}, prints: "5/15min fixed-window anchor first count-denied"},
 	{text: "100/min sliding-histogram precision 3 debt 7", want: sluice.Limit{Algorithm: sluice.SlidingHistogram{Precision: 3}, Quota: 100, Window: time.Minute, Debt: 7}},
 }
 
@@ -283,7 +283,7 @@ func TestParseLimitReportsTheFaultsOfTheLimit(t *testing.T) {
 		{"5/day calendar Atlantis/Capital", "Zone"},
 		{"5/day calendar ../../etc/passwd", "Zone"},
 		{"5/min sliding-counter sub-windows 7", "SubWindows"},
-		{"5/day calendar UTC anchor first", "Anchor"},
+		{"5/day calendar UTC anchor first", "OnFirst"},
 		{"1/day burst 1000", "Burst"},
 		{"10/s burst 5 leaky-bucket delay-after 6", "DelayAfter"},
 	} {

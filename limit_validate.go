@@ -156,12 +156,11 @@ func (l Limit) validateFixed(w FixedWindow, refuse refuser) {
 		_, err := time.LoadLocation(w.Zone)
 		refuse(err != nil || w.Zone == "Local", "Zone", "%q is not a known IANA time zone, such as Asia/Seoul; a program without the system's zone files imports time/tzdata", w.Zone)
 	}
-	refuse(w.Anchor >= anchors, "Anchor", "%d is neither OnClock nor OnFirst", w.Anchor)
-	refuse(w.Anchor == OnFirst && dated, "Anchor", "a calendar window starts with its %v, not with the first request; choose one", w.Calendar)
+	refuse(w.OnFirst && dated, "OnFirst", "a calendar window starts with its %v, not with the first request; choose one", w.Calendar)
 	problem := w.From.fault(w.Calendar)
 	refuse(problem != "", "From", "%s", problem)
 	refuse(w.InitialDeficit < 0 || w.InitialDeficit > l.Quota && l.Quota >= 1, "InitialDeficit", "%d must be 0 to the quota of %d", w.InitialDeficit, l.Quota)
-	refuse(w.InitialDeficit > 0 && w.Anchor == OnFirst, "InitialDeficit", "a window that a key's first request opens is not one in which the rule starts; leave it zero")
+	refuse(w.InitialDeficit > 0 && w.OnFirst, "InitialDeficit", "a window that a key's first request opens is not one in which the rule starts; leave it zero")
 	isDay := time.Sunday <= w.WeekStart && w.WeekStart <= time.Saturday
 	refuse(!isDay, "WeekStart", "%d is not a day of the week", int(w.WeekStart))
 	refuse(isDay && w.WeekStart != time.Sunday && w.Calendar != Week, "WeekStart", "only a calendar week has a first day")

@@ -148,7 +148,6 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"block for a part of a µs", sluice.Limit{Algorithm: sluice.Block{For: 1001}, Quota: 1, Window: 1000}, []string{"For"}},
 		{"block of bytes, with a debt", sluice.Limit{Algorithm: sluice.Block{For: 1000}, Quota: 1, Window: 1000, Unit: sluice.Bytes, Debt: 1}, []string{"Debt", "Unit"}},
 
-		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow{Anchor: 2}, Quota: 1, Window: 1000}, []string{"Anchor"}},
 		{"unknown calendar", sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: 9}, Quota: 1}, []string{"Calendar"}},
 		{"calendar with its nominal window", sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Month}, Quota: 1, Window: 31 * day}, nil},
 		{"calendar with another window and zone", sluice.Limit{Algorithm: sluice.FixedWindow{Calendar: sluice.Month, Zone: "Mars/Olympus"}, Quota: 1, Window: 30 * day}, []string{"Window", "Zone"}},
@@ -228,7 +227,7 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			},
 			sluice.LeakyBucket{DelayAfter: number(t, "delay after")},
 			sluice.FixedWindow{
-				Anchor: sluice.Anchor(small(t, "anchor") / 4), Calendar: sluice.Calendar(small(t, "calendar")),
+				OnFirst: small(t, "anchor")/4 == 1, Calendar: sluice.Calendar(small(t, "calendar")),
 				Zone: rapid.OneOf(rapid.SampledFrom(zones), rapid.String()).Draw(t, "zone"), WeekStart: time.Weekday(number(t, "week start")),
 				From: sluice.Moment{Month: time.Month(small(t, "month")), Day: int(small(t, "day")), Time: length(t, "time of day")}, InitialDeficit: number(t, "first deficit"),
 			},
@@ -256,7 +255,6 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			t.Fatal("no text")
 		}
 		l.Full()
-		l.Queues()
 		l.Share(3)
 		l.Filled()
 		invalid := l.Validate()

@@ -24,28 +24,22 @@ import (
 // Its methods block as the Store does. They return a [*RequestError] for an invalid key,
 // cost or time, and the Store's error if there is no decision. A denial is no error.
 type Limiter struct {
-	store  Store
-	direct OneTaker // of store
-	plan   *Plan
-	lines  *lines
+	store Store
+	take  func(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) // from store
+	plan  *Plan
+	lines *lines
 }
 
-// directOf returns the OneTaker by which a Limiter takes from store.
-func directOf(store Store) OneTaker {
+// takeOf returns the function by which a Limiter takes from store.
+func takeOf(store Store) func(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
 	if s, ok := store.(DirectStore); ok {
 		if direct := s.Direct(store); direct != nil {
 			return direct
 		}
 	}
-	return &oneTaker{store}
-}
-
-// oneTaker takes from any Store. The OneTaker is a pointer: the methods of a value are
-// called with a copy.
-type oneTaker struct{ store Store }
-
-func (o *oneTaker) TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
-	return o.store.Take(ctx, Request{Charge: Charge{Plan: plan, Key: key, Cost: cost}})
+	return func(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
+		return store.Take(ctx, Request{Charge: Charge{Plan: plan, Key: key, Cost: cost}})
+	}
 }
 
 // New returns a Limiter of one or more limits. Limiters of one scope, such as
@@ -58,7 +52,7 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{store: store, direct: directOf(store), plan: plan}
+	l := &Limiter{store: store, take: takeOf(store), plan: plan}
 	l.lines = instants.New[string](mostFree, l.overdue)
 	return l, nil
 }
@@ -74,7 +68,7 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 // Take spends cost units of key if every limit has them, else none. It asks the Store
 // alone: instants that callers of [Limiter.Wait] have left stay spent until they are due.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d, err = l.direct.TakeOne(ctx, l.plan, key, cost)
+	d, err = l.take(ctx, l.plan, key, cost)
 	return
 }
 

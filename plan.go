@@ -35,27 +35,20 @@ type Term struct {
 
 	// ID identifies scope and limit with all its parameters: state under one
 	// ID was written under exactly these rules. Series identifies scope and
-	// name alone: a limit that is changed stays in its series. Both are hashes
-	// of 64 bits without a secret; a Store mixes them with keys under its own.
-	ID, Series uint64
+	// name alone: a limit that is changed stays in its series. Form identifies the form of
+	// the state: limits of one Series and Form share a state, with different quotas for
+	// example. All are hashes of 64 bits without a secret; a Store mixes them with keys under
+	// its own. Form is no part of a stored format.
+	ID, Series, Form uint64
+	// Full is the number of units of [Limit.Full].
+	Full int64
+	// Queues says that the limit may delay requests until their turn. Only a leaky bucket
+	// whose DelayAfter is below its Burst does.
+	Queues bool
 
 	numbers // that follow from the Limit
 	options // of its Algorithm, for the stores of this module alone
 }
-
-// Full is Full of the Limit, whose defaults are filled in already.
-func (t *Term) Full() int64 {
-	switch {
-	case t.Kind.Bucket():
-		return t.Burst + t.Lent
-	case t.Kind == compiled.Block:
-		return MaxQuota
-	}
-	return t.Quota
-}
-
-// Queues reports whether the limit may delay requests until their turn.
-func (t *Term) Queues() bool { return t.Kind == compiled.LeakyBucket && t.DelayAfter < t.Burst }
 
 // Compile validates limits and returns a [Plan] of them. The scope names the budget
 // ("login", "api"): any text of 1 to 256 bytes. The error has all faults. Two limits with
@@ -100,8 +93,8 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
 	}
-	p.SetIDs(id, hashText(scope))
-	p.SetPlain(len(p.terms) == 1 && p.terms[0].Plain)
+	p.ID, p.ScopeID = id, hashText(scope)
+	p.Plain = len(p.terms) == 1 && p.terms[0].Plain
 	return p, nil
 }
 
@@ -120,10 +113,41 @@ func CompileLimit(scope string, l Limit) (*Term, error) {
 	return t, nil
 }
 
+// form returns the Form of t. Buckets with continuous refill share a balance, limits that
+// count the same windows in the same way share the counts, whatever their quotas, and all
+// blocks share a state. Buckets that warm up share a state if their WarmUp and their rate are
+// the same.
+func (t *Term) form() uint64 {
+	parts := func(kind compiled.Kind, list ...int64) uint64 {
+		h := hashText(kind.String())
+		for _, n := range list {
+			h = mix(h, uint64(n))
+		}
+		return h
+	}
+	switch {
+	case t.WarmUp > 0:
+		return parts(t.Kind, int64(t.WarmUp), t.Rate.Num, t.Rate.Den)
+	case t.refills():
+		return parts(compiled.TokenBucket)
+	case t.Kind == compiled.Block:
+		return parts(t.Kind)
+	case t.Kind == compiled.SlidingCounter:
+		return parts(t.Kind, t.Sub, int64(t.Behind))
+	}
+	onFirst := int64(0)
+	if t.OnFirst {
+		onFirst = 1
+	}
+	return parts(t.Kind, t.Micros, onFirst, int64(t.Refill), int64(t.Calendar), int64(t.WeekStart),
+		int64(hashText(t.Zone)), int64(t.From.Month), int64(t.From.Day), int64(t.From.Time))
+}
+
 // compile makes t the limit l of a scope.
 func (t *Term) compile(scope string, l Limit) {
 	t.Limit = l.Filled()
 	t.options, _ = optionsOf(t.Algorithm)
+	t.Full, t.Queues = t.Limit.Full(), t.Limit.queues()
 	t.Series = hashText(scope, t.Name)
 	canonical := t.Limit
 	canonical.Name = ""
@@ -152,11 +176,21 @@ func (t *Term) compile(scope string, l Limit) {
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
 		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}
+	t.MostInWord = span.MostInWord
+	t.Ring = t.logs() || t.Kind == compiled.SlidingCounter && t.Behind != 1
+	if t.logs() {
+		words := t.Quota + t.Debt
+		if t.CountDenied {
+			words += 2*t.Quota + 16 // with so many, a log forgets denials that are too old to matter
+		}
+		t.LogWords = int(min(words, 1<<30))
+	}
 	t.Counted = (t.Kind == compiled.FixedWindow || t.Kind == compiled.SlidingCounter && t.Behind == 1 || t.Burst > 0 && t.Refill != Continuous) &&
 		t.InitialDeficit|t.Lent == 0 && !t.PreFilled && !t.CountDenied
 	if t.Counted && t.Kind == compiled.FixedWindow {
 		t.packWindow()
 	}
+	t.Form = t.form()
 	if t.Calendar != NoCalendar {
 		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
 	}
@@ -165,11 +199,11 @@ func (t *Term) compile(scope string, l Limit) {
 // packWindow sets whether a state of a fixed window fits one word: the units and the end of
 // an aligned window.
 func (t *Term) packWindow() {
-	if t.Anchor != OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
-		t.Wide, t.Inverse = true, span.InverseOf(t.Micros)
+	if !t.OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
+		t.Wide, t.Inverse, t.MostInWord = true, span.InverseOf(t.Micros), span.MostInWideWord
 	}
 	t.Horizon = t.Micros
-	t.OneWord = t.Quota+t.Debt <= t.MostInWord()
+	t.OneWord = t.Quota+t.Debt <= t.MostInWord
 	t.Plain = t.OneWord
 }
 

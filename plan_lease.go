@@ -98,9 +98,9 @@ func (p *Plan) Lease(t LeaseTerms) (*Plan, LeaseTerms, error) {
 	if err != nil {
 		return nil, t, err
 	}
-	full := leased.Term(0).Full()
+	full := leased.Term(0).Full
 	for i := range limits {
-		full = min(full, leased.Term(i).Full())
+		full = min(full, leased.Term(i).Full)
 	}
 	if t.Units == 0 {
 		t.Units = full / unitParts
@@ -151,7 +151,7 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 		return l, errors.New("warms a key up by the units that it uses, and a lease takes them before; leave out warm-up or the lease")
 	case t.Credit > 0:
 		return l, errors.New("has credit, which lapses while nodes hold units of it; leave out credit or the lease")
-	case t.Queues():
+	case t.Queues:
 		return l, errors.New("delays requests in one queue, which nodes cannot share; use nodelay or leave out the lease")
 	case t.logs():
 		l.Window += time.Duration(ttl) * time.Microsecond

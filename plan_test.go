@@ -86,8 +86,8 @@ func TestCompileKeepsOrderAndScope(t *testing.T) {
 			t.Errorf("quota of term %d = %d, want %d", i, got, want)
 		}
 	}
-	if got := testkit.Compile(t, scope, sluice.PerSecond(1)).ScopeID(); got != p.ScopeID() {
-		t.Errorf("one scope has IDs %x and %x, want one", got, p.ScopeID())
+	if got := testkit.Compile(t, scope, sluice.PerSecond(1)).ScopeID; got != p.ScopeID {
+		t.Errorf("one scope has IDs %x and %x, want one", got, p.ScopeID)
 	}
 }
 
@@ -234,7 +234,7 @@ func tweakAlgorithm(t *rapid.T, l *sluice.Limit) sluice.Algorithm {
 		return a
 	case sluice.FixedWindow:
 		change(
-			func() { a.InitialDeficit++ }, func() { a.Anchor = 1 - a.Anchor }, func() { a.WeekStart = (a.WeekStart + 1) % 7 },
+			func() { a.InitialDeficit++ }, func() { a.OnFirst = !a.OnFirst }, func() { a.WeekStart = (a.WeekStart + 1) % 7 },
 			func() { a.Zone = "Asia/Tokyo" }, func() { a.Calendar, l.Window = a.Calendar%sluice.Year+1, 0 }, func() { a.From.Time += time.Minute })
 		return a
 	case sluice.SlidingCounter:
@@ -299,7 +299,7 @@ func TestIdentityDoesNotRunTogether(t *testing.T) {
 // several versions of a program share, so they may not change.
 func TestIdentityIsFixed(t *testing.T) {
 	p := testkit.Compile(t, "login", sluice.MustParseLimit("5/min"))
-	got := fmt.Sprintf("%016x %016x %016x", p.ScopeID(), p.Term(0).Series, p.Term(0).ID)
+	got := fmt.Sprintf("%016x %016x %016x", p.ScopeID, p.Term(0).Series, p.Term(0).ID)
 	if want := "54125f1ab773a4d6 28f198422dbbb2fb 45ce485c6d919c94"; got != want {
 		t.Errorf("scope, series and ID are %s, want %s", got, want)
 	}
@@ -308,15 +308,15 @@ func TestIdentityIsFixed(t *testing.T) {
 // TestPlanID: it distinguishes plans whose limits differ in anything that counts.
 func TestPlanID(t *testing.T) {
 	a, b := sluice.PerMinute(5), sluice.PerHour(50)
-	id := testkit.Compile(t, "login", a, b).ID()
-	if got := testkit.Compile(t, "login", a, b).ID(); got != id {
+	id := testkit.Compile(t, "login", a, b).ID
+	if got := testkit.Compile(t, "login", a, b).ID; got != id {
 		t.Errorf("compiled again: %x, want %x", got, id)
 	}
 	for name, other := range map[string]*sluice.Plan{
 		"another scope": testkit.Compile(t, "api", a, b), "another order": testkit.Compile(t, "login", b, a),
 		"fewer limits": testkit.Compile(t, "login", a), "another burst": testkit.Compile(t, "login", a.WithBurst(6), b),
 	} {
-		if other.ID() == id {
+		if other.ID == id {
 			t.Errorf("%s: the same ID", name)
 		}
 	}
@@ -329,10 +329,7 @@ func TestQueues(t *testing.T) {
 		"5/min burst 3 leaky-bucket delay-after 2": true, "5/min burst 3 leaky-bucket nodelay": false,
 	} {
 		l := sluice.MustParseLimit(text)
-		if got := l.Queues(); got != want {
-			t.Errorf("%s: Limit.Queues = %t, want %t", text, got, want)
-		}
-		if got := testkit.Compile(t, "s", l).Term(0).Queues(); got != want {
+		if got := testkit.Compile(t, "s", l).Term(0).Queues; got != want {
 			t.Errorf("%s: Term.Queues = %t, want %t", text, got, want)
 		}
 	}

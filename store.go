@@ -57,16 +57,10 @@ func TakeBatch(ctx context.Context, store Store, reqs []Request, out []Result) e
 // fewer steps than its Take. A [Limiter] uses it: with memstore a take costs two thirds.
 type DirectStore interface {
 	Store
-	// Direct returns the OneTaker of s. It returns nil unless s is the receiver: a type
-	// that embeds a DirectStore and has a Take of its own has this method, too.
-	Direct(s Store) OneTaker
-}
-
-// OneTaker decides takes of one charge.
-type OneTaker interface {
-	// TakeOne decides as Take of the Store decides a [Request] with this Charge and
-	// nothing else.
-	TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error)
+	// Direct returns a function that decides as Take of s decides a [Request] with this
+	// Charge and nothing else. It returns nil unless s is the receiver: a type that embeds a
+	// DirectStore and has a Take of its own has this method, too.
+	Direct(s Store) func(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error)
 }
 
 // NotSentError is the error of a request that its store has not decided and

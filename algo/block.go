@@ -4,10 +4,7 @@
 package algo
 
 import (
-	"fmt"
-
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/internal/compiled"
 )
 
@@ -105,30 +102,4 @@ func (it *Item) countDenial(now int64) {
 		*s = State{B: now, Idle: now + it.wait}
 	}
 	s.By, it.Written = nil, true
-}
-
-// Denials returns how many denials by other limits in a span (t, t+Window] block a
-// key that is not blocked: fewer than least never do, and most always do. A denial opens
-// the window. So of two windows in a row, the first denial of the earlier one lies more than
-// a Window before the first of the later one, and a span holds at most Quota−2 and Quota−1
-// denials that do not block. Both results are 0 if l is no valid block.
-func Denials(l sluice.Limit) (least, most int64) {
-	if _, ok := l.Algorithm.(sluice.Block); !ok || l.Validate() != nil {
-		return 0, 0
-	}
-	return l.Quota, max(l.Quota, 2*l.Quota-2)
-}
-
-// worstBlock is [Worst] for a block.
-func worstBlock(l sluice.Limit, b sluice.Block) string {
-	least, most := Denials(l)
-	denials := "1 denial"
-	if least > 1 {
-		denials = fmt.Sprintf("%d denials", least)
-	}
-	says := fmt.Sprintf("blocks a key for %s after %s in any %s", amount.Lasting(b.For), denials, amount.Length(l.Window))
-	if most > least {
-		says += fmt.Sprintf(" (at most %d, if they straddle two windows)", most)
-	}
-	return says
 }

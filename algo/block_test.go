@@ -186,7 +186,7 @@ func TestDenyCountsOwnDenialsAlone(t *testing.T) {
 		for i := range a.items {
 			a.items[i].Term, a.items[i].Cost = a.plan.Term(i), 1
 		}
-		algo.Deny(&sluice.Request{Charge: sluice.Charge{Plan: a.plan, Cost: 1}}, a.items, now)
+		algo.DecidePart(&sluice.Request{Charge: sluice.Charge{Plan: a.plan, Cost: 1}}, a.items, now, true, 0)
 	}
 	deny(origin)
 	if !a.items[1].State.Zero() {

@@ -45,7 +45,8 @@ func within(list []int64, to, d int64) (n int64) {
 func TestDenialsSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := blockOf(rapid.Int64Range(1, 6).Draw(t, "denials"), rapid.Int64Range(1, 40).Draw(t, "window"), rapid.Int64Range(1, 60).Draw(t, "length"))
-		least, most := algo.Denials(b)
+		worst := algo.WorstOf(b)
+		least, most := worst.LeastDenials, worst.MostDenials
 		var denials []int64
 		at := origin
 		for _, gap := range rapid.SliceOfN(rapid.Int64Range(0, 12), 1, 60).Draw(t, "gaps") {
@@ -79,7 +80,8 @@ func TestDenialsSound(t *testing.T) {
 func TestDenialsTight(t *testing.T) {
 	for quota := int64(1); quota <= 9; quota++ {
 		b := blockOf(quota, m, h)
-		least, most := algo.Denials(b)
+		worst := algo.WorstOf(b)
+		least, most := worst.LeastDenials, worst.MostDenials
 		if got := blocksOf(t, b, slices.Repeat([]int64{origin}, int(least))); len(got) != 1 {
 			t.Errorf("%v: %d denials at once: blocked %d times", b, least, len(got))
 		}
@@ -103,8 +105,8 @@ func TestDenialsTight(t *testing.T) {
 			t.Errorf("%v: at most %d denials were found that do not block, the bound is %d", b, best, most-1)
 		}
 	}
-	if least, most := algo.Denials(onceAnHour); least != 0 || most != 0 {
-		t.Errorf("of no block: got %d, %d", least, most)
+	if w := algo.WorstOf(onceAnHour); w.LeastDenials != 0 || w.MostDenials != 0 {
+		t.Errorf("of no block: got %d, %d", w.LeastDenials, w.MostDenials)
 	}
 }
 
@@ -116,13 +118,13 @@ func TestBlockBound(t *testing.T) {
 		{"2/5s block 90s", "blocks a key for 90 seconds after 2 denials in any 5 seconds"},
 	} {
 		l := sluice.MustParseLimit(c.text)
-		if got := algo.Worst(l); got != c.want {
+		if got := algo.WorstOf(l).String(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
 		}
 		if got := algo.Bound(l, time.Hour); got != math.MaxInt64 {
 			t.Errorf("%s: a bound of %d units", c.text, got)
 		}
-		if got := algo.BoundOfChange(time.Hour, l, onceAnHour); got != math.MaxInt64 {
+		if got := algo.Bound(l, time.Hour, onceAnHour); got != math.MaxInt64 {
 			t.Errorf("%s: a bound of %d units beside another", c.text, got)
 		}
 	}

@@ -4,13 +4,10 @@
 package algo
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -18,10 +15,19 @@ import (
 // Debt and Credit included, whatever the traffic. It is never exceeded, and the worst
 // traffic comes within one unit of it. Units that are added within the span come on top, and
 // so do units that were added before it while units were reserved that are due within it.
-// For a leaky bucket it counts units as they are admitted; see [Output]. A limit that is not
+// For a leaky bucket it counts units as they are admitted; see [Worst]. A limit that is not
 // valid, or a span shorter than 1 µs, has a bound of 0. The largest bound is 2^63−1.
-// A block has that bound: see [Denials].
-func Bound(l sluice.Limit, d time.Duration) int64 {
+// A block has that bound: see [Worst].
+//
+// With others, it is the most that these limits of one scope and name admit together while they
+// replace each other, in any order and however often. Units that are converted come on top.
+// Buckets share one balance: their bound is that of the smallest bucket that contains them
+// all. Windows that differ only in quota share their counts: their bound is that of the largest
+// quota. Limits with another window or algorithm add their own bounds.
+func Bound(l sluice.Limit, d time.Duration, others ...sluice.Limit) int64 {
+	if len(others) > 0 {
+		return boundOfChange(d, append([]sluice.Limit{l}, others...))
+	}
 	if d < time.Microsecond || l.Validate() != nil {
 		return 0
 	}
@@ -80,32 +86,6 @@ func counterBound(c sluice.SlidingCounter, quota, sub, length int64) int64 {
 	}
 }
 
-// Output returns the most units that a leaky bucket which queues releases in any span
-// (t, t+d], and the longest delay of a unit.
-func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
-	l = l.Filled()
-	b, ok := l.Algorithm.(sluice.LeakyBucket)
-	if !ok || d < time.Microsecond || l.Validate() != nil {
-		return 0, 0
-	}
-	r := span.New(l.Quota, l.Window.Microseconds())
-	return add(b.DelayAfter, mulDiv(d.Microseconds(), l.Quota, l.Window.Microseconds())),
-		micros(r.Times(l.Burst - b.DelayAfter).Ceil())
-}
-
-// Wait returns the longest time that the next take waits for the debt of a take, with
-// NextWaits of a [sluice.TokenBucket]. It is 0 without NextWaits.
-func Wait(l sluice.Limit) time.Duration {
-	b, _ := l.Algorithm.(sluice.TokenBucket)
-	if !b.NextWaits || l.Validate() != nil {
-		return 0
-	}
-	if b.Refill != sluice.Continuous {
-		return time.Duration(ceilDiv(l.Debt, l.Quota)) * l.Window
-	}
-	return micros(span.New(l.Quota, l.Window.Microseconds()).Times(l.Debt).Ceil())
-}
-
 // shortest returns the shortest length of a fixed window, in µs. window is its length in µs
 // if it has no calendar.
 func shortest(w sluice.FixedWindow, window int64) int64 {
@@ -140,46 +120,4 @@ func mulDiv(a, b, c int64) int64 {
 	}
 	q, _ := span.MulDiv(a, b, c)
 	return q
-}
-
-// Worst returns the most that l admits, in words: "at most 200 requests in any
-// minute".
-func Worst(l sluice.Limit) string {
-	l = l.Filled()
-	if block, ok := l.Algorithm.(sluice.Block); ok {
-		return worstBlock(l, block)
-	}
-	token, _ := l.Algorithm.(sluice.TokenBucket)
-	window, _ := l.Algorithm.(sluice.FixedWindow)
-	var b strings.Builder
-	if window.Calendar != sluice.NoCalendar {
-		edge := "midnight"
-		if window.From != (sluice.Moment{}) {
-			edge = window.From.String()
-		}
-		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around %s when one follows another",
-			amount.Of(l.Quota+l.Debt, l.Unit == sluice.Bytes), window.Calendar, window.Zone, amount.Of(times(l.Quota+l.Debt, 2), l.Unit == sluice.Bytes), edge)
-	} else {
-		fmt.Fprintf(&b, "at most %s in any %s", amount.Of(Bound(l, l.Window), l.Unit == sluice.Bytes), amount.Length(l.Window))
-	}
-	if l.Queues() {
-		units, wait := Output(l, l.Window)
-		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", amount.Of(units, l.Unit == sluice.Bytes), wait)
-	}
-	if window.InitialDeficit > 0 {
-		fmt.Fprintf(&b, ", %s less in the first", amount.Of(window.InitialDeficit, l.Unit == sluice.Bytes))
-	}
-	if l.Debt > 0 {
-		fmt.Fprintf(&b, ", a debt of %s included", amount.Of(l.Debt, l.Unit == sluice.Bytes))
-	}
-	if token.Credit > 0 {
-		fmt.Fprintf(&b, ", credit of %s included, and what is added meanwhile on top", amount.Of(token.Credit, l.Unit == sluice.Bytes))
-	}
-	if token.NextWaits {
-		fmt.Fprintf(&b, ", for which the next waits up to %v", Wait(l))
-	}
-	if late := Late(l); late > 0 {
-		fmt.Fprintf(&b, "; those of a cold key come up to %v later", late)
-	}
-	return b.String()
 }

@@ -40,7 +40,7 @@ func checkBoundsOfChange(t rapid.TB, book admissions, limits ...sluice.Limit) {
 			if d <= 0 {
 				continue
 			}
-			if got, most := book.most(d), algo.BoundOfChange(dur(d), limits...); got > most {
+			if got, most := book.most(d), algo.Bound(limits[0], dur(d), limits[1:]...); got > most {
 				t.Fatalf("%v: %d units within %d µs, want at most %d: %v", limits, got, d, most, book)
 			}
 		}
@@ -78,7 +78,7 @@ func TestInvariant02FixedWindowTwiceAcrossAnEdge(t *testing.T) {
 		for _, e := range drawTrace(t, l, 60) {
 			now += e.Gap
 			d := p.step(now, e)
-			if d.Spent > 0 && testkit.Fixed(l).Anchor == sluice.OnClock {
+			if d.Spent > 0 && !testkit.Fixed(l).OnFirst {
 				start := int64(d.At) - int64(d.At)%window(l)
 				if testkit.Fixed(l).Calendar != sluice.NoCalendar {
 					start, _ = algo.CalendarWindow(p.plan.Term(0), int64(d.At))

@@ -239,7 +239,7 @@ func TestWorstSaysTheBound(t *testing.T) {
 		{sluice.Limit{Algorithm: sluice.SlidingHistogram{}, Unit: sluice.Bytes, Quota: 150e6, Window: time.Minute}, "at most 150 MB in any minute"},
 		{sluice.Limit{Algorithm: sluice.SlidingHistogram{}, Unit: sluice.Bytes, Quota: 1_500_001, Window: time.Minute}, "at most 1500001 bytes in any minute"},
 	} {
-		if got := fmt.Sprint(algo.Worst(c.limit)); got != c.want {
+		if got := fmt.Sprint(algo.WorstOf(c.limit)); got != c.want {
 			t.Errorf("Worst(%v)\n got %q\nwant %q", c.limit, got, c.want)
 		}
 	}

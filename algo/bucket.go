@@ -271,7 +271,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	}
 	start, early := g.at, int64(0)
 	rounded := min(w.Rate.Den-1, 1) // 1 if a unit does not last whole µs: due instants are rounded up
-	if w.Queues() && g.due > g.at {
+	if w.Queues && g.due > g.at {
 		// In a queue, the due instant says when the units begin to drain, whatever was
 		// taken before.
 		if behind := g.due - w.Rate.Times(max(held-w.DelayAfter, 0)).Ceil(); behind > start {
@@ -282,7 +282,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if s.Last > max(g.at, now) {
 		gone = max(gone, s.Last-start+early)
 	}
-	if w.Queues() {
+	if w.Queues {
 		// last is the instant at which the last unit of the queue is due.
 		if last := w.Rate.Sub(bucketTime(s), w.Rate.Times(w.DelayAfter)).Ceil(); last > g.due+rounded {
 			gone = max(gone, last-start+rounded)

@@ -151,10 +151,10 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 		if idle <= now { // both may forget it from now on
 			idle, rem, a.items[0].State = 0, 0, algo.State{}
 		}
-		if most := max(term.MostInWord(), l.Quota+l.Debt); rem < 0 || rem > most {
+		if most := max(term.MostInWord, l.Quota+l.Debt); rem < 0 || rem > most {
 			t.Fatalf("%v: the second number %d is more than %d", l, rem, most)
 		}
-		if term.Wide && idle != 0 && (idle%term.Micros != 0 || term.WindowEnd(idle+span.WideUnit-1) != idle) {
+		if term.Wide && idle != 0 && (idle%term.Micros != 0 || term.Inverse.Divide(idle+span.WideUnit-1)*term.Micros != idle) {
 			t.Fatalf("%v: the window ends at %d, which %d stands for too", l, idle, idle+span.WideUnit-1)
 		}
 	}

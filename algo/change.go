@@ -10,20 +10,15 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// BoundOfChange returns the most units that limits of one scope and name admit
-// together in any span (t, t+d] in which they replace each other, in any order and
-// however often. Units that are added or converted come on top. Buckets share one balance:
-// their bound is that of the smallest bucket that contains them all. Windows that differ
-// only in quota share their counts: their bound is that of the largest quota. Limits with
-// another window or algorithm add their own bounds. Invalid limits count nothing.
-func BoundOfChange(d time.Duration, limits ...sluice.Limit) int64 {
+// boundOfChange is [Bound] of several limits. Invalid ones count nothing.
+func boundOfChange(d time.Duration, limits []sluice.Limit) int64 {
 	var forms []*union
 	for _, l := range limits {
 		t, err := sluice.CompileLimit("bound", l)
 		if err != nil {
 			continue
 		}
-		i := slices.IndexFunc(forms, func(u *union) bool { return SameForm(u.terms[0], t) })
+		i := slices.IndexFunc(forms, func(u *union) bool { return u.terms[0].Form == t.Form })
 		if i < 0 {
 			i, forms = len(forms), append(forms, &union{})
 		}

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -305,8 +304,8 @@ func TestSizeHoldsEveryState(t *testing.T) {
 			p.step(now, e)
 			st := p.items[0].State
 			switch term := p.plan.Term(0); {
-			case term.OneWord && (st.B != 0 || st.Reserved && term.Burst > 0 || st.A < 0 || st.A > term.MostInWord()),
-				!algo.HasRing(term) && (st.Ring != nil || st.Len != 0 || st.Head != 0):
+			case term.OneWord && (st.B != 0 || st.Reserved && term.Burst > 0 || st.A < 0 || st.A > term.MostInWord),
+				!term.Ring && (st.Ring != nil || st.Len != 0 || st.Head != 0):
 				t.Fatalf("%v: the size of its states does not hold %+v", l, st)
 			}
 			if st.Len > len(st.Ring) || st.Head > len(st.Ring) || st.Idle < 0 {

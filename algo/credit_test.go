@@ -191,7 +191,7 @@ func checkBesideAdds(t *rapid.T, book admissions, adds []added, limits ...sluice
 		units := int64(0)
 		for _, last := range book[i:] {
 			units += last.units
-			most := algo.BoundOfChange(dur(last.at-book[i].at+1), limits...)
+			most := algo.Bound(limits[0], dur(last.at-book[i].at+1), limits[1:]...)
 			for _, a := range adds {
 				if a.at <= last.at && a.until >= book[i].at {
 					most += a.units

@@ -49,7 +49,7 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 	c := counterOf(it.Term)
 	d.At, d.Due = sluice.Instant(now), sluice.Instant(now)
 	if at := it.earliest(c, now, it.Cost); at <= now {
-		if it.Term.Queues() {
+		if it.Term.Queues {
 			delay := it.delayIf(now, it.Cost)
 			d.Delay, d.Due = micros(delay), d.Due+sluice.Instant(delay)
 		}
@@ -100,7 +100,7 @@ type round struct {
 func (r *round) prepare() {
 	for i := range r.items {
 		it := &r.items[i]
-		if it.Term.Queues() {
+		if it.Term.Queues {
 			r.queues++
 		}
 		r.blocks = r.blocks || blocks(it.Term)
@@ -129,7 +129,7 @@ func (r *round) wait(it *Item, cost int64) int64 {
 
 // delayIf returns how long a leaky bucket that queues would delay cost.
 func (it *Item) delayIf(now, cost int64) int64 {
-	if !it.Term.Queues() {
+	if !it.Term.Queues {
 		return 0
 	}
 	t := it.Term
@@ -228,7 +228,7 @@ func (r *round) takeUpTo() sluice.Decision {
 }
 
 func (r *round) charge() sluice.Decision {
-	spent, wait := r.req.Cost, max(r.least, turn(r.items, r.now))
+	spent, wait := r.req.Cost, max(r.least, turnOf(r.items, r.now))
 	for i := range r.items {
 		it := &r.items[i]
 		c := counterOf(it.Term)
@@ -259,7 +259,7 @@ func (r *round) refund() sluice.Decision {
 		}
 		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
 		// With several queues, Due may be another's. A part of a receipt has another due instant.
-		if r.queues == 1 && it.Term.Queues() && g.units == g.held {
+		if r.queues == 1 && it.Term.Queues && g.units == g.held {
 			g.due = max(g.due, int64(r.req.Due))
 		}
 		back := it.refund(g, r.now)

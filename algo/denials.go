@@ -11,10 +11,8 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// StaysOut returns the longest time after its last request for which a limit that counts
-// denials denies a key a unit, however long the key has pressed before. Reserved units and
-// other limits come on top.
-func StaysOut(l sluice.Limit) time.Duration {
+// staysOut returns StaysOut of a limit.
+func staysOut(l sluice.Limit) time.Duration {
 	plan, err := sluice.Compile("stays out", l)
 	if err != nil {
 		return 0
@@ -34,7 +32,7 @@ func StaysOut(l sluice.Limit) time.Duration {
 	}
 }
 
-// counterStaysOut is StaysOut for a sliding counter, in µs: the time from the start of a
+// counterStaysOut is staysOut for a sliding counter, in µs: the time from the start of a
 // full sub-window until there is room for a unit. All earlier sub-windows are out of sight
 // by then.
 func counterStaysOut(t *sluice.Term) int64 {

@@ -26,7 +26,7 @@ func pressed() (list []variant) {
 
 // onTheClock reports whether a limit's windows end whatever comes.
 func onTheClock(l sluice.Limit) bool {
-	return testkit.Is[sluice.FixedWindow](l) && testkit.Fixed(l).Anchor == sluice.OnClock
+	return testkit.Is[sluice.FixedWindow](l) && !testkit.Fixed(l).OnFirst
 }
 
 // TestDeniedClientStaysOut: a caller that asks for a unit more often than units come back is
@@ -54,7 +54,7 @@ func TestDeniedClientStaysOut(t *testing.T) {
 					t.Fatalf("allowed %d µs after it was full, asking every %d µs", now-origin, gap)
 				}
 			}
-			most := algo.StaysOut(l).Microseconds()
+			most := algo.WorstOf(l).StaysOut.Microseconds()
 			if d := a.peek(now-gap, 1); d.RetryAfter.Microseconds() > most {
 				t.Errorf("once it stops it stays out for %v, want %v at most", d.RetryAfter, dur(most))
 			}
@@ -79,7 +79,7 @@ func TestStaysOutIsReached(t *testing.T) {
 				a.charge(origin, l.Debt)
 			}
 			d := a.take(origin, 1)
-			if got, want := d.RetryAfter, algo.StaysOut(l); got != want {
+			if got, want := d.RetryAfter, algo.WorstOf(l).StaysOut; got != want {
 				t.Errorf("denied for %v, want %v", got, want)
 			}
 		})
@@ -105,9 +105,9 @@ func TestStaysOutAfterAnyTraffic(t *testing.T) {
 						p.step(now, e)
 					}
 				}
-				at := now + algo.StaysOut(l).Microseconds()
+				at := now + algo.WorstOf(l).StaysOut.Microseconds()
 				if d := p.peek(at, 1); !d.Allowed && at < 1<<51 {
-					t.Fatalf("%v: %v after the last request a denial for %v", l, algo.StaysOut(l), d.RetryAfter)
+					t.Fatalf("%v: %v after the last request a denial for %v", l, algo.WorstOf(l).StaysOut, d.RetryAfter)
 				}
 			})
 		})

@@ -113,7 +113,7 @@ func (x *explainer) outcome(r *sluice.Reason) string {
 	case r.Allowed:
 		return fmt.Sprintf("costs %d: allowed, %d left after it", r.Cost, r.Remaining)
 	case r.TooLarge:
-		return fmt.Sprintf("costs %d: denied for good, as the limit never has more than %d", r.Cost, x.it.Term.Full()+credit(x.it.Term, &x.it.State))
+		return fmt.Sprintf("costs %d: denied for good, as the limit never has more than %d", r.Cost, x.it.Term.Full+credit(x.it.Term, &x.it.State))
 	case 0 < r.Room && r.Room < r.Cost:
 		return fmt.Sprintf("costs %d, and %d fit: denied; it fits in %v, at %s", r.Cost, r.Room, r.RetryAfter, x.after(r.RetryAfter))
 	default:

@@ -58,7 +58,7 @@ func (x *explainer) bucket(room int64) (lines []string) {
 	if (bucket{}).pending(t, s, x.now) {
 		lines = append(lines, reservedAhead+" "+x.at(s.Last))
 	}
-	if t.Queues() {
+	if t.Queues {
 		lines = append(lines, fmt.Sprintf("a queue: %d pass at once, and those behind leave it one by one", t.DelayAfter))
 	}
 	return lines
@@ -89,7 +89,7 @@ func (x *explainer) interval(b intervalBucket) (lines []string) {
 
 func (x *explainer) fixed(w fixedWindow) (lines []string) {
 	t, s := x.it.Term, &x.it.State
-	if s.Zero() && t.Anchor == sluice.OnFirst {
+	if s.Zero() && t.OnFirst {
 		return []string{fmt.Sprintf("no window is open: a take opens one of %v, with all %d left", t.Window, t.Quota)}
 	}
 	start, end := windowOf(t, x.now)

@@ -17,7 +17,7 @@ func windowOf(t *sluice.Term, at int64) (start, end int64) {
 	switch {
 	case t.Calendar != sluice.NoCalendar:
 		return CalendarWindow(t, at)
-	case t.Anchor == sluice.OnFirst:
+	case t.OnFirst:
 		return at, at + t.Micros
 	default:
 		start = at - at%t.Micros
@@ -110,7 +110,7 @@ func (w fixedWindow) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	switch {
 	case cost < room:
 		s.A += cost
-	case t.Anchor == sluice.OnFirst:
+	case t.OnFirst:
 		s.A, s.Idle = max(s.A, t.Quota), now+t.Micros
 	case room <= 0:
 		return false
@@ -190,11 +190,4 @@ func (w fixedWindow) wordTake(t *sluice.Term, idle, count, now, cost int64, d *s
 	w.spend(t, &s, now, now, cost)
 	d.Remaining, d.ResetAfter = t.Quota-s.A, micros(s.Idle-now)
 	return s.Idle, s.A
-}
-
-// FirstWindowEnd returns the end of the window in which a rule of t started. Until
-// then a fixed window withholds units.
-func FirstWindowEnd(t *sluice.Term, start int64) int64 {
-	_, end := windowOf(t, start)
-	return end
 }

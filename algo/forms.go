@@ -40,7 +40,7 @@ func (it *Item) prepareOthers(now int64) {
 func (it *Item) seedFrom(now int64) {
 	// A balance may have existed and drained, and a window that the first
 	// request opens may have opened before all known units.
-	if !it.State.Zero() || it.Term.Burst > 0 || it.Term.Anchor == sluice.OnFirst || blocks(it.Term) {
+	if !it.State.Zero() || it.Term.Burst > 0 || it.Term.OnFirst || blocks(it.Term) {
 		return
 	}
 	since := it.State.Since
@@ -160,7 +160,7 @@ func knownOf(s *State) []known {
 func (it *Item) Pick(states []State) {
 	it.State, it.Others = State{}, it.Others[:0]
 	for i := range states {
-		if s := &states[i]; SameForm(s.By, it.Term) {
+		if s := &states[i]; s.By.Form == it.Term.Form {
 			it.State = *s
 		} else {
 			it.Others = append(it.Others, *s)
@@ -171,11 +171,22 @@ func (it *Item) Pick(states []State) {
 	}
 }
 
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
 // byForm orders limits of different forms.
 func byForm(a, b *sluice.Term) int {
 	return cmp.Or(
 		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Behind, b.Behind), cmp.Compare(a.Sub, b.Sub),
-		cmp.Compare(a.Refill, b.Refill), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Calendar, b.Calendar),
+		cmp.Compare(a.Refill, b.Refill), compareBool(a.OnFirst, b.OnFirst), cmp.Compare(a.Calendar, b.Calendar),
 		cmp.Compare(a.WarmUp, b.WarmUp), cmp.Compare(a.Rate.Num, b.Rate.Num), cmp.Compare(a.Rate.Den, b.Rate.Den),
 		cmp.Compare(a.WeekStart, b.WeekStart), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.From.String(), b.From.String()),
 	)

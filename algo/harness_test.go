@@ -247,7 +247,7 @@ var (
 	nextWaits    = option(func(b *sluice.TokenBucket) { b.NextWaits = true })
 	byInterval   = option(func(b *sluice.TokenBucket) { b.Refill = sluice.Interval })
 	aligned      = option(func(b *sluice.TokenBucket) { b.Refill = sluice.Aligned })
-	onFirst      = option(func(w *sluice.FixedWindow) { w.Anchor = sluice.OnFirst })
+	onFirst      = option(func(w *sluice.FixedWindow) { w.OnFirst = true })
 	conservative = option(func(c *sluice.SlidingCounter) { c.Conservative = true })
 	whole        = option(func(c *sluice.SlidingCounter) { c.Whole = true })
 	strict       = option(func(c *sluice.SlidingCounter) { c.Strict = true })

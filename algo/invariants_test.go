@@ -156,7 +156,7 @@ func TestInvariant11ShiftInTime(t *testing.T) {
 		switch {
 		case testkit.Is[sluice.SlidingCounter](l):
 			grid = part(l)
-		case testkit.Is[sluice.FixedWindow](l) && testkit.Fixed(l).Anchor == sluice.OnClock, testkit.Token(l).Refill == sluice.Aligned:
+		case testkit.Is[sluice.FixedWindow](l) && !testkit.Fixed(l).OnFirst, testkit.Token(l).Refill == sluice.Aligned:
 			grid = window(l)
 		}
 		shift := rapid.Int64Range(1, 1e9).Draw(t, "shift") * grid

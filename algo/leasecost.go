@@ -50,12 +50,12 @@ func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfa
 		if given.Units > 1 {
 			// A node that has spent a unit holds at most the others. A node that
 			// waited for its turn may hold all, while no other node wants them.
-			s.Held = before.Full()
+			s.Held = before.Full
 			if given.Units <= s.Held/int64(nodes) {
 				s.Held = given.Units * int64(nodes)
 			}
 		}
-		s.Burst = before.Full() - after.Full()
+		s.Burst = before.Full - after.Full
 		if longer := after.Micros - before.Micros; longer > 0 {
 			s.PerWindow = share(before.Quota, longer, after.Micros)
 		}

@@ -83,7 +83,7 @@ func TestReservationIsTheEarliest(t *testing.T) {
 // never taken them, whatever requests come in between and after.
 func TestRefundAdmitsNoMore(t *testing.T) {
 	independent := func(l sluice.Limit) bool { // of what a denial or an earlier take moves
-		return startsFull(l) && !l.CountDenied && testkit.Fixed(l).Anchor == sluice.OnClock && testkit.Token(l).Refill == sluice.Continuous &&
+		return startsFull(l) && !l.CountDenied && !testkit.Fixed(l).OnFirst && testkit.Token(l).Refill == sluice.Continuous &&
 			!testkit.Is[sluice.SlidingHistogram](l) && testkit.Token(l).WarmUp == 0
 	}
 	eachVariant(t, independent, func(t *rapid.T, l sluice.Limit) {

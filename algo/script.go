@@ -16,24 +16,37 @@ import (
 // A state further ahead is from before the clock stepped back.
 func Horizon(t *sluice.Term) int64 { return counterOf(t).horizon(t) }
 
-// DecideLate decides req, an OpReserve or OpCharge, as [Decide] does, but spends its units
-// no earlier than least from now. It serves requests whose other limits, decided elsewhere,
-// have their turn only then.
-func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duration) sluice.Decision {
-	r := round{req: req, items: items, now: clamp(now), least: least.Microseconds()}
-	r.prepare()
-	if req.Op == sluice.OpCharge {
-		return r.charge()
+// DecidePart decides a part of req as [Decide] does: items are those of its limits whose states
+// are at hand, and the other limits are decided elsewhere. With denied, one of these denies an
+// OpTake, and DecidePart denies it even if none of items does. No unit of an OpReserve or
+// OpCharge is spent earlier than least from now, when the other limits have their turn. The
+// result turn is the time from now until an OpCharge counts: after the units that are reserved
+// in the states.
+func DecidePart(req *sluice.Request, items []Item, now int64, denied bool, least time.Duration) (d sluice.Decision, turn time.Duration) {
+	now = clamp(now)
+	r := round{req: req, items: items, now: now, least: least.Microseconds()}
+	switch {
+	case denied:
+		r.prepare()
+		for i := range items {
+			it := &items[i]
+			it.wait = r.wait(it, it.Cost)
+		}
+		d = r.deny()
+	case least > 0 && req.Op == sluice.OpCharge:
+		r.prepare()
+		d = r.charge()
+	case least > 0:
+		r.prepare()
+		d = r.take(sluice.OpReserve)
+	default:
+		d = Decide(req, items, now)
 	}
-	return r.take(sluice.OpReserve)
+	return d, micros(turnOf(items, now))
 }
 
-// Turn returns the time from now until an OpCharge counts: after the units that are reserved
-// in the states. A decision at now must have prepared the items.
-func Turn(items []Item, now int64) time.Duration { return micros(turn(items, clamp(now))) }
-
-// turn is Turn in µs, for a clamped instant.
-func turn(items []Item, now int64) (wait int64) {
+// turnOf returns the turn of [DecidePart], in µs.
+func turnOf(items []Item, now int64) (wait int64) {
 	for i := range items {
 		it := &items[i]
 		if it.State.Reserved {
@@ -42,18 +55,6 @@ func turn(items []Item, now int64) (wait int64) {
 		wait = max(wait, min(it.State.Since-now, maxWait)) // a longer wait is from before the clock stepped back
 	}
 	return wait
-}
-
-// Deny decides req, an OpTake, as [Decide] does if one of its limits denies, even if none
-// of items does. It serves requests that a limit decided elsewhere denies.
-func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
-	r := round{req: req, items: items, now: clamp(now)}
-	r.prepare()
-	for i := range items {
-		it := &items[i]
-		it.wait = r.wait(it, it.Cost)
-	}
-	return r.deny()
 }
 
 // Binds reports whether outcome o of a limit charged cost binds more than

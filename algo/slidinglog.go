@@ -135,7 +135,7 @@ func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 		e.at = max(e.at, l.instant(t, s))
 	}
 	l.expire(t, s, e.at)
-	words := RingWords(t)
+	words := t.LogWords
 	if t.Kind == compiled.SlidingHistogram {
 		l.merge(t, s)
 		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two words may start below the mark
@@ -162,25 +162,11 @@ func (l slidingLog) insert(t *sluice.Term, s *State, at, cost int64) {
 		newer = append(newer, e)
 		s.Len, s.A = i, s.A-e.units
 	}
-	r.add(entry{at: at, units: cost}, RingWords(t))
+	r.add(entry{at: at, units: cost}, t.LogWords)
 	for i := range newer {
-		r.add(newer[len(newer)-1-i], RingWords(t))
+		r.add(newer[len(newer)-1-i], t.LogWords)
 	}
 }
-
-// RingWords returns the most words that the ring of a log of t needs, if
-// no other limit counts in it.
-func RingWords(t *sluice.Term) int {
-	words := t.Quota + t.Debt
-	if t.CountDenied {
-		words += deniedMark(t)
-	}
-	return int(min(words, 1<<30))
-}
-
-// deniedMark is the size in words at which a log forgets denials that are too old to
-// matter.
-func deniedMark(t *sluice.Term) int64 { return 2*t.Quota + 16 }
 
 // deny counts a denied cost at now.
 func (l slidingLog) deny(t *sluice.Term, s *State, now, cost int64) bool {
@@ -216,7 +202,7 @@ func (l slidingLog) renew(t *sluice.Term, s *State, now, cost int64) {
 // forgets older denials now and then. It never forgets admitted units: a limit with a larger
 // Quota may count in the same log.
 func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
-	if int64(s.Len) >= t.Quota+t.Debt+deniedMark(t)-2 {
+	if s.Len >= t.LogWords-2 {
 		l.forgetDenied(t, s, t.Quota-cost)
 	}
 	l.add(t, s, now, entry{at: now, units: cost, denied: true})

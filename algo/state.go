@@ -12,7 +12,6 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // State is the state of one key under one limit, which a store keeps. The zero State
@@ -88,12 +87,3 @@ type Item struct {
 // Denied reports, after a denied take or reservation, whether this limit has too few
 // units left for now. It is false for a cost that the limit never holds.
 func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
-
-// HasRing reports whether states of t's form may have a Ring.
-func HasRing(t *sluice.Term) bool {
-	return t.Burst == 0 && !blocks(t) && t.Kind != compiled.FixedWindow && (t.Kind != compiled.SlidingCounter || t.Behind != 1)
-}
-
-// Plain reports whether Idle and A describe s, the state of a bucket: nothing is
-// reserved, and only its writer matters.
-func (s *State) Plain() bool { return s.Since == 0 && s.Last == 0 }

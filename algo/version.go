@@ -5,30 +5,8 @@ package algo
 
 import (
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
-
-// SameForm reports whether a and b, two limits of one name, share a state. Buckets with
-// continuous refill share a balance, limits that count the same windows in the same way
-// share the counts, whatever their quotas, and all blocks share a state. Buckets
-// that warm up share a state if their WarmUp and their rate are the same.
-func SameForm(a, b *sluice.Term) bool {
-	if warms(a) || warms(b) {
-		return a.WarmUp == b.WarmUp && a.Rate == b.Rate
-	}
-	if continuous(a) || continuous(b) {
-		return continuous(a) && continuous(b)
-	}
-	if blocks(a) || blocks(b) {
-		return blocks(a) && blocks(b)
-	}
-	if a.Kind == compiled.SlidingCounter && b.Kind == compiled.SlidingCounter {
-		return a.Sub == b.Sub && a.Behind == b.Behind
-	}
-	return a.Kind == b.Kind && a.Micros == b.Micros &&
-		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone && a.From == b.From
-}
 
 // continuous reports whether t is a bucket with continuous refill.
 func continuous(t *sluice.Term) bool { return t.Burst > 0 && t.Refill == sluice.Continuous }

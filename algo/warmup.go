@@ -4,8 +4,6 @@
 package algo
 
 import (
-	"time"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/span"
 )
@@ -142,15 +140,4 @@ func (warmBucket) resetAfter(_ *sluice.Term, s *State, now int64) int64 {
 
 func (warmBucket) horizon(t *sluice.Term) int64 {
 	return t.Most.Ceil() + t.WarmUp.Microseconds() + chill(t, 0) + maxWait
-}
-
-// Late returns the longest time by which units of a key come later than without the
-// warm-up, however many they are: half of l's WarmUp, for a cold key. It is 0 for a limit
-// without a WarmUp, or one that is not valid.
-func Late(l sluice.Limit) time.Duration {
-	b, _ := l.Algorithm.(sluice.TokenBucket)
-	if b.WarmUp == 0 || l.Validate() != nil {
-		return 0
-	}
-	return micros(b.WarmUp.Microseconds() / 2)
 }

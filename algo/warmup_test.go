@@ -92,7 +92,7 @@ func TestLate(t *testing.T) {
 			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*part(l)), rapid.Int64Range(0, 2*testkit.Token(l).WarmUp.Microseconds())).Draw(t, "gap")
 			arrivals = append(arrivals, now)
 		}
-		late := algo.Late(l).Microseconds()
+		late := algo.WorstOf(l).Late.Microseconds()
 		warm := inTurn(open(t, l), arrivals)
 		for i, at := range inTurn(open(t, without), arrivals) {
 			if d := warm[i] - at; d < 0 || d > late {
@@ -108,12 +108,12 @@ func TestLate(t *testing.T) {
 		arrivals := make([]int64, 2+l.Burst+testkit.Token(l).WarmUp.Microseconds()*l.Quota/window(l))
 		warm := inTurn(open(t, l), arrivals)
 		last := len(warm) - 1
-		if d := warm[last] - inTurn(open(t, with(l, warmUp(0))), arrivals)[last]; d != algo.Late(l).Microseconds() {
-			t.Errorf("%v: a cold key is late by %d µs, want %v", l, d, algo.Late(l))
+		if d := warm[last] - inTurn(open(t, with(l, warmUp(0))), arrivals)[last]; d != algo.WorstOf(l).Late.Microseconds() {
+			t.Errorf("%v: a cold key is late by %d µs, want %v", l, d, algo.WorstOf(l).Late)
 		}
 	}
 	for l, want := range map[string]time.Duration{"2/s warm-up 4s": 2 * time.Second, "2/s": 0, "9/day warm-up 1h": 30 * time.Minute} {
-		if got := algo.Late(sluice.MustParseLimit(l)); got != want {
+		if got := algo.WorstOf(sluice.MustParseLimit(l)).Late; got != want {
 			t.Errorf("Late(%s) = %v, want %v", l, got, want)
 		}
 	}
@@ -206,8 +206,8 @@ func TestWarmUpsShareAState(t *testing.T) {
 	}
 	for _, other := range []sluice.Limit{small, with(small, warmUp(5*s)), with(small, warmUp(0)), with(small, func(l *sluice.Limit) { l.Quota = 3 })} {
 		plan, otherPlan := compile(t, small), compile(t, other)
-		if got, want := algo.SameForm(plan.Term(0), otherPlan.Term(0)), other == small; got != want {
-			t.Errorf("SameForm(%v, %v) = %v", small, other, got)
+		if got, want := plan.Term(0).Form == otherPlan.Term(0).Form, other == small; got != want {
+			t.Errorf("%v and %v are of one form: %v", small, other, got)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 	d.ResetAfter = micros(after.Ceil())
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)
-	if t.Queues() {
+	if t.Queues {
 		*d = held(*d, 0, max(r.Sub(after, r.Times(t.DelayAfter)).Ceil(), 0))
 	}
 	if cost == 0 {

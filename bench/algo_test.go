@@ -56,7 +56,7 @@ func BenchmarkAlgo(b *testing.B) {
 }
 
 func onFirst(l sluice.Limit) sluice.Limit {
-	return l.WithAlgorithm(sluice.FixedWindow{Anchor: sluice.OnFirst})
+	return l.WithAlgorithm(sluice.FixedWindow{OnFirst: true})
 }
 
 func benchmarkDecide(b *testing.B, plan *sluice.Plan, denied bool) {

@@ -14,6 +14,7 @@ import (
 	"github.com/didip/tollbooth/v8"
 	"github.com/didip/tollbooth/v8/limiter"
 	"github.com/go-chi/httprate"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
@@ -96,7 +97,7 @@ func withSluice(text string) func(*testing.B, http.Handler) http.Handler {
 		proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		m, err := httplimit.New(httplimit.Options{
 			Store:   memstore.New(memstore.Options{}),
-			Rules:   []policy.Rule{policy.NewRule("bench", httplimit.ByIP(), sluice.MustParseLimit(text))},
+			Rules:   []policy.Rule{policy.NewRule("bench", policy.IP(), sluice.MustParseLimit(text))},
 			Trusted: proxies,
 			Fields:  httplimit.Draft11 | httplimit.XRateLimit,
 		})

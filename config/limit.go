@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/profile"
 )
 
-// like holds the limits that others replace, see [sluice.ParseLimitLike].
+// like holds the limits that others replace, see [sluice.ParseLimit].
 type like struct{ limits, graces []sluice.Limit }
 
 func likeOf(l *policy.Level) (of like) {
@@ -133,7 +133,7 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 	if l, ok := d.limits[text]; ok && len(like) == 0 {
 		return l, true
 	}
-	l, err := sluice.ParseLimitLike(text, like...)
+	l, err := sluice.ParseLimit(text, like...)
 	if err == nil {
 		if len(like) == 0 {
 			d.limits[text] = l

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -201,7 +202,7 @@ func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 				d.fault(n, "counts %v; use a limit of connections, such as 10/s burst 20, and put limits of bytes under bytes", f.Unit)
 			case what == "bytes" && f.Unit != sluice.Bytes:
 				d.fault(n, "counts connections; use a limit of bytes, such as 100MB/min burst 1MB")
-			case what == "connections" && f.Queues():
+			case what == "connections" && algo.WorstOf(f).Delay > 0:
 				d.fault(n, "%v delays, but a connection is let in at once or not at all; use nodelay behind it", limit)
 			case what == "bytes":
 				if p := policy.Unshapeable(f, 0); p != "" {

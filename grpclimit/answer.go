@@ -5,7 +5,6 @@ package grpclimit
 
 import (
 	"net/http"
-	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -65,12 +64,8 @@ func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
 
 // fields returns the rate limit fields of HTTP as metadata.
 func fields(c *policy.Call) metadata.MD {
-	var items []string
-	for t := range c.Limits() {
-		items = append(items, httplimit.PolicyItem(t))
-	}
 	h := http.Header{}
-	httplimit.Draft11.Set(h, strings.Join(items, ", "), c.Limit, c.Decision)
+	httplimit.Draft11.Set(h, c.Limits(), c.Limit, c.Decision)
 	md := metadata.MD{}
 	for name, values := range h {
 		md.Set(name, values...)

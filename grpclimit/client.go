@@ -132,15 +132,16 @@ func NewClient(o ClientOptions) (*Client, error) {
 // applies to all its partitions.
 func (c *Client) Forget(target string) { c.budgets.Forget(target) }
 
-// DialOptions returns both interceptors, to be chained after earlier ones.
+// DialOptions returns the interceptors of unary calls and of streams. Interceptors of earlier
+// options run before them, those of later options after them.
 func (c *Client) DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream)}
 }
 
-// Unary is the interceptor of unary calls. A call blocks at most for MaxWait longer than its
+// unary is the interceptor of unary calls. A call blocks at most for MaxWait longer than its
 // attempts; the end of its context ends every wait. It returns a [*WaitError] for a call that
 // was not sent.
-func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)
 	if err != nil {

@@ -105,7 +105,7 @@ func (s *clientServer) unary(ctx context.Context, req any, info *grpc.UnaryServe
 	defer s.pause(s.latency + s.work)
 	n := s.calls.Add(1)
 	if s.limit != nil {
-		return s.limit.Unary(ctx, req, info, handle)
+		return s.limit.Unary()(ctx, req, info, handle)
 	}
 	header, trailer, err := s.answer(n)
 	if header != nil {
@@ -130,7 +130,7 @@ func (s *clientServer) stream(srv any, ss grpc.ServerStream, info *grpc.StreamSe
 		return handle(srv, ss)
 	}
 	if s.limit != nil {
-		return s.limit.Stream(srv, ss, info, slow)
+		return s.limit.Stream()(srv, ss, info, slow)
 	}
 	header, trailer, err := s.answer(n)
 	ss.SetTrailer(trailer)

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Stream is the interceptor of streams. It paces their opening, which blocks for MaxWait at
+// stream is the interceptor of streams. It paces their opening, which blocks for MaxWait at
 // most. A denied stream is not opened again, as its messages would have to be sent again:
-// RecvMsg returns the denial, and the next stream waits. Stream returns a [*WaitError] for a
+// RecvMsg returns the denial, and the next stream waits. It returns a [*WaitError] for a
 // stream that was not opened.
-func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)
 	if err != nil {

@@ -216,7 +216,7 @@ func TestClientKeepsTargetsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary))
+		a := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary()))
 		for _, whose := range []string{"1", "2"} {
 			if err := clientCall(context.WithValue(t.Context(), key{}, whose), a); err != nil {
 				t.Error(err)
@@ -231,7 +231,7 @@ func TestClientKeepsTargetsApart(t *testing.T) {
 				t.Errorf("got %v after %v; want no error after %v", err, time.Since(s.start), want)
 			}
 		}
-		other := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary))
+		other := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary()))
 		if err := clientCall(t.Context(), other); err != nil || time.Since(s.start) != 0 {
 			t.Errorf("another target: got %v after %v; want no error at once", err, time.Since(s.start))
 		}

@@ -142,7 +142,8 @@ func ofMessages(rules []policy.Rule) []policy.Rule {
 	return rules
 }
 
-// ServerOptions returns both interceptors, to be chained after earlier ones.
+// ServerOptions returns the interceptors of unary calls and of streams. Interceptors of earlier
+// options run before them, those of later options after them.
 func (s *Server) ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.Unary), grpc.ChainStreamInterceptor(s.Stream)}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
 }

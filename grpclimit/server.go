@@ -35,9 +35,9 @@ type decision struct {
 	bytes atomic.Int64 // of messages
 }
 
-// Unary is the [grpc.UnaryServerInterceptor]. It blocks while a call is delayed. Its errors
+// unary is the [grpc.UnaryServerInterceptor]. It blocks while a call is delayed. Its errors
 // are statuses, or those of the handler.
-func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	d, err := s.begin(Call{Context: ctx, FullMethod: info.FullMethod, Message: req})
 	defer s.end(d)
 	if err != nil {
@@ -56,9 +56,9 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return reply, err
 }
 
-// Stream is the [grpc.StreamServerInterceptor]. It blocks while the stream is delayed. Its
+// stream is the [grpc.StreamServerInterceptor]. It blocks while the stream is delayed. Its
 // errors are statuses, or those of the handler.
-func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	d, err := s.begin(Call{Context: ss.Context(), FullMethod: info.FullMethod})
 	defer s.end(d)
 	if err != nil {

@@ -16,12 +16,13 @@ import (
 	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // A client that is limited to 100 requests a second sends 30 of them as fast as it may: none
 // is denied.
 func ExampleTransport() {
-	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", httplimit.ByIP(), sluice.PerSecond(100))
+	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", policy.IP(), sluice.PerSecond(100))
 	if err != nil {
 		log.Fatal(err)
 	}

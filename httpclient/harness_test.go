@@ -78,7 +78,7 @@ func perAddress(t testing.TB, text string) policy.Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy.NewRule("api", httplimit.ByIP(), limit)
+	return policy.NewRule("api", policy.IP(), limit)
 }
 
 // counter is a middleware on a real store that counts its decisions.

@@ -41,13 +41,12 @@ func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statemen
 		return s
 	}
 	// Families of one limit are read in order, the most exact first.
-	f := t.opts.Fields
-	if f&RateLimit != 0 {
+	if !t.opts.IgnoreRateLimit {
 		s.Draft11(lines(h, fieldPolicy), lines(h, fieldRateLimit))
 		state(&s, h, pair(one(h, fieldRateLimit), "remaining"), pair(one(h, fieldRateLimit), "reset"))
 		state(&s, h, one(h, fieldRemaining), one(h, fieldReset))
 	}
-	if f&XRateLimit != 0 {
+	if !t.opts.IgnoreXRateLimit {
 		state(&s, h, one(h, fieldXRemaining), one(h, fieldXReset))
 	}
 	if s.Denied && s.Wait == 0 {

@@ -16,26 +16,6 @@ import (
 	"github.com/sluicegate/sluice/pacing"
 )
 
-// Fields are families of header fields, which may be combined by |.
-type Fields uint8
-
-// The families. The first family in which an answer states the remaining units applies: servers
-// that send several state the same limit in each. RateLimit-Policy alone states no remaining
-// units.
-const (
-	// RateLimit is RateLimit and RateLimit-Policy of drafts 7 to 11 of
-	// draft-ietf-httpapi-ratelimit-headers, with the nonstandard parameter sluice-burst,
-	// and RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6.
-	RateLimit Fields = 1 << iota
-	// XRateLimit is X-RateLimit-Remaining and X-RateLimit-Reset. A reset above 10^9
-	// is a point in time, in seconds since 1970, and one above 10^12 in milliseconds;
-	// any other is in seconds from now.
-	XRateLimit
-	// NoFields is none of them.
-	NoFields
-	fieldsEnd
-)
-
 // TransportOptions configure a [Transport]. The zero value of every field is valid; the zero
 // TransportOptions are ready to use.
 type TransportOptions struct {
@@ -43,9 +23,14 @@ type TransportOptions struct {
 	// must allow Close during Read, as those of net/http do.
 	Base http.RoundTripper
 
-	// Fields are the header fields to obey besides Retry-After, which is always obeyed.
-	// Zero means RateLimit|XRateLimit, which are all.
-	Fields Fields
+	// IgnoreRateLimit leaves out RateLimit and RateLimit-Policy of drafts 7 to 11 of
+	// draft-ietf-httpapi-ratelimit-headers, with the nonstandard parameter sluice-burst, and
+	// RateLimit-Remaining and RateLimit-Reset of drafts 3 to 6. IgnoreXRateLimit leaves out
+	// X-RateLimit-Remaining and X-RateLimit-Reset: a reset above 10^9 is a point in time, in
+	// seconds since 1970, and one above 10^12 in milliseconds; any other is in seconds from
+	// now. Of these families the first applies in which an answer states the remaining units.
+	// Retry-After is always obeyed.
+	IgnoreRateLimit, IgnoreXRateLimit bool
 
 	// Partition, if not nil, names the budget of a request at its host, such as the name of
 	// the API key that it carries. Nil means one budget for all requests to a host.
@@ -155,15 +140,6 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	budgets, err := pacing.NewBudgets("httpclient", pacing.Options{
 		MaxWait: o.MaxWait, MaxRetryAfter: o.MaxRetryAfter, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
 	})
-	fault := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf("httpclient: "+format, args...)) }
-	switch f := o.Fields; {
-	case f >= fieldsEnd:
-		fault("Fields: %#x has bits without a meaning", uint8(f))
-	case f&NoFields != 0 && f != NoFields:
-		fault("Fields: NoFields does not go with others")
-	case f == 0:
-		o.Fields = RateLimit | XRateLimit
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -28,30 +28,29 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 		name   string
 		limit  string
 		server httplimit.Fields
-		client httpclient.Fields
 		atMost time.Duration // all n must be through by then
 	}{
-		{"token bucket", "10/s", 0, 0, 10 * time.Second},
-		{"small burst", "10/s burst 3", 0, 0, 10 * time.Second},
-		{"smallest burst", "10/s burst 1", 0, 0, 10 * time.Second},
-		{"leaky bucket", "10/s leaky-bucket", 0, 0, 10 * time.Second},
-		{"leaky bucket that queues", "10/s leaky-bucket burst 5", 0, 0, 10 * time.Second},
-		{"fixed window", "10/s fixed-window", 0, 0, 10 * time.Second},
-		{"sliding log", "10/s sliding-log", 0, 0, 10 * time.Second},
-		{"sliding log of a minute", "10/min sliding-log", 0, 0, 10 * time.Minute},
-		{"sliding histogram", "10/s sliding-histogram", 0, 0, 10 * time.Second},
+		{"token bucket", "10/s", 0, 10 * time.Second},
+		{"small burst", "10/s burst 3", 0, 10 * time.Second},
+		{"smallest burst", "10/s burst 1", 0, 10 * time.Second},
+		{"leaky bucket", "10/s leaky-bucket", 0, 10 * time.Second},
+		{"leaky bucket that queues", "10/s leaky-bucket burst 5", 0, 10 * time.Second},
+		{"fixed window", "10/s fixed-window", 0, 10 * time.Second},
+		{"sliding log", "10/s sliding-log", 0, 10 * time.Second},
+		{"sliding log of a minute", "10/min sliding-log", 0, 10 * time.Minute},
+		{"sliding histogram", "10/s sliding-histogram", 0, 10 * time.Second},
 		// Of a sliding counter the client knows only that a unit is forgotten two windows
 		// later.
-		{"sliding counter", "10/s sliding-counter", 0, 0, 20 * time.Second},
-		{"X-RateLimit", "10/s", httplimit.XRateLimit, 0, 12 * time.Second},
-		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, 0, 12 * time.Second},
+		{"sliding counter", "10/s sliding-counter", 0, 20 * time.Second},
+		{"X-RateLimit", "10/s", httplimit.XRateLimit, 12 * time.Second},
+		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, 12 * time.Second},
 	} {
 		for _, together := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s together=%v", c.name, together), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					time.Sleep(2 * 366 * 24 * time.Hour) // from 2000 on, past the 10^9th second
 					h := newCounter(t, c.server, c.limit)
-					client := limited(t, h, httpclient.TransportOptions{Fields: c.client, MaxWait: time.Hour})
+					client := limited(t, h, httpclient.TransportOptions{MaxWait: time.Hour})
 					start := time.Now()
 					ask := func() {
 						status, err := get(t.Context(), client, "http://api.test/")
@@ -444,12 +443,12 @@ func TestTransportBlind(t *testing.T) {
 
 func TestNewTransportRefuses(t *testing.T) {
 	_, err := httpclient.NewTransport(httpclient.TransportOptions{
-		MaxWait: -1, MaxRetryAfter: -1, MaxBudgets: -1, Fields: httpclient.XRateLimit | httpclient.NoFields,
+		MaxWait: -1, MaxRetryAfter: -1, MaxBudgets: -1,
 	})
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"MaxWait: -1ns", "MaxRetryAfter: -1ns", "MaxBudgets: -1", "NoFields does not go with others"} {
+	for _, want := range []string{"MaxWait: -1ns", "MaxRetryAfter: -1ns", "MaxBudgets: -1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q; want it to say %q", err, want)
 		}

@@ -30,7 +30,7 @@ const warningField = "RateLimit-Warning"
 func (q *Request) Refuse(w http.ResponseWriter) {
 	if q.awaited() {
 		x, next := exchange.Count(w, q.r)
-		defer func() { q.over(&Response{Status: x.Status(), Written: x.Written()}) }()
+		defer func() { q.over(&policy.Response{Status: x.Status(), Written: x.Written()}) }()
 		w = next
 	}
 	q.refuse(w)
@@ -40,7 +40,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts, h := &q.call.Event, &q.mw.opts, w.Header()
 	if q.own {
-		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
+		q.mw.own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
 		return
 	}
 	started := len(h) > 0
@@ -127,7 +127,7 @@ func (i *limitItems) of(t *sluice.Term) *limitItem {
 	if made, ok := i.made.Load(t); ok {
 		return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), head: headOf(t), full: fullOf(t)})
+	made, _ := i.made.LoadOrStore(t, &limitItem{policy: string(appendPolicy(nil, t)), head: headOf(t), full: fullOf(t)})
 	return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 }
 
@@ -160,7 +160,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 
 // near reports whether a limit will soon deny.
 func near(limit *sluice.Term, cost, remaining int64) bool {
-	return remaining < cost || remaining <= limit.Full()/10
+	return remaining < cost || remaining <= limit.Full/10
 }
 
 // xFields are no lists: a second set of them would contradict the first.

@@ -5,7 +5,7 @@
 // is evaluated by the rules of package policy and then answered, delayed, slowed down or
 // passed on.
 //
-//	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
+//	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	http.ListenAndServe(addr, mw.Wrap(mux))
 //
@@ -13,6 +13,13 @@
 // all or none, soft limits, tiers, shadow rules and candidates, costs in bytes or
 // known only after the response, and requests in flight. It also takes the rules of a
 // file that package config has read.
+//
+// Keys are those of package policy, such as [policy.IP] and [policy.Header], and [KeyFunc],
+// [ByRoute] and [ByPattern] of this package. An empty value is a missing one. A value above
+// 8 KiB is refused, and so is one that is sent more than once, or that servers read in
+// different ways, since the limiter might then charge one value and the application use
+// another. Use a header field only if a trusted peer sets it or it has been verified, and
+// [policy.Host] only behind a front that accepts only known hosts.
 //
 // Where no [http.ResponseWriter] sees the outcome of a request, as in many frameworks,
 // [Middleware.Decide] decides it and [Request.Settle] takes the outcome.
@@ -34,8 +41,7 @@
 //   - Bodies under a rule that shapes are slowed down, not cut: see
 //     [policy.Rule]. Bytes after a switch of protocols count as the bodies of the
 //     request and the response, and are slowed down as these are.
-//   - A client may ask at [OwnPath] for its remaining units, if [Options] allow it; that
-//     charges nothing.
+//   - A client may ask for its remaining units: see [Options.OwnLimits].
 //
 // The package does not read the body of a request that is not passed on. A server of net/http
 // over HTTP/1 reads up to 256 KB of it and closes the connection of a longer one, half a

@@ -40,7 +40,7 @@ func hello(w http.ResponseWriter, _ *http.Request) {
 // Three requests of one address, of which two a minute are allowed.
 func Example() {
 	store := memstore.New(memstore.Options{})
-	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(2))
+	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(2))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func ExampleNew() {
 	mw, err := httplimit.New(httplimit.Options{
 		Store: memstore.New(memstore.Options{}),
 		Rules: []policy.Rule{
-			policy.NewRule("per-user", httplimit.ByHeader("X-User-Id"), sluice.PerMinute(2)),
-			policy.NewRule("per-address", httplimit.ByIP(), sluice.MustParseLimit("100MB/min sliding-counter debt 100MB")),
+			policy.NewRule("per-user", policy.Header("X-User-Id"), sluice.PerMinute(2)),
+			policy.NewRule("per-address", policy.IP(), sluice.MustParseLimit("100MB/min sliding-counter debt 100MB")),
 		},
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			fmt.Println(e.Verdict, e.Violated)
@@ -92,7 +92,7 @@ func ExampleNew() {
 // Only failed log-ins count. While the store is unavailable, log-in is denied, as guesses would
 // otherwise be unlimited.
 func ExampleNew_failedLogins() {
-	login := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
+	login := policy.NewRule("login", policy.IP(), sluice.PerMinute(2))
 	login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusForbidden)}}
 	login.Failure = sluice.FailClosed
 	mw, err := httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{login}})
@@ -121,7 +121,7 @@ func ExampleNew_failedLogins() {
 // The handlers of this framework return their responses and have no ResponseWriter, so the
 // framework itself decides each request, and settles it by the response.
 func ExampleMiddleware_Decide() {
-	rule := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
+	rule := policy.NewRule("login", policy.IP(), sluice.PerMinute(2))
 	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}}
 	mw, err := httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule}})
 	if err != nil {
@@ -142,7 +142,7 @@ func ExampleMiddleware_Decide() {
 			return
 		}
 		// If login panics, its response is not seen, and the request counts.
-		resp := httplimit.Response{Read: -1, Unseen: true}
+		resp := policy.Response{Read: -1, Unseen: true}
 		defer func() { q.Settle(resp) }()
 		status, body := login(q.HTTP())
 		q.SetFields(w.Header())
@@ -151,7 +151,7 @@ func ExampleMiddleware_Decide() {
 		if err != nil {
 			log.Print(err)
 		}
-		resp = httplimit.Response{Status: status, Header: w.Header().Values, Read: -1, Written: int64(n)}
+		resp = policy.Response{Status: status, Header: w.Header().Values, Read: -1, Written: int64(n)}
 	})
 	for _, password := range []string{"right", "wrong", "guess", "right"} {
 		show(framework, "POST /login?password="+password)
@@ -165,14 +165,11 @@ func ExampleMiddleware_Decide() {
 
 // Behind a proxy the client's address is in a header field, which is trusted only from the
 // proxy.
-func ExampleByClientIP() {
-	key := httplimit.ByClientIP(httplimit.ClientIP{
-		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-		Header:  "X-Forwarded-For",
-	})
+func ExampleOptions_trusted() {
 	mw, err := httplimit.New(httplimit.Options{
 		Store:      memstore.New(memstore.Options{}),
-		Rules:      []policy.Rule{policy.NewRule("api", key, sluice.PerMinute(100))},
+		Rules:      []policy.Rule{policy.NewRule("api", policy.IP(), sluice.PerMinute(100))},
+		Trusted:    []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		OnDecision: func(_ *http.Request, e httplimit.Event) { fmt.Println(e.Charge.Key) },
 	})
 	if err != nil {
@@ -195,8 +192,8 @@ func ExampleJoin() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", hello)
 	mux.HandleFunc("GET /search", hello)
-	who := httplimit.FirstOf(httplimit.ByHeader("X-User-Id"), httplimit.ByIP())
-	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", httplimit.Join(httplimit.ByRoute(mux), who), sluice.PerMinute(1))
+	who := policy.First(policy.Header("X-User-Id"), policy.IP())
+	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", policy.All(httplimit.ByRoute(mux), who), sluice.PerMinute(1))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -216,7 +213,7 @@ func ExampleJoin() {
 func ExampleOptions_refuse() {
 	mw, err := httplimit.New(httplimit.Options{
 		Store: memstore.New(memstore.Options{}),
-		Rules: []policy.Rule{policy.NewRule("api", httplimit.ByQuery("userId"), sluice.PerHour(1))},
+		Rules: []policy.Rule{policy.NewRule("api", policy.Query("userId"), sluice.PerHour(1))},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, e httplimit.Event) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(e.Status)

@@ -6,6 +6,7 @@ package httplimit
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -74,10 +75,6 @@ func (f Fields) check() error {
 	return nil
 }
 
-// PolicyItem returns the item of RateLimit-Policy for a limit, whose Name must have no byte
-// that needs escaping in a String of a structured field.
-func PolicyItem(limit *sluice.Term) string { return string(appendPolicy(nil, limit)) }
-
 // appendPolicy appends the item of RateLimit-Policy for a limit. Windows that are not whole
 // seconds, or that differ in length, are left out: w is optional, and any number would be
 // wrong. The burst is included where units are refilled one by one: without it a client
@@ -110,14 +107,25 @@ func appendParam(b []byte, param string, n int64) []byte {
 }
 
 // Set sets the header fields for a decision in the header of its answer, for fronts that
-// decide without a [Middleware]. The limit is the one that binds; policy is the value of
-// RateLimit-Policy, a list of the [PolicyItem] of each limit that applied. Zero means
-// [Draft11]. RateLimit items are added to existing fields.
-func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decision) {
+// decide without a [Middleware]: limits are all that applied, and binding is the one of them
+// that binds. Zero Fields mean [Draft11]. Items are added to existing RateLimit fields.
+func (f Fields) Set(h http.Header, limits iter.Seq[*sluice.Term], binding *sluice.Term, d sluice.Decision) {
 	if f == 0 {
 		f = Draft11
 	}
-	f.set(h, &memory{alone: true}, &limitItem{head: headOf(t), full: fullOf(t)}, policy, &d)
+	f.set(h, &memory{alone: true}, &limitItem{head: headOf(binding), full: fullOf(binding)}, policiesOf(limits), &d)
+}
+
+// policiesOf returns RateLimit-Policy of limits.
+func policiesOf(limits iter.Seq[*sluice.Term]) string {
+	var b []byte
+	for t := range limits {
+		if len(b) > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendPolicy(b, t)
+	}
+	return string(b)
 }
 
 // headOf returns the beginning of RateLimit.
@@ -128,7 +136,7 @@ func fullOf(t *sluice.Term) string {
 	if t.Block.For > 0 { // which binds only a key that it denies all
 		return "0"
 	}
-	return strconv.FormatInt(t.Full(), 10)
+	return strconv.FormatInt(t.Full, 10)
 }
 
 // set is Set with the limit's constant texts, and memory for the values.

@@ -4,11 +4,11 @@
 package httplimit
 
 import (
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,13 +35,15 @@ func plan(t testing.TB, limits ...string) *sluice.Plan {
 	return p
 }
 
-// items returns RateLimit-Policy of all limits of a plan.
-func items(p *sluice.Plan) string {
-	all := make([]string, p.Len())
-	for i := range all {
-		all[i] = PolicyItem(p.Term(i))
+// terms returns the limits of a plan.
+func terms(p *sluice.Plan) iter.Seq[*sluice.Term] {
+	return func(yield func(*sluice.Term) bool) {
+		for i := range p.Len() {
+			if !yield(p.Term(i)) {
+				return
+			}
+		}
 	}
-	return strings.Join(all, ", ")
 }
 
 func TestPolicyItems(t *testing.T) {
@@ -63,12 +65,12 @@ func TestPolicyItems(t *testing.T) {
 		{"quota beyond an Integer", "a: 9007199254740991/s", `"a";q=999999999999999;w=1`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := items(plan(t, c.limit)); got != c.want {
+			if got := policiesOf(terms(plan(t, c.limit))); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
-	got, want := items(plan(t, "b: 10/s", "d: 1000/day")), `"b";q=10;w=1, "d";q=1000;w=86400`
+	got, want := policiesOf(terms(plan(t, "b: 10/s", "d: 1000/day"))), `"b";q=10;w=1, "d";q=1000;w=86400`
 	if got != want {
 		t.Errorf("two limits: got %s, want %s", got, want)
 	}
@@ -145,7 +147,7 @@ func TestSetFields(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := plan(t, "a: 100/min")
 			h := http.Header{}
-			c.fields.Set(h, items(p), p.Term(0), c.d)
+			c.fields.Set(h, terms(p), p.Term(0), c.d)
 			for key, want := range c.want {
 				if got := h[key]; len(got) != 1 || got[0] != want {
 					t.Errorf("%s: got %q, want %q", key, got, want)
@@ -183,14 +185,14 @@ func TestSetFieldsAddsToLists(t *testing.T) {
 	p := plan(t, "a: 100/min")
 	h := http.Header{}
 	for range 2 {
-		Draft11.Set(h, items(p), p.Term(0), sluice.Decision{Allowed: true, Remaining: 5})
+		Draft11.Set(h, terms(p), p.Term(0), sluice.Decision{Allowed: true, Remaining: 5})
 	}
 	for _, key := range []string{fieldRateLimit, fieldPolicy} {
 		if got := h[key]; len(got) != 2 || got[0] != got[1] {
 			t.Errorf("%s: got %q, want two equal lines", key, got)
 		}
 		got := h[key]
-		if got = append(got, "x"); len(got) != 3 || h[fieldPolicy][0] != items(p) {
+		if got = append(got, "x"); len(got) != 3 || h[fieldPolicy][0] != policiesOf(terms(p)) {
 			t.Errorf("appending to %s changed RateLimit-Policy to %q", key, h[fieldPolicy])
 		}
 	}
@@ -255,7 +257,7 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 			}
 		}
 		h := http.Header{}
-		Draft11.Set(h, items(p), p.Term(d.Binding), d)
+		Draft11.Set(h, terms(p), p.Term(d.Binding), d)
 
 		policy := readList(t, h, fieldPolicy)
 		if len(policy) != p.Len() {

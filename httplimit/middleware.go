@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
@@ -26,6 +25,7 @@ type Middleware struct {
 	opts     Options
 	front    *policy.Front
 	clients  *clientip.Finder // groups clients by network
+	own      *ownLimits       // nil if clients may not ask
 	items    limitItems
 	log      *sampledlog.Log
 	requests sync.Pool // of *Request
@@ -33,7 +33,7 @@ type Middleware struct {
 
 // Limit returns a Middleware that charges each request to its key under limits, as the
 // simple case of [New]. The scope names the budget and the rule. The error joins all faults.
-func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*Middleware, error) {
+func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.Limit) (*Middleware, error) {
 	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})
 }
 
@@ -64,16 +64,21 @@ func New(o Options) (*Middleware, error) {
 		o.Fields = Draft11
 	}
 	if o.ReadAhead == nil {
-		o.ReadAhead = NewReadAhead(bounds.DefaultReadAhead)
+		o.ReadAhead = new(ReadAhead)
 	}
 	m.opts, m.front, m.clients = o, front, clients
+	if o.OwnLimits != nil {
+		p := o.Policy
+		if p == nil {
+			p, _ = policy.Compile(o.Rules) // as the front has
+		}
+		if m.own, err = newOwnLimits(p, &o, clients); err != nil {
+			return nil, err
+		}
+	}
 	m.requests.New = func() any { return m.newRequest() }
 	return m, nil
 }
-
-// Admits reports whether Allow and Deny admit a client. The zero Addr is a client whose
-// address is not known.
-func (m *Middleware) Admits(client netip.Addr) bool { return m.front.Admits(client) }
 
 // client returns the address of a request's client.
 func (m *Middleware) client(r *http.Request) netip.Addr {

@@ -63,14 +63,19 @@ type Options struct {
 	// one. Nil means a new Queue of 10,000 places.
 	Queue *policy.Queue
 	// ReadAhead bounds the bytes of bodies that are kept while their requests are delayed.
-	// Middlewares may share one. Nil means a new ReadAhead of 64 MiB.
+	// Middlewares may share one. Nil means a new ReadAhead.
 	ReadAhead *ReadAhead
 
 	// Fields are the header fields of the answers. Zero means [Draft11]. Fields of a rule's
 	// [policy.Answer] are added, and replace fields of the same names.
 	Fields Fields
-	// Own, if not nil, answers at [OwnPath]: see [NewOwn].
-	Own *Own
+	// OwnLimits, if not nil, answers a client at /.well-known/ratelimit with the remaining
+	// units of its own keys, in JSON: for every rule whose key that request has, whatever paths
+	// and methods the rule matches. None of these keys is charged; each question is charged to
+	// the client's address under this Limiter. A budget of all clients, or of all of one host, is
+	// not a client's own and not shown, nor are shadow rules, candidates and limits of requests
+	// in flight.
+	OwnLimits *sluice.Limiter
 	// Refuse, if not nil, writes the answer to a request that is not passed on, with
 	// e.Status. The header fields are already set. Nil means [WriteProblem].
 	Refuse func(w http.ResponseWriter, r *http.Request, e Event)

@@ -5,6 +5,7 @@ package httplimit
 
 import (
 	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // settles returns the settlement for a handler that continues the request when its client
@@ -19,7 +20,7 @@ func (q *Request) settles() *exchange.Settlement {
 // settleLater settles the request after its handler has returned: of the exchange it may
 // read the counts only.
 func (q *Request) settleLater(o exchange.Outcome) {
-	resp := Response{
+	resp := policy.Response{
 		Status: o.Status, Header: o.Header, Unseen: o.Unseen, Running: o.Running,
 		Written: q.x.Written(), Read: q.x.Read(),
 	}

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
@@ -20,36 +19,33 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// OwnPath is the path at which a client may ask for its remaining units.
-const OwnPath = "/.well-known/ratelimit"
-
 // mostOwn is the largest number of rules in an answer: each may need a call of the store.
 const mostOwn = 64
 
-// fewOverrides is the largest number of overrides that NewOwn compiles at once: more would
+// fewOverrides is the largest number of overrides that newOwnLimits compiles at once: more would
 // slow down each change of one.
 const fewOverrides = 256
 
-// Own answers a client with the state of its own keys: for every rule whose key the request
-// at [OwnPath] itself has, with its address, fields and cookies, whatever paths and
-// methods the rule matches. That charges none of the keys. A budget of all clients, or of
+// ownLimits answers a client with the state of its own keys: for every rule whose key the
+// request at [wire.OwnLimits] itself has, with its address, fields and cookies, whatever paths
+// and methods the rule matches. That charges none of the keys. A budget of all clients, or of
 // all of one host, is not a client's own and not shown, nor are shadow rules, candidates
 // and limits of requests in flight. A token that is not usable is answered with 401, as for
-// other requests. An Own does not change and is safe for concurrent use.
-type Own struct {
+// other requests. An ownLimits does not change and is safe for concurrent use.
+type ownLimits struct {
 	rules     []string // names, in order; empty if nothing can be shown
 	evaluator func() (*policy.Evaluator, error)
 	askers    *sluice.Limiter
-	finder    *clientip.Finder
+	clients   *clientip.Finder // groups clients by network
 	fields    Fields
 	omitted   bool // there are more rules than mostOwn
 }
 
-// NewOwn returns an Own of the policy's rules, whose states are in store. Each question of a
-// client is charged to its address under askers. NewOwn fails as [policy.Compile] does. The
-// rules of a policy with many overrides are compiled when the first client asks.
-func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, now func() time.Time) (*Own, error) {
-	o := &Own{askers: askers, fields: fields}
+// newOwnLimits returns the ownLimits of a policy. The rules of a policy with many overrides
+// are compiled when the first client asks.
+func newOwnLimits(p *policy.Policy, options *Options, clients *clientip.Finder) (*ownLimits, error) {
+	o := &ownLimits{askers: options.OwnLimits, clients: clients, fields: options.Fields}
+	store, now := options.Store, options.Now
 	var rules []policy.Rule
 	overrides := 0
 	for i := range p.Len() {
@@ -71,14 +67,10 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 		compiled, err := policy.Compile(rules)
 		return &policy.Evaluator{Policy: compiled, Store: store, Now: now}, err
 	})
-	var err error
 	if overrides <= fewOverrides {
-		if _, err = o.evaluator(); err != nil {
+		if _, err := o.evaluator(); err != nil {
 			return nil, fmt.Errorf("httplimit: own limits: %w", err)
 		}
-	}
-	if o.finder, err = clientip.New(clientip.Options{}); err != nil {
-		return nil, fmt.Errorf("httplimit: own limits: %w", err)
 	}
 	return o, nil
 }
@@ -154,8 +146,8 @@ type ownRequest struct {
 
 func (r *ownRequest) Path() string { return r.path }
 
-// OwnLimit describes one of a client's own limits.
-type OwnLimit struct {
+// ownLimit describes one of a client's own limits.
+type ownLimit struct {
 	Name       string `json:"name"`
 	Quota      int64  `json:"quota"`
 	Full       int64  `json:"full,omitempty"` // units of a full key, if not the quota
@@ -168,27 +160,27 @@ type OwnLimit struct {
 	Grace      bool   `json:"grace,omitempty"`
 }
 
-// OwnAnswer is the document at [OwnPath].
-type OwnAnswer struct {
-	Limits  []OwnLimit `json:"limits"`
+// ownAnswer is the document at [wire.OwnLimits].
+type ownAnswer struct {
+	Limits  []ownLimit `json:"limits"`
 	Omitted bool       `json:"omitted,omitempty"` // there are more limits
 }
 
-func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
+func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused}, Status: http.StatusMethodNotAllowed})
 		return
 	}
-	d, err := o.askers.Take(r.Context(), o.finder.Group(client), 1)
+	d, err := o.askers.Take(r.Context(), o.clients.Group(client), 1)
 	if err == nil && !d.Allowed {
 		limit := o.askers.Plan().Term(d.Binding)
-		o.fields.Set(w.Header(), PolicyItem(limit), limit, d)
+		o.fields.Set(w.Header(), slices.Values([]*sluice.Term{limit}), limit, d)
 		denied := policy.Event{Verdict: policy.Denied, Decision: d, Limit: limit, Violated: []string{limit.Name}}
 		WriteProblem(w, r, Event{Event: denied, Status: http.StatusTooManyRequests})
 		return
 	}
-	answer := OwnAnswer{Limits: []OwnLimit{}, Omitted: o.omitted}
+	answer := ownAnswer{Limits: []ownLimit{}, Omitted: o.omitted}
 	if err == nil {
 		err = o.look(r, a, &answer)
 	}
@@ -211,7 +203,7 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, 
 
 // look adds the client's remaining units to answer. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that is not usable.
-func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error {
+func (o *ownLimits) look(r *http.Request, a *wire.Attributes, answer *ownAnswer) error {
 	evaluator, err := o.evaluator()
 	if err != nil {
 		return err
@@ -237,12 +229,12 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 				}
 				continue
 			}
-			l := OwnLimit{
+			l := ownLimit{
 				Name: out.Name(), Quota: out.Limit.Quota, Unit: out.Limit.Unit.String(),
 				Window: ceilSeconds(out.Limit.Window), Remaining: max(out.Remaining, 0), ResetAfter: ceilSeconds(out.ResetAfter),
 				Soft: out.Soft, Grace: out.Grace,
 			}
-			if full := out.Limit.Full(); full != l.Quota {
+			if full := out.Limit.Full; full != l.Quota {
 				l.Full = full
 			}
 			if !out.Allowed && !out.TooLarge {
@@ -255,7 +247,7 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 }
 
 // blockOf describes a block that denies: no units remain until it ends.
-func blockOf(out *policy.Outcome) OwnLimit {
+func blockOf(out *policy.Outcome) ownLimit {
 	left := max(ceilSeconds(out.RetryAfter), 1)
-	return OwnLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.Block.For), ResetAfter: left, RetryAfter: left}
+	return ownLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.Block.For), ResetAfter: left, RetryAfter: left}
 }

@@ -3,7 +3,11 @@
 
 package httplimit
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice/internal/bounds"
+)
 
 const (
 	// mostKept is the most of a body that is read while its request is delayed.
@@ -16,30 +20,25 @@ const (
 // requests together. A body takes chunks of 4 KiB, 64 KiB at most, and gives each back when it
 // has been read or its request has ended. Half of the bytes are reserved for first chunks, so
 // that large bodies do not keep others from being read. A body without room is not read on
-// during the delay: over HTTP/1 its client's leave is noticed only afterwards. ReadAhead is
-// safe for concurrent use.
-type ReadAhead struct{ most, held, stopped atomic.Int64 }
-
-// NewReadAhead returns a ReadAhead of that many bytes. With 0 no body is read ahead.
-func NewReadAhead(bytes int64) *ReadAhead {
-	r := &ReadAhead{}
-	r.Resize(bytes)
-	return r
+// during the delay: over HTTP/1 its client's leave is noticed only afterwards. The zero value
+// keeps 64 MiB at most. ReadAhead is safe for concurrent use.
+type ReadAhead struct {
+	more          atomic.Int64 // than the default, negative for less
+	held, stopped atomic.Int64
 }
 
-// Resize sets the number of bytes. Bytes that are kept already stay.
-func (r *ReadAhead) Resize(bytes int64) { r.most.Store(max(bytes, 0)) }
+// Resize sets the largest number of bytes; with 0 no body is read ahead. Bytes that are kept
+// already stay.
+func (r *ReadAhead) Resize(bytes int64) { r.more.Store(max(bytes, 0) - bounds.DefaultReadAhead) }
 
-// Held returns the number of bytes that are kept now.
-func (r *ReadAhead) Held() int64 { return r.held.Load() }
-
-// Stopped returns how many bodies were not read on because there was no room.
-func (r *ReadAhead) Stopped() int64 { return r.stopped.Load() }
+// Held returns the number of bytes that are kept now, and how many bodies were not read on
+// because there was no room.
+func (r *ReadAhead) Held() (bytes, stopped int64) { return r.held.Load(), r.stopped.Load() }
 
 // take takes n bytes for the first or a later chunk of a body. It reports whether there was
 // room.
 func (r *ReadAhead) take(n int64, first bool) bool {
-	most := r.most.Load()
+	most := bounds.DefaultReadAhead + r.more.Load()
 	if !first {
 		most /= 2
 	}

@@ -41,9 +41,6 @@ type Request struct {
 	settlement exchange.Settlement
 }
 
-// Response is the outcome of a request that was passed on.
-type Response = policy.Response
-
 // Decide decides r without an [http.ResponseWriter] that sees the outcome of the request, as
 // in many frameworks. It blocks while r is delayed. An allowed request is then passed on as
 // [Request.HTTP] and must be settled; any other is answered by [Request.Refuse].
@@ -54,7 +51,7 @@ type Response = policy.Response
 //		return
 //	}
 //	q.SetFields(w.Header())
-//	resp := httplimit.Response{Unseen: true, Read: -1} // of a handler that panics
+//	resp := policy.Response{Unseen: true, Read: -1} // of a handler that panics
 //	defer func() { q.Settle(resp) }()
 //	resp.Status, resp.Written = handle(q.HTTP())
 //	resp.Unseen = false
@@ -93,12 +90,12 @@ func (q *Request) HTTP() *http.Request { return q.r }
 
 // Settle corrects the charges of an allowed request, once its response is known, and
 // releases its slots in flight. It blocks for a second at most. A second call does nothing.
-func (q *Request) Settle(resp Response) {
+func (q *Request) Settle(resp policy.Response) {
 	q.settle(resp)
 	q.over(&resp)
 }
 
-func (q *Request) settle(resp Response) {
+func (q *Request) settle(resp policy.Response) {
 	q.letGo()
 	q.call.Settle(q.r.Context(), resp)
 }
@@ -118,7 +115,7 @@ func (q *Request) decide(w http.ResponseWriter, r *http.Request) {
 		q.status = http.StatusOK
 		return
 	}
-	if fault := wire.Fault(q.r); fault != "" && m.Admits(q.attributes.Client()) {
+	if fault := wire.Fault(q.r); fault != "" && m.front.Admits(q.attributes.Client()) {
 		q.call.Event = policy.Event{Verdict: policy.Refused, Err: errors.New(fault)}
 		m.onDecision(r.Context(), &q.attributes, &q.call.Event)
 	} else {
@@ -132,7 +129,7 @@ func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Add
 	q.attributes.Reset(r, client, q.claim)
 	q.start()
 	m := q.mw
-	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
+	q.own = m.own != nil && r.URL.Path == wire.OwnLimits && m.front.Admits(client) && wire.Fault(r) == ""
 }
 
 // end clears everything except the charges, whose memory the next request reuses. It tests
@@ -200,11 +197,11 @@ func (q *Request) exchange() *exchange.Exchange {
 
 // response returns the outcome of the request. A handler that panicked has answered 500,
 // unless it had begun another response.
-func (q *Request) response(x *exchange.Exchange, returned bool) Response {
+func (q *Request) response(x *exchange.Exchange, returned bool) policy.Response {
 	if body := x.Body(); body != nil {
 		body.End()
 	}
-	resp := Response{Status: x.Status(), Header: q.header, Written: x.Written(), Read: x.Read(), Unseen: x.Lost(), Running: x.Runs()}
+	resp := policy.Response{Status: x.Status(), Header: q.header, Written: x.Written(), Read: x.Read(), Unseen: x.Lost(), Running: x.Runs()}
 	switch {
 	case resp.Status != 0:
 	case returned:

@@ -64,7 +64,7 @@ func (p *pace) add(s *policy.Shape) {
 	for i := range s.Charge.Plan.Len() {
 		t := s.Charge.Plan.Term(i)
 		perTurn := max(int64(float64(t.Quota)*smoothness.Seconds()/t.Window.Seconds()), leastAtOnce)
-		p.Chunk = int(min(int64(p.Chunk), perTurn, t.Full()))
+		p.Chunk = int(min(int64(p.Chunk), perTurn, t.Full))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // statusClientGone is the status of a request whose client left before the response.
@@ -22,7 +23,7 @@ type Upstream = exchange.Upstream
 type Summary struct {
 	// Event is the verdict. It is zero if Own.
 	Event Event
-	// Own says that a client has asked for its own limits at [OwnPath]: nothing was
+	// Own says that a client has asked for its own limits at the path of [Options.OwnLimits]: nothing was
 	// decided or charged.
 	Own    bool
 	Client netip.Addr
@@ -69,7 +70,7 @@ func (q *Request) observe(next http.Handler) {
 			return
 		}
 		q.summary.Broken = !returned
-		resp := Response{Status: x.Status(), Written: x.Written(), Read: x.Read()}
+		resp := policy.Response{Status: x.Status(), Written: x.Written(), Read: x.Read()}
 		if resp.Status == 0 && returned {
 			resp.Status = http.StatusOK // net/http sends it
 		}
@@ -81,7 +82,7 @@ func (q *Request) observe(next http.Handler) {
 }
 
 // over calls OnEnd once.
-func (q *Request) over(resp *Response) {
+func (q *Request) over(resp *policy.Response) {
 	s := &q.summary
 	if s.Began.IsZero() {
 		return

@@ -238,7 +238,7 @@ func TestFloodAfterARestart(t *testing.T) {
 		p := testkit.Plan(t, l, l)
 		plans = append(plans, p)
 		lockAll(t, before, p, locked)
-		testkit.Take(t, before, testkit.Request(p, "", p.Term(0).Full()-p.Term(0).InitialDeficit))
+		testkit.Take(t, before, testkit.Request(p, "", p.Term(0).Full-p.Term(0).InitialDeficit))
 	}
 	if err := before.Snapshot(&snapshot); err != nil {
 		t.Fatal(err)

@@ -66,34 +66,34 @@ func (t *table) setClass(i int, c class) {
 // classify chooses the class of an item's state after any decision but a peek. If
 // the item denied and its state is not written, the stored state is marked. A charge
 // or a refund leaves a denied key denied.
-func (p *place) classify(op sluice.Op, allowed bool, it *algo.Item) {
+func (l *location) classify(op sluice.Op, allowed bool, it *algo.Item) {
 	denies := !allowed && it.Denied()
 	if !it.Written {
-		if denies && p.class&shielded == 0 { // else it is marked already
-			p.mark()
+		if denies && l.class&shielded == 0 { // else it is marked already
+			l.mark()
 		}
 		return
 	}
 	takes := op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
 	switch {
-	case p.empty && p.shard.keeps(p.class):
-		p.class = kept
+	case l.empty && l.shard.keeps(l.class):
+		l.class = kept
 	case denies:
-		p.class = denied
+		l.class = denied
 	case takes && allowed:
-		p.class = used
-	case p.class != denied:
-		p.class = used
+		l.class = used
+	case l.class != denied:
+		l.class = used
 	}
 }
 
 // mark changes the class of the states that load found to denied, except kept ones.
-func (p *place) mark() {
-	if p.word != 0 && p.word&wordShielded == 0 {
-		p.word = withClass(p.word, denied) // release puts it back
+func (l *location) mark() {
+	if l.word != 0 && l.word&wordShielded == 0 {
+		l.word = withClass(l.word, denied) // release puts it back
 	}
-	for r := range p.ranks {
-		p.shard.mark(p.sizes[r], p.rank(r))
+	for r := range l.ranks {
+		l.shard.mark(l.sizes[r], l.rank(r))
 	}
 }
 
@@ -106,9 +106,9 @@ func (sh *shard) mark(size stateSize, id uint64) {
 }
 
 // count counts a state of class c if c is kept.
-func (r *room) count(c class) {
+func (e *eviction) count(c class) {
 	if c == kept {
-		r.kept++
+		e.kept++
 	}
 }
 
@@ -120,12 +120,12 @@ func (sh *shard) keeps(c class) bool {
 	if c == kept || most == 0 {
 		return c == kept
 	}
-	if sh.room.kept >= most {
-		_, sh.room.kept = sh.shielded(0) // some may have been dropped since
+	if sh.eviction.kept >= most {
+		_, sh.eviction.kept = sh.shielded(0) // some may have been dropped since
 	}
-	if sh.room.kept >= most {
+	if sh.eviction.kept >= most {
 		return false
 	}
-	sh.room.kept++
+	sh.eviction.kept++
 	return true
 }

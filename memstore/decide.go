@@ -16,10 +16,10 @@ const fewLimits = 8
 // scratch is the memory in which a request is decided. On the stack of the caller it would
 // escape, as algo calls its algorithms through an interface.
 type scratch struct {
-	req    sluice.Request
-	items  [fewLimits]algo.Item
-	places [fewLimits]place
-	keep   [2*fewLimits + 1]uint64 // of the states and one slot
+	req       sluice.Request
+	items     [fewLimits]algo.Item
+	locations [fewLimits]location
+	keep      [2*fewLimits + 1]uint64 // of the states and one slot
 }
 
 // takeScratch returns a scratch for the caller alone, which returns it with done.
@@ -35,7 +35,7 @@ func (s *Store) takeScratch() *scratch {
 func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
 	for i := range n {
-		it, p := &sc.items[i], &sc.places[i]
+		it, p := &sc.items[i], &sc.locations[i]
 		it.Term, it.State.By, it.State.Ring, it.Void = nil, nil, nil, 0
 		clear(it.Others)
 		p.shard, p.scope, p.term, p.version = nil, "", nil, nil
@@ -49,7 +49,7 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 		*d = s.several(req, now)
 		return
 	}
-	hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
+	hash := s.secret.Sum(req.Plan.ScopeID, req.Key)
 	if req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
 		*d = sluice.Decision{}
 		s.take(req.Plan, req.Key, req.Cost, hash, now, d)
@@ -131,7 +131,7 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	n := req.Charges()
 	for i := range n {
 		c := req.Nth(i)
-		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
+		hashes[i] = s.secret.Sum(c.Plan.ScopeID, c.Key)
 		order[i] = s.part(hashes[i])
 	}
 	var slot *holders
@@ -173,9 +173,9 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 	sc := s.takeScratch()
 	sc.req = *req
 	defer s.done(sc, min(n, fewLimits))
-	items, places := sc.items[:], sc.places[:]
+	items, locations := sc.items[:], sc.locations[:]
 	if n > fewLimits {
-		items, places = make([]algo.Item, n), make([]place, n)
+		items, locations = make([]algo.Item, n), make([]location, n)
 	}
 	s.registry.meet(req, now)
 	k := 0
@@ -184,21 +184,21 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 		for j := range c.Plan.Len() {
 			it := &items[k]
 			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held
-			p := &places[k]
+			p := &locations[k]
 			p.shard, p.scope, p.term, p.hash, p.empty = s.shards[s.part(hashes[i])].Load(), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
 			p.version, p.class, p.word, p.ranks = nil, used, 0, 0
 			p.load(it, now)
 			k++
 		}
 	}
-	items, places = items[:k], places[:k]
+	items, locations = items[:k], locations[:k]
 	now = s.again(items, now)
 	s.voids.load(req, hashes, items)
 	d := algo.Decide(&sc.req, items, now)
 	s.voids.keep(req, hashes, items, now)
 	if req.Op == sluice.OpPeek {
-		for i := range places {
-			places[i].release()
+		for i := range locations {
+			locations[i].release()
 		}
 		if slot != nil && d.Allowed {
 			req.Slot.Decision = slot.decide(sluice.SlotPeek, now, nil)
@@ -209,8 +209,8 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 	if slot != nil {
 		keep = append(keep, slot.id)
 	}
-	for i := range places {
-		p := &places[i]
+	for i := range locations {
+		p := &locations[i]
 		p.classify(req.Op, d.Allowed, &items[i])
 		if items[i].Written {
 			keep = p.pin(keep, len(items[i].Others))
@@ -218,9 +218,9 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 			p.release() // before a store, which may replace arrays
 		}
 	}
-	for i := range places {
+	for i := range locations {
 		if items[i].Written {
-			places[i].store(&items[i], now, keep)
+			locations[i].store(&items[i], now, keep)
 		}
 	}
 	if slot != nil && d.Allowed {

@@ -103,8 +103,8 @@ func (s *Store) divide(sh *shard, now int64) {
 	for size := sizeFixed; size < sizes; size++ {
 		h.table(size, now)
 	}
-	if sh.room.kept > 0 {
-		_, sh.room.kept = sh.shielded(now)
+	if sh.eviction.kept > 0 {
+		_, sh.eviction.kept = sh.shielded(now)
 	}
 	sh.grown()
 	other.grown()
@@ -139,7 +139,7 @@ func (h *halves) words(now int64) {
 			}
 			a.adopt(old, i, word)
 			to.words.occupied++
-			to.room.count(classOf(word))
+			to.eviction.count(classOf(word))
 		}
 	}
 	to.words.replace(a)
@@ -179,7 +179,7 @@ func (h *halves) table(size stateSize, now int64) {
 		to := &part.tables[size]
 		j := to.adopt(&from, i)
 		if k == 1 {
-			part.room.count(to.class(j))
+			part.eviction.count(to.class(j))
 		}
 		if size == sizeRing {
 			part.takeRing(to.slots[j*to.stride:(j+1)*to.stride], &rings)

@@ -128,7 +128,7 @@ func TestDivideKeepsAll(t *testing.T) {
 	look := func() (list []seen) {
 		for _, req := range requests {
 			req.Op = sluice.OpPeek
-			hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
+			hash := s.secret.Sum(req.Plan.ScopeID, req.Key)
 			at := seen{d: testkit.Take(t, s, req)}
 			s.visit(int(s.part(hash)), func(sh *shard) {
 				id := identity(hash, termMask(req.Plan.Term(0).Series))
@@ -146,7 +146,7 @@ func TestDivideKeepsAll(t *testing.T) {
 		return list
 	}
 	want := look()
-	kept := s.shards[0].Load().room.kept
+	kept := s.shards[0].Load().eviction.kept
 	for part := 0; part < len(s.shards); part += len(s.shards) / 16 {
 		for s.shards[part].Load().parts > len(s.shards)/16 {
 			sh := s.hold(uint64(part))
@@ -165,7 +165,7 @@ func TestDivideKeepsAll(t *testing.T) {
 		}
 	}
 	for part := 0; part < len(s.shards); {
-		part = s.visit(part, func(sh *shard) { kept -= sh.room.kept })
+		part = s.visit(part, func(sh *shard) { kept -= sh.eviction.kept })
 	}
 	if kept != 0 {
 		t.Errorf("got %d fewer states kept than before", kept)

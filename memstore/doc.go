@@ -56,10 +56,10 @@
 //
 // A key has one state for each name of a limit and form: buckets with continuous
 // refill share a balance, and limits that count the same windows in the same way
-// share the counts, whatever their quotas (see [algo.SameForm]). A state names
+// share the counts, whatever their quotas (see [sluice.Term]). A state names
 // the limit that wrote it. So the spent units of a key also count after a changed quota
 // and under a tier or an override, however many versions of the limit there are. A take
-// of a new key costs the same with 1 and with 100,000 versions. [algo.BoundOfChange]
+// of a new key costs the same with 1 and with 100,000 versions. [algo.Bound]
 // returns the units that versions admit together. A key takes at most 40 bytes, and at
 // most 40 for each further window that still counts; only a bucket whose reduced quota is
 // above 2^28 takes 44 to 60 while several versions use it or units are reserved.

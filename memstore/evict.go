@@ -22,8 +22,8 @@ const (
 	keptPart, sparePart = 4, 8
 )
 
-// room is the state of the eviction of a shard.
-type room struct {
+// eviction is the state of the eviction of a shard.
+type eviction struct {
 	hand   hand // of the clock
 	second hand // for shielded states, see giveWay
 	excess int  // shielded states above the maximum
@@ -43,9 +43,9 @@ type moves struct {
 	from  int    // number of old slots
 }
 
-func (r *room) moves(f stateSize, from int) (m moves) {
+func (e *eviction) moves(f stateSize, from int) (m moves) {
 	m.from = from
-	for i, h := range [...]*hand{&r.hand, &r.second} {
+	for i, h := range [...]*hand{&e.hand, &e.second} {
 		if h.size == f {
 			m.hands[i] = h
 		}
@@ -74,8 +74,8 @@ func (m *moves) end() {
 
 // shifted makes the hands follow the states of slots first to last, each of which moved
 // to the next slot.
-func (r *room) shifted(f stateSize, first, last int) {
-	for _, h := range [...]*hand{&r.hand, &r.second} {
+func (e *eviction) shifted(f stateSize, first, last int) {
+	for _, h := range [...]*hand{&e.hand, &e.second} {
 		if h.size != f {
 			continue
 		}
@@ -105,7 +105,7 @@ func (sh *shard) makeRoom(now int64, keep pins) {
 			return
 		}
 	}
-	r := &sh.room
+	r := &sh.eviction
 	for left := 2 * sh.round(); left > 0 && r.excess == 0; left-- {
 		if sh.settle(&r.hand) {
 			denied, kept := sh.shielded(now)
@@ -210,7 +210,7 @@ func (sh *shard) dropped(idle, now int64) {
 // no state is denied it drops another one, and a kept one only if there is no other.
 func (sh *shard) giveWay(now int64, keep pins) {
 	order := [...]int{denied: 0, cold: 1, used: 1, kept: 2}
-	h, n := &sh.room.second, 0
+	h, n := &sh.eviction.second, 0
 	var best slot
 	found := false
 	for left := sh.round(); left > 0 && n < group; left-- {

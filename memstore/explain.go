@@ -27,7 +27,7 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	order := make([]uint64, 0, len(hashes))
 	for i := range hashes {
 		c := req.Nth(i)
-		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
+		hashes[i] = s.secret.Sum(c.Plan.ScopeID, c.Key)
 		order = append(order, s.part(hashes[i]))
 	}
 	slices.Sort(order)
@@ -45,7 +45,7 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
 			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
-			l := look{store: s, place: place{shard: s.shards[s.part(hashes[i])].Load(), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
+			l := reader{store: s, location: location{shard: s.shards[s.part(hashes[i])].Load(), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
 			l.load(&it)
 			items = append(items, it)
 		}
@@ -76,15 +76,15 @@ func (r *registry) unmet(req *sluice.Request, t *sluice.Term) (n int64) {
 	return n
 }
 
-// look reads the states that [place.load] reads, and changes nothing.
-type look struct {
-	place
+// reader reads the states that [location.load] reads, and changes nothing.
+type reader struct {
+	location
 	store  *Store
 	others int64 // limits of the series that are not registered yet
 	now    int64
 }
 
-func (l *look) load(it *algo.Item) {
+func (l *reader) load(it *algo.Item) {
 	t := it.Term
 	withholds := t.InitialDeficit > 0 || t.PreFilled
 	known, ok := l.store.registry.series.Load(t.Series)
@@ -113,7 +113,7 @@ func (l *look) load(it *algo.Item) {
 }
 
 // words reads the word of the series.
-func (l *look) words(ser *series) []algo.State {
+func (l *reader) words(ser *series) []algo.State {
 	v := ser.words.Load()
 	if v == nil {
 		return nil
@@ -135,7 +135,7 @@ func (l *look) words(ser *series) []algo.State {
 }
 
 // slots reads the slots of the key in all forms.
-func (l *look) slots(ser *series) (states []algo.State) {
+func (l *reader) slots(ser *series) (states []algo.State) {
 	for ser.sizes.Load() != 0 && len(states) < bounds.MaxForms {
 		t, i := l.shard.slot(sizeOfForm(l.term), l.rank(len(states)), l.now)
 		if i < 0 {
@@ -143,7 +143,7 @@ func (l *look) slots(ser *series) (states []algo.State) {
 		}
 		var s algo.State
 		if l.shard.read(t, i, &s) == nil {
-			return states // place.load drops such a state
+			return states // location.load drops such a state
 		}
 		if states = append(states, s); t.slots[i*t.stride+1]&more == 0 {
 			return states

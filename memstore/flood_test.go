@@ -29,7 +29,7 @@ func flood(t *testing.T, s *memstore.Store, clock *testkit.Clock, p *sluice.Plan
 // deny spends all that a key has, and then asks once more.
 func deny(t *testing.T, s *memstore.Store, p *sluice.Plan, key string) {
 	t.Helper()
-	full := testkit.Request(p, key, p.Term(0).Full())
+	full := testkit.Request(p, key, p.Term(0).Full)
 	if !testkit.Take(t, s, full).Allowed || testkit.Take(t, s, full).Allowed {
 		t.Fatalf("key %q: want all allowed at first, and then no more", key)
 	}
@@ -58,7 +58,7 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 				}
 				flood(t, s, clock, light, 10*maxKeys, 1)
 				for i := range denied {
-					if testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), p.Term(0).Full())).Allowed {
+					if testkit.Take(t, s, testkit.Request(p, fmt.Sprint(i), p.Term(0).Full)).Allowed {
 						t.Fatalf("key %d of %d: got allowed, want denied", i, denied)
 					}
 				}

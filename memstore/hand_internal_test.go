@@ -28,7 +28,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 				take(i)
 			}
 			before := sh.slots(c.size)
-			for _, h := range [...]*hand{&sh.room.hand, &sh.room.second} {
+			for _, h := range [...]*hand{&sh.eviction.hand, &sh.eviction.second} {
 				*h = hand{c.size, before / 2}
 			}
 			passed := make(map[uint64]bool)
@@ -49,7 +49,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 			for i := 300; i < 1000; i++ {
 				take(i)
 			}
-			for _, h := range [...]hand{sh.room.hand, sh.room.second} {
+			for _, h := range [...]hand{sh.eviction.hand, sh.eviction.second} {
 				again := 0
 				each(func(i int, id uint64) {
 					if passed[id] && i >= h.at {

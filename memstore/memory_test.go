@@ -31,7 +31,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 	for _, l := range limits {
 		p := testkit.Plan(t, "s", l.text)
 		many := testkit.Plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
-		cost := p.Term(0).Full()
+		cost := p.Term(0).Full
 		clock := testkit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})
 		testkit.Take(t, s, testkit.Request(p, "k", 1))

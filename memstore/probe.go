@@ -22,8 +22,8 @@ func (t *table) find(id uint64) int {
 	}
 }
 
-// place returns the slot where id belongs, which must not be in the table.
-func (t *table) place(id uint64) int {
+// freeSlot returns the slot where id belongs, which must not be in the table.
+func (t *table) freeSlot(id uint64) int {
 	i := t.home(id)
 	for away := 0; ; away++ {
 		if other := t.slots[i*t.stride]; other == 0 || cyclic(i-t.home(other), t.n) < away {

@@ -124,7 +124,7 @@ func plansDiffer(req *sluice.Request) bool {
 	for i := range req.More {
 		p := req.More[i].Plan
 		for j := range i + 1 {
-			if q := req.Nth(j).Plan; p != q && p.ScopeID() == q.ScopeID() {
+			if q := req.Nth(j).Plan; p != q && p.ScopeID == q.ScopeID {
 				return true
 			}
 		}

@@ -43,8 +43,8 @@ func (s *Store) Restore(r io.Reader) error {
 	return nil
 }
 
-// room returns the number of states that the Store may hold.
-func (s *Store) room() int { return len(s.shards) * s.perShard }
+// capacity returns the number of states that the Store may hold.
+func (s *Store) capacity() int { return len(s.shards) * s.perShard }
 
 // snapshotReader reads the parts of a snapshot and computes its checksum.
 type snapshotReader struct {
@@ -151,7 +151,7 @@ func (rr *snapshotReader) voids(v *voids) error {
 }
 
 func (rr *snapshotReader) shards(s *Store) error {
-	room := s.room()
+	left := s.capacity()
 	for {
 		next, err := rr.ReadByte()
 		if err != nil {
@@ -167,15 +167,15 @@ func (rr *snapshotReader) shards(s *Store) error {
 			return err
 		}
 		for range binary.LittleEndian.Uint32(rr.one[:]) {
-			if room < 0 {
-				return fmt.Errorf("more states than the %d this store may hold; make one of more MaxKeys", s.room())
+			if left < 0 {
+				return fmt.Errorf("more states than the %d this store may hold; make one of more MaxKeys", s.capacity())
 			}
 			state, err := rr.entry(s)
 			if err != nil {
 				return err
 			}
 			if state {
-				room--
+				left--
 			}
 		}
 	}

@@ -34,7 +34,7 @@ type shardState struct {
 
 	latest int64 // latest instant at which a state was dropped as idle
 
-	room        room
+	eviction    eviction
 	evicted     uint64 // states that were dropped alive
 	evictedDebt uint64 // sum of the µs that these had yet to live
 	purge       int    // evictions until the next search for idle states
@@ -201,7 +201,7 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 
 // rebuildWords replaces the words' array, without the states that are idle at since.
 func (sh *shard) rebuildWords(now, since int64) {
-	m := sh.room.moves(sizeWord, sh.words.slots())
+	m := sh.eviction.moves(sizeWord, sh.words.slots())
 	sh.words.rebuild(now, since, sh.registry.generation.Load(), &m)
 	m.end()
 	sh.latest = max(sh.latest, now)
@@ -294,7 +294,7 @@ func (sh *shard) rebuild(t *table, now int64) {
 			sh.free(t, i)
 		}
 	}
-	m := sh.room.moves(t.size, t.n)
+	m := sh.eviction.moves(t.size, t.n)
 	t.rebuild(live, now, &m)
 	m.end()
 }
@@ -304,11 +304,11 @@ func (sh *shard) rebuild(t *table, now int64) {
 func (sh *shard) insert(t *table, id uint64, i int, now, idle int64, keep pins) int {
 	if t.used >= t.limit || !t.inRange(idle) {
 		sh.rebuild(t, now)
-		i = t.place(id)
+		i = t.freeSlot(id)
 	}
 	if sh.used() >= sh.cap {
 		sh.makeRoom(now, keep)
-		i = t.place(id)
+		i = t.freeSlot(id)
 	}
 	end := t.end(i, now)
 	if t.id(end) != 0 {
@@ -319,7 +319,7 @@ func (sh *shard) insert(t *table, id uint64, i int, now, idle int64, keep pins) 
 	}
 	sh.grown()
 	t.shift(i, end)
-	sh.room.shifted(t.size, i, end)
+	sh.eviction.shifted(t.size, i, end)
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	clear(w)
 	w[0] = id

@@ -192,8 +192,8 @@ func TestShardEqualsMap(t *testing.T) {
 				}
 				for _, size := range slotSizes {
 					if tab := &sh.tables[size]; tab.n > 0 {
-						if i := tab.find(n.id); i < 0 && ^i != tab.place(n.id) {
-							t.Fatalf("%v: belongs at %d of size %d, not %d", n, tab.place(n.id), size, ^i)
+						if i := tab.find(n.id); i < 0 && ^i != tab.freeSlot(n.id) {
+							t.Fatalf("%v: belongs at %d of size %d, not %d", n, tab.freeSlot(n.id), size, ^i)
 						}
 					}
 				}

@@ -5,7 +5,6 @@ package memstore
 
 import (
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/algo"
 )
 
 // stateSize is the part of an algo.State that a state needs.
@@ -24,7 +23,7 @@ func sizeOfForm(t *sluice.Term) stateSize {
 	switch {
 	case t.OneWord:
 		return sizeWord
-	case algo.HasRing(t):
+	case t.Ring:
 		return sizeRing
 	}
 	return sizeFixed

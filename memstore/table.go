@@ -100,7 +100,7 @@ func sizeOf(v *version, s *algo.State) stateSize {
 	switch {
 	case sizeOfForm(v.term) == sizeRing:
 		return sizeRing
-	case balance(v) && !s.Plain() && (max(v.term.Rate.Den, v.term.Credit) > maxRem || warms(v)):
+	case balance(v) && !plainState(s) && (max(v.term.Rate.Den, v.term.Credit) > maxRem || warms(v)):
 		return sizeRing
 	case !balance(v) && uint64(s.A|s.B) <= pairMask && s.Since == 0:
 		return sizePair
@@ -110,6 +110,10 @@ func sizeOf(v *version, s *algo.State) stateSize {
 
 // warms reports whether states of v are those of a bucket that warms up.
 func warms(v *version) bool { return v != nil && v.term.WarmUp > 0 }
+
+// plainState reports whether Idle and A describe s, the state of a bucket: nothing is
+// reserved, and only its writer matters.
+func plainState(s *algo.State) bool { return s.Since == 0 && s.Last == 0 }
 
 // balance reports whether states of v are those of a bucket with continuous refill.
 func balance(v *version) bool {
@@ -265,7 +269,7 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 	case t.size == sizeRing:
 		w[2], w[3], w[4] = rem<<countBits|high, since<<lowBits|last>>lastLow, last&(1<<lastLow-1)
 		flags |= ringless
-	case s.Plain():
+	case plainState(s):
 		w[2], w[3] = high, rem
 		flags |= plain
 	default:
@@ -309,7 +313,7 @@ func (t *table) resize(live int, now int64) {
 // adopt copies slot i of an older block, and returns the new slot.
 func (t *table) adopt(old *table, i int) int {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
-	j := t.place(w[0])
+	j := t.freeSlot(w[0])
 	end := j
 	for t.id(end) != 0 {
 		end = after(end, t.n)

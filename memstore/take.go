@@ -12,32 +12,27 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// Direct implements [sluice.DirectStore].
-func (s *Store) Direct(of sluice.Store) sluice.OneTaker {
+// Direct implements [sluice.DirectStore]. The function is [Store.Take] for a charge alone. It
+// looks up the key's word after it has read the clock: that read waits for all earlier writes,
+// and the lookup runs meanwhile.
+func (s *Store) Direct(of sluice.Store) func(ctx context.Context, p *sluice.Plan, key string, cost int64) (sluice.Decision, error) {
 	if of != sluice.Store(s) {
 		return nil
 	}
-	return (*direct)(s)
-}
-
-// direct is a Store as a [sluice.OneTaker].
-type direct Store
-
-// TakeOne is [Store.Take] for a charge alone. It looks up the key's word after it has read
-// the clock: that read waits for all earlier writes, and the lookup runs meanwhile.
-func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
-	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
-		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
+	return func(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
+		if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
+			return s.Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
+		}
+		hash := s.secret.Sum(p.ScopeID, key)
+		s.take(p, key, cost, hash, s.clock.now(), &d)
+		return d, nil
 	}
-	hash := s.secret.Sum(p.ScopeID(), key)
-	(*Store)(s).take(p, key, cost, hash, s.clock.now(), &d)
-	return d, nil
 }
 
 // take decides a take of one key into d, which is zero. It decides on the key's word without
 // a lock if there is one, and else under the lock of the shard.
 func (s *Store) take(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
-	if p.Plain() {
+	if p.Plain {
 		t, a := p.Term(0), s.arrays[hash>>s.shift].Load()
 		switch i := a.find(identity(hash, termMask(t.ID))); {
 		case i < 0:
@@ -76,7 +71,7 @@ func (s *Store) takeLocked(p *sluice.Plan, key string, cost int64, hash uint64, 
 // Callers copy d, and the copy waits for the processor's writes to d. So take writes d as
 // early as it can: first the outcome of the last take, which it then corrects.
 func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
-	if cost == 0 || cost > t.Burst || t.Queues() {
+	if cost == 0 || cost > t.Burst || t.Queues {
 		return false
 	}
 	step := t.Rate.One

@@ -94,7 +94,7 @@ func TestTakeEqualsTakeAny(t *testing.T) {
 			).Draw(t, "cost")
 			var got, want sluice.Decision
 			ok := a.take(&short, term, cost, now, &generation, &got)
-			if !ok && (cost == 0 || cost > term.Burst || term.Queues() || a.idle(short)-now > term.Horizon) {
+			if !ok && (cost == 0 || cost > term.Burst || term.Queues || a.idle(short)-now > term.Horizon) {
 				if short != long {
 					t.Fatalf("%v: take %d leaves %#x to the lock, and writes %#x", term.Limit, cost, long, short)
 				}
@@ -126,7 +126,7 @@ func drawPlainWindow(t *rapid.T) *sluice.Term {
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "anchor") {
 		case 0:
-			l.Algorithm = sluice.FixedWindow{Anchor: sluice.OnFirst}
+			l.Algorithm = sluice.FixedWindow{OnFirst: true}
 		case 1:
 			l.Window, l.Algorithm = 0, sluice.FixedWindow{Calendar: sluice.Day, Zone: "Europe/Berlin"}
 		}
@@ -190,7 +190,7 @@ func TestWideWords(t *testing.T) {
 		a := &wordArray{epoch: rapid.OneOf(rapid.Int64Range(0, 1<<50), rapid.SampledFrom([]int64{0, span.WideUnit, 1e15})).Draw(t, "epoch")}
 		s := algo.State{
 			Idle: a.epoch + rapid.OneOf(rapid.Int64Range(1, wideIdleMax), rapid.Int64Range(1, wordIdleMax), rapid.Just(int64(1)), rapid.Just(int64(wideIdleMax))).Draw(t, "idle"),
-			A:    rapid.OneOf(rapid.Int64Range(0, term.MostInWord()), rapid.Just(term.MostInWord()), rapid.Int64Range(0, remMask)).Draw(t, "count"),
+			A:    rapid.OneOf(rapid.Int64Range(0, term.MostInWord), rapid.Just(term.MostInWord), rapid.Int64Range(0, remMask)).Draw(t, "count"),
 		}
 		if term.Wide {
 			s.Idle += term.Micros - s.Idle%term.Micros

@@ -127,7 +127,7 @@ func (s *Store) decideOne(t *sluice.Term, cost int64, state *algo.State, now int
 }
 
 // afterTake returns the class of a state of class c that a take has changed, as
-// [place.classify] chooses it.
+// [location.classify] chooses it.
 func (c class) afterTake(denies bool, d *sluice.Decision) class {
 	switch {
 	case denies:

@@ -63,7 +63,7 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, d *s
 		wide := word >= wideMark
 		left, count := a.epoch+int64(word>>wordLowBits)-now, int64(word&remMask)
 		if wide {
-			left, count = t.WindowEnd(a.wideIdle(word))-now, wideA(word)
+			left, count = windowEnd(t, a.wideIdle(word))-now, wideA(word)
 		}
 		if left <= 0 || left > t.Horizon || word+1 <= 1 { // idle, the clock stepped back, no state, or busy
 			return false

@@ -104,10 +104,13 @@ func (a *wordArray) state(word uint64) algo.State {
 func (a *wordArray) stateOf(t *sluice.Term, word uint64) algo.State {
 	s := a.state(word)
 	if word >= wideMark {
-		s.Idle = t.WindowEnd(s.Idle)
+		s.Idle = windowEnd(t, s.Idle)
 	}
 	return s
 }
+
+// windowEnd returns the last end of a window of t up to at; t is Wide.
+func windowEnd(t *sluice.Term, at int64) int64 { return t.Inverse.Divide(at) * t.Micros }
 
 // find returns the slot of id, or -1. It needs no lock. a may be nil.
 func (a *wordArray) find(id uint64) int {

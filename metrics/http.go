@@ -119,9 +119,9 @@ func (m *Metrics) routeOf(name string) *route {
 }
 
 // EndHTTP measures a finished HTTP request. It is for OnEnd of [httplimit.Options]. For
-// requests to [httplimit.OwnPath] it counts the response only.
+// requests to the path of [httplimit.Options.OwnLimits] it counts the response only.
 func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
-	e := ended{route: m.routeOf(m.route(r, s)), sent: int8(sentClass(s)), verdict: -1}
+	e := ended{route: m.routeOf(m.routeName(r, s)), sent: int8(sentClass(s)), verdict: -1}
 	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {
 		e.verdict, e.took = int8(v), s.Took
 	}
@@ -182,9 +182,13 @@ func sentClass(s *httplimit.Summary) int {
 	return classOf(s.Status)
 }
 
-// RouteOf returns the route of a request if Options do not set one: the route of the gateway
-// that passed it on, or the pattern of an [http.ServeMux].
-func RouteOf(r *http.Request, s *httplimit.Summary) string {
+// routeName returns the name of a request's route.
+func (m *Metrics) routeName(r *http.Request, s *httplimit.Summary) string {
+	if m.namesRoute != nil {
+		if name := m.namesRoute(r, s); name != "" {
+			return name
+		}
+	}
 	switch {
 	case s.Upstream != nil && s.Upstream.Route != "":
 		return s.Upstream.Route

@@ -37,8 +37,9 @@ type Options struct {
 	// [prometheus.DefaultRegisterer].
 	Registerer prometheus.Registerer
 	// Route names the route by which a finished request is measured: a name that the program
-	// chooses, and not the client, as each has series of its own. Nil means [RouteOf]. It must
-	// be safe for concurrent use.
+	// chooses, and not the client, as each has series of its own. Without it, or if it returns
+	// "", the name is the route of the gateway that passed the request on, or the pattern of an
+	// [http.ServeMux]. It must be safe for concurrent use.
 	Route func(*http.Request, *httplimit.Summary) string
 }
 
@@ -58,10 +59,10 @@ type Metrics struct {
 	requests  [numVerdicts]prometheus.Counter
 	delays    prometheus.Histogram
 
-	http      *httpVecs
-	route     func(*http.Request, *httplimit.Summary) string
-	routes    sync.Map // name to *route
-	lastRoute atomic.Pointer[route]
+	http       *httpVecs
+	namesRoute func(*http.Request, *httplimit.Summary) string // may be nil
+	routes     sync.Map                                       // name to *route
+	lastRoute  atomic.Pointer[route]
 
 	mu        sync.Mutex
 	stores    map[string]*operations // by name
@@ -96,11 +97,8 @@ func New(o Options) (*Metrics, error) {
 	if o.Registerer == nil {
 		o.Registerer = prometheus.DefaultRegisterer
 	}
-	if o.Route == nil {
-		o.Route = RouteOf
-	}
 	m := &Metrics{
-		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(), route: o.Route,
+		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(), namesRoute: o.Route,
 		decisions: counter("sluice_decisions_total", "Decisions by the limit that binds.", "scope", "limit", "verdict"),
 		slots:     counter("sluice_slot_decisions_total", "Slots asked for, by the limit of requests in flight.", "scope", "limit", "verdict"),
 		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their tier has no limits; the store was not asked.", "scope"),

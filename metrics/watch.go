@@ -81,7 +81,7 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 		put(ch, back, f.GivenBack)
 		put(ch, lost, f.NotGivenBack)
 		put(ch, unreleased, f.Unreleased)
-		put(ch, saved, f.Denials.Answered)
+		put(ch, saved, f.Denied)
 		put(ch, decided, f.Leases.Allowed, "allowed")
 		put(ch, decided, f.Leases.Denied, "denied")
 		put(ch, asked, f.Leases.Asked)

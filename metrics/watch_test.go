@@ -22,8 +22,8 @@ func TestWatchShared(t *testing.T) {
 		return remote.Stats{
 			Healthy: true, Outages: 2, Opened: 3, DecidedLocally: 4, Refused: 5, Timeouts: 6, Errors: 7, Skipped: 8, Overloaded: 9,
 			InFlight: 10, Owed: 11, Charged: 12, Dropped: 13, GivenBack: 14, NotGivenBack: 15, Unreleased: 17,
-			Denials: remote.DenialStats{Answered: 16},
-			Leases:  remote.LeaseStats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27},
+			Denied: 16,
+			Leases: remote.LeaseStats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27},
 		}
 	}, "redis")
 	if err != nil {

@@ -33,7 +33,7 @@ type values struct {
 
 // of sets v to the outcome of a limit.
 func (v *values) of(t *sluice.Term, o sluice.Outcome) {
-	v.full, v.quota, v.window, v.remaining = t.Full(), t.Quota, t.Window, max(o.Remaining, 0)
+	v.full, v.quota, v.window, v.remaining = t.Full, t.Quota, t.Window, max(o.Remaining, 0)
 	v.reset, v.retry = o.ResetAfter, o.RetryAfter
 	if t.Block.For > 0 {
 		v.full, v.quota, v.remaining = 0, 0, 0 // of units it has none

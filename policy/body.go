@@ -57,7 +57,7 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 		plan := cmp.Or(of.set.over, of.Plan) // bytes over a soft limit draw on its grace limit
 		for j := range plan.Len() {
 			t := plan.Term(j)
-			b.full, least = min(b.full, t.Full()+t.Credit), min(least, t.Quota, t.Full())
+			b.full, least = min(b.full, t.Full+t.Credit), min(least, t.Quota, t.Full)
 		}
 		whole = whole && !of.set.counts
 	}

@@ -125,7 +125,7 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 // queueing returns how many limits of a plan delay requests by themselves.
 func queueing(p *sluice.Plan) (n int) {
 	for i := range p.Len() {
-		if p.Term(i).Queues() {
+		if p.Term(i).Queues {
 			n++
 		}
 	}

@@ -101,7 +101,7 @@ func (v *Verdict) presumptions() *presumptions {
 }
 
 func (v *Verdict) budget(c *sluice.Charge) budget {
-	return budget{v.spot(c), c.Plan.ID()}
+	return budget{v.spot(c), c.Plan.ID}
 }
 
 // spent returns how many units of a charge fit under each of its limits, and the remaining

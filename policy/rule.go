@@ -123,7 +123,7 @@ type Level struct {
 }
 
 // Like returns the level's limits and grace limits, each as the model by which
-// [sluice.ParseLimitLike] reads a replacement.
+// [sluice.ParseLimit] reads a replacement.
 func (l *Level) Like() (limits, graces []sluice.Limit) {
 	for _, limit := range l.Limits {
 		limits = append(limits, limit.Limit)

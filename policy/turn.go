@@ -36,7 +36,7 @@ func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 	v.spots = v.spots[:0]
 	for j := k.first; j < k.first+k.n; j++ {
 		c := &v.charges[j].Charge
-		v.spots = append(v.spots, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID(), Cost: c.Cost})
+		v.spots = append(v.spots, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID, Cost: c.Cost})
 	}
 	return v.spots
 }
@@ -164,7 +164,7 @@ func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
 	line := make([]instants.Charge[spot], 0, req.Charges())
 	for i := range req.Charges() {
 		c := req.Nth(i)
-		line = append(line, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID(), Cost: c.Cost})
+		line = append(line, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID, Cost: c.Cost})
 	}
 	_, _, others := v.front.opts.Queue.instants.Claim(line, time.Time{})
 	undo(ctx, v.attributes, others)
@@ -172,7 +172,7 @@ func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
 
 // spot returns the key of a charge.
 func (v *Verdict) spot(c *sluice.Charge) spot {
-	return spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}
+	return spot{store: v.front.identity, scope: c.Plan.ScopeID, key: c.Key}
 }
 
 // mostGivenBack is the number of receipts that one store call gives back.

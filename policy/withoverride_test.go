@@ -99,7 +99,7 @@ func charged(p *policy.Policy, level, key string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprint(c.Key, " ", c.Plan.ID())
+	return fmt.Sprint(c.Key, " ", c.Plan.ID)
 }
 
 // TestWithOverrideFaults: invalid overrides are errors, as in Compile.

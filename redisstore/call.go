@@ -321,17 +321,7 @@ func appendRuns(b []byte, jobs []*job) []byte {
 
 // decide computes the job's decision and the new states.
 func (j *job) decide(items []algo.Item, now int64) {
-	switch {
-	case j.denied:
-		j.decision = algo.Deny(j.req, items, now)
-	case j.least > 0:
-		j.decision = algo.DecideLate(j.req, items, now, j.least)
-	default:
-		j.decision = algo.Decide(j.req, items, now)
-	}
-	if j.op == sluice.OpPeek {
-		j.turn = algo.Turn(items, now)
-	}
+	j.decision, j.turn = algo.DecidePart(j.req, items, now, j.denied, j.least)
 	j.written = false
 	for i := range items {
 		j.written = j.written || items[i].Written

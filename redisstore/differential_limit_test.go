@@ -107,7 +107,7 @@ func (d *differential) fixed(l *sluice.Limit) {
 	w := sluice.FixedWindow{}
 	switch d.rand.IntN(4) {
 	case 0:
-		w.Anchor = sluice.OnFirst
+		w.OnFirst = true
 	case 1:
 		l.Window = 0
 		w.Calendar = sluice.Calendar(1 + d.rand.IntN(4))
@@ -117,7 +117,7 @@ func (d *differential) fixed(l *sluice.Limit) {
 		}
 		w.From = d.from(w.Calendar)
 	}
-	if w.Anchor == sluice.OnClock && d.rand.IntN(4) == 0 {
+	if !w.OnFirst && d.rand.IntN(4) == 0 {
 		w.InitialDeficit = d.upTo(l.Quota)
 	}
 	l.Algorithm = w

@@ -56,15 +56,7 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 		items[i] = algo.Item{Term: t, Cost: charge.Cost, Held: charge.Held, Void: s.voids[s.items[i].charge]}
 		s.load(i, &items[i], now)
 	}
-	var d sluice.Decision
-	switch {
-	case j.op == opDeny:
-		d = algo.Deny(j.req, items, now)
-	case j.least > 0:
-		d = algo.DecideLate(j.req, items, now, j.least)
-	default:
-		d = algo.Decide(j.req, items, now)
-	}
+	d, _ := algo.DecidePart(j.req, items, now, j.op == opDeny, j.least)
 	for i := range items {
 		if v := &s.voids[s.items[i].charge]; j.op != sluice.OpPeek {
 			*v = max(*v, items[i].Void)
@@ -101,7 +93,7 @@ func (s *subject) load(i int, it *algo.Item, now int64) {
 	it.Start = r.start
 	var live []algo.State
 	for k := range s.model[i] {
-		if st := &s.model[i][k]; st.Idle > now || algo.SameForm(st.By, it.Term) {
+		if st := &s.model[i][k]; st.Idle > now || st.By.Form == it.Term.Form {
 			live = append(live, copyOf(st))
 		}
 	}

@@ -77,8 +77,8 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 				key := fmt.Sprint(n)
 				start := int64(1_790_000_000_000_000) + w.rnd.Int64N(window)
 				w.now.Store(start)
-				if got := w.upTo(t, plan, key); got != plan.Term(0).Full() {
-					t.Fatalf("a new key grants %d, want %d", got, plan.Term(0).Full())
+				if got := w.upTo(t, plan, key); got != plan.Term(0).Full {
+					t.Fatalf("a new key grants %d, want %d", got, plan.Term(0).Full)
 				}
 				from := start
 				for range 8 {
@@ -90,7 +90,7 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 				}
 				jump := 1 + 3*w.step(window)
 				w.now.Store(from + jump)
-				most := min(plan.Term(0).Full(), algo.Bound(limit, time.Duration(jump)*time.Microsecond))
+				most := min(plan.Term(0).Full, algo.Bound(limit, time.Duration(jump)*time.Microsecond))
 				if term := plan.Term(0); term.Burst > 0 && term.Refill == sluice.Continuous {
 					most = min(most, jump*limit.Quota/window)
 				}

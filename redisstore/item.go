@@ -78,7 +78,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case t.Burst > 0:
 		full = t.Burst
 	case k == kindBlock:
-		full = t.Full()
+		full = t.Full
 	}
 	window := t.Micros
 	if k == kindCounter {
@@ -91,7 +91,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		before := r.Times(t.DelayAfter)
 		return appendNumbers(b, it.series.sight(t), bit(it.metOthers),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
-			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied), t.Credit, t.CreditFor.Microseconds())
+			before.Micros, before.Rem, bit(t.Queues), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied), t.Credit, t.CreditFor.Microseconds())
 	case kindWarm:
 		r := &t.Rate
 		return appendNumbers(b, bit(it.metOthers), r.Num, r.Den, r.One.Micros, r.One.Rem,
@@ -103,7 +103,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		switch {
 		case t.Calendar != sluice.NoCalendar:
 			return appendEdges(appendNumbers(b, 2), t, now)
-		case t.Anchor == sluice.OnFirst:
+		case t.OnFirst:
 			return appendNumbers(b, 1)
 		}
 		return appendNumbers(b, 0)
@@ -113,7 +113,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		return appendNumbers(b, it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
 	default:
 		format := formatOf(t)
-		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)), int64(format.Bytes()), 1<<format.Low())
+		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(t.LogWords), int64(format.Bytes()), 1<<format.Low())
 	}
 }
 

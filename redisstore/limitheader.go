@@ -49,7 +49,7 @@ const (
 // optionsOf returns the options of t.
 func optionsOf(t *sluice.Term) (options uint64) {
 	for i, set := range [...]bool{
-		t.Refill == sluice.Interval, t.Conservative, t.Anchor == sluice.OnFirst, t.Calendar != sluice.NoCalendar,
+		t.Refill == sluice.Interval, t.Conservative, t.OnFirst, t.Calendar != sluice.NoCalendar,
 		t.CountDenied, t.Kind == compiled.LeakyBucket && t.DelayAfter != 1, t.Strict, t.InitialDeficit != 0, t.PreFilled,
 		t.NextWaits, t.Refill == sluice.Aligned, t.WarmUp != 0, t.Credit != 0, t.Whole, t.From != (sluice.Moment{}),
 	} {
@@ -136,7 +136,7 @@ func (h *head) limit(l *sluice.Limit, first byte, options uint64) {
 		l.Algorithm = a
 	case sluice.FixedWindow:
 		if has(optionOnFirst) {
-			window.Anchor = sluice.OnFirst
+			window.OnFirst = true
 		}
 		h.numberIf(has(optionDeficit), &window.InitialDeficit)
 		l.Algorithm = window

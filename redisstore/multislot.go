@@ -99,7 +99,7 @@ func (x *multiSlot) queues() (n int) {
 	for i := range x.req.Charges() {
 		plan := x.req.Nth(i).Plan
 		for k := range plan.Len() {
-			if plan.Term(k).Queues() {
+			if plan.Term(k).Queues {
 				n++
 			}
 		}

@@ -27,11 +27,11 @@ type preparedLimit struct {
 
 // prepared returns the prepared form of p.
 func (s *Store) prepared(p *sluice.Plan) *prepared {
-	if r, ok := s.plans.Of(p.Compiled()); ok && r.age == s.series.age.Load() {
+	if r, ok := s.plans.Of(&p.Kept); ok && r.age == s.series.age.Load() {
 		return r
 	}
 	r := s.prepare(p)
-	s.plans.Keep(p.Compiled(), r)
+	s.plans.Keep(&p.Kept, r)
 	return r
 }
 

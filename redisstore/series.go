@@ -75,11 +75,21 @@ func (r *series) sight(t *sluice.Term) int64 {
 	case t.PreFilled:
 		return start - start%t.Sub + int64(t.Behind)*t.Sub
 	case t.Kind == compiled.FixedWindow:
-		return algo.FirstWindowEnd(t, start)
+		return firstWindowEnd(t, start)
 	case t.Refill != sluice.Continuous:
 		return start + (t.InitialDeficit+t.Quota-1)/t.Quota*t.Micros
 	}
 	return start + t.Rate.Times(t.InitialDeficit).Ceil()
+}
+
+// firstWindowEnd returns the end of the window in which a rule of t started. Until then a
+// fixed window withholds units.
+func firstWindowEnd(t *sluice.Term, start int64) int64 {
+	if t.Calendar != sluice.NoCalendar {
+		_, end := algo.CalendarWindow(t, start)
+		return end
+	}
+	return start - start%t.Micros + t.Micros
 }
 
 // A rule's start is kept on the server, in a key that stays as long as the rule is used at

@@ -154,7 +154,7 @@ func (s *Store) notBefore(c *call, found []string, clock int64) error {
 			return err
 		}
 		for k := range list {
-			if st := &list[k]; algo.SameForm(st.By, it.term) && !st.Reserved && st.Idle-it.term.Micros <= clock {
+			if st := &list[k]; st.By.Form == it.term.Form && !st.Reserved && st.Idle-it.term.Micros <= clock {
 				c.now = max(c.now, st.Idle-it.term.Micros)
 			}
 		}
@@ -276,7 +276,7 @@ func (it *item) decided(states []algo.State, now int64) algo.Item {
 	d := algo.Item{Term: it.term}
 	list := make([]algo.State, 0, len(states))
 	for n := range states {
-		if st := &states[n]; !st.Zero() || algo.SameForm(st.By, it.term) {
+		if st := &states[n]; !st.Zero() || st.By.Form == it.term.Form {
 			list = append(list, copyOf(st))
 		}
 	}

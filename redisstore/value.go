@@ -66,7 +66,7 @@ func hasOtherFlags(raw string) bool {
 
 // appendState appends the flags, head and state of s, with By set.
 func appendState(b []byte, s *algo.State) []byte {
-	if s.By.Burst == 0 || s.Plain() {
+	if s.By.Burst == 0 || s.Since == 0 && s.Last == 0 {
 		return formatState(appendHead(append(b, 0), s.By), s.By, s)
 	}
 	b = formatState(appendHead(append(b, flagSince), s.By), s.By, s)

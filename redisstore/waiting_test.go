@@ -356,7 +356,7 @@ func TestRandomCompany(t *testing.T) {
 // middle is given back some algorithms fit a later request in there.
 func TestRandomCompanyOfTwoCosts(t *testing.T) {
 	eachWaitedFor(t, func(t *testing.T, c *crowd) {
-		if c.limit.Queues() || c.limit.Filled().Full() < 2 {
+		if algo.WorstOf(c.limit).Delay > 0 || c.limit.Filled().Full() < 2 {
 			t.Skip("a request of two fits no bucket of one, and leaves a queue at once")
 		}
 		c.random(2)
@@ -406,8 +406,10 @@ func (c *crowd) sound(user string) {
 	for i, r := range list {
 		for _, d := range []time.Duration{time.Second, c.limit.Window / 2, c.limit.Window, 2 * c.limit.Window} {
 			most := algo.Bound(c.limit, d)
-			if c.limit.Queues() {
-				most, _ = algo.Output(c.limit, d)
+			if algo.WorstOf(c.limit).Delay > 0 {
+				l := c.limit.Filled()
+				after := l.Algorithm.(sluice.LeakyBucket).DelayAfter //nolint:forcetypeassert // no other limit queues
+				most = algo.Bound(sluice.Limit{Quota: l.Quota, Window: l.Window, Burst: after, Algorithm: sluice.LeakyBucket{DelayAfter: after}}, d)
 			}
 			var units int64
 			for j := i; j >= 0 && list[j].after > r.after-d; j-- {

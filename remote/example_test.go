@@ -52,7 +52,7 @@ func ExampleWrap() {
 		}
 		fmt.Println("allowed:", d.Allowed, "degraded:", d.Degraded)
 	}
-	fmt.Println("on each of 4 nodes", algo.Worst(limit.Share(4)))
+	fmt.Println("on each of 4 nodes", algo.WorstOf(limit.Share(4)))
 	// Output:
 	// allowed: true degraded: true
 	// allowed: true degraded: true

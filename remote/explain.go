@@ -31,7 +31,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 		return sluice.Explanation{}, err
 	}
 	why := errSkipped.Err
-	if s.Healthy() {
+	if s.healthy() {
 		asked := req
 		if err := s.near.useLeasedPlans(&asked); err != nil {
 			return sluice.Explanation{}, err
@@ -151,7 +151,7 @@ func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (d slui
 		return d, err
 	}
 	why := errSkipped.Err
-	if s.Healthy() {
+	if s.healthy() {
 		bounded := s.bound(ctx)
 		d, err = stores.ExplainSlot(bounded, s.explains, req)
 		end(bounded)

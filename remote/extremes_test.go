@@ -30,7 +30,7 @@ func TestLargestOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !s.Healthy() {
+		if s.Err() != nil {
 			t.Error("marked down after 100 failures, of more than can be counted")
 		}
 		end(t, f, s)
@@ -41,7 +41,7 @@ func TestLargestOptions(t *testing.T) {
 		f.set(none)
 		time.Sleep(2 * bounds.DefaultProbe)
 		synctest.Wait()
-		if !s.Healthy() {
+		if s.Err() != nil {
 			t.Error("not healthy a second after the store's return")
 		}
 		end(t, f, s)

@@ -3,16 +3,13 @@
 
 package remote
 
-import (
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/stores"
-)
+import "github.com/sluicegate/sluice"
 
-// forgetter gives this module access to forgetting.
-type forgetter = stores.Forgetter
-
-// forgetKeys implements [stores.Forgetter.Forget].
-func (s *Store) forgetKeys(charges []sluice.Charge) {
+// Forget drops what is known of the keys of charges: that they are denied, and the units in
+// hand that were leased. It is for changes that another process has made in the store, such
+// as a reset; those made through the same Store need none. Without charges it is about all
+// keys. Answers to calls in flight are not remembered.
+func (s *Store) Forget(charges ...sluice.Charge) {
 	if len(charges) == 0 {
 		s.near.forgetAll()
 	}

@@ -46,8 +46,8 @@ func TestGivenBackWhileHalfOpen(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-				if s.Healthy() || time.Since(began) > bounds.MaxDenialAge {
-					t.Fatalf("healthy %v after %v: too late", s.Healthy(), time.Since(began))
+				if s.Err() == nil || time.Since(began) > bounds.MaxDenialAge {
+					t.Fatalf("healthy %v after %v: too late", s.Err() == nil, time.Since(began))
 				}
 				mend(t, f, s)
 				if d, err = take(1); err != nil || !d.Allowed {

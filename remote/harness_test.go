@@ -218,7 +218,7 @@ func bring(t *testing.T, f *faulty, s *remote.Store, to fault) {
 	f.set(to)
 	p := testkit.Plan(t, "breaking", "1000000/s")
 	for range 20 {
-		if !s.Healthy() {
+		if s.Err() != nil {
 			return
 		}
 		_, err := s.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p}})
@@ -234,7 +234,7 @@ func mend(t *testing.T, f *faulty, s *remote.Store) time.Duration {
 	t.Helper()
 	f.set(none)
 	began := time.Now()
-	for !s.Healthy() {
+	for s.Err() != nil {
 		if time.Since(began) > time.Minute {
 			t.Fatal("not healthy after a minute")
 		}

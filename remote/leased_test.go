@@ -71,7 +71,7 @@ func TestDenialInAnOutage(t *testing.T) {
 				t.Fatalf("%+v, want it denied", d)
 			}
 		}
-		if st := s.Stats(); st.Denials.Answered == 0 || st.Decided != 4 {
+		if st := s.Stats(); st.Denied == 0 || st.Decided != 4 {
 			t.Errorf("%+v: want denials answered from memory", st)
 		}
 		bring(t, f, s, erring)

@@ -131,7 +131,7 @@ func TestSilentStoreIsNoticed(t *testing.T) {
 		l := testkit.Limiter(t, s, "api", "5/h")
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := l.Take(ctx, "k", 1); !s.Healthy() {
+			if _, err := l.Take(ctx, "k", 1); s.Err() != nil {
 				cancel()
 				return
 			} else if !errors.Is(err, context.DeadlineExceeded) {

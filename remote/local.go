@@ -36,7 +36,7 @@ func (l *local) can(p sluice.Failure) bool {
 
 // share returns the plan of one node's shares among nodes.
 func (l *local) share(p *sluice.Plan, nodes int) (*sluice.Plan, error) {
-	if s, ok := l.shares.Of(p.Compiled()); ok && s.nodes == nodes {
+	if s, ok := l.shares.Of(&p.Kept); ok && s.nodes == nodes {
 		return s.plan, nil
 	}
 	limits := make([]sluice.Limit, p.Len())
@@ -47,7 +47,7 @@ func (l *local) share(p *sluice.Plan, nodes int) (*sluice.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote: share of %q among %d nodes: %w", p.Scope(), nodes, err)
 	}
-	l.shares.Keep(p.Compiled(), share{nodes, s})
+	l.shares.Keep(&p.Kept, share{nodes, s})
 	return s, nil
 }
 
@@ -84,7 +84,7 @@ func aboveShare(req *sluice.Request, nodes int) error {
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
-			if t := c.Plan.Term(j); c.Cost > t.Full()+t.Credit {
+			if t := c.Plan.Term(j); c.Cost > t.Full+t.Credit {
 				return nil
 			}
 		}

@@ -80,10 +80,10 @@ func clockOf(now func() time.Time) func() moment {
 // charge returns a charge that is not yet sent. Its key is a hash under a secret of this
 // process, so that nobody can choose keys that collide; two keys collide by chance with
 // odds of 1 in 2^64. All plans of a scope have the same key.
-func (n *near) charge(op sluice.Op, f *planInfo, key string) sentCharge {
-	h := maphash.String(n.keys, key) ^ f.scope
+func (n *near) charge(op sluice.Op, pi *planInfo, key string) sentCharge {
+	h := maphash.String(n.keys, key) ^ pi.scope
 	// The upper bits choose the shard, the lower ones its bucket.
-	return sentCharge{op: op, shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, info: f}
+	return sentCharge{op: op, shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, info: pi}
 }
 
 // take decides req, which is valid: from units in hand, from a remembered denial, or by
@@ -92,17 +92,17 @@ func (n *near) charge(op sluice.Op, f *planInfo, key string) sentCharge {
 // waited, or a [*sluice.RequestError] if a plan cannot be leased. An answer from memory
 // allocates nothing.
 func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision, err error) {
-	var f nearCall
-	if err := n.prepare(&f, req); err != nil {
+	var c nearCall
+	if err := n.prepare(&c, req); err != nil {
 		return d, err
 	}
 	for round := 0; ; round++ {
-		done, wait := n.begin(&f, &d, round)
+		done, wait := n.begin(&c, &d, round)
 		switch {
 		case done:
 			return d, nil
 		case wait == nil:
-			return n.send(ctx, &f)
+			return n.send(ctx, &c)
 		}
 		select {
 		case <-wait.done:
@@ -119,13 +119,13 @@ func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision
 // useLeasedPlans replaces the plans of req that are leased by their stricter forms.
 func (n *near) useLeasedPlans(req *sluice.Request) error {
 	for i := range req.Charges() {
-		f, err := n.infoOf(req.Nth(i).Plan)
+		pi, err := n.infoOf(req.Nth(i).Plan)
 		if err != nil {
 			return err
 		}
-		if f.plan != req.Nth(i).Plan {
+		if pi.plan != req.Nth(i).Plan {
 			req.More = slices.Clone(req.More) // the caller's slice stays as it is
-			req.Nth(i).Plan = f.plan
+			req.Nth(i).Plan = pi.plan
 		}
 	}
 	return nil
@@ -136,8 +136,8 @@ func (n *near) useLeasedPlans(req *sluice.Request) error {
 func (n *near) forget(req *sluice.Request) {
 	for i := range req.Charges() {
 		c := req.Nth(i)
-		f, _ := n.infoOf(c.Plan)
-		l := n.charge(req.Op, f, c.Key)
+		pi, _ := n.infoOf(c.Plan)
+		l := n.charge(req.Op, pi, c.Key)
 		l.shard.mu.Lock()
 		if e := l.shard.entries[l.key]; e != nil {
 			if e.forgetDenials(); req.Op == sluice.OpReset {
@@ -149,8 +149,8 @@ func (n *near) forget(req *sluice.Request) {
 	}
 }
 
-// DenialStats counts remembered denials.
-type DenialStats struct {
+// denialStats counts remembered denials.
+type denialStats struct {
 	// Answered counts the requests that were denied from memory. Asked counts those
 	// that went to the store, except peeks: one for each key charged.
 	Answered, Asked uint64
@@ -175,7 +175,7 @@ type LeaseStats struct {
 
 // stats returns the counts so far. It locks one shard after the other, each for an
 // instant.
-func (n *near) stats() (denials DenialStats, leases LeaseStats) {
+func (n *near) stats() (denials denialStats, leases LeaseStats) {
 	for i := range n.shards {
 		sh := &n.shards[i]
 		sh.mu.Lock()

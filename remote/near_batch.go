@@ -19,10 +19,10 @@ func (n *near) takeBatch(ctx context.Context, reqs []sluice.Request, out []sluic
 	for i := range reqs {
 		out[i] = sluice.Result{}
 		calls = append(calls, nearCall{batch: true, index: i})
-		f := &calls[len(calls)-1]
+		c := &calls[len(calls)-1]
 		done := false
-		if out[i].Err = n.prepare(f, &reqs[i]); out[i].Err == nil {
-			done, _ = n.begin(f, &out[i].Decision, 0)
+		if out[i].Err = n.prepare(c, &reqs[i]); out[i].Err == nil {
+			done, _ = n.begin(c, &out[i].Decision, 0)
 		}
 		if done || out[i].Err != nil {
 			calls = calls[:len(calls)-1]

@@ -32,31 +32,31 @@ type nearCall struct {
 	index  int          // in the batch
 }
 
-// prepare fills f for req.
-func (n *near) prepare(f *nearCall, req *sluice.Request) (err error) {
-	if f.info, err = n.infoOf(req.Plan); err != nil {
+// prepare fills c for req.
+func (n *near) prepare(c *nearCall, req *sluice.Request) (err error) {
+	if c.info, err = n.infoOf(req.Plan); err != nil {
 		return err
 	}
-	f.req, f.cost = req, req.Cost
-	f.leasable = f.info.leasable(req)
-	f.learns = f.info.rememberable(req) || f.leasable && f.info.deniable
-	f.first = n.charge(req.Op, f.info, req.Key)
-	leased := f.info.leased && !f.leasable
+	c.req, c.cost = req, req.Cost
+	c.leasable = c.info.leasable(req)
+	c.learns = c.info.rememberable(req) || c.leasable && c.info.deniable
+	c.first = n.charge(req.Op, c.info, req.Key)
+	leased := c.info.leased && !c.leasable
 	if len(req.More) > 0 {
-		f.others = make([]sentCharge, len(req.More))
+		c.others = make([]sentCharge, len(req.More))
 	}
-	for i := range f.others {
+	for i := range c.others {
 		facts, err := n.infoOf(req.More[i].Plan)
 		if err != nil {
 			return err
 		}
 		leased = leased || facts.leased
-		f.others[i] = n.charge(req.Op, facts, req.More[i].Key)
+		c.others[i] = n.charge(req.Op, facts, req.More[i].Key)
 	}
 	if leased {
 		asked := *req
-		f.req = &asked
-		return n.useLeasedPlans(f.req)
+		c.req = &asked
+		return n.useLeasedPlans(c.req)
 	}
 	return nil
 }
@@ -65,88 +65,88 @@ func (n *near) prepare(f *nearCall, req *sluice.Request) (err error) {
 // the store itself. Other takes wait once; those of a batch never wait.
 const rounds = 2
 
-// begin decides f into d if the process knows enough. Otherwise it returns the call to
-// wait for before the next round, or records that f is sent; f must then be finished.
-func (n *near) begin(f *nearCall, d *sluice.Decision, round int) (done bool, wait *waiters) {
-	if f.req.Op == sluice.OpPeek {
-		return f.info.leased && n.peek(f, d), nil
+// begin decides c into d if the process knows enough. Otherwise it returns the call to
+// wait for before the next round, or records that c is sent; c must then be finished.
+func (n *near) begin(c *nearCall, d *sluice.Decision, round int) (done bool, wait *waiters) {
+	if c.req.Op == sluice.OpPeek {
+		return c.info.leased && n.peek(c, d), nil
 	}
-	f.sent = n.clock()
-	if done, wait = f.begin(d, round); done || wait != nil {
+	c.sent = n.clock()
+	if done, wait = c.begin(d, round); done || wait != nil {
 		return done, wait
 	}
-	for i := range f.others {
-		f.others[i].noteSent()
+	for i := range c.others {
+		c.others[i].noteSent()
 	}
 	return false, nil
 }
 
 // peek answers an OpPeek for which there are units in hand.
-func (n *near) peek(f *nearCall, d *sluice.Decision) (ok bool) {
-	if len(f.req.More) > 0 || f.req.MaxWait > 0 || f.cost == 0 || f.req.Slot != nil {
+func (n *near) peek(c *nearCall, d *sluice.Decision) (ok bool) {
+	if len(c.req.More) > 0 || c.req.MaxWait > 0 || c.cost == 0 || c.req.Slot != nil {
 		return false
 	}
-	sh := f.first.shard
+	sh := c.first.shard
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.entries[f.first.key]; e != nil {
-		if h := e.leaseOf(f.info); h != nil {
-			*d, ok = h.peek(n.clock(), f.cost, f.req.Outcomes.All())
+	if e := sh.entries[c.first.key]; e != nil {
+		if l := e.leaseOf(c.info); l != nil {
+			*d, ok = l.peek(n.clock(), c.cost, c.req.Outcomes.All())
 			sh.settle(e)
 		}
 	}
 	return ok
 }
 
-// begin is near.begin for the first key; the caller has set f.sent.
-func (f *nearCall) begin(d *sluice.Decision, round int) (done bool, wait *waiters) {
-	sh := f.first.shard
+// begin is near.begin for the first key; the caller has set c.sent.
+func (c *nearCall) begin(d *sluice.Decision, round int) (done bool, wait *waiters) {
+	sh := c.first.shard
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e := sh.entry(f.first.key)
+	e := sh.entry(c.first.key)
 	defer sh.settle(e)
-	if f.leasable && f.decideInHand(e, d, round) {
+	if c.leasable && c.decideInHand(e, d, round) {
 		return true, nil
 	}
-	known := e.denialUnder(f.info)
-	reported := f.learns && known.covers(f.info, f.cost)
-	if reported && known.answer(f.info, f.cost, f.sent.mono, f.req.Outcomes.All(), d) {
-		f.denied()
+	known := e.denialUnder(c.info)
+	reported := c.learns && known.covers(c.info, c.cost)
+	if reported && known.answer(c.info, c.cost, c.sent.mono, c.req.Outcomes.All(), d) {
+		c.denied()
 		return true, nil
 	}
-	waits := !f.batch && round == 0
-	if f.lease != nil {
-		f.op, f.units = f.lease.ask(f.cost)
-		waits = !f.batch && round < rounds
+	waits := !c.batch && round == 0
+	if c.lease != nil {
+		c.op, c.units = c.lease.ask(c.cost)
+		waits = !c.batch && round < rounds
 	}
-	if reported && f.sent.mono >= known.until || f.lease != nil && f.more() {
+	if reported && c.sent.mono >= known.until || c.lease != nil && c.more() {
 		if e.hasLeader && waits {
 			return false, e.wait()
 		}
-		f.leads = !e.hasLeader
+		c.leads = !e.hasLeader
 		e.hasLeader = true
 	}
-	e.noteSent(&f.first)
-	if f.leasable {
-		f.prepareLease(e)
+	e.noteSent(&c.first)
+	if c.leasable {
+		c.prepareLease(e)
 	}
 	return false, nil
 }
 
-// decideInHand decides f from units in hand.
-func (f *nearCall) decideInHand(e *entry, d *sluice.Decision, round int) (done bool) {
-	sh := f.first.shard
-	f.lease = sh.lease(e, f.info, f.sent)
+// decideInHand decides c from units in hand.
+func (c *nearCall) decideInHand(e *entry, d *sluice.Decision, round int) (done bool) {
+	sh := c.first.shard
+	c.lease = sh.lease(e, c.info, c.sent)
 	switch {
-	case f.lease == nil && round == 0:
+	case c.lease == nil && round == 0:
 		sh.leases.Untracked++
 		return false
-	case f.lease == nil:
+	case c.lease == nil:
 		return false
 	case round == 0:
-		f.lease.demand(f.sent, f.cost)
+		c.lease.demand(c.sent, c.cost)
 	}
-	*d, done = f.lease.take(f.sent, f.cost, f.req.Outcomes.All())
+	*d, done = c.lease.take(c.sent, c.cost, c.req.Outcomes.All())
 	switch {
 	case done && d.Allowed:
 		sh.leases.Allowed++
@@ -158,44 +158,44 @@ func (f *nearCall) decideInHand(e *entry, d *sluice.Decision, round int) (done b
 
 // denied counts a denial from memory, and clears the decision about the slot that was
 // asked for beside the units.
-func (f *nearCall) denied() {
-	f.first.shard.denials.Answered++
-	if f.leasable {
-		f.first.shard.leases.Denied++
+func (c *nearCall) denied() {
+	c.first.shard.denials.Answered++
+	if c.leasable {
+		c.first.shard.leases.Denied++
 	}
-	if f.req.Slot != nil {
-		f.req.Slot.Decision = sluice.SlotDecision{}
+	if c.req.Slot != nil {
+		c.req.Slot.Decision = sluice.SlotDecision{}
 	}
 }
 
 // prepareLease prepares the question that leases units.
-func (f *nearCall) prepareLease(e *entry) {
-	sh := f.first.shard
+func (c *nearCall) prepareLease(e *entry) {
+	sh := c.first.shard
 	sh.leases.Asked++
-	if f.lease == nil || !f.leads {
-		f.op, f.units = sluice.OpTake, f.cost
+	if c.lease == nil || !c.leads {
+		c.op, c.units = sluice.OpTake, c.cost
 	}
-	f.outcomes = make(sluice.Outcomes, f.info.plan.Len())
-	if f.lease == nil || !f.more() || f.batch {
+	c.outcomes = make(sluice.Outcomes, c.info.plan.Len())
+	if c.lease == nil || !c.more() || c.batch {
 		return
 	}
-	if f.refunds = f.lease.takeRefunds(); len(f.refunds) > 0 {
-		e.noteRefund(&f.first)
+	if c.refunds = c.lease.takeRefunds(); len(c.refunds) > 0 {
+		e.noteRefund(&c.first)
 	}
 }
 
 // request returns the request for the store.
-func (f *nearCall) request() *sluice.Request {
-	if !f.leasable {
-		return f.req
+func (c *nearCall) request() *sluice.Request {
+	if !c.leasable {
+		return c.req
 	}
 	asked := &struct {
 		sluice.Request
 		outcomes sluice.Outcomes
-	}{*f.req, f.outcomes}
-	asked.Plan, asked.Op, asked.Cost, asked.Request.Outcomes = f.info.plan, f.op, f.units, &asked.outcomes
+	}{*c.req, c.outcomes}
+	asked.Plan, asked.Op, asked.Cost, asked.Request.Outcomes = c.info.plan, c.op, c.units, &asked.outcomes
 	if asked.Op == sluice.OpReserve {
-		asked.MaxWait = time.Duration(f.info.ttl) * time.Microsecond
+		asked.MaxWait = time.Duration(c.info.ttl) * time.Microsecond
 	}
 	return &asked.Request
 }
@@ -204,96 +204,96 @@ func (f *nearCall) request() *sluice.Request {
 var errNoAnswer = errors.New("remote: the store gave no answer")
 
 // send asks the store.
-func (n *near) send(ctx context.Context, f *nearCall) (sluice.Decision, error) {
+func (n *near) send(ctx context.Context, c *nearCall) (sluice.Decision, error) {
 	r := sluice.Result{Err: errNoAnswer}
-	defer func() { n.finish(ctx, f, &r) }()
-	if len(f.refunds) > 0 {
-		r.Decision, r.Err = n.askBehind(ctx, f)
+	defer func() { n.finish(ctx, c, &r) }()
+	if len(c.refunds) > 0 {
+		r.Decision, r.Err = n.askBehind(ctx, c)
 	} else {
-		r.Decision, r.Err = n.store.ask(ctx, f.request())
+		r.Decision, r.Err = n.store.ask(ctx, c.request())
 	}
-	n.finishOrResend(ctx, f, &r)
+	n.finishOrResend(ctx, c, &r)
 	return r.Decision, r.Err
 }
 
-// finishOrResend finishes f. If the store denied f only because f asked for more units
+// finishOrResend finishes c. If the store denied c only because c asked for more units
 // than its take needs, it first asks again for these alone.
-func (n *near) finishOrResend(ctx context.Context, f *nearCall, r *sluice.Result) {
-	if !n.finish(ctx, f, r) {
+func (n *near) finishOrResend(ctx context.Context, c *nearCall, r *sluice.Result) {
+	if !n.finish(ctx, c, r) {
 		r.Err = errNoAnswer
-		r.Decision, r.Err = n.store.ask(ctx, f.request())
-		n.finish(ctx, f, r)
+		r.Decision, r.Err = n.store.ask(ctx, c.request())
+		n.finish(ctx, c, r)
 	}
 }
 
-// askBehind sends f's refunds and then its question, in one batch. Units that cannot be
+// askBehind sends c's refunds and then its question, in one batch. Units that cannot be
 // refunded stay counted until the key's state has run off.
-func (n *near) askBehind(ctx context.Context, f *nearCall) (sluice.Decision, error) {
-	reqs := slices.Concat(f.refunds, []sluice.Request{*f.request()})
+func (n *near) askBehind(ctx context.Context, c *nearCall) (sluice.Decision, error) {
+	reqs := slices.Concat(c.refunds, []sluice.Request{*c.request()})
 	out := make([]sluice.Result, len(reqs))
 	err := n.store.askBatch(ctx, reqs, out)
-	_ = f.first.shard.returned(f.refunds, out, err) // the take goes on
+	_ = c.first.shard.returned(c.refunds, out, err) // the take goes on
 	if err != nil {
 		return sluice.Decision{}, err
 	}
-	last := &out[len(f.refunds)]
+	last := &out[len(c.refunds)]
 	return last.Decision, last.Err
 }
 
-// finish records the store's answer to f and turns it into the take's. It reports false
-// if f must be sent again, as it is now.
-func (n *near) finish(ctx context.Context, f *nearCall, r *sluice.Result) bool {
-	if f.finished || f.first.entry == nil {
+// finish records the store's answer to c and turns it into the take's. It reports false
+// if c must be sent again, as it is now.
+func (n *near) finish(ctx context.Context, c *nearCall, r *sluice.Result) bool {
+	if c.finished || c.first.entry == nil {
 		return true
 	}
 	// A grant in advance says nothing about denials.
 	raw := r.Decision
-	learns := f.learns && r.Err == nil && (!raw.Allowed || raw.Remaining <= 0 && f.lease == nil) &&
-		(f.req.Slot == nil || f.req.Slot.Decision.RetryAfter == 0)
+	learns := c.learns && r.Err == nil && (!raw.Allowed || raw.Remaining <= 0 && c.lease == nil) &&
+		(c.req.Slot == nil || c.req.Slot.Decision.RetryAfter == 0)
 	var heard moment
-	if learns || f.leasable {
+	if learns || c.leasable {
 		heard = n.clock()
 	}
-	sh, e := f.first.shard, f.first.entry
+	sh, e := c.first.shard, c.first.entry
 	sh.mu.Lock()
-	if f.leasable && r.Err == nil && !f.applyAnswer(r, heard) {
-		f.sent, f.first.epoch, f.first.drops = heard, e.epoch, e.drops
+	if c.leasable && r.Err == nil && !c.applyAnswer(r, heard) {
+		c.sent, c.first.epoch, c.first.drops = heard, e.epoch, e.drops
 		sh.mu.Unlock()
 		return false
 	}
-	f.finished = true
+	c.finished = true
 	reported := sluice.Result{Decision: raw, Err: r.Err}
-	if sound := e.noteAnswer(&f.first, &reported); learns && sound {
-		learnt := newDenial(f.info, f.cost, f.sent.mono, heard.mono, n.age, &raw)
-		if f.info.plan.Len() > 1 {
-			learnt.outcomes = f.outcomes
+	if sound := e.noteAnswer(&c.first, &reported); learns && sound {
+		learnt := newDenial(c.info, c.cost, c.sent.mono, heard.mono, n.age, &raw)
+		if c.info.plan.Len() > 1 {
+			learnt.outcomes = c.outcomes
 		}
-		sh.remember(e, f.info, &learnt, heard)
+		sh.remember(e, c.info, &learnt, heard)
 	}
-	if f.leads {
-		e.releaseWaiters(f.errorForWaiters(ctx, r.Err))
+	if c.leads {
+		e.releaseWaiters(c.errorForWaiters(ctx, r.Err))
 	}
 	sh.settle(e)
 	sh.mu.Unlock()
-	for i := range f.others {
-		f.others[i].noteAnswer(&reported)
+	for i := range c.others {
+		c.others[i].noteAnswer(&reported)
 	}
 	return true
 }
 
 // applyAnswer keeps the units that the store granted and turns its answer into the
 // take's. It reports false if the take must be asked for again, without more units.
-func (f *nearCall) applyAnswer(r *sluice.Result, heard moment) bool {
-	sh, d, more := f.first.shard, &r.Decision, int64(0) // units for later takes
-	if h := f.lease; h != nil {
+func (c *nearCall) applyAnswer(r *sluice.Result, heard moment) bool {
+	sh, d, more := c.first.shard, &r.Decision, int64(0) // units for later takes
+	if l := c.lease; l != nil {
 		granted := *d
-		now, known := h.applyAnswer(&f.question, heard, granted)
-		if f.first.drops != f.first.entry.drops {
-			h.dropUnits() // a reset meanwhile may have ended them
+		now, known := l.applyAnswer(&c.question, heard, granted)
+		if c.first.drops != c.first.entry.drops {
+			l.dropUnits() // a reset meanwhile may have ended them
 		}
 		if *d = now; !known {
 			sh.leases.Asked++
-			f.units = f.cost
+			c.units = c.cost
 			return false
 		}
 		if extra := granted.Spent - d.Spent; extra > 0 {
@@ -302,12 +302,12 @@ func (f *nearCall) applyAnswer(r *sluice.Result, heard moment) bool {
 				more = extra
 			}
 		}
-		if h.key == "" && len(h.grants)+len(h.refunds) > 0 {
-			h.key = strings.Clone(f.req.Key)
+		if l.key == "" && len(l.grants)+len(l.refunds) > 0 {
+			l.key = strings.Clone(c.req.Key)
 		}
 	}
-	if out := f.req.Outcomes.All(); len(out) > 0 {
-		for i, o := range f.outcomes {
+	if out := c.req.Outcomes.All(); len(out) > 0 {
+		for i, o := range c.outcomes {
 			o.Remaining += more
 			out[i] = o
 		}
@@ -315,11 +315,11 @@ func (f *nearCall) applyAnswer(r *sluice.Result, heard moment) bool {
 	return true
 }
 
-// errorForWaiters returns the error for the callers waiting on f; nil means that they
+// errorForWaiters returns the error for the callers waiting on c; nil means that they
 // must ask themselves. They get neither the error of a caller that has left nor that of
 // a take without a lease. Nothing was sent for them, so it is a [*sluice.NotSentError].
-func (f *nearCall) errorForWaiters(ctx context.Context, err error) (reported error) {
-	if err != nil && f.lease != nil && ctx.Err() == nil {
+func (c *nearCall) errorForWaiters(ctx context.Context, err error) (reported error) {
+	if err != nil && c.lease != nil && ctx.Err() == nil {
 		reported = notSent(err)
 	}
 	return reported

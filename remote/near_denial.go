@@ -26,9 +26,9 @@ type denial struct {
 
 // newDenial returns the denial of later takes that follows from the store's answer to a
 // take of cost, the zero denial if none does.
-func newDenial(f *planInfo, cost, sent, heard, age int64, d *sluice.Decision) denial {
+func newDenial(pi *planInfo, cost, sent, heard, age int64, d *sluice.Decision) denial {
 	n := denial{
-		plan: f.id, cost: cost, heard: heard,
+		plan: pi.id, cost: cost, heard: heard,
 		remaining: d.Remaining, retryAfter: d.RetryAfter, resetAfter: d.ResetAfter,
 		at: d.At, binding: d.Binding,
 	}
@@ -37,12 +37,12 @@ func newDenial(f *planInfo, cost, sent, heard, age int64, d *sluice.Decision) de
 		if d.Remaining > 0 {
 			return denial{}
 		}
-		n.cost, n.retryAfter = 1, f.rule.spent(d.ResetAfter)
+		n.cost, n.retryAfter = 1, pi.rule.spent(d.ResetAfter)
 	}
 	// The store decided after the request was sent, in whole µs of its own: the
 	// instant at which the cost fits may be almost one earlier than it seems.
 	lasts := min(int64(n.retryAfter)-int64(time.Microsecond), age)
-	if f.leased {
+	if pi.leased {
 		lasts = shortened(lasts)
 	}
 	n.until = sent + lasts
@@ -55,9 +55,9 @@ func newDenial(f *planInfo, cost, sent, heard, age int64, d *sluice.Decision) de
 // known reports whether n denies anything.
 func (n *denial) known() bool { return n.until != 0 }
 
-// covers reports whether n is about a take of cost under the limits of f.
-func (n *denial) covers(f *planInfo, cost int64) bool {
-	return n.known() && n.plan == f.id && cost >= n.cost
+// covers reports whether n is about a take of cost under the limits of pi.
+func (n *denial) covers(pi *planInfo, cost int64) bool {
+	return n.known() && n.plan == pi.id && cost >= n.cost
 }
 
 // outlasts reports whether n denies more than m: a smaller cost, or the same for longer.
@@ -72,7 +72,7 @@ func (n *denial) free() sluice.Instant {
 
 // answer writes to d and out the store's answer about cost now; n must cover it. It
 // reports false if the answer is not known.
-func (n *denial) answer(f *planInfo, cost, now int64, out []sluice.Outcome, d *sluice.Decision) bool {
+func (n *denial) answer(pi *planInfo, cost, now int64, out []sluice.Outcome, d *sluice.Decision) bool {
 	if now >= n.until {
 		return false
 	}
@@ -80,21 +80,21 @@ func (n *denial) answer(f *planInfo, cost, now int64, out []sluice.Outcome, d *s
 	// must not be asked to come too early.
 	elapsed := time.Duration(max(now-n.heard, 0)).Truncate(time.Microsecond)
 	left := n.retryAfter - elapsed
-	retry, tooLarge, ok := f.rule.retryAfter(n, cost, left)
-	if !ok || len(out) > 0 && f.plan.Len() > 1 && n.outcomes == nil {
+	retry, tooLarge, ok := pi.rule.retryAfter(n, cost, left)
+	if !ok || len(out) > 0 && pi.plan.Len() > 1 && n.outcomes == nil {
 		return false
 	}
 	at := n.at + sluice.Instant(elapsed.Microseconds())
 	*d = sluice.Decision{
 		TooLarge:   tooLarge,
 		Binding:    n.binding,
-		Remaining:  f.rule.remaining(n, left),
+		Remaining:  pi.rule.remaining(n, left),
 		RetryAfter: retry,
 		ResetAfter: max(n.resetAfter-elapsed, 0),
 		At:         at,
 		Due:        at,
 	}
-	if len(out) > 0 && f.plan.Len() == 1 {
+	if len(out) > 0 && pi.plan.Len() == 1 {
 		out[0] = sluice.Outcome{TooLarge: tooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		return true
 	}

@@ -45,7 +45,7 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			w, p := newCached(Options{}), testkit.Plan(t, "api", c.limit)
-			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", p.Term(0).Full())); !d.Allowed || d.Remaining != 0 {
+			if d := testkit.Take(t, w.cache, testkit.Request(p, "k", p.Term(0).Full)); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("the first take: %+v, want it allowed and nothing left", d)
 			}
 			step := (c.fits / 50).Truncate(time.Microsecond)

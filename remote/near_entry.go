@@ -43,43 +43,43 @@ type sentCharge struct {
 	unsound bool   // a denial decided before it may be wrong after it
 }
 
-// leaseOf returns the lease under f's limits, nil if there is none.
-func (e *entry) leaseOf(f *planInfo) *lease {
-	for h := e.leases; h != nil; h = h.next {
-		if h.info.id == f.id {
-			h.info = f
-			return h
+// leaseOf returns the lease under pi's limits, nil if there is none.
+func (e *entry) leaseOf(pi *planInfo) *lease {
+	for l := e.leases; l != nil; l = l.next {
+		if l.info.id == pi.id {
+			l.info = pi
+			return l
 		}
 	}
 	return nil
 }
 
-// denialUnder returns the denial under f's limits.
-func (e *entry) denialUnder(f *planInfo) *denial {
-	if f.leased {
-		if h := e.leaseOf(f); h != nil {
-			return &h.denied
+// denialUnder returns the denial under pi's limits.
+func (e *entry) denialUnder(pi *planInfo) *denial {
+	if pi.leased {
+		if l := e.leaseOf(pi); l != nil {
+			return &l.denied
 		}
 	}
 	return &e.denied
 }
 
-// usePlan adds f to the plans in use. It reports false if f changes a limit of theirs;
-// f replaces them then.
-func (e *entry) usePlan(f *planInfo) bool {
+// usePlan adds pi to the plans in use. It reports false if pi changes a limit of theirs;
+// pi replaces them then.
+func (e *entry) usePlan(pi *planInfo) bool {
 	for i, other := range e.plans {
 		switch {
 		case other == nil:
-			e.plans[i] = f
+			e.plans[i] = pi
 			return true
-		case other.id == f.id:
+		case other.id == pi.id:
 			return true
-		case other.changes(f):
-			e.plans = [2]*planInfo{f}
+		case other.changes(pi):
+			e.plans = [2]*planInfo{pi}
 			return false
 		}
 	}
-	e.plans = [2]*planInfo{f}
+	e.plans = [2]*planInfo{pi}
 	return false
 }
 
@@ -180,15 +180,15 @@ func (e *entry) forgetDenials() {
 // clearDenials forgets the denials.
 func (e *entry) clearDenials() {
 	e.denied = denial{}
-	for h := e.leases; h != nil; h = h.next {
-		h.denied = denial{}
+	for l := e.leases; l != nil; l = l.next {
+		l.denied = denial{}
 	}
 }
 
 // remembersDenial reports whether e holds a denial.
 func (e *entry) remembersDenial() bool {
-	for h := e.leases; h != nil; h = h.next {
-		if h.denied.known() {
+	for l := e.leases; l != nil; l = l.next {
+		if l.denied.known() {
 			return true
 		}
 	}
@@ -198,8 +198,8 @@ func (e *entry) remembersDenial() bool {
 // dropUnits loses all units in hand.
 func (e *entry) dropUnits() {
 	e.drops++
-	for h := e.leases; h != nil; h = h.next {
-		h.dropUnits()
+	for l := e.leases; l != nil; l = l.next {
+		l.dropUnits()
 	}
 }
 

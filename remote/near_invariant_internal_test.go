@@ -83,7 +83,7 @@ func TestInvariant19(t *testing.T) {
 		var receipts []sluice.Request
 		drawCharge := func() sluice.Charge {
 			p := rapid.SampledFrom(some).Draw(t, "plan")
-			full := p.Term(0).Full()
+			full := p.Term(0).Full
 			cost := rapid.SampledFrom([]int64{1, 1, 1, 1, 0, 2, 3, full / 2, full, full + 1}).Draw(t, "cost")
 			return sluice.Charge{Plan: p, Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: cost}
 		}

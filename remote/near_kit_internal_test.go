@@ -75,7 +75,7 @@ func (s *nearStore) askBatch(ctx context.Context, reqs []sluice.Request, out []s
 }
 
 // denials and leases are what the near has done.
-func (s *nearStore) denials() DenialStats {
+func (s *nearStore) denials() denialStats {
 	d, _ := s.stats()
 	return d
 }

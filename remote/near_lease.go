@@ -66,22 +66,22 @@ type lease struct {
 }
 
 // demand counts cost as demanded.
-func (h *lease) demand(at moment, cost int64) {
-	switch span, ttl := at.since(h.since), 1000*h.info.ttl; {
+func (l *lease) demand(at moment, cost int64) {
+	switch span, ttl := at.since(l.since), 1000*l.info.ttl; {
 	case span >= 2*ttl:
-		h.since, h.now, h.before = at, 0, 0
+		l.since, l.now, l.before = at, 0, 0
 	case span >= ttl:
-		h.since, h.now, h.before = at, 0, h.now
+		l.since, l.now, l.before = at, 0, l.now
 	}
-	h.now = min(h.now+cost, sluice.MaxQuota)
+	l.now = min(l.now+cost, sluice.MaxQuota)
 }
 
 // first returns the oldest grant that covers cost and may be spent now, else the oldest
 // that may be spent later.
-func (h *lease) first(at moment, cost int64) (now, later *grant) {
-	h.expire(at)
-	for i := range h.grants {
-		switch p := &h.grants[i]; {
+func (l *lease) first(at moment, cost int64) (now, later *grant) {
+	l.expire(at)
+	for i := range l.grants {
+		switch p := &l.grants[i]; {
 		case p.left < cost:
 		case p.wait(at) == 0:
 			return p, nil
@@ -93,14 +93,14 @@ func (h *lease) first(at moment, cost int64) (now, later *grant) {
 }
 
 // take decides a take of cost if there are units for it now or later.
-func (h *lease) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
-	now, later := h.first(at, cost)
+func (l *lease) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
+	now, later := l.first(at, cost)
 	switch {
 	case now != nil:
 		now.left -= cost
 		d = now.describe(at, out)
 		d.Spent = cost
-		h.expire(at)
+		l.expire(at)
 		return d, true
 	case later != nil:
 		return later.deny(at, out), true
@@ -109,8 +109,8 @@ func (h *lease) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Deci
 }
 
 // peek decides as take would, without spending, if there are units for it now.
-func (h *lease) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
-	if now, _ := h.first(at, cost); now != nil {
+func (l *lease) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
+	if now, _ := l.first(at, cost); now != nil {
 		return now.describe(at, out), true
 	}
 	return d, false
@@ -152,57 +152,57 @@ func (p *grant) deny(at moment, out []sluice.Outcome) sluice.Decision {
 }
 
 // expire retires the grants that may no longer be spent, and removes those that are used up.
-func (h *lease) expire(at moment) {
-	for i := 0; i < len(h.grants); {
-		if p := &h.grants[i]; p.left > 0 && at.since(p.sent) < p.usable {
+func (l *lease) expire(at moment) {
+	for i := 0; i < len(l.grants); {
+		if p := &l.grants[i]; p.left > 0 && at.since(p.sent) < p.usable {
 			i++
 			continue
 		}
-		h.retire(&h.grants[i])
-		h.grants = slices.Delete(h.grants, i, i+1)
+		l.retire(&l.grants[i])
+		l.grants = slices.Delete(l.grants, i, i+1)
 	}
 }
 
 // retire turns p into a refund. Its units are no longer spent here.
-func (h *lease) retire(p *grant) {
+func (l *lease) retire(p *grant) {
 	switch {
 	case p.left == 0:
-	case p.refundable && len(h.refunds) < mostGrants:
-		h.refunds = append(h.refunds, h.refund(p))
+	case p.refundable && len(l.refunds) < mostGrants:
+		l.refunds = append(l.refunds, l.refund(p))
 	default:
-		h.lost += p.left
+		l.lost += p.left
 	}
 }
 
 // refund returns the refund of p, without its key.
-func (h *lease) refund(p *grant) sluice.Request {
-	return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: h.info.plan, Cost: p.left}, At: p.grant.At}
+func (l *lease) refund(p *grant) sluice.Request {
+	return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: l.info.plan, Cost: p.left}, At: p.grant.At}
 }
 
-// dropUnits loses all units of h.
-func (h *lease) dropUnits() {
-	for i := range h.grants {
-		h.lost += h.grants[i].left
+// dropUnits loses all units of l.
+func (l *lease) dropUnits() {
+	for i := range l.grants {
+		l.lost += l.grants[i].left
 	}
-	for i := range h.refunds {
-		h.lost += h.refunds[i].Cost
+	for i := range l.refunds {
+		l.lost += l.refunds[i].Cost
 	}
-	h.grants, h.refunds = nil, nil
+	l.grants, l.refunds = nil, nil
 }
 
-// idle reports whether h has no units to spend and no demand.
-func (h *lease) idle(at moment) bool {
-	h.expire(at)
-	return len(h.grants) == 0 && at.since(h.since) >= 2*1000*h.info.ttl
+// idle reports whether l has no units to spend and no demand.
+func (l *lease) idle(at moment) bool {
+	l.expire(at)
+	return len(l.grants) == 0 && at.since(l.since) >= 2*1000*l.info.ttl
 }
 
-// takeRefunds returns the refunds of h and removes them.
-func (h *lease) takeRefunds() []sluice.Request {
-	reqs := h.refunds
+// takeRefunds returns the refunds of l and removes them.
+func (l *lease) takeRefunds() []sluice.Request {
+	reqs := l.refunds
 	for i := range reqs {
-		reqs[i].Key = h.key
+		reqs[i].Key = l.key
 	}
-	h.refunds = nil
+	l.refunds = nil
 	return reqs
 }
 
@@ -219,24 +219,24 @@ type question struct {
 func (q *question) more() bool { return q.units > q.cost || q.op == sluice.OpReserve }
 
 // ask returns the operation and the units of the next question.
-func (h *lease) ask(cost int64) (op sluice.Op, units int64) {
-	f := h.info
+func (l *lease) ask(cost int64) (op sluice.Op, units int64) {
+	pi := l.info
 	// The demand of a TTL, or half of it where a refund of unused units gives back
 	// little: half of it is nearly always used.
-	units = max(h.now, h.before)
-	if !f.unusedCounts {
+	units = max(l.now, l.before)
+	if !pi.unusedCounts {
 		units = (units + 1) / 2
 	}
-	units = min(units, f.units)
-	if f.nodes > 0 {
-		room := f.full
-		if h.roomKnown {
-			room = h.room
+	units = min(units, pi.units)
+	if pi.nodes > 0 {
+		room := pi.full
+		if l.roomKnown {
+			room = l.room
 		}
-		units = min(units, max(room/(2*f.nodes), 1))
+		units = min(units, max(room/(2*pi.nodes), 1))
 	}
 	switch {
-	case h.dry:
+	case l.dry:
 		// A take that finds nothing reserves. Otherwise all callers would ask again for
 		// each unit that refills, and all but one in vain.
 		return sluice.OpReserve, max(units, cost)
@@ -244,7 +244,7 @@ func (h *lease) ask(cost int64) (op sluice.Op, units int64) {
 		return sluice.OpTake, cost
 	case cost == 1:
 		return sluice.OpTakeUpTo, units
-	case h.roomKnown && h.room < units:
+	case l.roomKnown && l.room < units:
 		return sluice.OpTake, cost
 	default:
 		return sluice.OpTake, units
@@ -254,14 +254,14 @@ func (h *lease) ask(cost int64) (op sluice.Op, units int64) {
 // applyAnswer records the store's answer to q, which arrived at heard, and returns the
 // decision of the take that asked. It reports false if q was denied because it asked for
 // more units than the take needs; then q must be sent again for the take's alone.
-func (h *lease) applyAnswer(q *question, heard moment, d sluice.Decision) (sluice.Decision, bool) {
-	h.roomKnown, h.room = true, d.Remaining
+func (l *lease) applyAnswer(q *question, heard moment, d sluice.Decision) (sluice.Decision, bool) {
+	l.roomKnown, l.room = true, d.Remaining
 	if !d.Allowed {
 		known := q.units == q.cost || q.op == sluice.OpTakeUpTo
-		h.dry = h.dry || known
+		l.dry = l.dry || known
 		return d, known
 	}
-	h.dry = h.dry && d.Remaining < q.units
+	l.dry = l.dry && d.Remaining < q.units
 	p := grant{sent: q.sent, heard: heard, left: d.Spent, grant: d, outcomes: q.outcomes}
 	if d.Delay > 0 {
 		p.from = lengthened(int64(d.Delay))
@@ -271,7 +271,7 @@ func (h *lease) applyAnswer(q *question, heard moment, d sluice.Decision) (sluic
 	}
 	p.grant.Spent, p.grant.Due = 0, d.At
 	if p.left > 0 {
-		h.keepGrant(&p)
+		l.keepGrant(&p)
 	}
 	if d.Delay > 0 {
 		return p.deny(heard, q.outcomes), true
@@ -282,13 +282,13 @@ func (h *lease) applyAnswer(q *question, heard moment, d sluice.Decision) (sluic
 }
 
 // keepGrant adds p to the grants, or retires it if it came too late.
-func (h *lease) keepGrant(p *grant) {
-	ttl, cut := h.info.usable(int64(p.grant.At), p.grant.Delay.Microseconds(), p.outcomes)
+func (l *lease) keepGrant(p *grant) {
+	ttl, cut := l.info.usable(int64(p.grant.At), p.grant.Delay.Microseconds(), p.outcomes)
 	p.usable = shortened(int64(p.grant.Delay) + ttl*1000)
 	p.refundable = !cut
-	if p.heard.since(p.sent) < p.usable-p.from && len(h.grants) < mostGrants {
-		h.grants = append(h.grants, *p)
+	if p.heard.since(p.sent) < p.usable-p.from && len(l.grants) < mostGrants {
+		l.grants = append(l.grants, *p)
 	} else {
-		h.retire(p)
+		l.retire(p)
 	}
 }

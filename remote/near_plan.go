@@ -30,52 +30,52 @@ type planInfo struct {
 
 // infoOf returns the planInfo of a plan.
 func (n *near) infoOf(plan *sluice.Plan) (*planInfo, error) {
-	f, ok := n.plans.Of(plan.Compiled())
+	pi, ok := n.plans.Of(&plan.Kept)
 	if !ok {
-		f = n.derive(plan)
-		n.plans.Keep(plan.Compiled(), f)
-		if f.plan != plan {
-			n.plans.Keep(f.plan.Compiled(), f)
+		pi = n.derive(plan)
+		n.plans.Keep(&plan.Kept, pi)
+		if pi.plan != plan {
+			n.plans.Keep(&pi.plan.Kept, pi)
 		}
 	}
-	return f, f.err
+	return pi, pi.err
 }
 
 func (n *near) derive(plan *sluice.Plan) *planInfo {
-	f := &planInfo{plan: plan, scope: maphash.Comparable(n.scopes, plan.ScopeID()), deniable: true, unusedCounts: true, full: math.MaxInt64}
+	pi := &planInfo{plan: plan, scope: maphash.Comparable(n.scopes, plan.ScopeID), deniable: true, unusedCounts: true, full: math.MaxInt64}
 	if n.lease != nil {
 		if terms, ok := n.lease(plan); ok {
-			f.setLease(plan, terms)
+			pi.setLease(plan, terms)
 		}
 	}
-	f.id = f.plan.ID()
-	f.rule = ruleOf(f.plan)
-	for i := range f.plan.Len() {
-		term := f.plan.Term(i)
-		f.full = min(f.full, term.Full())
-		f.unusedCounts = f.unusedCounts && (term.Kind == compiled.SlidingLog || term.Kind == compiled.SlidingHistogram)
-		f.deniable = f.deniable && !term.CountDenied && term.Kind != compiled.Block && term.InitialDeficit == 0 && !term.PreFilled
+	pi.id = pi.plan.ID
+	pi.rule = ruleOf(pi.plan)
+	for i := range pi.plan.Len() {
+		term := pi.plan.Term(i)
+		pi.full = min(pi.full, term.Full)
+		pi.unusedCounts = pi.unusedCounts && (term.Kind == compiled.SlidingLog || term.Kind == compiled.SlidingHistogram)
+		pi.deniable = pi.deniable && !term.CountDenied && term.Kind != compiled.Block && term.InitialDeficit == 0 && !term.PreFilled
 	}
-	return f
+	return pi
 }
 
-// setLease makes f the info of the leased plan. A plan that cannot be leased is a fault
+// setLease makes pi the info of the leased plan. A plan that cannot be leased is a fault
 // of the request, as no store could decide it.
-func (f *planInfo) setLease(plan *sluice.Plan, terms sluice.LeaseTerms) {
+func (pi *planInfo) setLease(plan *sluice.Plan, terms sluice.LeaseTerms) {
 	leased, terms, err := plan.Lease(terms)
 	if err != nil {
-		f.err = &sluice.RequestError{Field: "Plan", Problem: "cannot be leased: " + err.Error()}
+		pi.err = &sluice.RequestError{Field: "Plan", Problem: "cannot be leased: " + err.Error()}
 		return
 	}
-	f.plan, f.leased = leased, true
-	f.ttl, f.units, f.nodes = terms.TTL.Microseconds(), terms.Units, int64(terms.Nodes)
+	pi.plan, pi.leased = leased, true
+	pi.ttl, pi.units, pi.nodes = terms.TTL.Microseconds(), terms.Units, int64(terms.Nodes)
 }
 
-// changes reports whether g replaces a limit of f by another one.
-func (f *planInfo) changes(g *planInfo) bool {
-	for i := range f.plan.Len() {
+// changes reports whether g replaces a limit of pi by another one.
+func (pi *planInfo) changes(g *planInfo) bool {
+	for i := range pi.plan.Len() {
 		for j := range g.plan.Len() {
-			if s, t := f.plan.Term(i), g.plan.Term(j); s.Series == t.Series && s.ID != t.ID {
+			if s, t := pi.plan.Term(i), g.plan.Term(j); s.Series == t.Series && s.ID != t.ID {
 				return true
 			}
 		}
@@ -86,10 +86,10 @@ func (f *planInfo) changes(g *planInfo) bool {
 // usable returns for how many µs after the instant at, in µs, units may be spent that
 // count from then on: the TTL, or less if a limit has an edge before its end, which cut
 // reports. The outcomes are those of wait µs before at.
-func (f *planInfo) usable(at, wait int64, outcomes []sluice.Outcome) (ttl int64, cut bool) {
-	ttl = f.ttl
+func (pi *planInfo) usable(at, wait int64, outcomes []sluice.Outcome) (ttl int64, cut bool) {
+	ttl = pi.ttl
 	for i := range outcomes {
-		term, edge := f.plan.Term(i), int64(-1)
+		term, edge := pi.plan.Term(i), int64(-1)
 		reset := outcomes[i].ResetAfter.Microseconds() - wait
 		switch {
 		case term.Kind == compiled.FixedWindow:
@@ -109,15 +109,15 @@ func (f *planInfo) usable(at, wait int64, outcomes []sluice.Outcome) (ttl int64,
 
 // rememberable reports whether a denial of req may be remembered: only time and refunds
 // can end it.
-func (f *planInfo) rememberable(req *sluice.Request) bool {
+func (pi *planInfo) rememberable(req *sluice.Request) bool {
 	// The outcomes of limits that do not bind are kept of leased takes alone: only the
 	// store knows what other nodes have spent of them since.
-	return f.deniable && plainTake(req) && (req.Outcomes == nil || f.plan.Len() == 1)
+	return pi.deniable && plainTake(req) && (req.Outcomes == nil || pi.plan.Len() == 1)
 }
 
 // leasable reports whether units in hand can decide req.
-func (f *planInfo) leasable(req *sluice.Request) bool {
-	return f.leased && plainTake(req) && req.Slot == nil && req.Cost > 0 && req.Cost <= f.full
+func (pi *planInfo) leasable(req *sluice.Request) bool {
+	return pi.leased && plainTake(req) && req.Slot == nil && req.Cost > 0 && req.Cost <= pi.full
 }
 
 // plainTake reports whether req is a take of one key that does not wait.

@@ -41,11 +41,11 @@ func TestLeasedAndNot(t *testing.T) {
 				leased, other := testkit.Plan(t, "both", texts[0]), testkit.Plan(t, "both", texts[1])
 				w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})
 				asked := map[*sluice.Plan]*sluice.Plan{other: other}
-				f, err := w.cache.infoOf(leased)
+				pi, err := w.cache.infoOf(leased)
 				if err != nil {
 					t.Fatal(err)
 				}
-				asked[leased] = f.plan
+				asked[leased] = pi.plan
 				var receipts []sluice.Request
 				for range 400 {
 					plan := []*sluice.Plan{leased, leased, leased, other}[rnd.IntN(4)]

@@ -96,7 +96,7 @@ const millis = int64(time.Millisecond)
 func granted(t *testing.T, delay time.Duration) *lease {
 	t.Helper()
 	plan := testkit.Plan(t, "hold", "100/s sliding-log")
-	h := &lease{info: leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10}), dry: delay > 0}
+	l := &lease{info: leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10}), dry: delay > 0}
 	op := sluice.OpTakeUpTo
 	if delay > 0 {
 		op = sluice.OpReserve
@@ -104,11 +104,11 @@ func granted(t *testing.T, delay time.Duration) *lease {
 	q := &question{op: op, cost: 1, units: 6, sent: both(100 * millis), outcomes: make([]sluice.Outcome, 1)}
 	at := sluice.Instant(worldStart) + sluice.Instant(delay.Microseconds())
 	d := sluice.Decision{Allowed: true, Spent: 6, Remaining: 94, Delay: delay, At: at, Due: at}
-	got, ok := h.applyAnswer(q, both(110*millis), d)
+	got, ok := l.applyAnswer(q, both(110*millis), d)
 	if !ok || got.Allowed != (delay == 0) {
 		t.Fatalf("answered: %+v, %v", got, ok)
 	}
-	return h
+	return l
 }
 
 func both(ns int64) moment { return moment{mono: ns, wall: ns} }
@@ -150,10 +150,10 @@ func TestWhenUnitsMayBeSpent(t *testing.T) {
 
 // TestReservedRetryAfter: a call before the units' turn learns when that is.
 func TestReservedRetryAfter(t *testing.T) {
-	h := granted(t, 20*time.Millisecond)
+	l := granted(t, 20*time.Millisecond)
 	at := both(115 * millis)
 	out := make([]sluice.Outcome, 1)
-	d, ok := h.take(at, 1, out)
+	d, ok := l.take(at, 1, out)
 	if !ok || d.Allowed || d.RetryAfter <= 15*time.Millisecond || d.RetryAfter > 15*time.Millisecond+25*time.Microsecond {
 		t.Fatalf("take: %+v, %v; want denied for about 15ms", d, ok)
 	}
@@ -161,15 +161,15 @@ func TestReservedRetryAfter(t *testing.T) {
 		t.Errorf("outcome %+v", out[0])
 	}
 	after := at.mono + int64(d.RetryAfter)
-	if d, _ := h.take(both(after), 1, nil); !d.Allowed || d.Delay != 0 || d.Due != d.At {
+	if d, _ := l.take(both(after), 1, nil); !d.Allowed || d.Delay != 0 || d.Due != d.At {
 		t.Errorf("after RetryAfter: %+v, want it allowed at once", d)
 	}
 	for range 5 {
-		if d, _ := h.take(both(after), 1, nil); !d.Allowed {
+		if d, _ := l.take(both(after), 1, nil); !d.Allowed {
 			t.Errorf("units left of 6: %+v", d)
 		}
 	}
-	if _, ok := h.take(both(after), 1, nil); ok {
+	if _, ok := l.take(both(after), 1, nil); ok {
 		t.Error("a seventh unit of 6")
 	}
 }
@@ -190,7 +190,7 @@ func TestDeniedUntil(t *testing.T) {
 // counted from when its units count, which for reserved ones is later.
 func TestUsableUntilEdge(t *testing.T) {
 	plan := testkit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
-	f := leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})
+	pi := leasedInfo(t, plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})
 	for _, c := range []struct {
 		name    string
 		wait    int64
@@ -206,7 +206,7 @@ func TestUsableUntilEdge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			outcomes := []sluice.Outcome{{ResetAfter: time.Second}, {ResetAfter: c.reset}}
-			if got, cut := f.usable(worldStart, c.wait, outcomes); got != c.want || cut != c.wantCut {
+			if got, cut := pi.usable(worldStart, c.wait, outcomes); got != c.want || cut != c.wantCut {
 				t.Errorf("usable for %d µs, cut %v; want %d, %v", got, cut, c.want, c.wantCut)
 			}
 		})

@@ -36,13 +36,13 @@ func (sh *shard) surrender(at moment) []sluice.Request {
 	defer sh.mu.Unlock()
 	var reqs []sluice.Request
 	for _, e := range sh.entries {
-		for h := e.leases; h != nil; h = h.next {
-			h.expire(at)
-			for i := range h.grants { // also those before an edge
-				h.refunds = append(h.refunds, h.refund(&h.grants[i]))
+		for l := e.leases; l != nil; l = l.next {
+			l.expire(at)
+			for i := range l.grants { // also those before an edge
+				l.refunds = append(l.refunds, l.refund(&l.grants[i]))
 			}
-			h.grants = nil
-			reqs = append(reqs, h.takeRefunds()...)
+			l.grants = nil
+			reqs = append(reqs, l.takeRefunds()...)
 		}
 		e.forgetDenials()
 		sh.settle(e)

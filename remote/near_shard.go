@@ -15,7 +15,7 @@ type shard struct {
 	most    int      // the most entries that may remember something
 	kept    int      // entries that do
 	idle    []*entry // for later
-	denials DenialStats
+	denials denialStats
 	leases  LeaseStats
 }
 
@@ -42,11 +42,11 @@ func (sh *shard) entry(key uint64) *entry {
 // settle counts the units that e has lost. It removes e if e remembers nothing and has no
 // call under way.
 func (sh *shard) settle(e *entry) {
-	for h := e.leases; h != nil; h = h.next {
-		sh.leases.Lost += uint64(h.lost)
-		h.lost = 0
-		if len(h.grants) == 0 && len(h.refunds) == 0 {
-			h.key = ""
+	for l := e.leases; l != nil; l = l.next {
+		sh.leases.Lost += uint64(l.lost)
+		l.lost = 0
+		if len(l.grants) == 0 && len(l.refunds) == 0 {
+			l.key = ""
 		}
 	}
 	if keeps := e.leases != nil || e.denied.known(); keeps != e.remembers {
@@ -64,25 +64,25 @@ func (sh *shard) settle(e *entry) {
 	}
 }
 
-// lease returns e's lease under f's limits, or nil if there is no room for one more.
-func (sh *shard) lease(e *entry, f *planInfo, at moment) *lease {
-	if h := e.leaseOf(f); h != nil || !sh.makeRoom(e, at) {
-		return h
+// lease returns e's lease under pi's limits, or nil if there is no room for one more.
+func (sh *shard) lease(e *entry, pi *planInfo, at moment) *lease {
+	if l := e.leaseOf(pi); l != nil || !sh.makeRoom(e, at) {
+		return l
 	}
-	for h := e.leases; h != nil && e.calls == 0; h = h.next {
-		if h.idle(at) { // under limits that are out of use
-			h.dropUnits()
-			*h = lease{next: h.next, info: f, lost: h.lost}
-			return h
+	for l := e.leases; l != nil && e.calls == 0; l = l.next {
+		if l.idle(at) { // under limits that are out of use
+			l.dropUnits()
+			*l = lease{next: l.next, info: pi, lost: l.lost}
+			return l
 		}
 	}
-	e.leases = &lease{info: f, next: e.leases}
+	e.leases = &lease{info: pi, next: e.leases}
 	return e.leases
 }
 
 // remember keeps a denial, unless a longer one is known or there is no room.
-func (sh *shard) remember(e *entry, f *planInfo, learnt *denial, at moment) {
-	if known := e.denialUnder(f); learnt.known() && !known.outlasts(learnt) && sh.makeRoom(e, at) {
+func (sh *shard) remember(e *entry, pi *planInfo, learnt *denial, at moment) {
+	if known := e.denialUnder(pi); learnt.known() && !known.outlasts(learnt) && sh.makeRoom(e, at) {
 		*known = *learnt
 		sh.denials.Remembered++
 	}
@@ -129,11 +129,11 @@ const refundsWorth = math.MaxInt64 - 1
 // worth orders entries for eviction: the least worth goes first, math.MaxInt64 never.
 func (e *entry) worth(at moment) int64 {
 	ends := e.denied.until
-	for h := e.leases; h != nil; h = h.next {
-		switch ends = max(ends, h.denied.until); {
-		case e.calls > 0 || !h.idle(at): // a call under way returns to it
+	for l := e.leases; l != nil; l = l.next {
+		switch ends = max(ends, l.denied.until); {
+		case e.calls > 0 || !l.idle(at): // a call under way returns to it
 			return math.MaxInt64
-		case len(h.refunds) > 0:
+		case len(l.refunds) > 0:
 			ends = refundsWorth
 		}
 	}

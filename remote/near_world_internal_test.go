@@ -91,11 +91,11 @@ const worldStart = 1_790_000_000_123_457
 // leasedFacts are those of a plan that is leased.
 func leasedInfo(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *planInfo {
 	t.Helper()
-	f, err := newNear(Options{Lease: always(given)}, nil).infoOf(plan)
+	pi, err := newNear(Options{Lease: always(given)}, nil).infoOf(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return pi
 }
 
 func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice.LeaseTerms, f faults) *world {
@@ -172,16 +172,16 @@ func (n *node) arrive(cost int64) {
 	}, 0)
 }
 
-func (n *node) decide(f *nearCall, round int) {
+func (n *node) decide(c *nearCall, round int) {
 	var d sluice.Decision
-	done, wait := n.near.begin(f, &d, round)
+	done, wait := n.near.begin(c, &d, round)
 	switch {
 	case done:
-		n.w.decided(n.w.now, f.req.Cost, d.Allowed)
+		n.w.decided(n.w.now, c.req.Cost, d.Allowed)
 	case wait != nil:
-		n.waiting = append(n.waiting, waiter{f, round + 1, wait})
+		n.waiting = append(n.waiting, waiter{c, round + 1, wait})
 	default:
-		n.send(f)
+		n.send(c)
 	}
 }
 
@@ -208,11 +208,11 @@ type trip struct {
 // patience is how long a caller waits for an answer, in µs.
 const patience = 200_000
 
-func (n *node) send(f *nearCall) {
+func (n *node) send(c *nearCall) {
 	w := n.w
 	w.calls++
-	k := &trip{n: n, f: f, life: n.life, req: *f.request(), refunds: f.refunds}
-	f.refunds = nil
+	k := &trip{n: n, f: c, life: n.life, req: *c.request(), refunds: c.refunds}
+	c.refunds = nil
 	copies := 1
 	// No store sends twice what may have arrived, so that units are not given
 	// back twice. Takes that arrive twice only deny more.
@@ -235,19 +235,19 @@ func (w *world) delay() int64 {
 }
 
 // arrive is the question at the store.
-func (k *trip) arrive() {
-	w := k.n.w
-	for _, req := range k.refunds {
+func (t *trip) arrive() {
+	w := t.n.w
+	for _, req := range t.refunds {
 		w.decide(req)
 	}
 	outcomes := make(sluice.Outcomes, 1)
-	req := k.req
+	req := t.req
 	req.Outcomes = &outcomes
 	d := w.decide(req)
 	if w.once(w.faults.loss) {
 		return
 	}
-	w.after(w.delay(), func() { k.answer(d, outcomes) })
+	w.after(w.delay(), func() { t.answer(d, outcomes) })
 }
 
 func (w *world) decide(req sluice.Request) sluice.Decision {
@@ -266,20 +266,20 @@ func (w *world) decide(req sluice.Request) sluice.Decision {
 	return d
 }
 
-func (k *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
-	n := k.n
-	if k.back || k.life != n.life {
+func (t *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
+	n := t.n
+	if t.back || t.life != n.life {
 		return
 	}
-	k.back = true
-	copy(k.f.outcomes, outcomes)
+	t.back = true
+	copy(t.f.outcomes, outcomes)
 	r := sluice.Result{Decision: d}
-	if !n.near.finish(context.Background(), k.f, &r) {
-		n.send(k.f)
+	if !n.near.finish(context.Background(), t.f, &r) {
+		n.send(t.f)
 		return
 	}
 	// What the store decides counts when it does, as without leases.
-	n.w.decided(int64(d.At), k.f.req.Cost, r.Decision.Allowed)
+	n.w.decided(int64(d.At), t.f.req.Cost, r.Decision.Allowed)
 	n.goOn()
 }
 
@@ -291,14 +291,14 @@ var gone = func() context.Context {
 }()
 
 // fail is the end of the caller's patience.
-func (k *trip) fail() {
-	if k.back || k.life != k.n.life {
+func (t *trip) fail() {
+	if t.back || t.life != t.n.life {
 		return
 	}
-	k.back = true
-	k.n.w.fell++
-	k.n.near.finish(gone, k.f, &sluice.Result{Err: errNoAnswer})
-	k.n.goOn()
+	t.back = true
+	t.n.w.fell++
+	t.n.near.finish(gone, t.f, &sluice.Result{Err: errNoAnswer})
+	t.n.goOn()
 }
 
 // goOn lets those go on whom nothing holds up any more.

@@ -81,10 +81,11 @@ type Options struct {
 	// concurrent use.
 	Now func() time.Time
 
-	// OnChange, if not nil, is called when the store becomes unavailable, and when all
-	// requests go to it again, for example to log it. It is called under a lock, must
-	// return quickly and may call no methods of the Store but Healthy, Cause and Stats.
-	OnChange func(Health)
+	// OnChange, if not nil, is called with the last failure when the store becomes
+	// unavailable, and with nil when all requests go to it again, for example to log it. It
+	// is called under a lock, must return quickly and may call no methods of the Store but
+	// Err and Stats.
+	OnChange func(error)
 }
 
 func (o Options) filled() Options {

@@ -36,7 +36,7 @@ func TestRefundOfWhatIsNotOwed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s.Healthy() {
+		if s.Err() == nil {
 			t.Fatal("the outage is not noticed")
 		}
 		for range 40 {

@@ -33,30 +33,30 @@ func newRecovery() recovery {
 	return recovery{nudged: make(chan struct{}, 1), closing: make(chan struct{})}
 }
 
-func (k *recovery) ended() bool {
+func (r *recovery) ended() bool {
 	select {
-	case <-k.closing:
+	case <-r.closing:
 		return true
 	default:
 		return false
 	}
 }
 
-func (k *recovery) close() {
-	k.mu.Lock()
-	k.over.Do(func() { close(k.closing) })
-	k.mu.Unlock()
-	k.group.Wait()
+func (r *recovery) close() {
+	r.mu.Lock()
+	r.over.Do(func() { close(r.closing) })
+	r.mu.Unlock()
+	r.group.Wait()
 }
 
 // wait waits for d, or less if hurried; it reports false when the Store closes.
-func (k *recovery) wait(d time.Duration, hurry <-chan struct{}) bool {
+func (r *recovery) wait(d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-hurry:
-	case <-k.closing:
+	case <-r.closing:
 		return false
 	}
 	return true

@@ -122,17 +122,17 @@ func TestCause(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		var s *remote.Store
 		reported := make(chan error, 8)
-		s = wrap(t, f, remote.Options{OnChange: func(remote.Health) { reported <- s.Cause() }})
+		s = wrap(t, f, remote.Options{OnChange: func(error) { reported <- s.Err() }})
 		defer end(t, f, s)
 		expect := func(when string, want error) {
 			t.Helper()
-			if got := s.Cause(); !errors.Is(got, want) {
+			if got := s.Err(); !errors.Is(got, want) {
 				t.Errorf("%s: got %v, want %v", when, got, want)
 			}
 		}
 		expect("before", nil)
 		bring(t, f, s, hung)
-		if got := s.Cause(); got == nil || !strings.Contains(got.Error(), "no answer in time") {
+		if got := s.Err(); got == nil || !strings.Contains(got.Error(), "no answer in time") {
 			t.Errorf("marked down: got %v", got)
 		}
 		f.set(erring)

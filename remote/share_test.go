@@ -50,7 +50,7 @@ func drawLimit(rnd *rand.Rand) sluice.Limit {
 			case 0:
 				l.Window, w.Calendar, w.Zone = 0, sluice.Day, "Europe/Berlin"
 			case 1:
-				w.Anchor = sluice.OnFirst
+				w.OnFirst = true
 			case 2:
 				w.InitialDeficit = rnd.Int64N(l.Quota + 1)
 			}

@@ -5,17 +5,9 @@ package remote
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicegate/sluice"
 )
-
-// Health is the argument of [Options].OnChange.
-type Health struct {
-	Healthy bool
-	Err     error         // the last failure before the outage; nil if Healthy
-	Down    time.Duration // how long the store was unavailable; 0 unless Healthy
-}
 
 // Stats are the counts of a [Store] since it was made.
 type Stats struct {
@@ -45,9 +37,10 @@ type Stats struct {
 	// Unreleased is the number of slots to be released on the store's return.
 	Unreleased int
 
-	// Denials and Leases count decisions without the store, by its earlier answers.
-	Denials DenialStats
-	Leases  LeaseStats
+	// Denied is the number of requests that were denied by an earlier denial of the store,
+	// and Leases counts decisions by units leased in advance, all without asking it.
+	Denied uint64
+	Leases LeaseStats
 }
 
 type counters struct {
@@ -69,24 +62,26 @@ func (s *Store) Stats() Stats {
 	c := &s.counters
 	denials, leases := s.near.stats()
 	return Stats{
-		Healthy: s.Healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
+		Healthy: s.healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
 		Opened: c.opened.Load(), DecidedLocally: c.decidedLocally.Load(), Refused: c.refused.Load(),
 		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.overloaded.Load(),
 		InFlight: int(s.inFlight.Load()), Owed: s.debts.len(), Unreleased: s.releases.len(),
 		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), NotGivenBack: c.notGivenBack.Load(),
-		Denials: denials, Leases: leases,
+		Denied: denials.Answered, Leases: leases,
 	}
 }
 
-// Cause returns why requests do not go to the store: its last error, which may hold text of a
-// server or the network. It is nil if the store is healthy. It never blocks.
-func (s *Store) Cause() error {
-	if err := s.cause.Load(); err != nil && !s.Healthy() {
+// Err returns nil if requests go to the store, for readiness checks. From when the breaker
+// opens until all requests go to the store again it returns the store's last error, which may
+// hold text of a server or the network. It never blocks.
+func (s *Store) Err() error {
+	if s.healthy() {
+		return nil
+	}
+	if err := s.cause.Load(); err != nil {
 		return *err
 	}
-	return nil
+	return errSkipped // the breaker is changing
 }
 
-// Healthy reports whether requests go to the store: it is false from when the breaker opens
-// until all requests go to the store again. It is for readiness checks and never blocks.
-func (s *Store) Healthy() bool { return s.breaker.is() == closed }
+func (s *Store) healthy() bool { return s.breaker.is() == closed }

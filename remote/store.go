@@ -22,8 +22,6 @@ import (
 // fail with an [*UnavailableError] where the failure policy is to refuse, and otherwise with
 // the errors of the wrapped store.
 type Store struct {
-	forgetter
-
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
 	explains  sluice.Store     // store, before Detach
@@ -37,7 +35,7 @@ type Store struct {
 	recovery  recovery
 	inFlight  atomic.Int64
 	counters  counters
-	downAt    time.Time // guarded by the breaker's lock
+	down      bool // since an outage was reported; guarded by the breaker's lock
 	cause     atomic.Pointer[error]
 	probe     *sluice.Plan
 }
@@ -82,7 +80,6 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		}
 	}
 	s.near = newNear(opts, s)
-	s.forgetter = stores.NewForgetter(s.forgetKeys)
 	s.releases = releases{most: opts.MaxOwed, list: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed
@@ -91,25 +88,24 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 
 // changed records a change of the breaker, under its lock.
 func (s *Store) changed(to state, err error) {
-	var h Health
-	if to == open {
+	report := s.opts.OnChange
+	if report == nil {
+		report = func(error) {}
+	}
+	switch to {
+	case open:
 		s.cause.Store(&err)
-	}
-	switch {
-	case to == open && s.downAt.IsZero():
-		s.downAt = time.Now()
-		s.counters.outages.Add(1)
-		h = Health{Err: err}
-	case to == closed:
-		s.cause.Store(nil)
-		h = Health{Healthy: true, Down: time.Since(s.downAt)}
-		s.downAt = time.Time{}
-	}
-	if to == open {
 		s.wake()
-	}
-	if s.opts.OnChange != nil && (h.Healthy || h.Err != nil) {
-		s.opts.OnChange(h)
+		if !s.down {
+			s.down = true
+			s.counters.outages.Add(1)
+			report(err)
+		}
+	case closed:
+		s.cause.Store(nil)
+		s.down = false
+		report(nil)
+	case halfOpen: // some requests go to the store
 	}
 }
 
@@ -124,7 +120,7 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 	if d, done, err := s.before(ctx, &req); done || err != nil {
 		return d, err
 	}
-	if s.Healthy() {
+	if s.healthy() {
 		bounded := s.bound(ctx)
 		d, err = s.near.take(bounded, &req)
 		end(bounded)
@@ -167,7 +163,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	bounded := s.bound(ctx)
 	defer end(bounded)
-	if !s.Healthy() {
+	if !s.healthy() {
 		s.askPlain(bounded, reqs, out)
 	} else if err := s.near.takeBatch(bounded, reqs, out); err != nil {
 		for i := range out {

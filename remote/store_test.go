@@ -58,7 +58,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 	var changes []bool
 	s := wrap(t, f, remote.Options{
 		Policy: policy, Nodes: func() int { return 4 }, MaxInFlight: 64,
-		OnChange: func(h remote.Health) { changes = append(changes, h.Healthy) },
+		OnChange: func(err error) { changes = append(changes, err == nil) },
 	})
 	defer end(t, f, s)
 	p := testkit.Plan(t, "api", "100/s sliding-log")
@@ -229,11 +229,11 @@ func TestNoHerd(t *testing.T) {
 		bring(t, f, s, erring)
 		p := testkit.Plan(t, "api", "1000000/s")
 		f.pause = 5 * time.Millisecond
-		f.counts = func() bool { return !s.Healthy() } // then all may come
+		f.counts = func() bool { return s.Err() != nil } // then all may come
 		var wg sync.WaitGroup
 		for range 500 {
 			wg.Go(func() {
-				for !s.Healthy() {
+				for s.Err() != nil {
 					_, err := s.Take(t.Context(), testkit.Request(p, "k", 1))
 					if _, unavailable := errors.AsType[*remote.UnavailableError](err); err != nil && !unavailable {
 						t.Error(err)

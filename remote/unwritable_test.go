@@ -45,8 +45,8 @@ func TestReleasesHideNoOutage(t *testing.T) {
 			ask(t, s, sluice.SlotRelease, "o")
 			time.Sleep(time.Second) // in which it is released in the store, too
 		}
-		if s.Healthy() || !errors.Is(s.Cause(), errUnwritable) {
-			t.Errorf("healthy %t, cause %v", s.Healthy(), s.Cause())
+		if s.Err() == nil || !errors.Is(s.Err(), errUnwritable) {
+			t.Errorf("healthy %t, cause %v", s.Err() == nil, s.Err())
 		}
 	})
 }

@@ -69,7 +69,7 @@ func testConcurrent(t *testing.T, b *bench) {
 					}
 				}
 			})
-			if got, want := spent.Load(), plan.Term(0).Full(); got != want {
+			if got, want := spent.Load(), plan.Term(0).Full; got != want {
 				t.Errorf("got %d units admitted, want %d", got, want)
 			}
 		})

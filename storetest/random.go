@@ -147,7 +147,7 @@ func (s *source) request() sluice.Request {
 
 func (s *source) charge() sluice.Charge {
 	c := sluice.Charge{Plan: s.plans[s.IntN(len(s.plans))], Key: fmt.Sprint("key ", s.IntN(s.keys)), Cost: 1}
-	full := c.Plan.Term(0).Full()
+	full := c.Plan.Term(0).Full
 	switch s.IntN(10) {
 	case 0:
 		c.Cost = 0

@@ -5,7 +5,7 @@
 // clients speak Connect, gRPC or gRPC-Web, by the rules of a
 // [httplimit.Middleware].
 //
-//	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
+//	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	mux.Handle(pingv1connect.NewPingServiceHandler(server))
 //	http.ListenAndServe(addr, connectlimit.New(mw)(mux))
@@ -78,7 +78,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 func (x *exchange) media() string { return x.Header().Get("Content-Type") }
 
 // response returns the outcome of the call.
-func (x *exchange) response(returned bool) httplimit.Response {
+func (x *exchange) response(returned bool) policy.Response {
 	resp := x.Response(x.Status(), returned)
 	resp.Header = func(name string) []string { return x.Header()[name] }
 	if media := x.media(); resp.Status == http.StatusOK && (strings.HasPrefix(media, grpcMedia) || strings.HasPrefix(media, streamMedia)) {

@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -41,7 +42,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			testkit.Closed(t, store)
-			mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.MustParseLimit("5/h sliding-log"))
+			mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.MustParseLimit("5/h sliding-log"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,7 @@
 // Package echolimit limits the requests to handlers of echo by the rules of a
 // [httplimit.Middleware].
 //
-//	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
+//	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	e := echo.New()
 //	e.Use(echolimit.New(mw))
@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice/adapters/internal/watch"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // New returns a middleware that passes allowed requests on and answers all others. It
@@ -83,7 +84,7 @@ func (x *exchange) written() int {
 }
 
 // response returns the outcome of the request.
-func (x *exchange) response() httplimit.Response {
+func (x *exchange) response() policy.Response {
 	resp := x.Response(x.written(), x.returned)
 	resp.Unseen = resp.Unseen || x.unseen
 	resp.Header = func(name string) []string { return x.Header()[name] }

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // exchange is a request that was passed on. It keeps no buffers of fasthttp, which may be reused
@@ -36,7 +37,7 @@ func newExchange(ctx *fasthttp.RequestCtx, q *httplimit.Request) *exchange {
 }
 
 // settle settles the request, once.
-func (x *exchange) settle(resp httplimit.Response) {
+func (x *exchange) settle(resp policy.Response) {
 	x.settled.Do(func() {
 		resp.Read = x.known
 		if x.upload != nil {
@@ -49,7 +50,7 @@ func (x *exchange) settle(resp httplimit.Response) {
 // end settles a request whose handlers have returned, now or when its response has been sent.
 func (x *exchange) end(ctx *fasthttp.RequestCtx) {
 	header := fields(&ctx.Response.Header)
-	resp := httplimit.Response{
+	resp := policy.Response{
 		Status: ctx.Response.StatusCode(),
 		Header: func(name string) []string { return header[name] },
 	}
@@ -78,7 +79,7 @@ func (x *exchange) end(ctx *fasthttp.RequestCtx) {
 // hijacked settles the request when the handler of its connection has returned: then fasthttp
 // closes the values of ctx. If the client leaves before that handler begins, fasthttp only
 // drops ctx.
-func (x *exchange) hijacked(ctx *fasthttp.RequestCtx, resp httplimit.Response) {
+func (x *exchange) hijacked(ctx *fasthttp.RequestCtx, resp policy.Response) {
 	if x.upload != nil {
 		x.known, x.upload = x.upload.passed.Load(), nil // the stream refers to ctx
 	}

@@ -4,7 +4,7 @@
 // Package fiberlimit limits the requests to handlers of fiber by the rules of a
 // [httplimit.Middleware].
 //
-//	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
+//	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	app := fiber.New()
 //	app.Use(fiberlimit.New(mw))
@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // New returns a handler that passes allowed requests on and answers all others. It blocks while
@@ -60,7 +61,7 @@ func New(mw *httplimit.Middleware) fiber.Handler {
 		returned := false
 		defer func() {
 			if !returned {
-				x.settle(httplimit.Response{Status: http.StatusInternalServerError, Unseen: true})
+				x.settle(policy.Response{Status: http.StatusInternalServerError, Unseen: true})
 			}
 		}()
 		err = c.Next()
@@ -70,7 +71,7 @@ func New(mw *httplimit.Middleware) fiber.Handler {
 		}
 		returned = true
 		if late { // the handlers may still run, and own c
-			x.settle(httplimit.Response{Status: http.StatusRequestTimeout, Unseen: true})
+			x.settle(policy.Response{Status: http.StatusRequestTimeout, Unseen: true})
 		} else {
 			x.end(c.RequestCtx())
 		}

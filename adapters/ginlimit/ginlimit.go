@@ -4,7 +4,7 @@
 // Package ginlimit limits the requests to handlers of gin by the rules of a
 // [httplimit.Middleware].
 //
-//	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
+//	mw, err := httplimit.Limit(store, "api", policy.IP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	r := gin.Default()
 //	r.Use(ginlimit.New(mw))
@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluicegate/sluice/adapters/internal/watch"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // New returns a handler that passes allowed requests on, and answers all others and aborts
@@ -85,7 +86,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // response returns the outcome of the request of c.
-func (w *writer) response(c *gin.Context, returned bool) httplimit.Response {
+func (w *writer) response(c *gin.Context, returned bool) policy.Response {
 	status := 0
 	if w.Written() && !w.silent {
 		status = w.Status()

@@ -132,10 +132,10 @@ func (p picture) draw() ([]byte, error) {
 	if p.cost > 0 {
 		title += fmt.Sprintf(", %d units a request", p.cost)
 	}
-	worst := algo.Worst(term.Limit)
+	worst := algo.WorstOf(term.Limit).String()
 	if p.block != "" {
 		title += ", " + p.block
-		worst += "; " + algo.Worst(sluice.MustParseLimit(p.block))
+		worst += "; " + algo.WorstOf(sluice.MustParseLimit(p.block)).String()
 	}
 	text(left, 20, `font-size="14" font-weight="bold"`, title)
 	text(left, 38, `fill="#666"`, worst)

@@ -27,6 +27,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 func main() {
@@ -69,7 +70,7 @@ func serve(ctx context.Context, listener net.Listener) error {
 
 // routes returns the service's handler.
 func routes(store sluice.Store) (http.Handler, error) {
-	perAddress, err := httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerSecond(10))
+	perAddress, err := httplimit.Limit(store, "per-address", policy.IP(), sluice.PerSecond(10))
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // newClient returns a client that keeps to the limits of servers, and sends no request
@@ -37,7 +38,7 @@ func newClient(base http.RoundTripper) (*http.Client, error) {
 // newAPI returns an API whose answers may be used again for 30 seconds, and after
 // that once it has confirmed them.
 func newAPI() (http.Handler, error) {
-	limit, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", httplimit.ByIP(), sluice.PerMinute(5))
+	limit, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", policy.IP(), sluice.PerMinute(5))
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 func main() {
@@ -40,7 +41,7 @@ func newAPI(store sluice.Store) (http.Handler, error) {
 			return // the partner has gone
 		}
 	})
-	limit, err := httplimit.Limit(store, "partners", httplimit.ByHeader("X-Api-Key"), sluice.PerHour(1000))
+	limit, err := httplimit.Limit(store, "partners", policy.Header("X-Api-Key"), sluice.PerHour(1000))
 	if err != nil {
 		return nil, err
 	}

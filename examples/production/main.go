@@ -85,7 +85,7 @@ func wire(ctx context.Context, redisURL string, registry prometheus.Registerer) 
 	}
 	w.limits, err = httplimit.New(httplimit.Options{
 		Store: counts.Wrap(w.store, "redis"), OnDecision: counts.CountHTTP, OnEnd: counts.EndHTTP,
-		Rules: []policy.Rule{policy.NewRule("per-address", httplimit.ByIP(), sluice.PerHour(100))},
+		Rules: []policy.Rule{policy.NewRule("per-address", policy.IP(), sluice.PerHour(100))},
 	})
 	return w, err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/metrics"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // begin
@@ -31,7 +32,7 @@ func newLimit(registry prometheus.Registerer) (*httplimit.Middleware, error) {
 		return nil, err
 	}
 	store := counts.Wrap(memstore.New(memstore.Options{}), "memory")
-	return httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerMinute(5))
+	return httplimit.Limit(store, "per-address", policy.IP(), sluice.PerMinute(5))
 }
 
 // end

@@ -24,7 +24,7 @@ var paid = map[string]bool{"bob": true} // by API key
 
 // begin
 func newLimit(store sluice.Store) (*httplimit.Middleware, error) {
-	rule := policy.NewRule("api", httplimit.ByHeader("X-Api-Key"), sluice.PerMinute(60))
+	rule := policy.NewRule("api", policy.Header("X-Api-Key"), sluice.PerMinute(60))
 	rule.Levels[0].Tiers = &policy.Tiers{
 		By:     httplimit.KeyFunc("tier", tierOf),
 		Limits: map[string][]policy.Limit{"paid": {{Limit: sluice.PerMinute(600)}}},

@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 func main() {
@@ -37,7 +38,7 @@ func main() {
 func newFilms(store sluice.Store) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /segment", serveSegment)
-	limit, err := httplimit.Limit(store, "video", httplimit.ByQuery("viewer"),
+	limit, err := httplimit.Limit(store, "video", policy.Query("viewer"),
 		sluice.MustParseLimit("100MB/min sliding-counter"))
 	if err != nil {
 		return nil, err

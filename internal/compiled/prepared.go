@@ -3,39 +3,26 @@
 
 // Package compiled is what a Plan holds for the stores of this module alone: hashes,
 // and what they have worked out from it. Plan of package sluice embeds [Plan] under an
-// unexported name, so its methods are at hand in this module and no part of the
-// public API.
+// unexported name, so its fields are at hand in this module and no part of the public API.
 package compiled
 
 import "sync/atomic"
 
-// Plan is what a Plan has beside its limits. The zero value has the ids 0, and
-// nothing is kept of it.
+// Plan is what a Plan has beside its limits. Only Kept changes once a Plan is compiled.
 type Plan struct {
-	id, scopeID uint64
-	plain       bool
-	list        atomic.Pointer[[]kept] // of each [Prepared], the latest first
+	// ID identifies the plan's limits, in their order, with scope and parameters, as the ID of
+	// a Term does each of them. It is not part of a stored format.
+	ID uint64
+	// ScopeID is a hash of the scope, of 64 bits, without a secret.
+	ScopeID uint64
+	// Plain says that there is one limit, under which a take looks at one word.
+	Plain bool
+	// Kept is what stores have worked out from the Plan.
+	Kept Kept
 }
 
-// SetIDs sets the ids of a Plan that nobody else has seen yet.
-func (p *Plan) SetIDs(id, scopeID uint64) { p.id, p.scopeID = id, scopeID }
-
-// SetPlain says whether there is one limit, under which a take looks at one word. As
-// [Plan.SetIDs].
-func (p *Plan) SetPlain(plain bool) { p.plain = plain }
-
-// Plain reports what SetPlain has said.
-func (p *Plan) Plain() bool { return p.plain }
-
-// ID identifies the plan's limits, in their order, with scope and parameters,
-// as the ID of a Term does each of them. It is not part of a stored format.
-func (p *Plan) ID() uint64 { return p.id }
-
-// ScopeID returns a hash of the scope, of 64 bits, without a secret.
-func (p *Plan) ScopeID() uint64 { return p.scopeID }
-
-// Compiled returns p: of a Plan that embeds it, what [Prepared] takes.
-func (p *Plan) Compiled() *Plan { return p }
+// Kept holds a value for each [Prepared]. The zero value holds none.
+type Kept struct{ list atomic.Pointer[[]kept] } // the latest first
 
 // Prepared keeps what its owner, such as a Store, has worked out from each
 // Plan: beside that Plan, for as long as the Plan lives. The zero value is ready
@@ -52,9 +39,9 @@ const maxPrepared = 8
 // kept is what a Plan keeps for an owner.
 type kept struct{ owner, value any }
 
-// Of returns what was kept of p. It takes no lock.
-func (o *Prepared[T]) Of(p *Plan) (value T, ok bool) {
-	if list := p.list.Load(); list != nil {
+// Of returns what was kept in a Plan. It takes no lock.
+func (o *Prepared[T]) Of(in *Kept) (value T, ok bool) {
+	if list := in.list.Load(); list != nil {
 		for i := range *list {
 			if k := &(*list)[i]; k.owner == any(o) {
 				value, ok = k.value.(T)
@@ -65,18 +52,18 @@ func (o *Prepared[T]) Of(p *Plan) (value T, ok bool) {
 	return value, false
 }
 
-// Keep keeps value of p, in the place of any other. Of several that are kept at
+// Keep keeps value in a Plan, in the place of any other. Of several that are kept at
 // once one stays.
-func (o *Prepared[T]) Keep(p *Plan, value T) {
+func (o *Prepared[T]) Keep(in *Kept, value T) {
 	for {
-		before := p.list.Load()
+		before := in.list.Load()
 		list := []kept{{o, value}}
 		for i := 0; before != nil && i < len(*before) && len(list) < maxPrepared; i++ {
 			if k := (*before)[i]; k.owner != any(o) {
 				list = append(list, k)
 			}
 		}
-		if p.list.CompareAndSwap(before, &list) {
+		if in.list.CompareAndSwap(before, &list) {
 			return
 		}
 	}

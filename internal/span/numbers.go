@@ -3,16 +3,19 @@
 
 package span
 
-import (
-	"math/bits"
-	"time"
-)
+import "time"
 
 // WideUnit and WideLongest are how long a window is at least and at most, in µs, of which
 // a word holds more units than of others.
 const (
 	WideUnit    = 1 << 19
 	WideLongest = 1 << 42
+)
+
+// The largest second number of a state that is a word, where it is Wide and elsewhere.
+const (
+	MostInWideWord = 1<<33 - 1
+	MostInWord     = 1<<16 - 1
 )
 
 // Numbers are computed from a limit, for the code that decides by it. Term of package
@@ -30,6 +33,7 @@ type Numbers struct {
 	// these. Horizon is how many µs ahead of now such a state may be idle, unless the
 	// clock has stepped back.
 	OneWord, Plain bool
+	MostInWord     int64
 	Horizon        int64
 	// Wide says that the first number is a multiple of Micros, which is at least
 	// WideUnit: with that known less than WideUnit too much is as good. Inverse is that
@@ -44,20 +48,10 @@ type Numbers struct {
 	// Behind is how many sub-windows a sliding counter counts beside the
 	// running one: all SubWindows or, if Whole, all but one.
 	Behind int
+	// Ring says that states may have a Ring, and LogWords is the most words that it needs for
+	// a log or histogram, if no other limit counts in it.
+	Ring     bool
+	LogWords int
 	// Location is the time zone of a calendar window, nil of any other.
 	Location *time.Location
-}
-
-// MostInWord returns how large the second number of a state may be that is a word.
-func (n *Numbers) MostInWord() int64 {
-	if n.Wide {
-		return 1<<33 - 1
-	}
-	return 1<<16 - 1
-}
-
-// WindowEnd returns the last multiple of Micros up to at, of a limit that is Wide.
-func (n *Numbers) WindowEnd(at int64) int64 {
-	hi, _ := bits.Mul64(uint64(at)+1, n.Inverse.factor)
-	return int64(hi>>(n.Inverse.shift&63)) * n.Micros
 }

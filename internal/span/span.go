@@ -90,6 +90,13 @@ func InverseOf(n int64) Inverse {
 	return Inverse{factor, uint8(shift)}
 }
 
+// Divide returns n divided by the number, rounded down. n must not be negative, and be less
+// than 2^63 - 1.
+func (i Inverse) Divide(n int64) int64 {
+	q, _ := bits.Mul64(uint64(n)+1, i.factor)
+	return int64(q >> (i.shift & 63))
+}
+
 // UnitsOf is [Rate.Units] by a product in the place of a division, inverse being that
 // of Num. s must not be negative, and Micros·Den + Rem be less than 2^63 - 1.
 func (r Rate) UnitsOf(s Span, inverse Inverse) int64 {

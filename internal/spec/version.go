@@ -103,7 +103,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 		if v.deficit = a.InitialDeficit; a.Calendar != sluice.NoCalendar {
 			return nil, noRuleError(text)
 		}
-		if v.kind = fixedKind; a.Anchor == sluice.OnFirst {
+		if v.kind = fixedKind; a.OnFirst {
 			v.kind = firstKind
 		}
 	case sluice.SlidingLog:

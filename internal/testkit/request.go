@@ -73,5 +73,5 @@ func Spent(t TB, s sluice.Store, p *sluice.Plan, key string) int64 {
 	t.Helper()
 	peek := Request(p, key, 0)
 	peek.Op = sluice.OpPeek
-	return p.Term(0).Full() - Take(t, s, peek).Remaining
+	return p.Term(0).Full - Take(t, s, peek).Remaining
 }

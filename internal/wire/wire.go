@@ -13,6 +13,9 @@ import (
 	"strings"
 )
 
+// OwnLimits is the path at which a client may ask for the remaining units of its own keys.
+const OwnLimits = "/.well-known/ratelimit"
+
 // Host returns the host of a Host field or a URL's authority in the form in which hosts are
 // compared: in lower case, without a port and without trailing dots; an IPv6 address is in
 // brackets and in its shortest form. Text after the first colon is ignored.

@@ -53,7 +53,7 @@ func (c *Client) stack(t *testing.T, names, addr, prefix string, opts remote.Opt
 // quiet waits until no answer is to come, and gives back what is in hand.
 func (s *stack) quiet(t *testing.T) {
 	t.Helper()
-	testkit.Until(t, "all answers", func() bool { return s.Stats().InFlight == 0 && s.Healthy() })
+	testkit.Until(t, "all answers", func() bool { return s.Stats().InFlight == 0 && s.Err() == nil })
 	if err := s.Return(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -115,7 +115,7 @@ func (c *Client) nothingGrows(t *testing.T, f *fault) {
 		g.strike([]*rig{r})
 		testkit.Until(t, "an outage", func() bool { return r.outages() > was })
 		g.heal()
-		testkit.Until(t, "the store to be healthy", r.store.Healthy)
+		testkit.Until(t, "the store to be healthy", func() bool { return r.store.Err() == nil })
 		r.halt() // what is in flight is no leak
 		r.settle(t)
 		r.forget()

@@ -246,7 +246,7 @@ func awaitStore(t *testing.T, rigs []*rig) {
 			case before[i] > 0 && r.decided.Load() >= before[i]:
 				took[i] = time.Since(began)
 				continue
-			case before[i] == 0 && r.store.Healthy():
+			case before[i] == 0 && r.store.Err() == nil:
 				before[i] = r.decided.Load() + 1
 			}
 			all = false

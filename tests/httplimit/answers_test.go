@@ -48,7 +48,7 @@ func TestAnswers(t *testing.T) {
 	c := newClock()
 	mw := newMiddleware(t, httplimit.Options{
 		Store:  newStore(c),
-		Rules:  []policy.Rule{rule(t, "api", httplimit.ByIP(), "short: 2/min", "long: 3/hour sliding-log")},
+		Rules:  []policy.Rule{rule(t, "api", policy.IP(), "short: 2/min", "long: 3/hour sliding-log")},
 		Fields: httplimit.Draft11 | httplimit.XRateLimit,
 	})
 	h := mw.Wrap(ok)
@@ -104,7 +104,7 @@ func TestXLimitIsWhatALimitHolds(t *testing.T) {
 		for _, fields := range []httplimit.Fields{httplimit.XRateLimit, httplimit.XRateLimitEpoch} {
 			h := newMiddleware(t, httplimit.Options{
 				Store:  newStore(newClock()),
-				Rules:  []policy.Rule{rule(t, "api", httplimit.ByIP(), c.limit)},
+				Rules:  []policy.Rule{rule(t, "api", policy.IP(), c.limit)},
 				Fields: fields,
 			}).Wrap(ok)
 			rec := ask(t, h, "/")
@@ -120,7 +120,7 @@ func TestProblem(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(c),
 		Rules: []policy.Rule{costing(
-			rule(t, "api", httplimit.ByIP(), "a: 2/min", "b: 2/hour", "c: 100/s"),
+			rule(t, "api", policy.IP(), "a: 2/min", "b: 2/hour", "c: 100/s"),
 			policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 1000},
 		)},
 	})
@@ -154,7 +154,7 @@ func TestProblem(t *testing.T) {
 func TestProblemReplacesAnotherAnswersFields(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []policy.Rule{rule(t, "api", httplimit.ByHeader("X-User"), "1/min")},
+		Rules: []policy.Rule{rule(t, "api", policy.Header("X-User"), "1/min")},
 	}).Wrap(ok)
 	rec := httptest.NewRecorder()
 	for name, value := range map[string]string{"Content-Length": "5", "Content-Encoding": "gzip", "Etag": `"x"`, "Last-Modified": "Sat, 21 Nov 2026 08:00:00 GMT"} {
@@ -174,7 +174,7 @@ func equalProblems(a, b problem) bool {
 func TestRefuseWritesTheAnswer(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []policy.Rule{rule(t, "api", httplimit.ByQuery("userId"), "a: 1/min")},
+		Rules: []policy.Rule{rule(t, "api", policy.Query("userId"), "a: 1/min")},
 		Refuse: func(w http.ResponseWriter, r *http.Request, e httplimit.Event) {
 			w.WriteHeader(e.Status)
 			write(t, w, fmt.Sprintf("%s %v %s %v %v", r.URL.Path, e.Verdict, e.Charge.Key, e.Decision.RetryAfter, e.Err))
@@ -193,7 +193,7 @@ func TestRefuseWritesTheAnswer(t *testing.T) {
 
 // TestStatusOfRule: a denial has the status of its rule, by a limit or by requests in flight.
 func TestStatusOfRule(t *testing.T) {
-	r := rule(t, "api", httplimit.ByIP(), "1/min")
+	r := rule(t, "api", policy.IP(), "1/min")
 	r.Status = http.StatusServiceUnavailable
 	crowd := policy.Rule{Name: "crowd", Status: http.StatusTeapot, Levels: []policy.Level{{InFlight: &sluice.SlotLimit{Cap: 1}}}}
 	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{r, crowd}})
@@ -201,7 +201,7 @@ func TestStatusOfRule(t *testing.T) {
 	if got := mw.Decide(request(t, "/")).Event().Status; got != http.StatusTeapot {
 		t.Errorf("beside one in flight: %d", got)
 	}
-	first.Settle(httplimit.Response{Status: http.StatusOK})
+	first.Settle(policy.Response{Status: http.StatusOK})
 	if got := mw.Decide(request(t, "/")).Event().Status; got != http.StatusServiceUnavailable {
 		t.Errorf("a second: %d", got)
 	}
@@ -212,7 +212,7 @@ func TestStatusOfRule(t *testing.T) {
 func TestFaultIsReported(t *testing.T) {
 	var reported []httplimit.Event
 	mw := newMiddleware(t, httplimit.Options{
-		Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "9/min")}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
+		Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", policy.IP(), "9/min")}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 		OnDecision: func(_ *http.Request, e httplimit.Event) { reported = append(reported, e) },
 	})
 	for _, c := range []struct {

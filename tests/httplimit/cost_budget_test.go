@@ -30,9 +30,10 @@ func allFields(t testing.TB, limits ...string) http.Handler {
 	t.Helper()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	return newMiddleware(t, httplimit.Options{
-		Store:  memstore.New(memstore.Options{}),
-		Rules:  []policy.Rule{rule(t, "api", httplimit.ByClientIP(httplimit.ClientIP{Trusted: proxies}), limits...)},
-		Fields: httplimit.Draft11 | httplimit.XRateLimit,
+		Store:   memstore.New(memstore.Options{}),
+		Rules:   []policy.Rule{rule(t, "api", policy.IP(), limits...)},
+		Trusted: proxies,
+		Fields:  httplimit.Draft11 | httplimit.XRateLimit,
 	}).Wrap(nothing)
 }
 
@@ -50,8 +51,8 @@ func TestAllocations(t *testing.T) {
 	two := newMiddleware(t, httplimit.Options{
 		Store: memstore.New(memstore.Options{}),
 		Rules: []policy.Rule{
-			rule(t, "ip", httplimit.ByIP(), "a: 1000000/s"),
-			rule(t, "host", httplimit.ByHost(), "b: 1000000/s", "c: 60000000/min"),
+			rule(t, "ip", policy.IP(), "a: 1000000/s"),
+			rule(t, "host", policy.Host(), "b: 1000000/s", "c: 60000000/min"),
 		},
 		Fields: httplimit.Draft11 | httplimit.XRateLimit,
 	}).Wrap(nothing)
@@ -115,7 +116,7 @@ func BenchmarkMiddleware(b *testing.B) {
 
 // BenchmarkServer is the same over real connections.
 func BenchmarkServer(b *testing.B) {
-	limited, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", httplimit.ByIP(), sluice.PerSecond(1_000_000_000))
+	limited, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", policy.IP(), sluice.PerSecond(1_000_000_000))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func spent(t testing.TB, store sluice.Store, p *sluice.Plan, key string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Term(0).Full() - d.Remaining
+	return p.Term(0).Full - d.Remaining
 }
 
 // The address of the requests that httptest makes.
@@ -65,7 +65,7 @@ func TestCostBefore(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			store, limit := newStore(newClock()), limitOf(c.cost)
 			h := newMiddleware(t, httplimit.Options{
-				Store: store, Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), limit), c.cost)},
+				Store: store, Rules: []policy.Rule{costing(rule(t, "api", policy.IP(), limit), c.cost)},
 			}).Wrap(http.HandlerFunc(echo))
 			r := request(t, "/", c.lines...)
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(c.body)), int64(len(c.body))
@@ -148,7 +148,7 @@ func TestCostAfter(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			store, limit := newStore(newClock()), limitOf(c.cost)
-			r := costing(rule(t, "api", httplimit.ByIP(), limit), c.cost)
+			r := costing(rule(t, "api", policy.IP(), limit), c.cost)
 			if c.counts != nil {
 				r = counting(r, c.counts...)
 			}
@@ -169,7 +169,7 @@ func TestRefundAsTimePasses(t *testing.T) {
 			c := newClock()
 			h := newMiddleware(t, httplimit.Options{
 				Store: newStore(c),
-				Rules: []policy.Rule{counting(rule(t, "login", httplimit.ByIP(), limit), policy.Class(4))},
+				Rules: []policy.Rule{counting(rule(t, "login", policy.IP(), limit), policy.Class(4))},
 			}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				c.Advance(time.Millisecond)
 				w.WriteHeader(http.StatusOK)
@@ -190,9 +190,9 @@ func TestCostsOfSeveralRules(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: store,
 		Rules: []policy.Rule{
-			counting(rule(t, "r", httplimit.ByIP(), requests), policy.Class(4)),
-			rule(t, "b", httplimit.ByIP(), bytes), // counts response bytes by default
-			rule(t, "all", httplimit.ByHost(), all),
+			counting(rule(t, "r", policy.IP(), requests), policy.Class(4)),
+			rule(t, "b", policy.IP(), bytes), // counts response bytes by default
+			rule(t, "all", policy.Host(), all),
 		},
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { write(t, w, "0123456789") }))
 	rec := ask(t, h, "http://example.com/")

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestResponsesArePaid: the excess of a response is paid before the next one. Over 100 windows
@@ -27,7 +28,7 @@ func TestResponsesArePaid(t *testing.T) {
 				t.Run(fmt.Sprintf("%dB/min%s, %d at once of %d", quota, algorithm, atOnce, size), func(t *testing.T) {
 					now := time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC)
 					limit, err := httplimit.Limit(memstore.New(memstore.Options{Now: func() time.Time { return now }}), "files",
-						httplimit.ByIP(), sluice.MustParseLimit(fmt.Sprintf("%dB/min%s", quota, algorithm)))
+						policy.IP(), sluice.MustParseLimit(fmt.Sprintf("%dB/min%s", quota, algorithm)))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -54,7 +55,7 @@ func TestResponsesArePaid(t *testing.T) {
 						}
 						for _, q := range running {
 							delivered += size
-							q.Settle(httplimit.Response{Status: http.StatusOK, Written: size})
+							q.Settle(policy.Response{Status: http.StatusOK, Written: size})
 						}
 						if wait > 11*window+window/quota+time.Second { // and a unit, rounded up
 							t.Fatalf("kept out for %v", wait)

@@ -25,7 +25,7 @@ import (
 
 // settled decides r and settles it if it is allowed. It returns the status of the client's
 // answer.
-func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response) int {
+func settled(mw *httplimit.Middleware, r *http.Request, resp policy.Response) int {
 	q := mw.Decide(r)
 	if q.Allowed() {
 		q.Settle(resp)
@@ -40,7 +40,7 @@ func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response)
 // Wrap.
 func TestDecide(t *testing.T) {
 	var reported []policy.VerdictKind
-	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
+	closed := rule(t, "api", policy.Query("user"), "1/min")
 	closed.Failure = sluice.FailClosed
 	store := &testkit.Store{Store: newStore(newClock())}
 	mw := newMiddleware(t, httplimit.Options{
@@ -77,7 +77,7 @@ func TestDecide(t *testing.T) {
 			rec := httptest.NewRecorder()
 			if c.status == 0 {
 				q.SetFields(rec.Header())
-				q.Settle(httplimit.Response{Status: http.StatusOK})
+				q.Settle(policy.Response{Status: http.StatusOK})
 			} else if q.Refuse(rec); rec.Code != c.status {
 				t.Errorf("answered %d, want %d", rec.Code, c.status)
 			}
@@ -100,7 +100,7 @@ func TestDecide(t *testing.T) {
 
 // TestDecideHidesFieldsOfTheHop: they are not passed on, and the caller's request keeps them.
 func TestDecideHidesFieldsOfTheHop(t *testing.T) {
-	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")}})
+	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", policy.IP(), "1/min")}})
 	r := request(t, "/", "Connection: X-Hop", "X-Hop: 1", "X-End: 2")
 	q := mw.Decide(r)
 	if got := q.HTTP().Header; got.Get("X-Hop") != "" || got.Get("X-End") != "2" {
@@ -114,17 +114,13 @@ func TestDecideHidesFieldsOfTheHop(t *testing.T) {
 // TestDecideOwnLimits: a client that asks for its own limits is answered, not passed on.
 func TestDecideOwnLimits(t *testing.T) {
 	const yaml = "  - {name: api, by: ip, limits: 5/min}\n"
-	own, err := newOwn(t, rules(t, yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := newGuard(t, yaml, echo, httplimit.Options{Own: own}).Decide(requestOf(t, "GET", httplimit.OwnPath, ""))
+	q := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t)}).Decide(requestOf(t, "GET", ownPath, ""))
 	if q.Allowed() {
 		t.Fatal("was to be passed on")
 	}
 	rec := httptest.NewRecorder()
 	q.Refuse(rec)
-	var got httplimit.OwnAnswer
+	var got ownAnswer
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || len(got.Limits) != 1 {
 		t.Errorf("got %d %q, %v, want one limit", rec.Code, rec.Body, err)
 	}
@@ -136,18 +132,18 @@ func TestSettleByStatus(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		hold bool
-		resp httplimit.Response
+		resp policy.Response
 		want []int
 	}{
-		{"fails", false, httplimit.Response{Status: 401}, []int{401, 401, 401, 429, 429, 429}},
-		{"fails, held", true, httplimit.Response{Status: 401}, []int{401, 401, 401, 429, 429, 429}},
-		{"succeeds", false, httplimit.Response{Status: 200}, []int{200, 200, 200, 200, 200, 200}},
-		{"succeeds, held", true, httplimit.Response{Status: 200}, []int{200, 200, 200, 200, 200, 200}},
-		{"is not seen", false, httplimit.Response{Status: 200, Unseen: true}, []int{200, 200, 200, 429, 429, 429}},
-		{"is not seen, held", true, httplimit.Response{Status: 200, Unseen: true}, []int{200, 200, 200, 429, 429, 429}},
+		{"fails", false, policy.Response{Status: 401}, []int{401, 401, 401, 429, 429, 429}},
+		{"fails, held", true, policy.Response{Status: 401}, []int{401, 401, 401, 429, 429, 429}},
+		{"succeeds", false, policy.Response{Status: 200}, []int{200, 200, 200, 200, 200, 200}},
+		{"succeeds, held", true, policy.Response{Status: 200}, []int{200, 200, 200, 200, 200, 200}},
+		{"is not seen", false, policy.Response{Status: 200, Unseen: true}, []int{200, 200, 200, 429, 429, 429}},
+		{"is not seen, held", true, policy.Response{Status: 200, Unseen: true}, []int{200, 200, 200, 429, 429, 429}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			login := rule(t, "login", httplimit.ByIP(), "3/min")
+			login := rule(t, "login", policy.IP(), "3/min")
 			login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, Hold: c.hold}
 			mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{login}})
 			var got []int
@@ -170,24 +166,24 @@ func TestSettleByBytes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cost  policy.Cost
-		resp  httplimit.Response
+		resp  policy.Response
 		spent int64
 	}{
-		{"written", written, httplimit.Response{Status: 200, Written: 40}, 40},
-		{"nothing written", written, httplimit.Response{Status: 204}, 0},
-		{"written more than is left", written, httplimit.Response{Status: 200, Written: 400}, 100},
-		{"not seen", written, httplimit.Response{Unseen: true}, 1},
-		{"read", read, httplimit.Response{Status: 200, Read: 4}, 4},
-		{"how much was read is not known", read, httplimit.Response{Status: 200, Read: -1}, 10},
-		{"a header", named, httplimit.Response{Status: 200, Header: header}, 9},
-		{"no header", named, httplimit.Response{Status: 200}, 5},
+		{"written", written, policy.Response{Status: 200, Written: 40}, 40},
+		{"nothing written", written, policy.Response{Status: 204}, 0},
+		{"written more than is left", written, policy.Response{Status: 200, Written: 400}, 100},
+		{"not seen", written, policy.Response{Unseen: true}, 1},
+		{"read", read, policy.Response{Status: 200, Read: 4}, 4},
+		{"how much was read is not known", read, policy.Response{Status: 200, Read: -1}, 10},
+		{"a header", named, policy.Response{Status: 200, Header: header}, 9},
+		{"no header", named, policy.Response{Status: 200}, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, limit := newStore(newClock()), limitOf(c.cost)
-			mw := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), limit), c.cost)}})
+			mw := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{costing(rule(t, "api", policy.IP(), limit), c.cost)}})
 			q := mw.Decide(requestOf(t, "POST", "/", "0123456789"))
 			q.Settle(c.resp)
-			q.Settle(httplimit.Response{Status: 200, Written: 77, Read: 77})
+			q.Settle(policy.Response{Status: 200, Written: 77, Read: 77})
 			if got := spent(t, store, testkit.Plan(t, "api", limit), client); got != c.spent {
 				t.Errorf("%d units spent, want %d", got, c.spent)
 			}
@@ -200,7 +196,7 @@ func TestSettleByBytes(t *testing.T) {
 func TestDecideHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mw := newMiddleware(t, httplimit.Options{
-			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/s leaky-bucket burst 3")},
+			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", policy.IP(), "1/s leaky-bucket burst 3")},
 		})
 		start := time.Now()
 		var clients sync.WaitGroup
@@ -220,7 +216,7 @@ func TestDecideHoldsBack(t *testing.T) {
 				if got, err := io.ReadAll(q.HTTP().Body); err != nil || string(got) != body {
 					t.Errorf("request %d: passed on %d bytes, %v; want %d", i, len(got), err, len(body))
 				}
-				q.Settle(httplimit.Response{Status: 200, Read: int64(len(body))})
+				q.Settle(policy.Response{Status: 200, Read: int64(len(body))})
 			})
 			synctest.Wait()
 		}
@@ -232,16 +228,16 @@ func TestDecideHoldsBack(t *testing.T) {
 func TestDecideOfOneWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mw := newMiddleware(t, httplimit.Options{
-			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/s leaky-bucket burst 2")},
+			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", policy.IP(), "1/s leaky-bucket burst 2")},
 		})
 		start := time.Now()
-		mw.Decide(request(t, "/")).Settle(httplimit.Response{Status: 200})
+		mw.Decide(request(t, "/")).Settle(policy.Response{Status: 200})
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, leave)
-		if got := settled(mw, request(t, "/").WithContext(ctx), httplimit.Response{Status: 200}); got != http.StatusServiceUnavailable {
+		if got := settled(mw, request(t, "/").WithContext(ctx), policy.Response{Status: 200}); got != http.StatusServiceUnavailable {
 			t.Errorf("who left: got %d, want 503", got)
 		}
-		got := settled(mw, request(t, "/"), httplimit.Response{Status: 200})
+		got := settled(mw, request(t, "/"), policy.Response{Status: 200})
 		if took := time.Since(start); got != http.StatusOK || took != time.Second {
 			t.Errorf("in its place: got %d after %v, want 200 after 1s", got, took)
 		}
@@ -259,11 +255,11 @@ func TestDecideKeepsSlots(t *testing.T) {
 					t.Fatalf("%+v, want that it is allowed", q.Event())
 				}
 				time.Sleep(10 * time.Minute) // many leases
-				if got := settled(g.Middleware, requestOf(t, "GET", "/", ""), httplimit.Response{Status: 200}); got != http.StatusTooManyRequests {
+				if got := settled(g.Middleware, requestOf(t, "GET", "/", ""), policy.Response{Status: 200}); got != http.StatusTooManyRequests {
 					t.Errorf("beside it: got %d, want 429", got)
 				}
-				q.Settle(httplimit.Response{Status: 200})
-				q.Settle(httplimit.Response{Status: 200})
+				q.Settle(policy.Response{Status: 200})
+				q.Settle(policy.Response{Status: 200})
 			}
 		})
 	}

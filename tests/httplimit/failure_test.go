@@ -40,7 +40,7 @@ func TestFailure(t *testing.T) {
 			store := &testkit.Store{Store: newStore(newClock()), Before: outage}
 			var seen []error
 			var verdict policy.VerdictKind
-			api := rule(t, "api", httplimit.ByIP(), "1B/min")
+			api := rule(t, "api", policy.IP(), "1B/min")
 			api.Failure = c.failure
 			h := newMiddleware(t, httplimit.Options{
 				Store: store, Rules: []policy.Rule{api},
@@ -78,7 +78,7 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 		{"negative", &remote.UnavailableError{RetryAfter: -time.Hour, Err: errDown}, "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			api := rule(t, "api", httplimit.ByIP(), "1/min")
+			api := rule(t, "api", policy.IP(), "1/min")
 			api.Failure = sluice.FailClosed
 			o := httplimit.Options{
 				Store:   testkit.Failing(c.err),
@@ -106,7 +106,7 @@ func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 	for _, cost := range []int64{-1, sluice.MaxQuota + 1} {
 		h := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()),
-			Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), "1/min"), policy.Cost{
+			Rules: []policy.Rule{costing(rule(t, "api", policy.IP(), "1/min"), policy.Cost{
 				Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return cost, nil }},
 			})},
 			OnError: func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
@@ -123,7 +123,7 @@ func TestClientThatIsGone(t *testing.T) {
 	var events []httplimit.Event
 	h := newMiddleware(t, httplimit.Options{
 		Store:      contextual(newStore(newClock())),
-		Rules:      []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")},
+		Rules:      []policy.Rule{rule(t, "api", policy.IP(), "1/min")},
 		OnError:    func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
 		OnDecision: func(_ *http.Request, e httplimit.Event) { events = append(events, e) },
 	}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("passed on") }))
@@ -162,7 +162,7 @@ func TestFieldsOfAShare(t *testing.T) {
 			}
 			testkit.Closed(t, store)
 			h := newMiddleware(t, httplimit.Options{
-				Store: store, Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), c.limits...)}, Fields: httplimit.Draft11 | httplimit.XRateLimit,
+				Store: store, Rules: []policy.Rule{rule(t, "api", policy.IP(), c.limits...)}, Fields: httplimit.Draft11 | httplimit.XRateLimit,
 			}).Wrap(ok)
 			first := ask(t, h, "/")
 			rec := first
@@ -190,7 +190,7 @@ func TestCostAboveAShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Closed(t, store)
-	api := costing(rule(t, "api", httplimit.ByIP(), "6/min sliding-log"), policy.Cost{Units: 3})
+	api := costing(rule(t, "api", policy.IP(), "6/min sliding-log"), policy.Cost{Units: 3})
 	api.Failure = sluice.FailLocal
 	h := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{api}, OnError: func(*http.Request, error) {}}).Wrap(ok)
 	if rec := ask(t, h, "/"); rec.Code != http.StatusServiceUnavailable || field(rec, "Retry-After") != "1" {

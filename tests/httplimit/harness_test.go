@@ -23,7 +23,7 @@ func newClock() *testkit.Clock { return testkit.ClockAt(time.Unix(1_700_000_000,
 func newStore(c *testkit.Clock) *memstore.Store { return memstore.New(memstore.Options{Now: c.Now}) }
 
 // rule returns a rule that charges each request to its key under limits.
-func rule(t testing.TB, name string, key httplimit.Key, limits ...string) policy.Rule {
+func rule(t testing.TB, name string, key policy.Part, limits ...string) policy.Rule {
 	t.Helper()
 	ls := make([]sluice.Limit, len(limits))
 	for i, text := range limits {
@@ -46,15 +46,20 @@ func costing(r policy.Rule, cost policy.Cost) policy.Rule {
 
 // keyer returns a function that finds the key of a request under key, or an error if that
 // cannot be compiled.
-func keyer(t testing.TB, key httplimit.Key) func(*http.Request) (string, error) {
+func keyer(t testing.TB, key policy.Part) func(*http.Request) (string, error) {
+	t.Helper()
+	return keyerWith(t, httplimit.Options{}, key)
+}
+
+// keyerWith is keyer of a Middleware with further options.
+func keyerWith(t testing.TB, o httplimit.Options, key policy.Part) func(*http.Request) (string, error) {
 	t.Helper()
 	var last httplimit.Event
-	mw := newMiddleware(t, httplimit.Options{
-		Store:      memstore.New(memstore.Options{}),
-		Rules:      []policy.Rule{rule(t, "api", key, "1000000000/s")},
-		OnDecision: func(_ *http.Request, e httplimit.Event) { last = e },
-		OnError:    func(*http.Request, error) {}, // the event has it
-	})
+	o.Store = memstore.New(memstore.Options{})
+	o.Rules = []policy.Rule{rule(t, "api", key, "1000000000/s")}
+	o.OnDecision = func(_ *http.Request, e httplimit.Event) { last = e }
+	o.OnError = func(*http.Request, error) {} // the event has it
+	mw := newMiddleware(t, o)
 	return func(r *http.Request) (string, error) {
 		mw.Decide(r)
 		return last.Charge.Key, last.Err
@@ -62,7 +67,7 @@ func keyer(t testing.TB, key httplimit.Key) func(*http.Request) (string, error) 
 }
 
 // keyOf returns the key of one request.
-func keyOf(t testing.TB, key httplimit.Key, r *http.Request) (string, error) {
+func keyOf(t testing.TB, key policy.Part, r *http.Request) (string, error) {
 	t.Helper()
 	return keyer(t, key)(r)
 }

@@ -12,11 +12,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // values returns a key for each of values.
-func values(of []string) []httplimit.Key {
-	keys := make([]httplimit.Key, len(of))
+func values(of []string) []policy.Part {
+	keys := make([]policy.Part, len(of))
 	for i, v := range of {
 		keys[i] = httplimit.KeyFunc("part", func(*http.Request) (string, error) { return v, nil })
 	}
@@ -41,11 +42,11 @@ func TestJoinNeverCollides(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		keys := make([]httplimit.Key, n)
+		keys := make([]policy.Part, n)
 		for i := range keys {
 			keys[i] = httplimit.KeyFunc("part", func(*http.Request) (string, error) { return lists[n].values[i], nil })
 		}
-		lists[n].key = keyer(t, httplimit.Join(keys...))
+		lists[n].key = keyer(t, policy.All(keys...))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, len(lists)-1).Draw(t, "length")
@@ -75,11 +76,11 @@ func TestJoinNeverCollides(t *testing.T) {
 // The classic: a:b with c, and a with b:c.
 func TestJoinOfShiftedParts(t *testing.T) {
 	for _, sep := range []string{":", "|", "%", "%7C", "\x00", ","} {
-		a, err := keyOf(t, httplimit.Join(values([]string{"a" + sep + "b", "c"})...), request(t, "/"))
+		a, err := keyOf(t, policy.All(values([]string{"a" + sep + "b", "c"})...), request(t, "/"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := keyOf(t, httplimit.Join(values([]string{"a", "b" + sep + "c"})...), request(t, "/"))
+		b, err := keyOf(t, policy.All(values([]string{"a", "b" + sep + "c"})...), request(t, "/"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +92,8 @@ func TestJoinOfShiftedParts(t *testing.T) {
 
 func TestJoinDoesNotKeepItsArgument(t *testing.T) {
 	keys := values([]string{"a", "b"})
-	k := httplimit.Join(keys...)
-	keys[0] = httplimit.Key{}
+	k := policy.All(keys...)
+	keys[0] = policy.Part{}
 	if got, err := keyOf(t, k, request(t, "/")); err != nil || got != "a|b" {
 		t.Errorf("got %q, %v, want %q", got, err, "a|b")
 	}

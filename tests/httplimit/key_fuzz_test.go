@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -21,7 +20,7 @@ func FuzzByQueryEqualsNetURL(f *testing.F) {
 	for _, s := range []string{"id=1", "a=b&id=%31", "id=1&id=2", "i%64=+", "id;=1", "id=%", "&&=&id", "%=1&id=%2B"} {
 		f.Add(s)
 	}
-	keyOf := keyer(f, httplimit.ByQuery("id"))
+	keyOf := keyer(f, policy.Query("id"))
 	f.Fuzz(func(t *testing.T, query string) {
 		all, parseErr := url.ParseQuery(query)
 		got, err := keyOf(&http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: query}})
@@ -49,7 +48,7 @@ func FuzzByPathSegmentEqualsServeMux(f *testing.F) {
 	for _, s := range []string{"/users/u1", "/users/u%31", "/users//u1", "/users/a%2Fb", "/users/../u1", "/users/%2e", "/users/u1/", "/users/%zz"} {
 		f.Add(s)
 	}
-	keyOf := keyer(f, httplimit.ByPathSegment(2))
+	keyOf := keyer(f, policy.Segment(2))
 	var want string
 	mux := http.NewServeMux()
 	take := func(_ http.ResponseWriter, r *http.Request) { want = r.PathValue("id") }

@@ -28,8 +28,8 @@ func TestSeveralKeysAllOrNone(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{
 		Store: store,
 		Rules: []policy.Rule{
-			rule(t, "per-ip", httplimit.ByIP(), "3/min"),
-			rule(t, "per-user", httplimit.ByQuery("userId"), "1/min"),
+			rule(t, "per-ip", policy.IP(), "3/min"),
+			rule(t, "per-user", policy.Query("userId"), "1/min"),
 		},
 		OnDecision: func(_ *http.Request, e httplimit.Event) { last = e },
 	})
@@ -74,10 +74,10 @@ func TestMissingKey(t *testing.T) {
 		{"skipped", policy.Skip, []int{200, 200, 200, 400}, `"all";q=9;w=1`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			user := rule(t, "user", httplimit.ByHeader("X-User"), "1/min")
+			user := rule(t, "user", policy.Header("X-User"), "1/min")
 			user.Levels[0].Missing = c.missing
 			h := newMiddleware(t, httplimit.Options{
-				Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "all", httplimit.ByHost(), "9/s"), user},
+				Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "all", policy.Host(), "9/s"), user},
 			}).Wrap(ok)
 			var got []int
 			first := ask(t, h, "/")
@@ -98,7 +98,7 @@ func TestMissingKey(t *testing.T) {
 	}
 	t.Run("every rule skipped", func(t *testing.T) {
 		var events []httplimit.Event
-		user := rule(t, "user", httplimit.ByHeader("X-User"), "1/min")
+		user := rule(t, "user", policy.Header("X-User"), "1/min")
 		user.Levels[0].Missing = policy.Skip
 		h := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()), Rules: []policy.Rule{user},
@@ -130,7 +130,7 @@ func TestShadow(t *testing.T) {
 	}
 	var got []step
 	c := newClock()
-	user := rule(t, "user", httplimit.ByHeader("X-User"), "u: 1/min", "q: 1/s burst 2 leaky-bucket")
+	user := rule(t, "user", policy.Header("X-User"), "u: 1/min", "q: 1/s burst 2 leaky-bucket")
 	user.Shadow = true
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(c),
@@ -168,11 +168,11 @@ func TestShadow(t *testing.T) {
 // A shadow rule does not depend on other rules, nor they on it.
 func TestShadowBesideOthers(t *testing.T) {
 	var last httplimit.Event
-	trial := rule(t, "trial", httplimit.ByIP(), "1/min")
+	trial := rule(t, "trial", policy.IP(), "1/min")
 	trial.Shadow = true
 	h := newMiddleware(t, httplimit.Options{
 		Store:      newStore(newClock()),
-		Rules:      []policy.Rule{trial, rule(t, "api", httplimit.ByIP(), "2/min")},
+		Rules:      []policy.Rule{trial, rule(t, "api", policy.IP(), "2/min")},
 		OnDecision: func(_ *http.Request, e httplimit.Event) { last = e },
 	}).Wrap(ok)
 	for i, want := range []struct {
@@ -197,7 +197,7 @@ func TestShadowBesideOthers(t *testing.T) {
 func TestSkip(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")},
+		Rules: []policy.Rule{rule(t, "api", policy.IP(), "1/min")},
 		Skip:  func(r *http.Request) bool { return r.URL.Path == "/healthz" },
 	}).Wrap(ok)
 	var got []int
@@ -210,14 +210,14 @@ func TestSkip(t *testing.T) {
 }
 
 func TestNewNamesEveryFault(t *testing.T) {
-	bad := costing(rule(t, "api", httplimit.Key{}, "a: 1/min"), policy.Cost{Of: policy.RequestHeader, Header: "X Cost", Most: 2})
-	keys := rule(t, "api", httplimit.Join(httplimit.ByQuery(""), httplimit.ByPathSegment(0)), "a: 1/min")
+	bad := costing(rule(t, "api", policy.Part{}, "a: 1/min"), policy.Cost{Of: policy.RequestHeader, Header: "X Cost", Most: 2})
+	keys := rule(t, "api", policy.All(policy.Query(""), policy.Segment(0)), "a: 1/min")
 	keys.Levels[0].Missing, keys.Failure = 9, 7
 	mixed := costing(
-		rule(t, "mixed", httplimit.ByIP(), "a: 1/min", "b: 1MB/min"),
+		rule(t, "mixed", policy.IP(), "a: 1/min", "b: 1MB/min"),
 		policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Units: -1, Most: 2},
 	)
-	none := costing(rule(t, "none", httplimit.ByIP()), policy.Cost{Of: policy.RequestHeader, Header: "X-Cost"})
+	none := costing(rule(t, "none", policy.IP()), policy.Cost{Of: policy.RequestHeader, Header: "X-Cost"})
 	_, err := httplimit.New(httplimit.Options{
 		Rules:   []policy.Rule{keys, bad, mixed, none},
 		MaxWait: -time.Second, Fields: httplimit.XRateLimit | httplimit.XRateLimitEpoch,
@@ -237,7 +237,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	}
 	crowd := make([]policy.Rule, 17)
 	for i := range crowd {
-		crowd[i] = rule(t, fmt.Sprint("r", i), httplimit.ByIP(), "1/min")
+		crowd[i] = rule(t, fmt.Sprint("r", i), policy.IP(), "1/min")
 	}
 	for want, o := range map[string]httplimit.Options{
 		"Rules: there are none":               {},
@@ -252,7 +252,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
-	_, err = httplimit.Limit(nil, "", httplimit.Key{}, sluice.PerMinute(0))
+	_, err = httplimit.Limit(nil, "", policy.Part{}, sluice.PerMinute(0))
 	for _, want := range []string{"Store is nil", `"" must be 1 to 64`, "Quota: 0", "is not a part of a key"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Limit: %q is not in:\n%v", want, err)
@@ -266,7 +266,7 @@ func TestConcurrentRequests(t *testing.T) {
 	var reached atomic.Int64
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "100/min sliding-log")},
+		Rules: []policy.Rule{rule(t, "api", policy.IP(), "100/min sliding-log")},
 	}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -302,7 +302,7 @@ func TestConcurrentRequests(t *testing.T) {
 func TestNil(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []policy.Rule{rule(t, "ip", httplimit.ByIP(), "3/min")},
+		Rules: []policy.Rule{rule(t, "ip", policy.IP(), "3/min")},
 	})
 	defer func() {
 		if got, want := recover(), "httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux"; got != want {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
@@ -18,15 +17,24 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// newOwn returns an Own of a policy on a store of its own.
-func newOwn(t *testing.T, p *policy.Policy) (*httplimit.Own, error) {
+const ownPath = "/.well-known/ratelimit"
+
+// ownAnswer is the answer to a client that asks for its own limits.
+type ownAnswer struct {
+	Limits []struct {
+		Name            string
+		Full, Remaining int64
+	}
+}
+
+// askers returns the limiter of clients that ask for their own limits.
+func askers(t *testing.T) *sluice.Limiter {
 	t.Helper()
-	store := memstore.New(memstore.Options{})
-	askers, err := sluice.New(store, "askers", sluice.PerMinute(30))
+	l, err := sluice.New(memstore.New(memstore.Options{}), "askers", sluice.PerMinute(30))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httplimit.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
+	return l
 }
 
 // TestOwnShowsNoSharedBudget: the remaining units of all clients together, and the names of
@@ -36,13 +44,9 @@ func TestOwnShowsNoSharedBudget(t *testing.T) {
 		"  - {name: site, by: host, limits: 100/min}\n" +
 		"  - {name: tree, levels: [{name: top, limits: 100/min}, {name: leaf, by: ip, limits: 10/min}]}\n" +
 		"  - {name: pair, by: [host, ip], limits: 10/min}\n"
-	own, err := newOwn(t, rules(t, yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGuard(t, yaml, echo, httplimit.Options{Own: own})
-	w := answer(g, requestOf(t, "GET", httplimit.OwnPath, ""))
-	var got httplimit.OwnAnswer
+	g := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t)})
+	w := answer(g, requestOf(t, "GET", ownPath, ""))
+	var got ownAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatalf("%v of %q", err, w.Body)
 	}
@@ -60,13 +64,9 @@ func TestOwnSaysWhatALimitHolds(t *testing.T) {
 	yaml := "  - {name: large, by: ip, limits: 100/s burst 1000}\n" +
 		"  - {name: small, by: ip, limits: 100/s leaky-bucket}\n" +
 		"  - {name: window, by: ip, limits: 100/s fixed-window}\n"
-	own, err := newOwn(t, rules(t, yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGuard(t, yaml, echo, httplimit.Options{Own: own})
-	w := answer(g, requestOf(t, "GET", httplimit.OwnPath, ""))
-	var got httplimit.OwnAnswer
+	g := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t)})
+	w := answer(g, requestOf(t, "GET", ownPath, ""))
+	var got ownAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatalf("%v of %q", err, w.Body)
 	}
@@ -83,15 +83,11 @@ func TestOwnSaysWhatALimitHolds(t *testing.T) {
 // paths, rather than an empty list.
 func TestOwnOfBadToken(t *testing.T) {
 	yaml := "  - {name: ip, by: ip, limits: 5/min}\n  - {name: user, by: claim.sub, missing: skip, limits: 5/min}\n"
-	own, err := newOwn(t, rules(t, yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
 	expired := &policy.TokenError{Problem: "the token has expired"}
 	var token error
 	claims := func(*http.Request) (func(string) (string, error), error) { return nil, token }
-	g := newGuard(t, yaml, echo, httplimit.Options{Own: own, Claims: claims})
-	required := newGuard(t, yaml, echo, httplimit.Options{Own: own, Claims: claims, TokenRequired: true})
+	g := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t), Claims: claims})
+	required := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t), Claims: claims, TokenRequired: true})
 	for _, c := range []struct {
 		name      string
 		guard     *guard
@@ -103,7 +99,7 @@ func TestOwnOfBadToken(t *testing.T) {
 		{"expired", g, expired, `Bearer error="invalid_token", error_description="the token has expired"`},
 	} {
 		token = c.token
-		for _, path := range []string{"/", httplimit.OwnPath} {
+		for _, path := range []string{"/", ownPath} {
 			w := answer(c.guard, requestOf(t, "GET", path, ""))
 			want := http.StatusOK
 			if c.challenge != "" {
@@ -128,9 +124,7 @@ func TestOwnOfSharedBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newOwn(t, p); err != nil {
-		t.Error(err)
-	}
+	newMiddleware(t, httplimit.Options{Policy: p, Store: memstore.New(memstore.Options{}), OwnLimits: askers(t)})
 	if l := p.Rule(0).Levels[0]; len(l.Overrides) != 1 || len(l.ExemptKeys) != 1 {
 		t.Errorf("the policy has changed: %+v", l)
 	}
@@ -167,9 +161,7 @@ func TestOwnOfAnyRule(t *testing.T) {
 		{"one budget for all", "limits: 10/min"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := newOwn(t, rules(t, "  - {name: a, "+c.rule+"}\n")); err != nil {
-				t.Error(err)
-			}
+			newGuard(t, "  - {name: a, "+c.rule+"}\n", echo, httplimit.Options{OwnLimits: askers(t)})
 		})
 	}
 }
@@ -182,13 +174,9 @@ func TestOwnWithManyOverrides(t *testing.T) {
 		overrides = append(overrides, fmt.Sprintf("{key: u%d, limits: 7/min, reason: r, author: a}", i))
 	}
 	yaml := "  - {name: a, by: header.X-User, limits: 5/min, overrides: [" + strings.Join(overrides, ", ") + "]}\n"
-	own, err := newOwn(t, rules(t, yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGuard(t, yaml, echo, httplimit.Options{Own: own})
+	g := newGuard(t, yaml, echo, httplimit.Options{OwnLimits: askers(t)})
 	for user, want := range map[string]string{"u1": `"quota":7,`, "other": `"quota":5,`} {
-		r := requestOf(t, "GET", httplimit.OwnPath, "")
+		r := requestOf(t, "GET", ownPath, "")
 		r.Header.Set("X-User", user)
 		if w := answer(g, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want %s", user, w.Code, w.Body, want)

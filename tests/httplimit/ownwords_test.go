@@ -120,7 +120,7 @@ func TestAnswersOfPlatforms(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rule(t, "api", httplimit.ByIP(), c.limits...)
+				r := rule(t, "api", policy.IP(), c.limits...)
 				r.Answer = &c.answer
 				h := newMiddleware(t, httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{r}, Fields: c.fields}).Wrap(ok)
 				for i, want := range c.say {
@@ -144,7 +144,7 @@ func TestAnswersOfPlatforms(t *testing.T) {
 // own limits, and a denial has the answer of the rule that binds. A request that was not
 // decided has none.
 func TestAnswersOfSeveralRules(t *testing.T) {
-	user, address := rule(t, "user", httplimit.ByHeader("User"), "1/min"), rule(t, "address", httplimit.ByIP(), "3/min")
+	user, address := rule(t, "user", policy.Header("User"), "1/min"), rule(t, "address", policy.IP(), "3/min")
 	user.Answer = &policy.Answer{
 		ContentType: "application/json", Body: `{"rule":"{rule}","wait":{retry_after}}`,
 		Fields: answerFields("User-Left", "{remaining}"), Denied: answerFields("User-Denied", "{name}"),
@@ -179,7 +179,7 @@ func TestAnswersOfSeveralRules(t *testing.T) {
 // TestAnswersOfSlots: a denial by a limit of requests in flight has the rule's answer, too,
 // with unknown times.
 func TestAnswersOfSlots(t *testing.T) {
-	r := rule(t, "slots", httplimit.ByHeader("Slot"))
+	r := rule(t, "slots", policy.Header("Slot"))
 	r.Levels[0].InFlight = &sluice.SlotLimit{Cap: 1, TTL: time.Minute}
 	r.Answer = &policy.Answer{
 		ContentType: "text/plain", Body: "{limit}: {retry_after} {retry_after_ms} {reset} {reset_unix} {reset_date}|{reset_time}|{name}",
@@ -195,12 +195,12 @@ func TestAnswersOfSlots(t *testing.T) {
 	if rec.Code != 503 || rec.Body.String() != "1: -1 -1 -1 -1 ||slots/slots" || field(rec, "Slots") != "1" || rec.Header()["When"] != nil || rec.Header()["At"] != nil {
 		t.Errorf("got %d %q %v", rec.Code, rec.Body, rec.Header())
 	}
-	held.Settle(httplimit.Response{Status: 200})
+	held.Settle(policy.Response{Status: 200})
 }
 
 // TestAnswerInItsFormat: with any texts, an answer in JSON is JSON.
 func TestAnswerInItsFormat(t *testing.T) {
-	r := rule(t, "api", httplimit.ByIP(), `1/min`)
+	r := rule(t, "api", policy.IP(), `1/min`)
 	r.Cost.Units = 2
 	r.Answer = &policy.Answer{
 		ContentType: "application/problem+json; charset=utf-8", Denied: answerFields("When", "{retry_after}"),
@@ -224,7 +224,7 @@ func TestAnswerInItsFormat(t *testing.T) {
 // TestAnswerReplacesFields: a field of a rule's answer replaces the front's own, and Refuse of
 // the Options still writes the answer.
 func TestAnswerReplacesFields(t *testing.T) {
-	r := rule(t, "api", httplimit.ByIP(), "1/min")
+	r := rule(t, "api", policy.IP(), "1/min")
 	r.Answer = &policy.Answer{
 		Status: 503, ContentType: "text/plain", Body: "words", Fields: answerFields("x-left", "{remaining}"),
 		Denied: answerFields("retry-after", "soon"),

@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/profile"
 )
 
@@ -64,7 +65,7 @@ func playPlatform(t *testing.T, p profile.Profile, v vector.Vector) {
 	var running []*httplimit.Request
 	defer func() {
 		for _, q := range running {
-			q.Settle(httplimit.Response{Status: http.StatusOK})
+			q.Settle(policy.Response{Status: http.StatusOK})
 		}
 	}()
 	for i, step := range v.Steps {
@@ -72,7 +73,7 @@ func playPlatform(t *testing.T, p profile.Profile, v vector.Vector) {
 			continue
 		}
 		for range step.Ends {
-			running[0].Settle(httplimit.Response{Status: http.StatusOK})
+			running[0].Settle(policy.Response{Status: http.StatusOK})
 			running = running[1:]
 		}
 		var allowed int64
@@ -99,7 +100,7 @@ func playPlatform(t *testing.T, p profile.Profile, v vector.Vector) {
 			default:
 				allowed++
 				q.SetFields(rec.Header())
-				q.Settle(httplimit.Response{Status: http.StatusOK})
+				q.Settle(policy.Response{Status: http.StatusOK})
 			}
 		}
 		if v.InFlight > 0 {

@@ -21,10 +21,27 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
+// newReadAhead returns a ReadAhead of that many bytes.
+func newReadAhead(most int64) *httplimit.ReadAhead {
+	r := new(httplimit.ReadAhead)
+	r.Resize(most)
+	return r
+}
+
+func kept(r *httplimit.ReadAhead) int64 {
+	bytes, _ := r.Held()
+	return bytes
+}
+
+func stopped(r *httplimit.ReadAhead) int64 {
+	_, n := r.Held()
+	return n
+}
+
 // awaitBytes waits until that many bytes are kept.
 func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 	t.Helper()
-	testkit.Until(t, fmt.Sprintf("%d bytes kept", want), func() bool { return room.Held() == want })
+	testkit.Until(t, fmt.Sprintf("%d bytes kept", want), func() bool { return kept(room) == want })
 }
 
 // TestReadAheadIsBounded: 10,000 delayed requests with bodies of 66 KB, of any number of keys,
@@ -32,7 +49,7 @@ func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, requests = 32 << 20, 10_000
-		room, queue := httplimit.NewReadAhead(most), policy.NewQueue(2*requests)
+		room, queue := newReadAhead(most), policy.NewQueue(2*requests)
 		queue.Share(requests)
 		g := newGuard(t, "  - {name: a, by: query.u, limits: 1/min leaky-bucket burst 20000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 		for _, u := range []string{"a", "b"} {
@@ -55,16 +72,16 @@ func TestReadAheadIsBounded(t *testing.T) {
 			t.Errorf("%d are held, want %d", got, requests)
 		}
 		// Half of the bytes are for first chunks, of which there are more than fit.
-		if got := room.Held(); got > most || got <= most-4096 {
+		if got := kept(room); got > most || got <= most-4096 {
 			t.Errorf("%d bytes are kept, want all of %d", got, most)
 		}
-		if room.Stopped() == 0 {
+		if stopped(room) == 0 {
 			t.Error("no body was stopped")
 		}
 		leave()
 		clients.Wait()
 		synctest.Wait()
-		if got := room.Held(); got != 0 {
+		if got := kept(room); got != 0 {
 			t.Errorf("%d bytes are kept at the end", got)
 		}
 	})
@@ -94,7 +111,7 @@ func TestReadAheadReturns(t *testing.T) {
 		for _, most := range []int64{0, 1, 5000, 9000, 20_000, 1 << 20} {
 			t.Run(fmt.Sprint(name, " of ", most), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					room := httplimit.NewReadAhead(most)
+					room := newReadAhead(most)
 					g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 9}", handler, httplimit.Options{ReadAhead: room})
 					for _, size := range []int{1, 4095, 4096, 4097, 65_535, 65_536, 65_537} {
 						body := strings.Repeat("0123456789abcdef", size/16+1)[:size]
@@ -107,7 +124,7 @@ func TestReadAheadReturns(t *testing.T) {
 							t.Errorf("%d bytes: got %d with %d bytes", size, w.Code, w.Body.Len())
 						}
 						synctest.Wait()
-						if got := room.Held(); got != 0 {
+						if got := kept(room); got != 0 {
 							t.Errorf("%d bytes: %d are kept", size, got)
 						}
 					}
@@ -121,19 +138,19 @@ func TestReadAheadReturns(t *testing.T) {
 // were read ahead when it is settled or refused.
 func TestReadAheadWithoutWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		room := httplimit.NewReadAhead(1 << 20)
+		room := newReadAhead(1 << 20)
 		g := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()), ReadAhead: room,
-			Rules: []policy.Rule{rule(t, "a", httplimit.ByIP(), "1/s leaky-bucket burst 9")},
+			Rules: []policy.Rule{rule(t, "a", policy.IP(), "1/s leaky-bucket burst 9")},
 		})
-		g.Decide(requestOf(t, "GET", "/", "")).Settle(httplimit.Response{})
+		g.Decide(requestOf(t, "GET", "/", "")).Settle(policy.Response{})
 		q := g.Decide(requestOf(t, "POST", "/", "hello"))
 		synctest.Wait()
-		if room.Held() == 0 {
+		if kept(room) == 0 {
 			t.Fatal("nothing was kept")
 		}
-		q.Settle(httplimit.Response{})
-		if got := room.Held(); got != 0 {
+		q.Settle(policy.Response{})
+		if got := kept(room); got != 0 {
 			t.Errorf("%d bytes are kept when it is settled", got)
 		}
 		gone, leave := context.WithCancel(t.Context())
@@ -144,7 +161,7 @@ func TestReadAheadWithoutWriter(t *testing.T) {
 		}
 		q.Refuse(httptest.NewRecorder())
 		synctest.Wait()
-		if got := room.Held(); got != 0 {
+		if got := kept(room); got != 0 {
 			t.Errorf("%d bytes are kept when it is refused", got)
 		}
 	})
@@ -153,7 +170,7 @@ func TestReadAheadWithoutWriter(t *testing.T) {
 // TestReadAheadOfLeavers: over real connections, clients that send large bodies and hang up
 // give back their kept bytes and their places.
 func TestReadAheadOfLeavers(t *testing.T) {
-	room, queue := httplimit.NewReadAhead(4<<20), policy.NewQueue(1000)
+	room, queue := newReadAhead(4<<20), policy.NewQueue(1000)
 	g := newGuard(t, "  - {name: a, limits: 1/min leaky-bucket burst 1000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 	server := httptest.NewServer(g)
 	defer server.Close()

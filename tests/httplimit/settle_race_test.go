@@ -26,7 +26,7 @@ func TestBodyReadPastTheHandler(t *testing.T) {
 	started, done := make(chan struct{}), make(chan error, 1)
 	h := newMiddleware(t, httplimit.Options{
 		Store: store,
-		Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), limit), policy.Cost{Of: policy.RequestBytes})},
+		Rules: []policy.Rule{costing(rule(t, "api", policy.IP(), limit), policy.Cost{Of: policy.RequestBytes})},
 	}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		go func() {
 			_, err := io.CopyN(io.Discard, r.Body, 1<<10)

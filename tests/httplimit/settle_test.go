@@ -29,7 +29,7 @@ func TestStreamedResponseBytes(t *testing.T) {
 	store, plan := newStore(c), testkit.Plan(t, "video", limit)
 	part := strings.Repeat("x", 30)
 	received := make(chan struct{})
-	h := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{rule(t, "video", httplimit.ByIP(), limit)}}).
+	h := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{rule(t, "video", policy.IP(), limit)}}).
 		Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for range 2 {
 				write(t, w, part)
@@ -92,7 +92,7 @@ func TestRequestBytesOfUnknownLength(t *testing.T) {
 	store, plan := newStore(newClock()), testkit.Plan(t, "upload", limit)
 	h := newMiddleware(t, httplimit.Options{
 		Store: store,
-		Rules: []policy.Rule{costing(rule(t, "upload", httplimit.ByIP(), limit), policy.Cost{Of: policy.RequestBytes})},
+		Rules: []policy.Rule{costing(rule(t, "upload", policy.IP(), limit), policy.Cost{Of: policy.RequestBytes})},
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, io.LimitReader(r.Body, 60))
 		write(t, w, fmt.Sprint(n, err))
@@ -123,8 +123,8 @@ func TestPanickingHandlerIsSettled(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: store,
 		Rules: []policy.Rule{
-			rule(t, "b", httplimit.ByIP(), "100B/min"),
-			costing(rule(t, "r", httplimit.ByIP(), "10/min"), policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{
+			rule(t, "b", policy.IP(), "100B/min"),
+			costing(rule(t, "r", policy.IP(), "10/min"), policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{
 				After: func(_ policy.Attributes, r *policy.Response) int64 {
 					statuses = append(statuses, r.Status)
 					return -1
@@ -159,7 +159,7 @@ func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 	var seen []error
 	h := newMiddleware(t, httplimit.Options{
 		Store:   store,
-		Rules:   []policy.Rule{rule(t, "b", httplimit.ByIP(), "100B/min")},
+		Rules:   []policy.Rule{rule(t, "b", policy.IP(), "100B/min")},
 		OnError: func(_ *http.Request, err error) { seen = append(seen, err) },
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		store.Before = outage
@@ -175,7 +175,7 @@ func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 func TestSettlingOutlivesTheRequest(t *testing.T) {
 	store, plan := contextual(newStore(newClock())), testkit.Plan(t, "b", "100B/min")
 	h := newMiddleware(t, httplimit.Options{
-		Store: store, Rules: []policy.Rule{rule(t, "b", httplimit.ByIP(), "100B/min")},
+		Store: store, Rules: []policy.Rule{rule(t, "b", policy.IP(), "100B/min")},
 		OnError: func(_ *http.Request, err error) { t.Error(err) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

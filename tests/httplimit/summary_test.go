@@ -9,9 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -27,7 +25,7 @@ func reported(s *httplimit.Summary) string {
 func TestOnEndOfSteps(t *testing.T) {
 	var ends []string
 	mw := newMiddleware(t, httplimit.Options{
-		Rules: []policy.Rule{rule(t, "a", httplimit.ByIP(), "1/min")}, Store: memstore.New(memstore.Options{}),
+		Rules: []policy.Rule{rule(t, "a", policy.IP(), "1/min")}, Store: memstore.New(memstore.Options{}),
 		Skip:  func(r *http.Request) bool { return r.URL.Path == "/skipped" },
 		OnEnd: func(_ *http.Request, s *httplimit.Summary) { ends = append(ends, reported(s)) },
 	})
@@ -37,8 +35,8 @@ func TestOnEndOfSteps(t *testing.T) {
 			q.Refuse(httptest.NewRecorder())
 			continue
 		}
-		q.Settle(httplimit.Response{Status: 204, Written: 3, Read: -1})
-		q.Settle(httplimit.Response{Status: 500})
+		q.Settle(policy.Response{Status: 204, Written: 3, Read: -1})
+		q.Settle(policy.Response{Status: 500})
 	}
 	want := []string{"allowed 204 broken=false sent=3", "denied 429 broken=false sent=230"}
 	if len(ends) != 2 || ends[0] != want[0] || !strings.HasPrefix(ends[1], "denied 429 broken=false sent=") {
@@ -51,20 +49,12 @@ func TestOnEndOfOwn(t *testing.T) {
 	ends := 0
 	p := rules(t, "  - {name: a, by: ip, limits: 1/min}")
 	store := memstore.New(memstore.Options{})
-	askers, err := sluice.New(store, "askers", sluice.PerMinute(30))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := httplimit.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mw := newMiddleware(t, httplimit.Options{Policy: p, Store: store, Own: own, OnEnd: func(_ *http.Request, s *httplimit.Summary) {
+	mw := newMiddleware(t, httplimit.Options{Policy: p, Store: store, OwnLimits: askers(t), OnEnd: func(_ *http.Request, s *httplimit.Summary) {
 		if ends++; !s.Own || s.Event.Evaluated != nil || s.Status != http.StatusOK {
 			t.Errorf("own %t, evaluated %v, status %d", s.Own, s.Event.Evaluated, s.Status)
 		}
 	}})
-	ask(t, mw.Wrap(ok), httplimit.OwnPath)
+	ask(t, mw.Wrap(ok), ownPath)
 	if ends != 1 {
 		t.Errorf("reported %d times", ends)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -45,17 +46,24 @@ func TestAdmits(t *testing.T) {
 	for range 50 {
 		allow, deny := list(r.IntN(4)), list(r.IntN(4))
 		g := newGuard(t, "  - {name: a, limits: 1/s}", echo, httplimit.Options{Allow: allow, Deny: deny})
+		admits := func(client string) bool {
+			r := requestOf(t, "GET", "/", "")
+			if r.RemoteAddr = client; client != "@" {
+				r.RemoteAddr = net.JoinHostPort(client, "55")
+			}
+			return answer(g, r).Code != http.StatusForbidden
+		}
 		for range 200 {
 			a := random()
 			if a.Is4() && r.IntN(2) == 0 {
 				a = netip.AddrFrom16(a.As16())
 			}
 			want := !holds(deny, a) && (len(allow) == 0 || holds(allow, a))
-			if got := g.Admits(a); got != want {
+			if got := admits(a.String()); got != want {
 				t.Fatalf("%v with allow %v, deny %v: got %v", a, allow, deny, got)
 			}
 		}
-		if got := g.Admits(netip.Addr{}); got != (len(allow) == 0) {
+		if got := admits("@"); got != (len(allow) == 0) {
 			t.Errorf("a client without address, allow %v: got %v", allow, got)
 		}
 	}

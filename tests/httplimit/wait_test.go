@@ -33,7 +33,7 @@ type queue struct {
 // newQueue returns a queue under a limit that does not count requests for other paths.
 func newQueue(t *testing.T, limit string, o httplimit.Options) *queue {
 	t.Helper()
-	api := counting(rule(t, "api", httplimit.ByIP(), limit), policy.Status{From: 100, To: 403}, policy.Status{From: 405, To: 599})
+	api := counting(rule(t, "api", policy.IP(), limit), policy.Status{From: 100, To: 403}, policy.Status{From: 405, To: 599})
 	return newQueueOf(t, api, o)
 }
 
@@ -194,7 +194,7 @@ func TestRefundAfterADelay(t *testing.T) {
 // In shadow mode no request waits, but denials are reported.
 func TestShadowDoesNotDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := rule(t, "api", httplimit.ByIP(), "q: 1/s burst 2 leaky-bucket")
+		api := rule(t, "api", policy.IP(), "q: 1/s burst 2 leaky-bucket")
 		api.Shadow = true
 		q := newQueueOf(t, api, httplimit.Options{})
 		for _, path := range []string{"/a", "/b", "/c"} {

@@ -52,7 +52,7 @@ func counted(t *testing.T, h http.HandlerFunc) http.Handler {
 	t.Helper()
 	return newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []policy.Rule{rule(t, "bytes", httplimit.ByIP(), "b: 1MB/min")},
+		Rules: []policy.Rule{rule(t, "bytes", policy.IP(), "b: 1MB/min")},
 	}).Wrap(h)
 }
 
@@ -188,7 +188,7 @@ func TestHijackOverSockets(t *testing.T) {
 func TestFieldNamesOnTheWire(t *testing.T) {
 	srv := httptest.NewServer(newMiddleware(t, httplimit.Options{
 		Store:  newStore(newClock()),
-		Rules:  []policy.Rule{rule(t, "api", httplimit.ByIP(), "a: 1/min")},
+		Rules:  []policy.Rule{rule(t, "api", policy.IP(), "a: 1/min")},
 		Fields: httplimit.Draft11 | httplimit.XRateLimit,
 	}).Wrap(ok))
 	defer srv.Close()

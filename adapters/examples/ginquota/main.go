@@ -18,11 +18,12 @@ import (
 	"github.com/sluicegate/sluice/adapters/ginlimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // begin
 func newLimit(store sluice.Store) gin.HandlerFunc {
-	return ginlimit.New(sluice.Must(httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerMinute(100))))
+	return ginlimit.New(sluice.Must(httplimit.Limit(store, "per-address", policy.IP(), sluice.PerMinute(100))))
 }
 
 // end

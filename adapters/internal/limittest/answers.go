@@ -178,7 +178,7 @@ func Fields(t *testing.T, start Start) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{policy.NewRule("api", httplimit.ByHeader("X-User"), l)}})
+	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{policy.NewRule("api", policy.Header("X-User"), l)}})
 	for _, c := range []struct {
 		name   string
 		fields []string

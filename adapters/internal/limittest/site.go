@@ -125,7 +125,7 @@ func (s *Site) Spent(t *testing.T, limit string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Term(0).Full() - d.Remaining
+	return p.Term(0).Full - d.Remaining
 }
 
 // Reach waits until that many units of a limit are spent.

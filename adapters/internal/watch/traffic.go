@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // Traffic counts the bytes of a request and of its response, including those on a hijacked
@@ -52,9 +52,9 @@ func (t *Traffic) Hijacked(c net.Conn, rw *bufio.ReadWriter, err error) (net.Con
 // returned, panicked. The status is the one that they wrote, 0 if none: net/http then answers
 // 200 if the client is still there. An error of the server after the client had left counts as
 // unseen: the leave may have caused it.
-func (t *Traffic) Response(status int, returned bool) httplimit.Response {
+func (t *Traffic) Response(status int, returned bool) policy.Response {
 	t.over.Store(true)
-	resp := httplimit.Response{Status: status, Read: t.read.Load(), Written: t.written.Load()}
+	resp := policy.Response{Status: status, Read: t.read.Load(), Written: t.written.Load()}
 	switch {
 	case t.hijacked.Load():
 		if status == 0 {

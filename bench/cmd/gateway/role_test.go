@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestConstantIsTheDenial: the server that denies from constants answers as sluice does,
@@ -22,7 +23,7 @@ func TestConstantIsTheDenial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := httplimit.Limit(memstore.New(memstore.Options{}), "gateway", httplimit.ByIP(), limit.WithName("gateway"))
+	m, err := httplimit.Limit(memstore.New(memstore.Options{}), "gateway", policy.IP(), limit.WithName("gateway"))
 	if err != nil {
 		t.Fatal(err)
 	}

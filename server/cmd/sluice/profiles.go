@@ -113,7 +113,7 @@ func profileText(p profile.Profile) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n  %s\n", p.Name, p.Title, p.Source)
 	for _, l := range p.Limits {
-		fmt.Fprintf(&b, "  limit %v: %s\n", l, algo.Worst(l))
+		fmt.Fprintf(&b, "  limit %v: %s\n", l, algo.WorstOf(l))
 	}
 	for _, line := range besideLimits(p) {
 		b.WriteString("  " + line + "\n")

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -76,7 +75,7 @@ func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*policy.Exp
 		}
 		return e, nil
 	}
-	if r.URL.Path == httplimit.OwnPath {
+	if r.URL.Path == wire.OwnLimits {
 		return &policy.Explanation{Verdict: policy.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []policy.RuleExplanation{}}, nil
 	}
 	a := &explainedRequest{certificate: q.Certificate}

@@ -213,7 +213,7 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 			o = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		}
 		term := req.Plan.Term(i)
-		full := term.Full()
+		full := term.Full
 		if term.Block.For > 0 { // a block has no units
 			full, o.Remaining = 0, 0
 		}
@@ -228,7 +228,7 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 		return blockWords(t, o)
 	}
 	var b strings.Builder
-	full := t.Full()
+	full := t.Full
 	if o.Remaining > full {
 		return fmt.Sprintf("all %d left, and %d of credit; full in %v", full, o.Remaining-full, o.ResetAfter)
 	}

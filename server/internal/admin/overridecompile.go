@@ -50,12 +50,12 @@ func CompileWith(rules []policy.Rule, all []StoredOverride) (*policy.Policy, []L
 }
 
 // parseLimits reads the texts of limits that replace those of a level. They inherit from
-// the level's limits, see [sluice.ParseLimitLike]. The error joins all faults.
+// the level's limits, see [sluice.ParseLimit]. The error joins all faults.
 func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
 	like, _ := l.Like()
 	var faults []error
 	for _, text := range texts {
-		limit, err := sluice.ParseLimitLike(text, like...)
+		limit, err := sluice.ParseLimit(text, like...)
 		if err != nil {
 			faults = append(faults, err)
 			continue

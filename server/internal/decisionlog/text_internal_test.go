@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // FuzzText: JSON reads any text unchanged, with U+FFFD for each byte that is not UTF-8; the
@@ -69,7 +70,7 @@ func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func())
 	return r, &httplimit.Summary{
 		Event: q.Event(), Status: http.StatusOK, Began: time.Unix(1_700_000_000, 123_000), Took: time.Millisecond,
 		Upstream: &httplimit.Upstream{URL: "http://127.0.0.1:3000", Status: http.StatusOK, Took: time.Millisecond},
-	}, func() { q.Settle(httplimit.Response{}) }
+	}, func() { q.Settle(policy.Response{}) }
 }
 
 // TestNoAllocations: a line allocates only its buffer.

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 )
 
@@ -64,7 +65,7 @@ func watched(t *testing.T, g http.Handler) http.Handler {
 
 func behind(t *testing.T, g http.Handler, limit sluice.Limit) http.Handler {
 	t.Helper()
-	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "all", httplimit.ByIP(), limit)
+	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "all", policy.IP(), limit)
 	if err != nil {
 		t.Fatal(err)
 	}

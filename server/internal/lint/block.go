@@ -18,7 +18,7 @@ import (
 // blockWords describes a block.
 func blockWords(b sluice.Limit) string {
 	l := b.Filled()
-	return fmt.Sprintf("block %s: %s", l.Name, algo.Worst(l))
+	return fmt.Sprintf("block %s: %s", l.Name, algo.WorstOf(l))
 }
 
 // shortBlocks warns of blocks that deny for no longer than the limits do.

@@ -38,7 +38,7 @@ func crossing(sets [][]policy.Limit) (texts []string) {
 		for _, l := range all {
 			most = max(most, algo.Bound(l, longest))
 		}
-		if n := algo.BoundOfChange(longest, all...); n > most {
+		if n := algo.Bound(all[0], longest, all[1:]...); n > most {
 			texts = append(texts, fmt.Sprintf("a key that changes between the limits named %q, by a tier or an override, may pass up to %s within %s, more than any of them allows; use limits of which one contains the others, or names of their own",
 				name, amount.Of(n, all[0].Unit == sluice.Bytes), amount.Lasting(longest)))
 		}

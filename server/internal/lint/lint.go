@@ -223,17 +223,17 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	burst := f.Burst
 	if b, ok := f.Algorithm.(sluice.LeakyBucket); ok {
 		burst = b.DelayAfter
-		if _, wait := algo.Output(l, f.Window); !r.Shape && wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
+		if wait := algo.WorstOf(l).Delay; !r.Shape && wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
 			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; use a max_wait, a smaller burst, or nodelay", l, wait))
 		}
 	}
-	if r.Cost.Bytes() && !r.Shape && l.Queues() {
+	if r.Cost.Bytes() && !r.Shape && algo.WorstOf(l).Delay > 0 {
 		texts = append(texts, fmt.Sprintf("%v delays a request as a whole, by the bytes that are known of it when it comes; use shape: true to slow bodies down, or nodelay", l))
 	}
-	if wait := algo.Wait(l); wait > 30*time.Second {
+	if wait := algo.WorstOf(l).NextWait; wait > 30*time.Second {
 		texts = append(texts, fmt.Sprintf("%v lets one request owe so much that the next ones of its key wait for up to %v, longer than most clients do; lower the debt", l, wait))
 	}
-	if late := algo.Late(l); late > 30*time.Second {
+	if late := algo.WorstOf(l).Late; late > 30*time.Second {
 		texts = append(texts, fmt.Sprintf("%v serves a key that has been idle up to %v later, longer than most clients wait; shorten the warm-up", l, late))
 	}
 	if burst/10 < f.Quota {
@@ -242,7 +242,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	refill := time.Duration(float64(burst) / float64(f.Quota) * float64(f.Window)) // rounded, for a text
 	if refill >= time.Minute {
 		texts = append(texts, fmt.Sprintf("%v: a burst of %d makes the quota of %d all but meaningless: %s; lower the burst, or write the quota of a longer window",
-			l, burst, f.Quota, algo.Worst(l)))
+			l, burst, f.Quota, algo.WorstOf(l)))
 	}
 	return texts
 }

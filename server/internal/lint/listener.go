@@ -40,7 +40,7 @@ func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 	}
 	add("key: %s", whoseBudget([]policy.Part{by}))
 	for _, limit := range l.Connections {
-		add("connections %v: %s; what comes above is reset", limit, ofConnections(algo.Worst(limit)))
+		add("connections %v: %s; what comes above is reset", limit, ofConnections(algo.WorstOf(limit).String()))
 	}
 	if l.Open.Cap > 0 {
 		many := "connections"
@@ -50,7 +50,7 @@ func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 		add("open: at most %d %s at once, what comes above is reset; those of a gateway that died count for %v", l.Open.Cap, many, cmp.Or(l.Open.TTL, openLease))
 	}
 	for _, limit := range l.Bytes {
-		add("bytes %v: %s, in both directions together; what comes above waits", limit, algo.Worst(limit))
+		add("bytes %v: %s, in both directions together; what comes above waits", limit, algo.WorstOf(limit))
 	}
 	switch l.Failure {
 	case sluice.FailOpen:

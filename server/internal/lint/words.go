@@ -173,15 +173,15 @@ func Worst(r *policy.Rule, l sluice.Limit) string {
 		return "no request ever fits"
 	}
 	if r.Shape || !r.Cost.Afterwards() {
-		return inUnits(r.Cost, algo.Worst(served(r.Cost, l)))
+		return inUnits(r.Cost, algo.WorstOf(served(r.Cost, l)).String())
 	}
 	f := r.Counted(l).Filled()
 	bytes, debt := l.Unit == sluice.Bytes, f.Debt
 	f.Debt = 0 // nothing is admitted into debt
 	if r.Cost.Of == policy.RequestBytes {
-		return algo.Worst(f) // a body is charged before it is passed on
+		return algo.WorstOf(f).String() // a body is charged before it is passed on
 	}
-	says := inUnits(r.Cost, algo.Worst(f)) + ", and what is in flight when that is reached"
+	says := inUnits(r.Cost, algo.WorstOf(f).String()) + ", and what is in flight when that is reached"
 	counter, _ := f.Algorithm.(sluice.SlidingCounter)
 	switch {
 	case counts(f):
@@ -207,7 +207,7 @@ func deniedWords(l sluice.Limit) string {
 	if !l.CountDenied {
 		return ""
 	}
-	return fmt.Sprintf("; denied requests count too: a client that stops is allowed again within %v", algo.StaysOut(l))
+	return fmt.Sprintf("; denied requests count too: a client that stops is allowed again within %v", algo.WorstOf(l).StaysOut)
 }
 
 func which(m *policy.Match) string {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers lets any node show the counts of all nodes of a shared store. Each node
-// writes a line about itself to the store and, while a caller looks at any node, a
+// writes a line about itself to the store and, while a caller watches any node, a
 // report, too. Requests are not involved.
 package peers
 
@@ -21,14 +21,14 @@ import (
 
 const (
 	sendEvery   = 2 * time.Second  // between reports, longer for large ones; a node's line comes every 2.5 times this
-	lookFor     = 15 * time.Second // length of a look that is not repeated
+	watchFor    = 15 * time.Second // length of a watch that is not repeated
 	keepNodes   = 10 * time.Minute // how long the last line and report of a gone node are kept
 	keepReports = time.Minute
 	forgetEvery = 30 // beats
 	meetEvery   = 10 * time.Minute
 	mostNodes   = 500
 
-	// mostRate is the most bytes a second that a looking node reads in the long run. Nodes
+	// mostRate is the most bytes a second that a watching node reads in the long run. Nodes
 	// write reports twice as often.
 	mostRate = 80 << 10
 	// mostTaken is the most bytes that a call reads.
@@ -46,12 +46,12 @@ type Options struct {
 	// Met gets the lines of the other nodes after this one has written its first line,
 	// then every 10 minutes. It must not block.
 	Met func(others *report.Fleet)
-	// Every is the time between two reports during a look, longer for large ones; 0 means
+	// Every is the time between two reports during a watch, longer for large ones; 0 means
 	// 2 s.
 	Every time.Duration
 	// Live returns the number of nodes that share the store by their heartbeats.
 	Live func() int64
-	// Patience is the longest time for which a first look waits for reports; 0 means 3 s.
+	// Patience is the longest time for which a first watch waits for reports; 0 means 3 s.
 	Patience time.Duration
 }
 
@@ -66,10 +66,10 @@ type Peers struct {
 	nextBeat time.Time
 	nextSent time.Time
 	nextMet  time.Time
-	change   string // change of the look, as last reported
+	change   string // change of the watch, as last reported
 	unsent   unsent
 
-	mu   sync.Mutex // held during a look
+	mu   sync.Mutex // held during a watch
 	last last
 }
 
@@ -77,23 +77,23 @@ type Peers struct {
 // in one tick, and may send it in the next.
 type unsent struct {
 	data   []byte
-	change string // change of the look
+	change string // change of the watch
 	made   time.Time
 }
 
 // New returns Peers. They start when their Part is registered and runs.
 func New(o Options) *Peers {
 	o.Every, o.Patience = cmp.Or(o.Every, sendEvery), cmp.Or(o.Patience, patience)
-	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
+	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*node), watches: make(map[string]*watch)}}
 }
 
 // Part returns the part that the Conn must run.
 func (n *Peers) Part() fleet.Part {
-	return fleet.Part{Marks: []fleet.Mark{{Key: keyLook, Field: fieldUntil}, {Key: keyLook, Field: fieldChange}}, Tick: n.tick}
+	return fleet.Part{Marks: []fleet.Mark{{Key: keyWatch, Field: fieldUntil}, {Key: keyWatch, Field: fieldChange}}, Tick: n.tick}
 }
 
 // tick writes the line and the report if they are due. A report is also due after a change of
-// the look. An error is one of the store, which others report; the next tick tries again.
+// the watch. An error is one of the store, which others report; the next tick tries again.
 func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if t.Err != nil || n.left.Load() {
 		return
@@ -104,13 +104,13 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if !send && now.Before(n.nextBeat) {
 		return
 	}
-	rules, looked, err := n.beat(ctx)
+	rules, watched, err := n.beat(ctx)
 	if err != nil {
 		return
 	}
 	n.nextBeat = now.Add(n.Every*5/2 - n.Conn.Every()/2)
 	n.meet(ctx, now)
-	if !send || !looked {
+	if !send || !watched {
 		return
 	}
 	if u, err := n.publish(ctx, rules, t.Values[1]); err == nil {
@@ -150,8 +150,8 @@ func (n *Peers) live() int64 {
 // pause returns the time to wait after reading so many bytes.
 func pause(bytes int) time.Duration { return time.Duration(bytes) * time.Second / mostRate }
 
-// beat writes the node's line, and returns the rules of the look.
-func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err error) {
+// beat writes the node's line, and returns the rules of the watch.
+func (n *Peers) beat(ctx context.Context) (rules []string, watched bool, err error) {
 	self := n.Self()
 	self.ID = n.id
 	line, err := self.Encode()
@@ -163,7 +163,7 @@ func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err erro
 		forget = "1"
 	}
 	n.beats++
-	list, err := n.eval(ctx, beatScript, []string{keyNodes, keyReports, keyLook},
+	list, err := n.eval(ctx, beatScript, []string{keyNodes, keyReports, keyWatch},
 		n.id, n.Conn.Seal(keyNodes+n.id, line), millis(keepNodes), forget, strconv.Itoa(mostNodes))
 	if err != nil || len(list) == 0 {
 		return nil, false, err
@@ -173,7 +173,7 @@ func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err erro
 
 // publish writes a report, and returns it.
 func (n *Peers) publish(ctx context.Context, rules []string, change string) (unsent, error) {
-	if u := &n.unsent; u.data == nil || time.Since(u.made) > lookFor {
+	if u := &n.unsent; u.data == nil || time.Since(u.made) > watchFor {
 		*u = unsent{change: change, made: time.Now()}
 		r := n.Report(rules)
 		r.ID = n.id

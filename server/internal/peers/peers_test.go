@@ -37,7 +37,7 @@ type member struct {
 	asked []string // the rules of its last report
 }
 
-// join starts a member of a fleet of so many at a store's URL, whose first look does not
+// join starts a member of a fleet of so many at a store's URL, whose first watch does not
 // wait long.
 func join(t testing.TB, url, id string, live int64, reports func(rules []string) *report.Report) *member {
 	t.Helper()
@@ -100,16 +100,16 @@ func run(t testing.TB, conn *fleet.Conn) (kill context.CancelFunc) {
 	return kill
 }
 
-// lookUntil looks until the result is as wanted.
-func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
+// watchUntil watches until the result is as wanted.
+func watchUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
 	t.Helper()
 	for end := time.Now().Add(5 * testkit.Ceiling); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if f := m.Look(t.Context(), rules); is(&f) {
+		if f := m.Reports(t.Context(), rules); is(&f) {
 			return f
 		}
 	}
-	f := m.Look(t.Context(), rules)
-	t.Fatalf("look until %s: in vain: %d nodes, %v", what, len(f.Nodes), f.Err)
+	f := m.Reports(t.Context(), rules)
+	t.Fatalf("watch until %s: in vain: %d nodes, %v", what, len(f.Nodes), f.Err)
 	return f
 }
 
@@ -154,10 +154,10 @@ func do(t testing.TB, client rueidis.Client, words ...string) rueidis.RedisResul
 	return r
 }
 
-// TestLook: the first look has the reports of all other nodes, without a key in clear if
-// there is a secret. Nodes report nothing without a look. A node that leaves is gone, and
+// TestReports: the first watch has the reports of all other nodes, without a key in clear if
+// there is a secret. Nodes report nothing without a watch. A node that leaves is gone, and
 // a killed node is silent.
-func TestLook(t *testing.T) {
+func TestReports(t *testing.T) {
 	for _, secret := range []string{"", "0123456789abcdef"} {
 		t.Run("secret "+secret, func(t *testing.T) {
 			t.Parallel()
@@ -178,10 +178,10 @@ func TestLook(t *testing.T) {
 			}
 			testkit.Until(t, "all nodes to be there", func() bool { return lines() == 3 })
 			if n, err := do(t, client, "EXISTS", "sluice{fleet}!reports").AsInt64(); err != nil || n != 0 {
-				t.Errorf("nodes report though nobody looks: %d, %v", n, err)
+				t.Errorf("nodes report though nobody watches: %d, %v", n, err)
 			}
-			if f := a.Look(t.Context(), []string{"api"}); !reported(2)(&f) {
-				t.Errorf("the first look: %+v", f)
+			if f := a.Reports(t.Context(), []string{"api"}); !reported(2)(&f) {
+				t.Errorf("the first watch: %+v", f)
 			}
 			dump, err := do(t, client, "HGET", "sluice{fleet}!reports", "b").ToString()
 			if err != nil || secret != "" && strings.Contains(dump, "alice") || strings.Contains(dump, `"id":"b"`) {
@@ -190,7 +190,7 @@ func TestLook(t *testing.T) {
 			if err := c.Leave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			lookUntil(t, a, "one has left", reported(1), "api")
+			watchUntil(t, a, "one has left", reported(1), "api")
 			b.kill()
 			line, err := do(t, client, "HGET", "sluice{fleet}!nodes", "b").ToString()
 			if err != nil {
@@ -202,13 +202,13 @@ func TestLook(t *testing.T) {
 				t.Fatal(err)
 			}
 			do(t, client, "HSET", "sluice{fleet}!nodes", "b", fmt.Sprintf("%016d", at-16e6)+line[16:])
-			lookUntil(t, a, "one is silent", func(f *report.Fleet) bool { return len(f.Nodes) == 1 && f.Silent(&f.Nodes[0]) }, "api")
+			watchUntil(t, a, "one is silent", func(f *report.Fleet) bool { return len(f.Nodes) == 1 && f.Silent(&f.Nodes[0]) }, "api")
 		})
 	}
 }
 
-// TestLookAtMany: nodes report few rules in detail, however many a look names.
-func TestLookAtMany(t *testing.T) {
+// TestWatchOfMany: nodes report few rules in detail, however many a watch names.
+func TestWatchOfMany(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	a, b := join(t, "redis://"+server.Addr, "a", 2, small), join(t, "redis://"+server.Addr, "b", 2, small)
@@ -216,7 +216,7 @@ func TestLookAtMany(t *testing.T) {
 	for i := range 3 * report.MostLookedAt {
 		rules = append(rules, strconv.Itoa(i))
 	}
-	lookUntil(t, a, "rules are asked for", func(*report.Fleet) bool {
+	watchUntil(t, a, "rules are asked for", func(*report.Fleet) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.asked) > 0
@@ -227,14 +227,14 @@ func TestLookAtMany(t *testing.T) {
 }
 
 // TestTickTooShort: a report made at the end of a tick is sent unchanged in the next one,
-// before a report for a newer look.
+// before a report for a newer watch.
 func TestTickTooShort(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	client := dial(t, server)
 	a, conn := join(t, "redis://"+server.Addr, "a", 2, small), connect(t, "redis://"+server.Addr, "b", 20*time.Millisecond)
 	run(t, conn)
-	lookUntil(t, a, "both are connected", func(f *report.Fleet) bool { return f.Err == nil && conn.Err() == nil }, "api")
+	watchUntil(t, a, "both are connected", func(f *report.Fleet) bool { return f.Err == nil && conn.Err() == nil }, "api")
 	ctx, end := context.WithCancel(t.Context())
 	made := 0
 	b := peers.New(peers.Options{
@@ -288,7 +288,7 @@ func readBeside(t *testing.T, size int) {
 	}
 	var last time.Time
 	for range 2 {
-		lookUntil(t, a, "b is read again", func(f *report.Fleet) bool {
+		watchUntil(t, a, "b is read again", func(f *report.Fleet) bool {
 			for i := range f.Nodes {
 				if s := &f.Nodes[i]; s.ID == "b" && s.At.After(last) {
 					last = s.At
@@ -369,7 +369,7 @@ func wrote(n int, since time.Time) func(*report.Fleet) bool {
 }
 
 // TestFifty: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
-// looks, and a read of all reports brings all: of a node that is late, too, long before
+// watches, and a read of all reports brings all: of a node that is late, too, long before
 // those of the others may be read again.
 func TestFifty(t *testing.T) {
 	t.Parallel()
@@ -382,9 +382,9 @@ func TestFifty(t *testing.T) {
 			busy.Lock()
 			defer busy.Unlock()
 			began = time.Now()
-			return lookUntil(t, all[0], "all but one have reported", wrote(n-2, began), rule)
+			return watchUntil(t, all[0], "all but one have reported", wrote(n-2, began), rule)
 		}()
-		g := lookUntil(t, all[0], "all have reported", wrote(n-1, began), rule)
+		g := watchUntil(t, all[0], "all have reported", wrote(n-1, began), rule)
 		if len(g.Nodes) != n-1 || g.Unread != 0 {
 			t.Errorf("%d nodes, %d unread", len(g.Nodes), g.Unread)
 		}
@@ -400,9 +400,9 @@ func TestFifty(t *testing.T) {
 		}
 	}
 	client, sum := dial(t, server), int64(0)
-	for _, key := range []string{"nodes", "reports", "look"} {
+	for _, key := range []string{"nodes", "reports", "watch"} {
 		n, err := do(t, client, "MEMORY", "USAGE", "sluice{fleet}!"+key, "SAMPLES", "0").AsInt64()
-		if err != nil && (key != "look" || !rueidis.IsRedisNil(err)) { // nobody looks for 15 s: it has expired
+		if err != nil && (key != "watch" || !rueidis.IsRedisNil(err)) { // nobody watches for 15 s: it has expired
 			t.Fatal(err)
 		}
 		t.Logf("%s: %d bytes", key, n)
@@ -414,32 +414,32 @@ func TestFifty(t *testing.T) {
 }
 
 // BenchmarkFleet is what 50 nodes with a thousand rules send and receive in 30 s, and the
-// CPU of a Redis for it, while nobody looks and while one does: at one node, every 5 s.
+// CPU of a Redis for it, while nobody watches and while one does: at one node, every 5 s.
 // "idle" is a Redis that nobody asks.
 func BenchmarkFleet(b *testing.B) {
 	b.Run("idle", func(b *testing.B) {
 		measure(b, redistest.Start(b, redistest.Redis(b)), func() {})
 	})
-	b.Run("nobody-looks", func(b *testing.B) {
+	b.Run("nobody-watches", func(b *testing.B) {
 		server, _ := many(b, 50, new(sync.Mutex))
 		measure(b, server, func() {})
 	})
-	b.Run("one-looks", func(b *testing.B) {
+	b.Run("one-watches", func(b *testing.B) {
 		server, all := many(b, 50, new(sync.Mutex))
-		measure(b, server, func() { all[0].Look(b.Context(), []string{"rule-of-service-1"}) })
+		measure(b, server, func() { all[0].Reports(b.Context(), []string{"rule-of-service-1"}) })
 	})
 }
 
-func measure(b *testing.B, server *redistest.Server, look func()) {
+func measure(b *testing.B, server *redistest.Server, watch func()) {
 	b.Helper()
 	client := dial(b, server)
-	look()
+	watch()
 	time.Sleep(5 * time.Second) // until all have begun
 	const span = 30 * time.Second
 	for b.Loop() {
 		before, began := info(b, client), time.Now()
 		for time.Since(began) < span {
-			look()
+			watch()
 			time.Sleep(5 * time.Second)
 		}
 		after, took := info(b, client), time.Since(began).Seconds()

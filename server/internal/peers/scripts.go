@@ -10,10 +10,10 @@ import "github.com/sluicegate/sluice/server/internal/fleet"
 const (
 	keyNodes   = "nodes"   // a field for each node, by its id
 	keyReports = "reports" // two fields for each node: "at:ID" has the time alone
-	keyLook    = "look"    // the end of the look; and "r:RULE", for each rule of the look
+	keyWatch   = "watch"   // the end of the watch; and "r:RULE", for each rule of the watch
 
 	fieldUntil  = "until"
-	fieldChange = "change" // when a rule was last added to the look
+	fieldChange = "change" // when a rule was last added to the watch
 	stampDigits = 16
 )
 
@@ -26,7 +26,7 @@ local function stamp(at) return string.format('%016.0f', at) end
 // beatScript writes the line ARGV[2] of the node ARGV[1]. The lines expire ARGV[3] ms after
 // the last write. If ARGV[4] is 1, it removes nodes that have written nothing for that time.
 // Beyond ARGV[5] nodes it removes any that has written nothing for a minute. It returns
-// "looked at" and the rules of the look, or nothing without a look.
+// "watched" and the rules of the watch, or nothing without a watch.
 var beatScript = fleet.NewScript(now + `
 redis.call('HSET', KEYS[1], ARGV[1], stamp(now) .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -44,7 +44,7 @@ if ARGV[4] == '1' then
 end
 local out = {}
 if (tonumber(redis.call('HGET', KEYS[3], 'until') or '0') or 0) > now then
-  out[1] = 'looked at'
+  out[1] = 'watched'
   local all = redis.call('HGETALL', KEYS[3])
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 'r:' and (tonumber(all[i + 1]) or 0) > now then out[#out + 1] = string.sub(all[i], 3) end
@@ -65,9 +65,9 @@ redis.call('HSET', KEYS[1], ARGV[1], stamp(now) .. ARGV[2], 'at:' .. ARGV[1], st
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return {}`)
 
-// lookScript writes a look of ARGV[1] ms at the rules ARGV[3] and so on. A look has at most
+// watchScript writes a watch of ARGV[1] ms at the rules ARGV[3] and so on. A watch has at most
 // ARGV[2] rules.
-var lookScript = fleet.NewScript(now + `
+var watchScript = fleet.NewScript(now + `
 local till = string.format('%.0f', now + ARGV[1] * 1000)
 redis.call('HSET', KEYS[1], 'until', till)
 redis.call('PEXPIRE', KEYS[1], ARGV[1])

@@ -41,7 +41,7 @@ func TestStrangers(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
 			client := dial(t, server)
 			m := join(t, "redis://"+server.Addr, "SELF", 1, small)
-			lookUntil(t, m, "it is connected", func(f *report.Fleet) bool { return f.Err == nil })
+			watchUntil(t, m, "it is connected", func(f *report.Fleet) bool { return f.Err == nil })
 			stamp := fmt.Sprintf("%016d", time.Now().UnixMicro())
 			r := report.Report{Rules: make([]report.Rule, c.rules)}
 			for j := range r.Rules {
@@ -63,7 +63,7 @@ func TestStrangers(t *testing.T) {
 			}
 			before := heap()
 			refused, used := 0, 0
-			lookUntil(t, m, "all were read", func(f *report.Fleet) bool {
+			watchUntil(t, m, "all were read", func(f *report.Fleet) bool {
 				refused, used = 0, 0
 				for i := range f.Nodes {
 					switch s := &f.Nodes[i]; {

@@ -39,7 +39,7 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 			Every: s.Intervals.Tick,
 		}
 		if s.peers != nil {
-			api.Fleet, api.Self = s.peers.Look, s.self
+			api.Fleet, api.Self = s.peers.Reports, s.self
 		}
 		if s.api, err = admin.NewAPI(api); err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ func (s *sharedStore) lastFailure() error {
 	if err := s.redis.Err(); err != nil {
 		return err
 	}
-	return s.store.Cause()
+	return s.store.Err()
 }
 
 // causeText returns the text of err in one short line, without the name of the user.

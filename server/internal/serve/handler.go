@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/metrics"
@@ -25,10 +24,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	for _, word := range c.Fields {
 		fields |= fieldWords[word]
 	}
-	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.expiryNow)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if g.decisions, err = s.logs.encoder(c); err != nil {
 		return nil, err
 	}
@@ -37,7 +33,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops), Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
+		Queue: s.held, ReadAhead: s.ahead, OwnLimits: s.askers, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			if s.trace != nil { // avoids a copy of e
@@ -77,11 +73,12 @@ func (s *runtime) stated(v *policy.Verdict) {
 	}
 }
 
-// routeOf returns the route of a request in metrics, by its name in the configuration. It
+// routeOf returns the route of a request in metrics, by its name in the configuration; "" for
+// one that was passed on, whose route the metrics know. It
 // works for requests that were not passed on, too.
 func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
 	if sum.Upstream.URL != "" || sum.Upstream.Route != "" {
-		return limitmetrics.RouteOf(r, sum)
+		return "" // its name in the gateway
 	}
 	routes, ok := s.current.Load().routes.(*gateway.Routes)
 	if !ok {
@@ -121,9 +118,10 @@ func (s *runtime) cutOff() metrics.CutOff {
 // heldBack returns the numbers of delayed requests and their memory.
 func (s *runtime) heldBack() metrics.Held {
 	full, share := s.held.Refused()
+	kept, stopped := s.ahead.Held()
 	return metrics.Held{
 		InFlight: s.held.InFlight(),
 		Requests: s.held.Held(), Full: full, ShareFull: share,
-		ReadAhead: s.ahead.Held(), Stopped: s.ahead.Stopped(),
+		ReadAhead: kept, Stopped: stopped,
 	}
 }

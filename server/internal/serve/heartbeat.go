@@ -79,7 +79,7 @@ func (s *sharedStore) shareSecret(ctx context.Context) {
 	case err == nil:
 		s.fault = ""
 		s.of.tally.Share(secret)
-	case !rueidisstore.Temporary(err) && s.store.Healthy() && err.Error() != s.fault: // an outage is reported elsewhere
+	case !rueidisstore.Temporary(err) && s.store.Err() == nil && err.Error() != s.fault: // an outage is reported elsewhere
 		s.fault = err.Error()
 		s.report(nil, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/memstore"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
@@ -94,7 +95,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	s := &runtime{
 		log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
 		held: policy.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
-		ahead: httplimit.NewReadAhead(bounds.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
+		ahead: new(httplimit.ReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
 		lingering: gateway.NewLingering(defaultConnections / 4),
 	}
@@ -136,7 +137,11 @@ func (s *runtime) leastBodyRate() int64 {
 }
 
 // admits reports whether allow and deny admit a client.
-func (s *runtime) admits(client netip.Addr) bool { return s.current.Load().limits.Admits(client) }
+func (s *runtime) admits(client netip.Addr) bool {
+	c := s.current.Load().config
+	clients := clientip.NewAdmission(c.Allow, c.Deny)
+	return clients.Admits(client)
+}
 
 // claims verifies the token of a request to be explained.
 func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, err error) {

@@ -134,7 +134,7 @@ func (s *sharedStore) wrap() (err error) {
 		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout,
 		Local:    local,
 		Nodes:    s.divisor,
-		OnChange: func(remote.Health) { s.changed() },
+		OnChange: func(error) { s.changed() },
 		Lease:    s.of.leaseOf,
 	})
 	return err
@@ -152,7 +152,7 @@ func (s *sharedStore) divisor() int {
 }
 
 // up reports whether requests go to the store.
-func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy() }
+func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Err() == nil }
 
 // Close returns leased units, ends the goroutine and closes the store. No request may be in
 // progress.

@@ -151,7 +151,7 @@ func (t *Tally) charged(in *index, v *policy.Verdict) {
 		case !o.Allowed:
 			keys.Used(hash, 1000)
 		default:
-			full := max(o.Limit.Full(), 1)
+			full := max(o.Limit.Full, 1)
 			keys.Used(hash, uint32((full-min(max(o.Remaining, 0), full))*1000/full))
 		}
 	}

@@ -67,13 +67,13 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 		fault("Rate and Bytes both have the scope %q, so that they may charge one key; give each its own", l.Rate.Scope())
 	}
 	for t := range eachTerm(l.Rate) {
-		if t.Queues() {
+		if t.Queues {
 			fault("Rate: the limit %q delays, but a connection is let in at once or not at all; use nodelay", t.Name)
 		}
 	}
 	for t := range eachTerm(l.Bytes) {
-		if t.Full() < MinBytes {
-			fault("Bytes: the limit %q grants at most %d bytes at once; it must be %d or more, so write a burst", t.Name, t.Full(), MinBytes)
+		if t.Full < MinBytes {
+			fault("Bytes: the limit %q grants at most %d bytes at once; it must be %d or more, so write a burst", t.Name, t.Full, MinBytes)
 		}
 	}
 	if l.Scope == "" {

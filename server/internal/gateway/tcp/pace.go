@@ -21,7 +21,7 @@ func chunkOf(bytes *sluice.Plan) int {
 	chunk := int64(largest)
 	for t := range eachTerm(bytes) {
 		tenth := int64(float64(t.Quota) * float64(100*time.Millisecond) / float64(t.Window))
-		chunk = min(chunk, max(tenth, 1024), t.Full())
+		chunk = min(chunk, max(tenth, 1024), t.Full)
 	}
 	return int(chunk)
 }

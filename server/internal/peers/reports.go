@@ -14,22 +14,22 @@ import (
 	"github.com/sluicegate/sluice/server/internal/report"
 )
 
-// patience is the longest time for which a first look waits for reports.
+// patience is the longest time for which a first watch waits for reports.
 const patience = 3 * time.Second
 
 var errAnswer = errors.New("peers: the store's answer is not that of our script")
 
 // last is the result of the last read, guarded by Peers.mu.
 type last struct {
-	nodes  map[string]*node // by id
-	unread int
-	now    time.Time          // by the store's clock
-	read   time.Time          // the same instant, by this process's clock
-	taken  time.Time          // when reports may be read again
-	looked map[string]*looked // by rule; "" is the look itself
+	nodes   map[string]*node // by id
+	unread  int
+	now     time.Time         // by the store's clock
+	read    time.Time         // the same instant, by this process's clock
+	taken   time.Time         // when reports may be read again
+	watches map[string]*watch // by rule; "" is the watch of the nodes
 }
 
-// node is a node, with the size of its report in bytes, and with the start of the look in
+// node is a node, with the size of its report in bytes, and with the start of the watch in
 // which its report was last read before those of the others.
 type node struct {
 	report.Seen
@@ -37,21 +37,21 @@ type node struct {
 	late time.Time
 }
 
-// looked is the start of a look at something, by the store's clock, and the time when this
-// node last wrote that to the store, by this process's clock.
-type looked struct{ since, told time.Time }
+// watch is the start of a watch of the nodes or of a rule, by the store's clock, and the time
+// when this node last announced it to the store, by this process's clock.
+type watch struct{ since, announced time.Time }
 
-// Look returns the reports of the other nodes, with details of these rules. The first look
-// waits for the reports, for at most Options.Patience. If the store does not answer, Look
+// Reports returns the reports of the other nodes, with details of these rules. The first watch
+// waits for the reports, for at most Options.Patience. If the store does not answer, Reports
 // returns the result of the last read.
-func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
+func (n *Peers) Reports(ctx context.Context, rules []string) report.Fleet {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*n.Patience)
 	defer cancel()
 	err := n.Conn.Err()
 	if err == nil {
-		err = n.tell(ctx, rules)
+		err = n.announce(ctx, rules)
 	}
 	for end := time.Now().Add(n.Patience); err == nil; {
 		last := time.Now().After(end)
@@ -72,22 +72,22 @@ func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 	return f
 }
 
-// tell writes to the store that a caller looks, and at which rules.
-func (n *Peers) tell(ctx context.Context, rules []string) error {
+// announce writes to the store that a caller watches the nodes, and which rules.
+func (n *Peers) announce(ctx context.Context, rules []string) error {
 	l := &n.last
-	for rule, of := range l.looked {
-		if time.Since(of.told) > lookFor {
-			delete(l.looked, rule)
+	for rule, of := range l.watches {
+		if time.Since(of.announced) > watchFor {
+			delete(l.watches, rule)
 		}
 	}
 	all := append([]string{""}, rules...)
 	if !slices.ContainsFunc(all, func(rule string) bool {
-		of := l.looked[rule]
-		return of == nil || time.Since(of.told) > lookFor/5
+		of := l.watches[rule]
+		return of == nil || time.Since(of.announced) > watchFor/5
 	}) {
 		return nil
 	}
-	list, err := n.eval(ctx, lookScript, []string{keyLook}, append([]string{millis(lookFor), strconv.Itoa(report.MostLookedAt)}, rules...)...)
+	list, err := n.eval(ctx, watchScript, []string{keyWatch}, append([]string{millis(watchFor), strconv.Itoa(report.MostLookedAt)}, rules...)...)
 	if err != nil {
 		return err
 	}
@@ -99,21 +99,21 @@ func (n *Peers) tell(ctx context.Context, rules []string) error {
 		return errAnswer
 	}
 	for _, rule := range all {
-		if l.looked[rule] == nil {
-			l.looked[rule] = &looked{since: now}
+		if l.watches[rule] == nil {
+			l.watches[rule] = &watch{since: now}
 			l.taken = time.Time{}
 		}
-		l.looked[rule].told = time.Now()
+		l.watches[rule].announced = time.Now()
 	}
 	return nil
 }
 
-// complete reports whether all nodes have reported the rules of the look, or have had the
+// complete reports whether all nodes have reported the rules of the watch, or have had the
 // time to do so.
 func (n *Peers) complete(rules []string) bool {
 	l := &n.last
 	for _, rule := range append([]string{""}, rules...) {
-		since := l.looked[rule].since
+		since := l.watches[rule].since
 		if l.now.Sub(since) > n.Patience {
 			continue
 		}
@@ -135,9 +135,9 @@ func lacks(r *report.Report, rule string) bool {
 // listEvery is the greatest age of the list of nodes in an answer.
 func (n *Peers) listEvery() time.Duration { return n.Every / 2 }
 
-// since returns the last change of the rules of the look.
+// since returns the last change of the rules of the watch.
 func (l *last) since() (at time.Time) {
-	for _, of := range l.looked {
+	for _, of := range l.watches {
 		if of.since.After(at) {
 			at = of.since
 		}
@@ -146,7 +146,7 @@ func (l *last) since() (at time.Time) {
 }
 
 // read reads the list of nodes, and the reports that have changed. After a change of the
-// look it waits until all nodes have written one, and reads all at once; if last is
+// watch it waits until all nodes have written one, and reads all at once; if last is
 // set it does not wait. Later reports are read as they come: they do not wait until
 // the others may be read again.
 func (n *Peers) read(ctx context.Context, last bool) error {
