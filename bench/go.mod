@@ -37,6 +37,7 @@ require (
 	github.com/sluicegate/sluice v0.0.0
 	github.com/sluicegate/sluice/grpclimit v0.0.0
 	github.com/sluicegate/sluice/redisstore/goredis v0.0.0
+	github.com/sluicegate/sluice/redisstore/rueidisstore v0.0.0
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sys v0.48.0
 )
@@ -50,3 +51,5 @@ replace github.com/sluicegate/sluice/config => ../config
 replace github.com/sluicegate/sluice/grpclimit => ../grpclimit
 
 replace github.com/sluicegate/sluice/metrics => ../metrics
+
+replace github.com/sluicegate/sluice/redisstore/rueidisstore => ../redisstore/rueidisstore

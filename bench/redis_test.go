@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/sluicegate/sluice/internal/redistest"
 
 	"github.com/sluicegate/sluice/bench/load"
@@ -121,7 +122,12 @@ func reportTook(b *testing.B, took []time.Duration) {
 func startRedis(b *testing.B) *redisServer {
 	b.Helper()
 	s := redistest.Start(b, redistest.Redis(b))
-	return &redisServer{Server: s, client: s.Client(b)}
+	client, err := rueidis.NewClient(peers.RedisOption(s.Addr))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(client.Close)
+	return &redisServer{Server: s, client: client}
 }
 
 func openRedis(b *testing.B, c peers.RedisContender, s *redisServer, l peers.Limit) peers.Limiter {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 
 	"github.com/sluicegate/sluice/bench/peers"
 )
@@ -91,7 +92,7 @@ func exact(b *testing.B, takes []taken, l sluice.Limit) (n int) {
 	return n
 }
 
-func openSluice(b *testing.B, s *redisServer, o redisstore.Options) *redisstore.Store {
+func openSluice(b *testing.B, s *redisServer, o redisstore.Options) *rueidisstore.Store {
 	b.Helper()
 	store, err := peers.OpenRedis(s.Addr, o)
 	if err != nil {

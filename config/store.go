@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluicegate/sluice/internal/storeurl"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 func (d *decoder) store(n *yaml.Node, s *Store) {
@@ -33,7 +33,7 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 				field{"url", func(n *yaml.Node) { prefixed = d.storeURL(n, s) }},
 				d.word("prefix", &s.Prefix),
 			)
-			if err := storeurl.CheckNames(s.Prefix, nil); err != nil {
+			if err := redisurl.CheckPrefix(s.Prefix); err != nil {
 				d.fault(child(n, "prefix"), "%v", err)
 			}
 			if prefixed && s.Prefix != "" {
@@ -64,7 +64,7 @@ func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {
 	if !ok {
 		return false
 	}
-	target, err := storeurl.Parse(text, nil)
+	target, err := redisurl.ParseLine(text, nil)
 	for _, err := range flatten(err) {
 		d.fault(n, "%v", err)
 	}

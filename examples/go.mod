@@ -40,6 +40,7 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/sluicegate/sluice/config v0.0.0 // indirect
+	github.com/sluicegate/sluice/redisstore/rueidisstore v0.0.0
 	github.com/sluicegate/sluice/server v0.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
@@ -57,3 +58,5 @@ replace github.com/sluicegate/sluice/metrics => ../metrics
 replace github.com/sluicegate/sluice/server => ../server
 
 tool github.com/sluicegate/sluice/server/cmd/sluice
+
+replace github.com/sluicegate/sluice/redisstore/rueidisstore => ../redisstore/rueidisstore

@@ -20,13 +20,14 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/remote"
 )
 
 // TestShortDeadlineLiftsNoLimit: calls whose grpc-timeout is shorter than the store's answer do
 // not reach the handler beyond the limit, even if the failure policy is open.
 func TestShortDeadlineLiftsNoLimit(t *testing.T) {
-	redis, err := redisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{Timeout: testkit.Ceiling})
+	redis, err := rueidisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}

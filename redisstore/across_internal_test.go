@@ -15,7 +15,7 @@ import (
 // TestReservationAcrossSlotsBehindALog: a log whose newest entry is a little ahead of the
 // instant at which several slots decide delays no reservation.
 func TestReservationAcrossSlotsBehindALog(t *testing.T) {
-	s := bare(redistest.SharedCluster(t, redistest.Redis(t)).Client(t))
+	s := bare(redistest.SharedCluster(t, redistest.Redis(t)).Connect(t))
 	now := int64(1_763_700_000_000_000)
 	s.inject = func() int64 { return now }
 	p := testkit.Plan(t, "scope", "10/s sliding-log")

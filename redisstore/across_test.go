@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -25,11 +23,7 @@ func contents(t *testing.T, c *redistest.Cluster) []string {
 	for _, s := range c.Masters {
 		client := s.Client(t)
 		for _, key := range redistest.Keys(t, client) {
-			value, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				t.Fatal(err)
-			}
-			all = append(all, fmt.Sprintf("%q: %x", key, value))
+			all = append(all, fmt.Sprintf("%q: %x", key, redistest.Do(t, client, "GET", key)))
 		}
 	}
 	slices.Sort(all)
@@ -40,7 +34,7 @@ func contents(t *testing.T, c *redistest.Cluster) []string {
 // that is denied changes nothing anywhere, whichever key denies.
 func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
-	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})
 	wide := testkit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log", "1000/day sliding-histogram", "1000/day leaky-bucket burst 1000", "1000/day sliding-counter sub-windows 4")
 	narrow := testkit.Limiter(t, s, "narrow", "10/day sliding-log")
 	for i := range 20 {
@@ -75,7 +69,7 @@ func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
 // limit of any key, and the units that they undo are available to others.
 func TestAcrossSlotsNeverOver(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
-	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})
 	takes := testkit.Steps(20, 60)
 	units := int64(5 * takes)
 	for _, how := range []string{"fixed-window anchor first", "sliding-log", "token-bucket", "sliding-histogram precision 1024", "sliding-counter"} {

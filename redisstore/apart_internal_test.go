@@ -11,38 +11,31 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// counted counts what goes through a transport.
+// counted counts what goes through a Client.
 type counted struct {
-	transport.Transport
+	Client
 	trips, scripts int
 }
 
-func (c *counted) Run(ctx context.Context, s *transport.Script) transport.Reply {
-	c.trips, c.scripts = c.trips+1, c.scripts+1
-	return c.Transport.Run(ctx, s)
+func (c *counted) Run(ctx context.Context, scripts []*Script, replies []Reply) {
+	c.trips, c.scripts = c.trips+1, c.scripts+len(scripts)
+	c.Client.Run(ctx, scripts, replies)
 }
 
-func (c *counted) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
-	c.trips, c.scripts = c.trips+1, c.scripts+len(list)
-	c.Transport.RunAll(ctx, list, replies)
-}
-
-// count has the transport of a store count.
+// count has the Client of a store count.
 func count(s *Store) *counted {
-	c := &counted{Transport: s.transport}
-	s.transport = c
+	c := &counted{Client: s.client}
+	s.client = c
 	return c
 }
 
 // TestServerOfOneSlot: a server that refuses keys of several slots, as one of a Cluster
 // or a proxy before several servers, is asked once.
 func TestServerOfOneSlot(t *testing.T) {
-	option := redistest.StartCluster(t, redistest.Redis(t), 1, false).Option()
-	option.ForceSingleClient = true
-	s, p := bare(redistest.Connect(t, option)), testkit.Plan(t, "scope", "1000/day")
+	server := redistest.StartCluster(t, redistest.Redis(t), 1, false).Masters[0]
+	s, p := bare(server.Client(t)), testkit.Plan(t, "scope", "1000/day")
 	one := takesOfKeys(p, "first")
 	takeTogether(s, one...) // so that the server knows the script
 	c := count(s)

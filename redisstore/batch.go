@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/stores"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // TakeBatch decides independent requests in order, each by itself, and fills out. Requests
@@ -110,29 +109,29 @@ type batch struct {
 
 // sent is a call and the destinations of its jobs' results.
 type sent struct {
-	call    *call
-	plan    *sluice.Plan // nil if the call has several charges
-	results []*sluice.Result
-	foreign bool // the script may be unable to decide it
+	call        *call
+	plan        *sluice.Plan // nil if the call has several charges
+	results     []*sluice.Result
+	mayNeedSwap bool // the script may be unable to decide it
 }
 
 // follows reports whether a waiting call on a key of c may be decided without its script:
 // that happens after all calls that are sent with it.
 func (b *batch) follows(c *call) bool {
 	for _, tag := range c.tags {
-		if l := b.last[tag]; l != nil && l.foreign {
+		if l := b.last[tag]; l != nil && l.mayNeedSwap {
 			return true
 		}
 	}
 	return false
 }
 
-// mayBeForeign reports whether, as far as this process knows, other limits may have written
+// mayNeedSwap reports whether, as far as this process knows, other limits may have written
 // the states of c.
-func (s *Store) mayBeForeign(c *call) bool {
+func (s *Store) mayNeedSwap(c *call) bool {
 	s.guess(c)
 	for i := range c.items {
-		if it := &c.items[i]; it.several || it.series.sight(it.term) > c.now {
+		if it := &c.items[i]; it.metOthers || it.series.sight(it.term) > c.now {
 			return true
 		}
 	}
@@ -153,7 +152,7 @@ func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *s
 		b.flush(ctx)
 	}
 	c.ask(req)
-	n := &sent{call: c, results: []*sluice.Result{result}, foreign: b.store.mayBeForeign(c)}
+	n := &sent{call: c, results: []*sluice.Result{result}, mayNeedSwap: b.store.mayNeedSwap(c)}
 	if len(req.More) == 0 {
 		n.plan = req.Plan
 	}
@@ -163,11 +162,11 @@ func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *s
 	b.calls = append(b.calls, n)
 }
 
-// hasMetAs reports whether the field several of all limits equals that of an earlier call
+// hasMetAs reports whether the field metOthers of all limits equals that of an earlier call
 // for the same key.
 func (c *call) hasMetAs(earlier *call) bool {
 	for i := range c.items {
-		if c.items[i].several != earlier.items[i].several {
+		if c.items[i].metOthers != earlier.items[i].metOthers {
 			return false
 		}
 	}
@@ -188,7 +187,7 @@ func (b *batch) first(n *sent) bool {
 // flush sends the waiting calls and fills their results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
-	list, replies, tags := make([]*invocation, len(b.calls)), make([]transport.Reply, len(b.calls)), 0
+	list, replies, tags := make([]*invocation, len(b.calls)), make([]Reply, len(b.calls)), 0
 	for i, n := range b.calls {
 		s.guess(n.call)
 		list[i] = s.invocation(n.call)
@@ -214,28 +213,28 @@ func (b *batch) flush(ctx context.Context) {
 }
 
 // sendAgain runs, together, the programs that a shared call has not run.
-func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []transport.Reply) {
-	var scripts []*transport.Script
+func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []Reply) {
+	var scripts []*Script
 	for i, inv := range list {
-		if errors.Is(replies[i].Err, transport.ErrNotRun) {
+		if errors.Is(replies[i].Err, errNotRun) {
 			scripts = append(scripts, inv.bySHA())
 		}
 	}
 	if len(scripts) == 0 {
 		return
 	}
-	again := make([]transport.Reply, len(scripts))
-	s.transport.RunAll(ctx, scripts, again)
+	again := make([]Reply, len(scripts))
+	s.client.Run(ctx, scripts, again)
 	for i := range replies {
-		if errors.Is(replies[i].Err, transport.ErrNotRun) {
+		if errors.Is(replies[i].Err, errNotRun) {
 			replies[i], again = again[0], again[1:]
 		}
 	}
 }
 
 // sendInOrder runs the programs of all calls, in their order for each key.
-func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []transport.Reply) {
-	scripts := make([]*transport.Script, len(list))
+func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []Reply) {
+	scripts := make([]*Script, len(list))
 	loaded := make(map[string]bool)
 	for i, inv := range list {
 		if b.first(b.calls[i]) && !loaded[inv.sha] {
@@ -245,5 +244,5 @@ func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []t
 			scripts[i] = inv.bySHA()
 		}
 	}
-	b.store.transport.RunAll(ctx, scripts, replies)
+	b.store.client.Run(ctx, scripts, replies)
 }

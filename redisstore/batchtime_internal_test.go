@@ -15,26 +15,19 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// hanging is the transport to servers that never answer.
+// hanging is a Client of servers that never answer.
 type hanging struct{ cluster bool }
 
-func (h hanging) Run(ctx context.Context, s *transport.Script) transport.Reply {
-	replies := make([]transport.Reply, 1)
-	h.RunAll(ctx, []*transport.Script{s}, replies)
-	return replies[0]
-}
-
-func (hanging) RunAll(ctx context.Context, _ []*transport.Script, replies []transport.Reply) {
+func (hanging) Run(ctx context.Context, _ []*Script, replies []Reply) {
 	<-ctx.Done()
 	for i := range replies {
 		replies[i].Err = ctx.Err()
 	}
 }
 
-func (hanging) Info(context.Context) map[string]transport.Reply { return nil }
+func (hanging) Info(context.Context) (map[string]string, error) { return nil, nil }
 
 func (h hanging) Cluster() bool { return h.cluster }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // opDeny and opRefuse are operations of a script in addition to those of package sluice:
@@ -93,8 +92,8 @@ type call struct {
 	// left them, are replaced by to, as it found them.
 	undo     bool
 	from, to []string
-	// rare is set if the script for takes leaves the call to the general one.
-	rare bool
+	// general is set if the script for takes leaves the call to the general one.
+	general bool
 	// part is set if the call decides a part of a request.
 	part bool
 
@@ -132,10 +131,10 @@ var errChanging = errors.New("calendar windows ended again and again meanwhile")
 type status int64
 
 const (
-	done    status = iota
-	outside        // the calendar edges do not include the server's time
-	foreign        // another limit wrote a state, or the start of a rule still counts
-	rare           // the script for takes leaves the call to the general one
+	done         status = iota
+	otherWindow         // the calendar edges do not include the server's time
+	otherLimit          // another limit wrote a state, or the start of a rule still counts
+	needsGeneral        // the script for takes leaves the call to the general one
 )
 
 // guess sets c.now to an estimate of the server's time, if scripts get calendar windows.
@@ -164,7 +163,7 @@ func (s *Store) run(ctx context.Context, c *call) error {
 
 // conclude computes the decisions from the script's reply. It sends another script if the
 // first one could not decide.
-func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res transport.Reply) error {
+func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res Reply) error {
 	for range attempts {
 		st, replies, err := s.replied(c, inv, &res)
 		if err != nil {
@@ -173,7 +172,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res tran
 		switch st {
 		case done:
 			return c.finish(replies)
-		case foreign:
+		case otherLimit:
 			found, err := replies.values()
 			if err != nil {
 				return err
@@ -181,10 +180,10 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res tran
 			if !c.plain() || !hasOtherFlags(found[0]) {
 				return s.swap(ctx, c, found)
 			}
-			c.rare = true
-		case rare:
-			c.rare = true
-		case outside: // c.now is the server's time
+			c.general = true
+		case needsGeneral:
+			c.general = true
+		case otherWindow: // c.now is the server's time
 		}
 		inv = s.invocation(c)
 		res = inv.do(ctx, s)
@@ -213,7 +212,7 @@ func (c *call) noteDecided() {
 
 // plain reports whether the call consists of takes under one limit only.
 func (c *call) plain() bool {
-	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.rare {
+	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.general {
 		return false
 	}
 	if t := c.items[0].term; t.Lent > 0 || t.WarmUp > 0 || (t.InitialDeficit > 0 || t.CountDenied || t.Credit > 0) && kindOf(t) == kindBucket {
@@ -273,7 +272,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		p = s.programs.ofTakes(k)
 	}
 	r.keys[0] = it.key
-	r.inv = invocation{program: p, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && s.mayShare(it.term)}
+	r.inv = invocation{program: p, Script: Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && s.mayShare(it.term)}
 	if k != kindBucket {
 		r.args[0], r.args[1] = it.take, it.head
 		if it.take == "" {
@@ -294,7 +293,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		numbers = string(appendRuns(append(make([]byte, 0, len(numbers)+64), numbers...), c.jobs))
 	}
 	r.args[0], r.args[1] = it.head, numbers
-	if it.several {
+	if it.metOthers {
 		r.args[2] = "1"
 		r.inv.Args = r.args[:3]
 	}

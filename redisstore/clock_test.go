@@ -21,7 +21,7 @@ func TestClockOfThisMachineHasNoSay(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, off := range []time.Duration{0, time.Hour, -time.Hour, 40 * 24 * time.Hour, -400 * 24 * time.Hour} {
 		t.Run(off.String(), func(t *testing.T) {
-			s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+			s, err := New(Over(server.Client(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestClockOfThisMachineHasNoSay(t *testing.T) {
 func TestSlotScriptEqualsAlgo(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	now := int64(1_763_700_000_000_000)
-	s, err := Over(server.Client(t), Options{Timeout: testkit.Ceiling})
+	s, err := New(Over(server.Client(t)), Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}

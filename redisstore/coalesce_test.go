@@ -36,7 +36,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 	for _, text := range []string{"1000/h", "1000/h sliding-log", "1000/h sliding-counter", "1000/h fixed-window", "1000/day sliding-histogram precision 3"} {
 		t.Run(text, func(t *testing.T) {
 			server := redistest.Shared(t, redistest.Redis(t))
-			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+			s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 			client := server.Client(t)
 			l := testkit.Limiter(t, s, "scope", text)
 			if _, err := l.Take(t.Context(), "k", 1); err != nil { // so that the server knows the script
@@ -73,7 +73,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 // TestWaitingRequestsOfEveryKindShareACall: a call may hold any operations.
 func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "100/h", "50/h sliding-log")
 	release := redistest.HoldUp(t, server)
 	var spent atomic.Int64
@@ -105,7 +105,7 @@ func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 // nothing.
 func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/h sliding-log")
 	if _, err := l.Take(t.Context(), "k", 1); err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func TestHotKeyIsExact(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	for _, text := range []string{"500/day", "500/day sliding-log", "500/year fixed-window calendar UTC", "500/day sliding-histogram", "500/366day sliding-counter conservative"} {
 		t.Run(text, func(t *testing.T) {
-			s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
-			other := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: true})
+			s := open(t, server, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+			other := open(t, server, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: true})
 			var allowed atomic.Int64
 			line(64, func(i int) {
 				store := s

@@ -4,11 +4,10 @@
 package redisstore_test
 
 import (
+	"net"
 	"testing"
 	"time"
 	_ "time/tzdata" // zones of calendar windows
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -16,11 +15,15 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
+// servers are a single server or a Cluster.
+type servers interface {
+	Connect(t testing.TB) *redistest.Client
+}
+
 // open returns a store over a client of its own, both closed when the test ends.
-func open(t *testing.T, option rueidis.ClientOption, options redisstore.Options) *redisstore.Store {
+func open(t *testing.T, at servers, options redisstore.Options) *redisstore.Store {
 	t.Helper()
-	option.DisableCache, option.DisableRetry = true, true
-	s, err := redisstore.Over(redistest.Connect(t, option), options)
+	s, err := redisstore.New(redisstore.Over(at.Connect(t)), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,21 +32,44 @@ func open(t *testing.T, option rueidis.ClientOption, options redisstore.Options)
 
 // conform runs the suite on an empty store under a prefix of its own for each
 // part.
-func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Options, servers ...*redistest.Server) {
+func conform(t *testing.T, at servers, options redisstore.Options, all ...*redistest.Server) {
 	t.Helper()
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		options.Prefix = t.Name()
 		options.Timeout = testkit.Ceiling // other tests keep the machine busy
-		s := open(t, option, options)
+		s := open(t, at, options)
 		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(1000, 3000), Stall: func(t *testing.T) func() {
 			t.Helper()
-			return redistest.HoldUp(t, servers...)
+			return redistest.HoldUp(t, all...)
 		}}
-		if len(servers) > 1 {
+		if len(all) > 1 {
 			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
 		}
 		return h
 	})
+}
+
+// TestExampleClient: a store over the Client of the example decides as any other.
+func TestExampleClient(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	conn, err := net.Dial("tcp", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, conn)
+	s, err := redisstore.New(newConnClient(conn), redisstore.Options{Timeout: testkit.Ceiling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, s)
+	for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram"} {
+		l := testkit.Limiter(t, s, "scope", text)
+		for i, want := range []bool{true, true, false} {
+			if d, err := l.Take(t.Context(), "k", 1); err != nil || d.Allowed != want {
+				t.Errorf("%s: take %d: got %+v, %v, want allowed %t", text, i+1, d, err, want)
+			}
+		}
+	}
 }
 
 func TestConformance(t *testing.T) {
@@ -52,13 +78,13 @@ func TestConformance(t *testing.T) {
 			t.Run("single", func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t, b)
-				conform(t, server.Option(), redisstore.Options{}, server)
+				conform(t, server, redisstore.Options{}, server)
 			})
 			t.Run("cluster", func(t *testing.T) {
 				testkit.Long(t)
 				t.Parallel()
 				cluster := redistest.StartCluster(t, b, 3, false)
-				conform(t, cluster.Option(), redisstore.Options{Secret: []byte("a secret of sixteen")}, cluster.Masters...)
+				conform(t, cluster, redisstore.Options{Secret: []byte("a secret of sixteen")}, cluster.Masters...)
 			})
 		})
 	}

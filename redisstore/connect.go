@@ -5,14 +5,11 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // The oldest versions with all commands that the scripts use.
@@ -24,31 +21,24 @@ const (
 // patience returns the time within which servers must return their versions.
 func patience(o *Options) time.Duration { return max(o.Timeout, 5*time.Second) }
 
-// checkServers asks every server for its version and settings. At least one must answer;
-// others may be down.
-func checkServers(ctx context.Context, t transport.Transport, log *slog.Logger) error {
-	var faults []error
-	answered := false
-	for addr, res := range t.Info(ctx) {
-		err := checkServer(ctx, addr, &res, log)
-		if _, old := errors.AsType[*versionError](err); old {
+// CheckServers asks every server of a [Client] for its version and settings, and returns an
+// error if one is older than Redis 7.0 or Valkey 8, or if none answers; others may be down.
+// It logs a warning for a server that may evict states. [New] calls it. It returns when ctx
+// ends.
+func CheckServers(ctx context.Context, client Client, log *slog.Logger) error {
+	texts, err := client.Info(ctx)
+	for addr, text := range texts {
+		if err := checkServer(ctx, addr, parseInfo(text), log); err != nil {
 			return err
 		}
-		answered = answered || err == nil
-		faults = append(faults, err)
 	}
-	if answered {
-		return nil
+	if err != nil && len(texts) == 0 {
+		return fmt.Errorf("ask the server for its version: %w", err)
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
-func checkServer(ctx context.Context, addr string, res *transport.Reply, log *slog.Logger) error {
-	text, err := res.AsText()
-	if err != nil {
-		return fmt.Errorf("ask %s for its version: %w", addr, err)
-	}
-	info := parseInfo(text)
+func checkServer(ctx context.Context, addr string, info map[string]string, log *slog.Logger) error {
 	if err := checkVersion(info); err != nil {
 		return err
 	}
@@ -56,22 +46,6 @@ func checkServer(ctx context.Context, addr string, res *transport.Reply, log *sl
 		log.LogAttrs(ctx, slog.LevelWarn,
 			"the server may forget limits when its memory is full: set maxmemory-policy to noeviction or volatile-ttl",
 			slog.String("server", addr), slog.String("maxmemory_policy", policy))
-	}
-	return nil
-}
-
-var errNoWrites = errors.New("the server takes no writes: it is a replica, or loads its data")
-
-// checkWrites returns an error if a single server takes no writes.
-func checkWrites(ctx context.Context, t transport.Transport) error {
-	for _, res := range t.Info(ctx) {
-		text, err := res.AsText()
-		if err != nil {
-			return fmt.Errorf("ask the server for its role: %w", err)
-		}
-		if info := parseInfo(text); info["loading"] == "1" || info["role"] == "slave" || info["role"] == "replica" {
-			return errNoWrites
-		}
 	}
 	return nil
 }
@@ -86,14 +60,6 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// versionError is the error for a server that is too old.
-type versionError struct{ name, version, oldest string }
-
-// Error returns the server's version and the oldest one that a Store needs.
-func (e *versionError) Error() string {
-	return fmt.Sprintf("the server is %s %q: a Store needs %s or later", e.name, e.version, e.oldest)
-}
-
 func checkVersion(info map[string]string) error {
 	name, version, oldest := "Redis", info["redis_version"], oldestRedis
 	if v, ok := info["valkey_version"]; ok {
@@ -102,7 +68,7 @@ func checkVersion(info map[string]string) error {
 	first, _, _ := strings.Cut(version, ".")
 	major, err := strconv.Atoi(first)
 	if err != nil || major < oldest {
-		return &versionError{name, version, fmt.Sprintf("Redis %d.0 or Valkey %d", oldestRedis, oldestValkey)}
+		return fmt.Errorf("the server is %s %q: a Store needs Redis %d.0 or Valkey %d or later", name, version, oldestRedis, oldestValkey)
 	}
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -35,7 +33,7 @@ func TestVersionsPressOneKey(t *testing.T) {
 			const nodes, callers, takes = 8, 4, 40
 			limiters := make([]*sluice.Limiter, nodes)
 			for i := range limiters {
-				s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: i%4 > 1})
+				s := open(t, server, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: i%4 > 1})
 				limiters[i] = testkit.Limiter(t, s, "scope", c.texts[i%2])
 			}
 			var admitted atomic.Int64
@@ -56,24 +54,24 @@ func TestVersionsPressOneKey(t *testing.T) {
 	}
 }
 
-// pressed is a client before whose every command somebody else does something.
+// pressed is a Client before whose every call another process does something.
 type pressed struct {
-	rueidis.Client
+	redisstore.Client
 	first func()
 }
 
-func (p pressed) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+func (p pressed) Run(ctx context.Context, scripts []*redisstore.Script, replies []redisstore.Reply) {
 	p.first()
-	return p.Client.Do(ctx, cmd)
+	p.Client.Run(ctx, scripts, replies)
 }
 
 // TestPressedKeyIsDecided: a request whose key others change between every read and write
 // is decided before its deadline.
 func TestPressedKeyIsDecided(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	other := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}), "scope", "x: 400/366day fixed-window")
+	other := testkit.Limiter(t, open(t, server, redisstore.Options{Timeout: testkit.Ceiling}), "scope", "x: 400/366day fixed-window")
 	var left atomic.Int64
-	client := pressed{server.Client(t), func() {
+	client := pressed{redisstore.Over(server.Client(t)), func() {
 		if left.Add(-1) < 0 {
 			return
 		}
@@ -81,7 +79,7 @@ func TestPressedKeyIsDecided(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	s, err := redisstore.Over(client, redisstore.Options{Timeout: testkit.Ceiling})
+	s, err := redisstore.New(client, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}

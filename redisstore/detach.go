@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/stores"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // once decides a request whose caller may leave, with a program that a worker sends once.
@@ -25,7 +24,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	if !ok {
 		*req = stores.Clone(req)
 		l := s.lateTake(ctx, req)
-		p.leave(s, func(ctx context.Context, res transport.Reply) {
+		p.leave(s, func(ctx context.Context, res Reply) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
 			l.answer(ctx, j.decision, err)
 		})
@@ -35,7 +34,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	st, found, err := s.replied(c, inv, &res)
 	if err == nil && st == done {
 		err = c.finish(found)
-	} else if err == nil || res.RanNothing() {
+	} else if err == nil || res.ranNothing() {
 		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
 			return j.decision, err

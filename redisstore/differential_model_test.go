@@ -81,9 +81,9 @@ func (s *subject) meet(now int64) {
 			r.start = min(r.start, max(now, 1))
 		}
 	}
-	s.several = make([]bool, len(s.items))
+	s.metOthers = make([]bool, len(s.items))
 	for i := range s.items {
-		s.several[i] = s.items[i].term.Credit > 0 || len(s.rules[s.items[i].term.Series].limits) > 1
+		s.metOthers[i] = s.items[i].term.Credit > 0 || len(s.rules[s.items[i].term.Series].limits) > 1
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *subject) load(i int, it *algo.Item, now int64) {
 	it.Pick(live)
 	if st := &it.State; st.Idle <= now {
 		*st = algo.State{Idle: st.Idle, Since: st.Since}
-		if it.Term.Burst > 0 && s.several[i] {
+		if it.Term.Burst > 0 && s.metOthers[i] {
 			*st = algo.State{Since: now}
 		}
 	}

@@ -15,14 +15,10 @@ import (
 	"time"
 	_ "time/tzdata" // zones of calendar windows
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
-	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
 // differentialSteps is how many operations the scripts and algo are compared
@@ -88,12 +84,12 @@ func TestScriptsEqualAlgo(t *testing.T) {
 }
 
 // bare returns a store that asks nobody anything by itself.
-func bare(client rueidis.Client) *Store {
-	return newStore(viarueidis.New(client), Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+func bare(client *redistest.Client) *Store {
+	return newStore(Over(client), Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 }
 
 type differential struct {
-	client rueidis.Client
+	client *redistest.Client
 	store  *Store
 	rand   *rand.Rand
 
@@ -123,25 +119,24 @@ func (d *differential) load(t *testing.T) {
 		}
 	}
 	for _, p := range list {
-		sha, err := d.client.Do(t.Context(), d.client.B().ScriptLoad().Script(p.text).Build()).ToString()
-		if err != nil || sha != p.sha {
-			t.Fatalf("load a script: %q, %v, want %q\n%s", sha, err, p.sha, p.text)
+		if sha := redistest.Do(t, d.client, "SCRIPT", "LOAD", p.text); sha != p.sha {
+			t.Fatalf("load a script: %q, want %q\n%s", sha, p.sha, p.text)
 		}
 	}
 }
 
 // subject is a few keys that are charged together, and what algo says of them.
 type subject struct {
-	scope   string
-	charges []sluice.Charge
-	items   []item
-	tags    []string       // of the keys of each charge
-	voids   [16]int64      // of each charge
-	model   [][]algo.State // of each item
-	rules   map[uint64]*modelRule
-	several []bool // whether other limits of each item's scope and name were met
-	now     int64
-	taken   []sluice.Decision // recent receipts
+	scope     string
+	charges   []sluice.Charge
+	items     []item
+	tags      []string       // of the keys of each charge
+	voids     [16]int64      // of each charge
+	model     [][]algo.State // of each item
+	rules     map[uint64]*modelRule
+	metOthers []bool // whether other limits of each item's scope and name were met
+	now       int64
+	taken     []sluice.Decision // recent receipts
 
 	trail  []string // what was done recently
 	before []was
@@ -179,42 +174,40 @@ func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 			t.FailNow()
 		}
 	}
-	if err := d.client.Do(context.Background(), d.client.B().Flushall().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, d.client, "FLUSHALL")
 	return n
 }
 
 // answer is a script's reply and what is stored then. It has neither where no script
 // is to decide.
 type answer struct {
-	reply  *transport.Reply
-	stored []rueidis.RedisResult
+	reply  *Reply
+	stored []redistest.Reply
 }
 
 // send sends calls that a script is to decide, as one pipeline and those that may
 // together as one, and a look at the states of each.
 func (d *differential) send(calls []*call) []answer {
 	all, waiting, w := make([]answer, len(calls)), make([]*queued, len(calls)), new(pipeline)
-	var looks []rueidis.Completed
+	var looks [][]string
 	for i, c := range calls {
 		if d.store.swaps(c) {
 			continue
 		}
 		waiting[i] = d.store.gathering.queued(d.store.invocation(c))
 		w.add(waiting[i])
-		looks = d.look(looks, c)
+		looks = look(looks, c)
 	}
-	var wire []rueidis.Completed
+	var wire [][]string
 	for _, s := range w.toSend() {
-		wire = append(wire, viarueidis.New(d.client).Command(s))
+		wire = append(wire, redistest.ScriptCommand(s.SHA, s.Text, s.Keys, s.Args))
 	}
-	replies := d.client.DoMulti(context.Background(), append(wire, looks...)...)
+	replies := d.client.Pipeline(context.Background(), append(wire, looks...)...)
 	for i := range w.calls {
 		if t := &w.calls[i]; len(t.members) > 1 {
 			d.together[t.program] += len(t.members)
 		}
-		w.calls[i].answer(d.store, viarueidis.ReplyOf(replies[i]))
+		w.calls[i].answer(d.store, replyOf(replies[i]))
 	}
 	replies = replies[len(wire):]
 	for i, p := range waiting {
@@ -228,9 +221,9 @@ func (d *differential) send(calls []*call) []answer {
 }
 
 // look appends a look at a call's states.
-func (d *differential) look(wire []rueidis.Completed, c *call) []rueidis.Completed {
+func look(wire [][]string, c *call) [][]string {
 	for i := range c.items {
-		wire = append(wire, d.client.B().Get().Key(c.items[i].key).Build())
+		wire = append(wire, []string{"GET", c.items[i].key})
 	}
 	return wire
 }
@@ -248,7 +241,7 @@ func (d *differential) compare(t *testing.T, s *subject, c *call, a answer) bool
 }
 
 // check holds decisions and what is stored against algo.
-func (d *differential) check(t *testing.T, s *subject, c *call, now int64, stored []rueidis.RedisResult) bool {
+func (d *differential) check(t *testing.T, s *subject, c *call, now int64, stored []redistest.Reply) bool {
 	t.Helper()
 	s.meet(now)
 	for _, j := range c.jobs {
@@ -268,8 +261,8 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 		}
 	}
 	for i := range s.items {
-		reply := viarueidis.ReplyOf(stored[i])
-		raw, err := reply.AsText()
+		reply := replyOf(stored[i])
+		raw, err := reply.text()
 		if err != nil {
 			t.Errorf("%v\n%s", err, s.story())
 			return false
@@ -288,13 +281,13 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 
 // conclude does with a reply what [Store.conclude] does, and returns what is stored
 // then.
-func (d *differential) conclude(c *call, a answer) (stored []rueidis.RedisResult, err error) {
-	swap := func(found []string) ([]rueidis.RedisResult, error) {
+func (d *differential) conclude(c *call, a answer) (stored []redistest.Reply, err error) {
+	swap := func(found []string) ([]redistest.Reply, error) {
 		d.swapped++
 		if err := d.store.swap(context.Background(), c, found); err != nil {
 			return nil, err
 		}
-		return d.client.DoMulti(context.Background(), d.look(nil, c)...), nil
+		return d.client.Pipeline(context.Background(), look(nil, c)...), nil
 	}
 	d.now = c.now
 	if a.reply == nil {
@@ -309,14 +302,14 @@ func (d *differential) conclude(c *call, a answer) (stored []rueidis.RedisResult
 		err := c.describe(found)
 		c.noteDecided()
 		return a.stored, err
-	case foreign:
+	case otherLimit:
 		list, err := found.values()
 		if err != nil {
 			return nil, err
 		}
 		return swap(list)
-	case rare:
-		c.rare = true
+	case needsGeneral:
+		c.general = true
 		return d.conclude(c, d.send([]*call{c})[0])
 	default:
 		return nil, fmt.Errorf("status %d", st)

@@ -6,11 +6,12 @@
 // number of processes share. The server may be a single one, one that Sentinels
 // watch, or a Cluster.
 //
-//	store, err := redisstore.Open(ctx, os.Getenv("REDIS_URL"), redisstore.Options{})
+//	store, err := rueidisstore.Open(ctx, os.Getenv("REDIS_URL"), redisstore.Options{})
 //
-// Package remote decides requests while the servers are
-// unavailable. Packages rueidisstore and goredis make a Store over a client that a
-// program has already.
+// A Store reaches its servers by a [Client]. Package rueidisstore opens a Store by a URL, and
+// makes one over a rueidis client of the program. Package goredis makes one over a go-redis
+// client. Both are modules of their own: this package compiles no other module. Package remote
+// decides requests while the servers are unavailable.
 //
 // # Decisions
 //
@@ -130,13 +131,9 @@
 // # Failover
 //
 // Sentinels and the nodes of a Cluster name the server that has replaced another one. The
-// address of a single server, such as a name, a TCP proxy or a cloud's endpoint, may lead
-// to another server while the connections to the old one remain. A Store of [Open]
-// reconnects as soon as the server answers READONLY or MASTERDOWN, or has answered LOADING
-// for a second. It tries about every 350 ms, at most four times a second, until the
-// address leads to a server that takes writes according to INFO. Until then requests
-// return a [*sluice.NotSentError], and [Store.Err] the reason. A client of the program's
-// own reconnects as its options say: see packages rueidisstore and goredis.
+// address of a single server may lead to another server while the connections to the old one
+// remain. Packages rueidisstore and goredis document when their clients reconnect. A server
+// that takes no writes decides nothing: its answer is the error of a request.
 //
 // # What the server can lose
 //

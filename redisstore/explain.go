@@ -73,7 +73,7 @@ func (s *Store) lookedAt(req *sluice.Request) (items []item) {
 				preparedLimit: &preparedLimit{
 					term: t, scope: c.Plan.Scope(), name: name, head: headOf(t), series: s.series.seen(t),
 				},
-				charge: n, key: tag + name, several: s.series.wouldBeSeveral(req, t),
+				charge: n, key: tag + name, metOthers: s.series.wouldMeetOthers(req, t),
 			})
 		}
 	}
@@ -90,11 +90,11 @@ func (a *allSeries) seen(t *sluice.Term) *series {
 	return &series{first: t.ID}
 }
 
-// wouldBeSeveral reports whether a decision of req would find several limits met in the
+// wouldMeetOthers reports whether a decision of req would find several limits met in the
 // series of t.
-func (a *allSeries) wouldBeSeveral(req *sluice.Request, t *sluice.Term) bool {
+func (a *allSeries) wouldMeetOthers(req *sluice.Request, t *sluice.Term) bool {
 	r := a.seen(t)
-	if r.several.Load() || r.first != t.ID {
+	if r.metOthers.Load() || r.first != t.ID {
 		return true
 	}
 	for n := range req.Charges() {

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/rulekit"
@@ -31,7 +29,7 @@ return redis.sha1hex(table.concat(all))`
 
 // kept returns what a server keeps, how often that was changed, and what this
 // process knows of its limits.
-func (s *Store) kept(t testing.TB, client rueidis.Client) string {
+func (s *Store) kept(t testing.TB, client *redistest.Client) string {
 	t.Helper()
 	sum := redistest.Do(t, client, "EVAL", dump, "0")
 	info := redistest.Do(t, client, "INFO", "persistence")
@@ -41,7 +39,7 @@ func (s *Store) kept(t testing.TB, client rueidis.Client) string {
 	defer s.series.mu.Unlock()
 	var series []string
 	for id, r := range s.series.known {
-		series = append(series, fmt.Sprint(id, r.first, r.several.Load(), r.met.Load(), r.start.Load(), r.renewed.Load()))
+		series = append(series, fmt.Sprint(id, r.first, r.metOthers.Load(), r.met.Load(), r.start.Load(), r.renewed.Load()))
 	}
 	slices.Sort(series)
 	return sum + ", " + changes + " changes\n" + strings.Join(series, "\n")

@@ -18,7 +18,7 @@ import (
 // with the start of a rule that is known or not, and nothing is written on any node.
 func TestExplainAcrossSlots(t *testing.T) {
 	c := redistest.SharedCluster(t, redistest.Redis(t))
-	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})
 	plans := []*sluice.Plan{
 		testkit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), testkit.Plan(t, "new", "9/day fixed-window initial 4"), testkit.Plan(t, "narrow", "5/day sliding-counter"),
 	}

@@ -101,10 +101,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		req := testkit.Request(testkit.Plan(t, "s", text), "k", 1)
 		it := s.newCall(&req).items[0]
 		receipt := testkit.Take(t, s.Store, req).At
-		was, err := client.Do(t.Context(), client.B().Get().Key(it.key).Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		was := redistest.Do(t, client, "GET", it.key)
 		for value, want := range map[string]string{
 			"\x02" + was[1:]: otherFormat(2), "\x02": otherFormat(2), "{}": otherFormat(123),
 			"\x01" + string([]byte{was[1] | flagBeside}) + was[2:]: otherFlags(was[1] | flagBeside),
@@ -116,9 +113,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			"\x01\x03\x00":             errState.Error(),
 			"\x01\x01\x01\x02\x01\x00": errState.Error(), // several within several
 		} {
-			if err := client.Do(t.Context(), client.B().Set().Key(it.key).Value(value).Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Do(t, client, "SET", it.key, value)
 			for _, op := range []sluice.Op{sluice.OpTake, sluice.OpPeek, sluice.OpCharge, sluice.OpRefund, sluice.OpTakeUpTo, sluice.OpReset} {
 				if req.Op, req.At = op, 0; op == sluice.OpRefund {
 					req.At = receipt
@@ -131,13 +126,11 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			if _, err := s.Explain(t.Context(), req); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: explain %x: got error %v, want %q", text, value, err, want)
 			}
-			if got, err := client.Do(t.Context(), client.B().Get().Key(it.key).Build()).ToString(); got != value {
-				t.Errorf("%s: %x became %x, %v", text, value, got, err)
+			if got := redistest.Do(t, client, "GET", it.key); got != value {
+				t.Errorf("%s: %x became %x", text, value, got)
 			}
 		}
-		if err := client.Do(t.Context(), client.B().Del().Key(it.key).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "DEL", it.key)
 	}
 }
 
@@ -152,13 +145,10 @@ func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
 		c := s.newCall(&req)
 		c.ask(&req)
 		for _, flag := range []byte{0, flagBeside} {
-			if err := s.run(t.Context(), c); (err != nil) != (flag != 0) || c.rare != (flag != 0) {
-				t.Errorf("%s, flags %#x: left to the general script: %t, %v", text, flag, c.rare, err)
+			if err := s.run(t.Context(), c); (err != nil) != (flag != 0) || c.general != (flag != 0) {
+				t.Errorf("%s, flags %#x: left to the general script: %t, %v", text, flag, c.general, err)
 			}
-			set := client.B().Setrange().Key(c.items[0].key).Offset(1).Value(string(rune(flagBeside))).Build()
-			if err := client.Do(t.Context(), set).Error(); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Do(t, client, "SETRANGE", c.items[0].key, "1", string(rune(flagBeside)))
 		}
 	}
 }
@@ -176,9 +166,7 @@ func TestOtherLeasesAreRefused(t *testing.T) {
 	key := s.keyer.slots("s", "k", "slots")
 	lease := strings.Repeat("x", leaseBytes)
 	for value, want := range map[string]string{"\x02" + lease: otherFormat(2), "\x01" + lease[1:]: errState.Error(), "{}": otherFormat(123)} {
-		if err := client.Do(t.Context(), client.B().Set().Key(key).Value(value).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "SET", key, value)
 		_, err := s.Slot(t.Context(), slot)
 		_, err2 := s.Take(t.Context(), req)
 		_, err3 := s.ExplainSlot(t.Context(), slot)
@@ -187,8 +175,8 @@ func TestOtherLeasesAreRefused(t *testing.T) {
 				t.Errorf("%x: got %v, want %q", value, errors.Join(err, err2, err3), want)
 			}
 		}
-		if got, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString(); got != value {
-			t.Errorf("%x became %x, %v", value, got, err)
+		if got := redistest.Do(t, client, "GET", key); got != value {
+			t.Errorf("%x became %x", value, got)
 		}
 	}
 }
@@ -204,9 +192,7 @@ func TestCountsOfAnotherProgram(t *testing.T) {
 	it := &s.newCall(&req).items[0]
 	state := algo.State{Idle: epoch + it.term.Micros + it.term.Sub, Ring: []uint64{5, 1 << 55, 0}, Len: 3, A: 5 + 1<<55}
 	value := it.head + string(formatState(nil, it.term, &state))
-	if err := client.Do(t.Context(), client.B().Set().Key(it.key).Value(value).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, "SET", it.key, value)
 	if d, err := s.Take(t.Context(), req); err != nil || d.Allowed {
 		t.Errorf("got %+v, %v, want a denial", d, err)
 	}

@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // Programs that goroutines send at the same time are sent as one pipeline. The first
@@ -33,7 +31,7 @@ type gathering struct {
 // queued is one program and its result.
 type queued struct {
 	inv *invocation
-	awaited[transport.Reply]
+	awaited[Reply]
 }
 
 // most is the maximum number of programs in a pipeline.
@@ -42,7 +40,7 @@ const most = 256
 func (g *gathering) queued(inv *invocation) *queued {
 	p, ok := g.idle.Get().(*queued)
 	if !ok {
-		p = &queued{awaited: awaited[transport.Reply]{ready: make(chan transport.Reply, 1)}}
+		p = &queued{awaited: awaited[Reply]{ready: make(chan Reply, 1)}}
 	}
 	p.inv = inv
 	p.state.Store(stays)
@@ -56,7 +54,7 @@ func (g *gathering) release(p *queued) {
 }
 
 // send runs a program for a caller that waits to the end, as [invocation.do] does.
-func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
+func (s *Store) send(ctx context.Context, inv *invocation) Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
 	if g.under.Add(1) == 1 || s.cluster || ctx.Err() != nil { // the contexts of others have not ended
@@ -96,7 +94,7 @@ func (s *Store) sendApart(inv *invocation) *queued {
 
 // sendMany runs programs on different keys for a caller that waits to the end, each once
 // and in any order. It runs nothing and returns false if too many wait.
-func (s *Store) sendMany(list []*invocation, replies []transport.Reply) bool {
+func (s *Store) sendMany(list []*invocation, replies []Reply) bool {
 	g := &s.gathering
 	g.under.Add(1)
 	defer g.under.Add(-1)
@@ -147,7 +145,7 @@ func (s *Store) lead() {
 func (s *Store) sendAll(list []*queued) {
 	ctx := s.bound()
 	if len(list) == 1 {
-		list[0].answer(s, s.transport.Run(ctx, list[0].inv.bySHA()))
+		list[0].answer(s, list[0].inv.run(ctx, s))
 		return
 	}
 	w := s.gathering.pipeline()

@@ -21,7 +21,7 @@ import (
 func TestTogether(t *testing.T) {
 	const callers, takes = 16, 100
 	server := redistest.Shared(t, redistest.Redis(t))
-	lim := testkit.Limiter(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}), "together", "1000/366day")
+	lim := testkit.Limiter(t, open(t, server, redisstore.Options{Timeout: testkit.Ceiling}), "together", "1000/366day")
 	cancellable, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	bounded, cancel := context.WithTimeout(t.Context(), 10*testkit.Ceiling)

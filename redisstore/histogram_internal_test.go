@@ -34,10 +34,7 @@ func TestHistogramInRedisIsSmall(t *testing.T) {
 		}
 	}
 	req := testkit.Request(p, "k", 1)
-	got, err := client.Do(t.Context(), client.B().MemoryUsage().Key(s.newCall(&req).items[0].key).Samples(0).Build()).AsInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := redistest.Number(t, client, "MEMORY", "USAGE", s.newCall(&req).items[0].key, "SAMPLES", "0")
 	if got > 4096 {
 		t.Errorf("a full histogram takes %d bytes, want at most 4 KiB", got)
 	}

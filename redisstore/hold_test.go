@@ -54,7 +54,7 @@ func (r renewals) await(t *testing.T, failed bool) {
 // a longer one, and lost where the server comes back empty.
 func TestHoldThroughAnOutage(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	store := renewals{open(t, server.Option(), redisstore.Options{Timeout: 100 * time.Millisecond}), make(chan error, 100)}
+	store := renewals{open(t, server, redisstore.Options{Timeout: 100 * time.Millisecond}), make(chan error, 100)}
 	hold := func(ttl time.Duration) (context.Context, func()) {
 		t.Helper()
 		slots, err := sluice.NewSlots(store, "jobs", sluice.SlotLimit{Cap: 1, TTL: ttl})

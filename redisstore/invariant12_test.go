@@ -38,7 +38,7 @@ func newSteps(t *testing.T) *steps {
 	server := redistest.Shared(t, redistest.Redis(t))
 	w := &steps{rnd: rand.New(rand.NewPCG(seed, 12))}
 	for i := range w.nodes {
-		s, err := Over(server.Client(t), Options{Timeout: testkit.Ceiling})
+		s, err := New(Over(server.Client(t)), Options{Timeout: testkit.Ceiling})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
 			var admitted atomic.Int64
 			var group sync.WaitGroup
 			for _, off := range []time.Duration{0, time.Hour, -time.Hour, 400 * 24 * time.Hour} {
-				s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+				s, err := New(Over(server.Client(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,9 +16,9 @@ type item struct {
 	*preparedLimit
 	charge int // which of the request's charges
 	key    string
-	// several is set if other limits of its scope and name may have used the key, or if
+	// metOthers is set if other limits of its scope and name may have used the key, or if
 	// it has credit. Then a balance without debt is replaced by a new one.
-	several bool
+	metOthers bool
 }
 
 // appendItems appends the limits of c, the n-th charge of a request, and returns the tag
@@ -30,7 +30,7 @@ func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item,
 	size := len(b)
 	for i := range p.limits {
 		key := string(append(b[:size], p.limits[i].name...))
-		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key, several: p.limits[i].term.Credit > 0 || p.limits[i].series.several.Load()})
+		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key, metOthers: p.limits[i].term.Credit > 0 || p.limits[i].series.metOthers.Load()})
 		tag = key[:size]
 	}
 	return items, tag
@@ -39,7 +39,7 @@ func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item,
 // fresh replaces s, if it has no debt, by a new balance, to which receipts of other limits
 // refund nothing.
 func (it *item) fresh(s *algo.State, now int64) {
-	if it.several && it.term.Burst > 0 && s.Idle <= now {
+	if it.metOthers && it.term.Burst > 0 && s.Idle <= now {
 		*s = algo.State{Since: now}
 	}
 }
@@ -89,15 +89,15 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case kindBucket:
 		r := &t.Rate
 		before := r.Times(t.DelayAfter)
-		return appendNumbers(b, it.series.sight(t), bit(it.several),
+		return appendNumbers(b, it.series.sight(t), bit(it.metOthers),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
 			before.Micros, before.Rem, bit(t.Queues), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied), t.Credit, t.CreditFor.Microseconds())
 	case kindWarm:
 		r := &t.Rate
-		return appendNumbers(b, bit(it.several), r.Num, r.Den, r.One.Micros, r.One.Rem,
+		return appendNumbers(b, bit(it.metOthers), r.Num, r.Den, r.One.Micros, r.One.Rem,
 			t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem, t.Lent, t.WarmUp.Microseconds())
 	case kindInterval:
-		return appendNumbers(b, it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned), bit(t.CountDenied))
+		return appendNumbers(b, it.series.sight(t), bit(it.metOthers), t.Lent, bit(t.Refill == sluice.Aligned), bit(t.CountDenied))
 	case kindFixed:
 		b = appendNumbers(b, it.series.sight(t), bit(t.CountDenied))
 		switch {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -54,11 +52,11 @@ func TestLateOperationsAreUndone(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	cluster := redistest.SharedCluster(t, redistest.Redis(t))
 	for name, c := range map[string]struct {
-		option  rueidis.ClientOption
+		at      servers
 		servers []*redistest.Server
 	}{
-		"single": {server.Option(), []*redistest.Server{server}},
-		"across": {cluster.Option(), cluster.Masters},
+		"single": {server, []*redistest.Server{server}},
+		"across": {cluster, cluster.Masters},
 	} {
 		log, other := testkit.Plan(t, "log", "100/h sliding-log"), testkit.Plan(t, "other", "50/h fixed-window anchor first")
 		deficit, changed := testkit.Plan(t, "deficit", "100/h initial 50"), testkit.Plan(t, "log", "90/h sliding-log")
@@ -74,7 +72,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 			"start of a rule": one(deficit, sluice.OpTake, 3), "changed limit": one(changed, sluice.OpTake, 3),
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				s := open(t, c.option, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
+				s := open(t, c.at, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
 				before := int64(0)
 				if what == "changed limit" {
 					testkit.Take(t, s, one(log, sluice.OpTake, 1))
@@ -103,7 +101,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 // caller that left before the call has spent nothing.
 func TestLateCallersAreUndone(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/h sliding-log")
 	if _, err := l.Take(t.Context(), "k", 0); err != nil { // so that the server knows the script
 		t.Fatal(err)
@@ -173,7 +171,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 // TestUnsent: a request that was never sent returns a NotSentError.
 func TestUnsent(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: testkit.Ceiling})
+	s, err := redisstore.New(redisstore.Over(server.Connect(t)), redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +236,7 @@ func TestUnsent(t *testing.T) {
 // done.
 func TestWordsToAClosedStore(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: testkit.Ceiling})
+	s, err := redisstore.New(redisstore.Over(server.Connect(t)), redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,9 +260,11 @@ func TestWordsToAClosedStore(t *testing.T) {
 func TestOutagesLeaveNothing(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	proxy := redistest.StartProxy(t, server.Addr)
-	option := server.Option()
-	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr}, true, -1
-	s := open(t, option, redisstore.Options{Timeout: 20 * time.Millisecond})
+	s, err := redisstore.New(redisstore.Over(redistest.ConnectTo(t, proxy.Addr)), redisstore.Options{Timeout: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Closed(t, s)
 	l := testkit.Limiter(t, s, "scope", "1000000/h")
 	decides := func() bool {
 		_, err := l.Take(context.Background(), "a", 1) // in no goroutine that lasts
@@ -321,7 +321,7 @@ func TestNoGoroutinePerCall(t *testing.T) {
 		"a key each": func(i int) string { return string(rune('a' + i)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
+			s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
 			l := testkit.Limiter(t, s, "scope", "1000000/h")
 			before, now := started(t), runtime.NumGoroutine()
 			var mu sync.Mutex

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -32,16 +30,16 @@ func TestCallersThatLeave(t *testing.T) {
 		callers int
 		each    int // requests of a caller
 		keys    int
-		option  rueidis.ClientOption
+		at      servers
 		servers []*redistest.Server
 	}{
-		{"of one key", 64, each, 1, server.Option(), []*redistest.Server{server}},
-		{"of many keys", 64, each, 64 * each, server.Option(), []*redistest.Server{server}},
-		{"many at once", testkit.Steps(1500, 3000), testkit.Steps(2, 4), 12_000, server.Option(), []*redistest.Server{server}},
-		{"of many keys, Cluster", 64, each, 64 * each, cluster.Option(), cluster.Masters}, // where each request is sent by itself
+		{"of one key", 64, each, 1, server, []*redistest.Server{server}},
+		{"of many keys", 64, each, 64 * each, server, []*redistest.Server{server}},
+		{"many at once", testkit.Steps(1500, 3000), testkit.Steps(2, 4), 12_000, server, []*redistest.Server{server}},
+		{"of many keys, Cluster", 64, each, 64 * each, cluster, cluster.Masters}, // where each request is sent by itself
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := open(t, c.option, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
+			s := open(t, c.at, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
 			l := testkit.Limiter(t, s, "scope", "1000000/h")
 			if _, err := l.Take(t.Context(), "first", 1); err != nil {
 				t.Fatal(err)

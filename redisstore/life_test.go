@@ -20,7 +20,7 @@ import (
 // idle. The cases include those in which others forget early.
 func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	for _, c := range []struct {
 		limit string
@@ -82,7 +82,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 // again is not sent to the server each time, and yet never too short.
 func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	l := testkit.Limiter(t, s, "scope", "10000/2s sliding-log")
 	reported := make(map[int64]bool)
@@ -99,9 +99,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 		}
 		var ends int64
 		if list := redistest.Keys(t, client); len(list) > 0 {
-			if ends, err = client.Do(t.Context(), client.B().Pexpiretime().Key(list[0]).Build()).AsInt64(); err != nil {
-				t.Fatal(err)
-			}
+			ends = redistest.Number(t, client, "PEXPIRETIME", list[0])
 		}
 		if ends <= 0 && time.Since(d.At.Time()) > 2*time.Second { // it has ended: the machine was held up
 			start, takes = 0, 0
@@ -123,7 +121,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 // leaves the key's end as it is, and one behind it sets it.
 func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	for _, limit := range []string{"100000/200ms fixed-window", "100000/200ms fixed-window anchor first", "100000/200ms sliding-counter"} {
 		t.Run(limit, func(t *testing.T) {
@@ -138,10 +136,8 @@ func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
 				if len(list) == 0 {
 					continue // gone meanwhile, as it may
 				}
-				end, err := client.Do(t.Context(), client.B().Pexpiretime().Key(list[0]).Build()).AsInt64()
+				end := redistest.Number(t, client, "PEXPIRETIME", list[0])
 				switch was := ends[idle]; {
-				case err != nil:
-					t.Fatal(err)
 				case end == -2:
 					continue
 				case was != 0 && was != end:
@@ -170,7 +166,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			redistest.Do(t, client, "FLUSHALL")
 			// A store that has met other limits of the name keeps whose receipts count.
-			s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+			s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 			l := testkit.Limiter(t, s, "scope", text)
 			for _, end := range []struct {
 				name string
@@ -212,7 +208,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 // TestMemoryOfKeys checks the MEMORY USAGE of keys of 16 bytes.
 func TestMemoryOfKeys(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	client := server.Client(t)
 	for _, c := range []struct {
 		limit string

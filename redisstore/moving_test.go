@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -21,7 +19,7 @@ import (
 // in which one key is here and one is there.
 func TestSlotMovesToAnotherNode(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
-	s := open(t, c.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, c, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/day", "1000/day sliding-log")
 	take := func() sluice.Decision {
 		t.Helper()
@@ -70,7 +68,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 			t.Fatal("decided while its keys were on two nodes")
 		default:
 		}
-		for _, client := range []rueidis.Client{source, target} {
+		for _, client := range []*redistest.Client{source, target} {
 			info := redistest.Do(t, client, "INFO", "errorstats")
 			refused = refused || strings.Contains(info, "errorstat_TRYAGAIN")
 		}
@@ -78,7 +76,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 	move(list[1])
 	wait()
 	take() // by ASK
-	for _, client := range []rueidis.Client{target, source} {
+	for _, client := range []*redistest.Client{target, source} {
 		redistest.Do(t, client, "CLUSTER", "SETSLOT", number, "NODE", targetID)
 	}
 	if got := take().Remaining; got != 1000-5 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/storeurl"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 // Options are the settings of a [Store]. The zero value is ready to use.
@@ -34,19 +34,32 @@ type Options struct {
 	// scripts with keys of several servers, and must not run them on the server of the
 	// first key.
 	NoCoalescing bool
-	// Logger gets a warning for a server that may evict states or that [Open] cannot
-	// reach, and a message for each first start of a rule. Nil means [slog.Default].
+	// Logger gets a warning for a server that may evict states, and a message for each first
+	// start of a rule. Nil means [slog.Default].
 	Logger *slog.Logger
 }
 
-// filled returns o with defaults, or an error with all its faults.
-func (o Options) filled() (Options, error) {
+// Validate returns all faults of the options.
+func (o Options) Validate() error {
+	var faults []error
+	if err := redisurl.CheckPrefix(o.Prefix); err != nil {
+		faults = append(faults, err)
+	}
+	if n := len(o.Secret); n > 0 && n < leastSecret {
+		faults = append(faults, fmt.Errorf("a secret of %d bytes can be guessed; give it %d random bytes or more", n, leastSecret))
+	}
+	if o.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("option Timeout %v is negative; leave it zero for %v", o.Timeout, bounds.DefaultRedisTimeout))
+	}
+	return errors.Join(faults...)
+}
+
+const leastSecret = 16 // bytes
+
+// filled returns o with defaults.
+func (o Options) filled() Options {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
-	}
-	err := storeurl.CheckNames(o.Prefix, o.Secret)
-	if o.Timeout < 0 {
-		err = errors.Join(err, fmt.Errorf("option Timeout %v is negative: leave it zero for %v", o.Timeout, bounds.DefaultRedisTimeout))
 	}
 	if o.Timeout == 0 {
 		o.Timeout = bounds.DefaultRedisTimeout
@@ -54,5 +67,5 @@ func (o Options) filled() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return o, err
+	return o
 }

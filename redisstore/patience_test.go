@@ -19,7 +19,7 @@ func TestLateCallersHaveTheirTime(t *testing.T) {
 	timeout := 500 * time.Millisecond
 	for ; timeout < testkit.Ceiling; timeout *= 4 { // a busy machine takes longer
 		server := redistest.Shared(t, redistest.Redis(t))
-		s := open(t, server.Option(), redisstore.Options{Timeout: timeout})
+		s := open(t, server, redisstore.Options{Timeout: timeout})
 		l := testkit.Limiter(t, s, "scope", "1000/h")
 		release := redistest.HoldUp(t, server)
 		take := func() <-chan error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // Takes that are sent at the same time mostly differ only in the key: their limits, maybe
@@ -24,8 +23,8 @@ const (
 // pipeline is a list of calls that are sent together. Its memory is reused.
 type pipeline struct {
 	calls   []together
-	scripts []*transport.Script
-	replies []transport.Reply
+	scripts []*Script
+	replies []Reply
 }
 
 // together is a list of programs that are sent as one call: the first one's, or its form
@@ -55,7 +54,7 @@ func (g *gathering) putBack(w *pipeline) {
 		t := &w.calls[i]
 		clear(t.members)
 		clear(t.Keys)
-		*t = together{invocation: invocation{Script: transport.Script{Keys: t.Keys[:0]}}, members: t.members[:0]}
+		*t = together{invocation: invocation{Script: Script{Keys: t.Keys[:0]}}, members: t.members[:0]}
 	}
 	clear(w.scripts)
 	clear(w.replies)
@@ -86,7 +85,7 @@ func (t *together) takes(inv *invocation) bool {
 }
 
 // toSend returns the scripts of all calls.
-func (w *pipeline) toSend() []*transport.Script {
+func (w *pipeline) toSend() []*Script {
 	for i := range w.calls {
 		t := &w.calls[i]
 		if len(t.members) > 1 {
@@ -101,11 +100,7 @@ func (w *pipeline) toSend() []*transport.Script {
 func (s *Store) runPipeline(ctx context.Context, w *pipeline) {
 	list := w.toSend()
 	w.replies = slices.Grow(w.replies, len(list))[:len(list)]
-	if len(list) == 1 {
-		w.replies[0] = s.transport.Run(ctx, list[0])
-	} else {
-		s.transport.RunAll(ctx, list, w.replies)
-	}
+	s.client.Run(ctx, list, w.replies)
 	for i := range w.calls {
 		if t := &w.calls[i]; !t.unknown(&w.replies[i]) {
 			t.answer(s, w.replies[i])
@@ -119,29 +114,29 @@ func (s *Store) runPipeline(ctx context.Context, w *pipeline) {
 }
 
 // unknown reports whether the server lacks the script for several keys.
-func (t *together) unknown(res *transport.Reply) bool {
-	return len(t.members) > 1 && res.Says("NOSCRIPT")
+func (t *together) unknown(res *Reply) bool {
+	return len(t.members) > 1 && res.says("NOSCRIPT")
 }
 
 // answer hands each member its part of the reply. A member that was not run is then sent by
 // itself: those missing in the list of each.lua, or all if the call was refused.
-func (t *together) answer(s *Store, res transport.Reply) {
+func (t *together) answer(s *Store, res Reply) {
 	if len(t.members) == 1 {
 		t.members[0].answer(s, res)
 		return
 	}
-	if res.Says("CROSSSLOT") {
+	if res.says("CROSSSLOT") {
 		s.gathering.oneSlot.Store(true)
 	}
-	list, err := res.AsList(0)
+	list, err := res.list(0)
 	for i, p := range t.members {
 		switch {
-		case err == nil && i < list.Len():
-			p.answer(s, list.Reply(i))
+		case err == nil && i < len(list):
+			p.answer(s, list[i])
 		case err == nil || res.Refused:
-			p.answer(s, transport.Reply{Err: transport.ErrNotRun})
+			p.answer(s, Reply{Err: errNotRun})
 		default:
-			p.answer(s, transport.Reply{Err: err})
+			p.answer(s, Reply{Err: err})
 		}
 	}
 }

@@ -200,9 +200,7 @@ func TestOnesFaultIsNotTheOthers(t *testing.T) {
 			value := func(i int, command, value string) {
 				items, _ := s.appendItems(nil, &reqs[i].Charge, 0)
 				head = items[0].head
-				if err := client.Do(t.Context(), client.B().Arbitrary(command).Keys(items[0].key).Args(value).Build()).Error(); err != nil {
-					t.Fatal(err)
-				}
+				redistest.Do(t, client, command, items[0].key, value)
 			}
 			bad := map[int]string{2: "WRONGTYPE", 5: "too short", 6: "upgrade the program", 11: "WRONGTYPE"}
 			value(2, "LPUSH", "x")
@@ -263,14 +261,8 @@ func TestServerThatRefusesWrites(t *testing.T) {
 // and decides the others.
 func TestKeyThatIsForbidden(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	admin := server.Client(t)
-	acl := admin.B().AclSetuser().Username("one").Rule("on", "nopass", "+@all", "~sluice{1one/*").Build()
-	if err := admin.Do(t.Context(), acl).Error(); err != nil {
-		t.Fatal(err)
-	}
-	option := server.Option()
-	option.Username, option.Password = "one", "any"
-	s := bare(redistest.Connect(t, option))
+	redistest.Do(t, server.Client(t), "ACL", "SETUSER", "one", "on", "nopass", "+@all", "~sluice{1one/*")
+	s := bare(server.ConnectAs(t, "one", "any"))
 	reqs := takesOfKeys(testkit.Plan(t, "one", "1000/day"), keysTo(5)...)
 	reqs = append(reqs, takesOfKeys(testkit.Plan(t, "two", "1000/day"), keysTo(5)...)...)
 	for round := range int64(2) {

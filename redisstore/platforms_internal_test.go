@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/profile"
 )
 
@@ -54,11 +53,7 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 				now += rnd.Int64N(rnd.Int64N(2*c.precision*1_000_000) + 1)
 				cost := 1 + rnd.Int64N(1+rnd.Int64N(c.quota))
 				seconds := strconv.FormatFloat(float64(now)/1e6, 'f', 6, 64)
-				over, err := client.Do(t.Context(), client.B().Eval().Script(string(script)).Numkeys(1).Key(c.rules).
-					Arg(c.rules, seconds, strconv.FormatInt(cost, 10), "1").Build()).AsInt64()
-				if err != nil {
-					t.Fatal(err)
-				}
+				over := redistest.Number(t, client, "EVAL", string(script), "1", c.rules, c.rules, seconds, strconv.FormatInt(cost, 10), "1")
 				s.Set(now)
 				d, err := lim.Take(t.Context(), "k", cost)
 				if err != nil {

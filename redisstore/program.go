@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 //go:embed lua/*.lua
@@ -159,22 +157,36 @@ func (p *programs) ofTakes(k kind) *program {
 // invocation is a program with its keys, all in one hash slot, and its arguments.
 type invocation struct {
 	*program
-	transport.Script
+	Script
 	shares bool // whether it is a take that may share a call with takes of other keys
+
+	scripts [1]*Script // for a call of the Client, whose arguments would be allocated otherwise
+	replies [1]Reply
 }
 
 func newInvocation(p *program, keys []string, args ...string) *invocation {
-	return &invocation{program: p, Script: transport.Script{Keys: keys, Args: args}}
+	return &invocation{program: p, Script: Script{Keys: keys, Args: args}}
 }
 
-func (c *invocation) bySHA() *transport.Script {
+func (c *invocation) bySHA() *Script {
 	c.SHA, c.Text = c.sha, ""
 	return &c.Script
 }
 
-func (c *invocation) byText() *transport.Script {
+func (c *invocation) byText() *Script {
 	c.SHA, c.Text = c.sha, c.text
 	return &c.Script
+}
+
+// run sends the program by its name, once.
+func (c *invocation) run(ctx context.Context, s *Store) Reply { return c.send(ctx, s, c.bySHA()) }
+
+func (c *invocation) send(ctx context.Context, s *Store, script *Script) Reply {
+	c.scripts[0] = script
+	s.client.Run(ctx, c.scripts[:], c.replies[:])
+	r := c.replies[0]
+	c.scripts[0], c.replies[0] = nil, Reply{}
+	return r
 }
 
 // While a hash slot moves to another node, both may have keys of it, or each may name the
@@ -187,27 +199,27 @@ const (
 
 // do runs the program. It sends the program again, with its text, if the server does not
 // know it, and after a pause if the server is moving the keys: in both cases the server has
-// run nothing. Nothing else is sent twice, except by the rules of [transport.Transport].
-func (c *invocation) do(ctx context.Context, s *Store) transport.Reply {
-	return c.retry(ctx, s, s.transport.Run(ctx, c.bySHA()))
+// run nothing. Nothing else is sent twice, except by the rules of [Client].
+func (c *invocation) do(ctx context.Context, s *Store) Reply {
+	return c.retry(ctx, s, c.run(ctx, s))
 }
 
 // retry returns res or, if the server has run nothing, the result of sending the program
 // again.
-func (c *invocation) retry(ctx context.Context, s *Store, res transport.Reply) transport.Reply {
+func (c *invocation) retry(ctx context.Context, s *Store, res Reply) Reply {
 	pause := movingPause
 	for range movingTries {
 		switch {
-		case res.Says("NOSCRIPT"):
-			res = s.transport.Run(ctx, c.byText())
-		case errors.Is(res.Err, transport.ErrNotRun):
-			res = s.transport.Run(ctx, c.bySHA())
-		case res.Moving() && s.cluster:
+		case res.says("NOSCRIPT"):
+			res = c.send(ctx, s, c.byText())
+		case errors.Is(res.Err, errNotRun):
+			res = c.run(ctx, s)
+		case res.moving() && s.cluster:
 			if !wait(ctx, pause) {
 				return res
 			}
 			pause = min(2*pause, movingMost)
-			res = s.transport.Run(ctx, c.bySHA())
+			res = c.run(ctx, s)
 		default:
 			return res
 		}

@@ -10,14 +10,13 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // found holds a script's result for each limit of a call: the state before the call or,
 // for a log, a list of the parts that every job has read.
 type found struct {
-	raw   string         // from a short reply, for one limit and, for a log, one job
-	list  transport.List // nil, or a reply whose results begin at stated
+	raw   string  // from a short reply, for one limit and, for a log, one job
+	list  []Reply // nil, or a reply whose results begin at stated
 	count int
 }
 
@@ -29,7 +28,7 @@ func (f *found) state(i int) (string, error) {
 	if f.list == nil {
 		return f.raw, nil
 	}
-	return f.list.Text(stated + i)
+	return f.list[stated+i].text()
 }
 
 // values returns all results.
@@ -48,9 +47,9 @@ func (f *found) values() ([]string, error) {
 }
 
 // replied reads a script's reply and sets c.now.
-func (s *Store) replied(c *call, inv *invocation, res *transport.Reply) (status, found, error) {
+func (s *Store) replied(c *call, inv *invocation, res *Reply) (status, found, error) {
 	if inv.short && res.List == nil {
-		text, err := res.AsText()
+		text, err := res.text()
 		if err != nil {
 			return 0, found{}, err
 		}
@@ -67,7 +66,7 @@ func (s *Store) repliedShort(c *call, reply string) (status, found, error) {
 	seconds, rest, _ := strings.Cut(reply, " ")
 	micros, raw, ok := strings.Cut(rest, " ")
 	if !ok {
-		return 0, found{}, transport.ErrReply
+		return 0, found{}, errReply
 	}
 	if s.inject == nil {
 		sec, err := strconv.ParseInt(seconds, 10, 64)
@@ -78,35 +77,35 @@ func (s *Store) repliedShort(c *call, reply string) (status, found, error) {
 		c.now = sec*1e6 + us
 	}
 	if other {
-		return foreign, found{raw: raw}, nil
+		return otherLimit, found{raw: raw}, nil
 	}
 	return done, found{raw: raw}, nil
 }
 
 // serverTime returns the instant of a TIME command, whose parts are the elements i and i+1
 // of a reply.
-func serverTime(reply transport.List, i int) (int64, error) {
-	seconds, err := reply.Int(i)
-	micros, err2 := reply.Int(i + 1)
+func serverTime(reply []Reply, i int) (int64, error) {
+	seconds, err := reply[i].int()
+	micros, err2 := reply[i+1].int()
 	return seconds*1e6 + micros, errors.Join(err, err2)
 }
 
 // read reads the reply of a general script, which has more values after the states, and
 // sets c.now.
-func (c *call) read(res *transport.Reply, more int) (status, transport.List, error) {
-	reply, err := res.AsList(stated)
+func (c *call) read(res *Reply, more int) (status, []Reply, error) {
+	reply, err := res.list(stated)
 	if err != nil {
 		return 0, nil, err
 	}
-	st, err := reply.Int(0)
+	st, err := reply[0].int()
 	if err != nil {
 		return 0, nil, err
 	}
-	if c.now, err = reply.Int(1); err != nil {
+	if c.now, err = reply[1].int(); err != nil {
 		return 0, nil, err
 	}
-	if (status(st) == done || status(st) == foreign) && reply.Len() != stated+len(c.items)+more {
-		return 0, nil, transport.ErrReply
+	if (status(st) == done || status(st) == otherLimit) && len(reply) != stated+len(c.items)+more {
+		return 0, nil, errReply
 	}
 	return status(st), reply, nil
 }
@@ -117,13 +116,13 @@ func (c *call) describe(f found) error {
 	if len(c.items) > 1 {
 		items = make([]algo.Item, len(c.items))
 	}
-	var seen []transport.List
+	var seen [][]Reply
 	for i := range c.items {
 		it := &c.items[i]
 		items[i].Term = it.term
 		if f.list == nil && kindOf(it.term) == kindLog {
 			if len(c.jobs) > 1 {
-				return transport.ErrReply
+				return errReply
 			}
 			var err error
 			if items[i].State, err = parseSeen(it.term, f.raw); err != nil {
@@ -132,15 +131,15 @@ func (c *call) describe(f found) error {
 			continue
 		}
 		if kindOf(it.term) == kindLog {
-			list, err := f.list.List(stated + i)
+			list, err := f.list[stated+i].list(0)
 			if err != nil {
 				return err
 			}
-			if list.Len() != len(c.jobs) {
-				return transport.ErrReply
+			if len(list) != len(c.jobs) {
+				return errReply
 			}
 			if seen == nil {
-				seen = make([]transport.List, len(c.items))
+				seen = make([][]Reply, len(c.items))
 			}
 			seen[i] = list
 			continue
@@ -171,12 +170,12 @@ func (c *call) describe(f found) error {
 }
 
 // see sets the states of logs in items to those that the n-th job has read.
-func see(items []algo.Item, seen []transport.List, n int) error {
+func see(items []algo.Item, seen [][]Reply, n int) error {
 	for i := range seen {
 		if seen[i] == nil {
 			continue
 		}
-		raw, err := seen[i].Text(n)
+		raw, err := seen[i][n].text()
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func (s *Store) askSecret(ctx context.Context) keptSecret {
 	}
 	inv := newInvocation(s.programs.secret, []string{s.keyer.hashSecret()}, *text, strconv.FormatInt(startLife.Milliseconds(), 10))
 	res := inv.do(ctx, s)
-	kept, err := res.AsText()
+	kept, err := res.text()
 	if err != nil {
 		return keptSecret{err: err}
 	}

@@ -8,12 +8,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -34,13 +33,13 @@ func hashSecret(t *testing.T, s *redisstore.Store) [32]byte {
 
 // shareSecret checks that Stores that share all share a secret, however many ask for
 // it first, and others do not.
-func shareSecret(t *testing.T, option rueidis.ClientOption) {
+func shareSecret(t *testing.T, at servers) {
 	t.Helper()
 	const racers = 4
 	var race sync.WaitGroup
 	secrets := make([][32]byte, racers)
 	for i := range secrets {
-		s := open(t, option, redisstore.Options{Timeout: testkit.Ceiling})
+		s := open(t, at, redisstore.Options{Timeout: testkit.Ceiling})
 		race.Go(func() {
 			var err error
 			if secrets[i], err = s.HashSecret(t.Context()); err != nil {
@@ -60,12 +59,12 @@ func shareSecret(t *testing.T, option rueidis.ClientOption) {
 		"a prefix": {Prefix: "other"}, "a secret": {Secret: a}, "another secret": {Secret: b}, "both": {Prefix: "other", Secret: a},
 	} {
 		o.Timeout = 10 * time.Second
-		secret := hashSecret(t, open(t, option, o))
+		secret := hashSecret(t, open(t, at, o))
 		if who, ok := seen[secret]; ok {
 			t.Errorf("a store with %s has the secret of one %s", name, who)
 		}
 		seen[secret] = "with " + name
-		if again := hashSecret(t, open(t, option, o)); again != secret {
+		if again := hashSecret(t, open(t, at, o)); again != secret {
 			t.Errorf("two stores with %s have two secrets", name)
 		}
 	}
@@ -73,8 +72,8 @@ func shareSecret(t *testing.T, option rueidis.ClientOption) {
 
 func TestHashSecret(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
-		t.Run(b.Name, func(t *testing.T) { shareSecret(t, redistest.Shared(t, b).Option()) })
-		t.Run(b.Name+" cluster", func(t *testing.T) { shareSecret(t, redistest.SharedCluster(t, b).Option()) })
+		t.Run(b.Name, func(t *testing.T) { shareSecret(t, redistest.Shared(t, b)) })
+		t.Run(b.Name+" cluster", func(t *testing.T) { shareSecret(t, redistest.SharedCluster(t, b)) })
 	}
 }
 
@@ -83,7 +82,7 @@ func TestHashSecret(t *testing.T) {
 func TestHashSecretIsKept(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	life := func() time.Duration {
 		t.Helper()
 		ms := redistest.Number(t, client, "PTTL", secretKey)
@@ -94,9 +93,7 @@ func TestHashSecretIsKept(t *testing.T) {
 	if got := life(); got > want || got < want-time.Hour {
 		t.Errorf("it lives %v, want %v", got, want)
 	}
-	if err := client.Do(t.Context(), client.B().Pexpire().Key(secretKey).Milliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, "PEXPIRE", secretKey, strconv.FormatInt(time.Hour.Milliseconds(), 10))
 	if again := hashSecret(t, s); again != secret {
 		t.Error("it has changed")
 	}
@@ -107,11 +104,11 @@ func TestHashSecretIsKept(t *testing.T) {
 	if again := hashSecret(t, s); again != secret {
 		t.Error("it is another after the server has lost it")
 	}
-	if got := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})); got != secret {
+	if got := hashSecret(t, open(t, server, redisstore.Options{Timeout: testkit.Ceiling})); got != secret {
 		t.Error("a new store has another after the server has lost it")
 	}
 	redistest.Do(t, client, "FLUSHALL")
-	other := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling}))
+	other := hashSecret(t, open(t, server, redisstore.Options{Timeout: testkit.Ceiling}))
 	if got := hashSecret(t, s); got != other || got == secret {
 		t.Error("a store does not take what another has put there first")
 	}
@@ -122,7 +119,7 @@ func TestHashSecretFails(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
 	client := server.Client(t)
 	var log bytes.Buffer
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, value := range []string{"", "short", strings.Repeat("0", 63), strings.Repeat("g", 64), strings.Repeat("0", 66)} {
 		redistest.Do(t, client, "SET", secretKey, value)
 		_, err := s.HashSecret(t.Context())
@@ -157,7 +154,7 @@ func TestHashSecretFails(t *testing.T) {
 // TestHashSecretOfAHangingServer: a caller waits no longer than its context.
 func TestHashSecretOfAHangingServer(t *testing.T) {
 	server := redistest.Shared(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	release := redistest.HoldUp(t, server)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)

@@ -18,12 +18,12 @@ import (
 
 // series is the knowledge of this process about limits of one scope and name.
 type series struct {
-	first   uint64        // the ID of the limit that was met first
-	several atomic.Bool   // whether others were met too
-	met     atomic.Int64  // the instant of the first decision, 0 if there was none
-	start   atomic.Int64  // the start of the rule, 0 if it is not known yet
-	renewed atomic.Int64  // the last renewal of start on the server, by this machine's clock
-	asking  chan struct{} // has room for one caller, which asks for the start
+	first     uint64        // the ID of the limit that was met first
+	metOthers atomic.Bool   // whether others were met too
+	met       atomic.Int64  // the instant of the first decision, 0 if there was none
+	start     atomic.Int64  // the start of the rule, 0 if it is not known yet
+	renewed   atomic.Int64  // the last renewal of start on the server, by this machine's clock
+	asking    chan struct{} // has room for one caller, which asks for the start
 }
 
 // seriesKept is the maximum number of series. A process that makes more drops all and
@@ -51,7 +51,7 @@ func (a *allSeries) of(t *sluice.Term) *series {
 		a.known[t.Series] = r
 	}
 	if r.first != t.ID {
-		r.several.Store(true)
+		r.metOthers.Store(true)
 	}
 	return r
 }
@@ -147,7 +147,7 @@ func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, 
 	inv := newInvocation(s.programs.start, []string{s.keyer.start(it.scope, it.term.Name)},
 		strconv.FormatInt(start, 10), strconv.FormatInt(startLife.Milliseconds(), 10))
 	res := inv.do(ctx, s)
-	found, err := res.AsText()
+	found, err := res.text()
 	if err != nil {
 		return 0, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A value of leases is a byte with the version of the format, followed by the leases. A
@@ -99,7 +98,7 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, err
 		string(appendNumbers(nil, mode, now, int64(req.Op), req.Limit.TTL.Microseconds(),
 			req.Limit.Cap, req.Cost, sluice.MaxWindow.Microseconds())), owner)
 	res := inv.do(ctx, s)
-	reply, err := res.AsList(3)
+	reply, err := res.list(3)
 	if err != nil {
 		return holding{}, err
 	}
@@ -112,8 +111,8 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, err
 }
 
 // heldAt decides a request of an owner over the leases in element i of a script's reply.
-func heldAt(now int64, req *sluice.SlotRequest, owner string, reply transport.List, i int) (holding, error) {
-	raw, err := reply.Text(i)
+func heldAt(now int64, req *sluice.SlotRequest, owner string, reply []Reply, i int) (holding, error) {
+	raw, err := reply[i].text()
 	if err != nil {
 		return holding{}, err
 	}

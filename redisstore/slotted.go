@@ -38,7 +38,7 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 	slot, j := &req.Slot.SlotRequest, c.ask(req)
 	owner := s.keyer.owner(slot.Owner)
 	numbers := string(appendNumbers(nil, slot.Limit.TTL.Microseconds(), slot.Limit.Cap, slot.Cost, sluice.MaxWindow.Microseconds()))
-	c.rare = true // the scripts for takes alone know no slots
+	c.general = true // the scripts for takes alone know no slots
 	s.guess(c)
 	for range attempts {
 		inv := s.invocation(c)
@@ -50,10 +50,10 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 			return d, false, err
 		}
 		switch st {
-		case outside: // c.now is the server's time
+		case otherWindow: // c.now is the server's time
 			continue
 		case done, full:
-			held, err := heldAt(c.now, slot, owner, reply, reply.Len()-1)
+			held, err := heldAt(c.now, slot, owner, reply, len(reply)-1)
 			if err != nil {
 				return d, false, err
 			}

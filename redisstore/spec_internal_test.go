@@ -28,7 +28,7 @@ func (s onServer) Set(micros int64) { s.micros.Store(micros) }
 // clocked returns a store on a server, under a prefix, whose clock is set.
 func clocked(t testing.TB, server *redistest.Server, prefix string) onServer {
 	t.Helper()
-	s, err := Over(server.Client(t), Options{Prefix: prefix, Timeout: testkit.Ceiling, Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Over(server.Client(t)), Options{Prefix: prefix, Timeout: testkit.Ceiling, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

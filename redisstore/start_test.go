@@ -7,11 +7,8 @@ package redisstore_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -19,100 +16,11 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// disconnected returns a limiter on a server that hangs, whose connection is
-// lost, and what shows when the next one is started.
-func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, release func()) {
-	t.Helper()
-	server := redistest.Start(t, redistest.Redis(t))
-	option, dials := server.Option(), make(chan struct{}, 100)
-	option.PipelineMultiplex = -1 // one connection
-	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, "tcp", addr)
-		dials <- struct{}{}
-		return conn, err
-	}
-	l = testkit.Limiter(t, open(t, option, redisstore.Options{Timeout: testkit.Ceiling}), "scope", "1000/h")
-	client := server.Client(t)
-	testkit.Until(t, "a lost connection", func() bool {
-		redistest.Do(t, client, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		_, err := l.Take(context.Background(), "k", 1)
-		return err != nil
-	})
-	server.Stop(t)
-	for len(dials) > 0 {
-		<-dials
-	}
-	return l, dials, func() { server.Continue(t) }
-}
-
-// TestImpatientCallersWaitForNoConnection: a caller whose deadline ends, or that leaves, while
-// a connection is made, returns at once, whether it has started the connection or not. Other
-// callers that wait for the same connection get it.
-func TestImpatientCallersWaitForNoConnection(t *testing.T) {
-	for _, first := range []string{"deadline", "cancellation", "patient"} {
-		t.Run(first, func(t *testing.T) {
-			l, started, release := disconnected(t)
-			take := func(ctx context.Context, key string) <-chan error {
-				result := make(chan error, 1)
-				go func() {
-					_, err := l.Take(ctx, key, 1)
-					result <- err
-				}()
-				return result
-			}
-			cancelled, cancel := context.WithCancel(t.Context())
-			within := 50 * time.Millisecond
-			calls := map[string]func() <-chan error{
-				"deadline": func() <-chan error {
-					ctx, end := context.WithTimeout(t.Context(), within)
-					t.Cleanup(end)
-					return take(ctx, "a")
-				},
-				"cancellation": func() <-chan error { return take(cancelled, "b") },
-				"patient":      func() <-chan error { return take(context.Background(), "c") },
-			}
-			results := make(map[string]<-chan error)
-			for results[first] == nil {
-				results[first] = calls[first]()
-				select {
-				case <-started:
-				case err := <-results[first]:
-					if within *= 4; first != "deadline" || within > testkit.Ceiling {
-						t.Fatalf("no connection was started: %v", err)
-					}
-					results[first] = nil
-				}
-			}
-			for name, call := range calls {
-				if name != first {
-					results[name] = call()
-				}
-			}
-			if err := <-results["deadline"]; !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a caller in a hurry: got %v, want %v", err, context.DeadlineExceeded)
-			}
-			cancel()
-			if err := <-results["cancellation"]; !errors.Is(err, context.Canceled) {
-				t.Errorf("a caller who goes away: got %v, want %v", err, context.Canceled)
-			}
-			select {
-			case err := <-results["patient"]:
-				t.Errorf("the connection was not there yet, but a call ended: %v", err)
-			default:
-				release()
-				if err := <-results["patient"]; err != nil {
-					t.Errorf("who waits: got %v", err)
-				}
-			}
-		})
-	}
-}
-
 // TestCallersWhoGoAwayAreLet: a caller that goes away while an answer is awaited, alone on
 // a connection, leaves at once.
 func TestCallersWhoGoAwayAreLet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: testkit.Ceiling})
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/h")
 	takes := []struct {
 		name string

@@ -40,7 +40,7 @@ var steppable = []struct {
 // clients are the limits over one server.
 func clients(t *testing.T, s *redistest.Server, prefix string) []*sluice.Limiter {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), s.URL(), redisstore.Options{Prefix: prefix, Timeout: testkit.Ceiling})
+	store, err := redisstore.New(redisstore.Over(s.Connect(t)), redisstore.Options{Prefix: prefix, Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server: a single
@@ -24,20 +24,19 @@ import (
 // the answer until Options.Timeout is over. A script that may have reached the server is
 // not sent again.
 type Store struct {
-	transport transport.Transport
-	link      *link // the transport of a Store of Open, nil for one over a client
-	options   Options
-	programs  *programs
-	keyer     keyer
-	plans     *compiled.Prepared[*prepared]
-	series    allSeries
-	writers   writers
-	swapping  *turns
-	cluster   bool
-	clock     func() time.Time // this machine's; not used for decisions
-	queues    queues
-	spans     spans
-	calls     sync.Pool // of *call
+	client   Client
+	options  Options
+	programs *programs
+	keyer    keyer
+	plans    *compiled.Prepared[*prepared]
+	series   allSeries
+	writers  writers
+	swapping *turns
+	cluster  bool
+	clock    func() time.Time // this machine's; not used for decisions
+	queues   queues
+	spans    spans
+	calls    sync.Pool // of *call
 
 	secretText atomic.Pointer[string] // the server's secret for HashSecret, as last read
 
@@ -51,47 +50,39 @@ type Store struct {
 	pending *underway
 }
 
-// over returns a Store over a client of Redis, after it has checked the versions of the
-// servers.
-func over(t transport.Transport, options Options) (*Store, error) {
-	options, err := options.filled()
+// New returns a Store over a client, for those who write a [Client]: packages rueidisstore
+// and goredis make one over a library's client. It asks the servers for their versions, by
+// [CheckServers], and returns its error, or one with all faults of the options. It blocks for
+// at most options.Timeout, or five seconds if that is more. The client stays the caller's.
+func New(client Client, options Options) (*Store, error) {
+	err := options.Validate()
+	options = options.filled()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience(&options))
+		defer cancel()
+		err = CheckServers(ctx, client, options.Logger)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("redisstore: new: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience(&options))
-	defer cancel()
-	if err := checkServers(ctx, t, options.Logger); err != nil {
-		return nil, err
-	}
-	return newStore(t, options), nil
-}
-
-func init() {
-	transport.NewStore = func(t transport.Transport, options any) (any, error) {
-		o, ok := options.(Options)
-		if !ok {
-			return nil, fmt.Errorf("redisstore: a %T is no Options", options)
-		}
-		s, err := over(t, o)
-		if err != nil {
-			return nil, fmt.Errorf("redisstore: new: %w", err)
-		}
-		return s, nil
-	}
+	return newStore(client, options), nil
 }
 
 // newStore returns a Store without a check of the servers.
-func newStore(t transport.Transport, options Options) *Store {
+func newStore(client Client, options Options) *Store {
 	s := &Store{
-		transport: t,
-		options:   options,
-		programs:  newPrograms(),
-		plans:     new(compiled.Prepared[*prepared]),
-		keyer:     keyer{prefix: options.Prefix, secret: options.Secret},
-		cluster:   t.Cluster(),
-		clock:     now,
-		swapping:  newTurns(),
-		pending:   newUnderway(),
+		client:   client,
+		options:  options,
+		programs: newPrograms(),
+		plans:    new(compiled.Prepared[*prepared]),
+		keyer:    keyer{prefix: options.Prefix, secret: options.Secret},
+		cluster:  client.Cluster(),
+		clock:    now,
+		swapping: newTurns(),
+		pending:  newUnderway(),
+	}
+	if c, ok := client.(stores.Clocked); ok {
+		s.inject = func() int64 { return int64(c.Now()) }
 	}
 	s.leads = s.lead
 	s.workers.pending = s.pending
@@ -100,25 +91,16 @@ func newStore(t transport.Transport, options Options) *Store {
 }
 
 // Close waits for requests under way, no longer than Options.Timeout, and ends the Store.
-// For a Store of [Open] it closes the connections and ends the goroutine, which may take a
-// second if a server hangs. Later requests return [sluice.ErrClosed].
+// Later requests return [sluice.ErrClosed]. It does not close the [Client].
 func (s *Store) Close() error {
-	first := s.pending.end()
+	s.pending.end()
 	s.workers.end()
-	if first && s.link != nil {
-		s.link.close()
-	}
 	return nil
 }
 
-// Format prints the addresses of the servers if [Open] made the Store, for every verb. It
-// prints no user, password or secret.
+// Format prints no secret, whatever the verb is.
 func (s *Store) Format(f fmt.State, _ rune) {
-	at := "redisstore"
-	if s.link != nil {
-		at = s.link.target.String()
-	}
-	_, _ = f.Write([]byte(at)) // the printer handles the error
+	_, _ = f.Write([]byte("redisstore")) // the printer handles the error
 }
 
 // admit counts a request in s.pending. If there is no error, the caller must call

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A script decides the states that its own limit wrote. All others are decided here, on
@@ -112,19 +111,19 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 // if that has just passed c.at, to c.at.
 func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (done bool, found []string, err error) {
 	res := newInvocation(s.programs.swap, keys, args...).do(ctx, s)
-	reply, err := res.AsList(3)
+	reply, err := res.list(3)
 	if err != nil {
 		return false, nil, err
 	}
-	if reply.Len() == 3 {
+	if len(reply) == 3 {
 		return true, nil, nil
 	}
-	if reply.Len() != 3+len(keys) {
-		return false, nil, transport.ErrReply
+	if len(reply) != 3+len(keys) {
+		return false, nil, errReply
 	}
 	found = make([]string, len(keys))
 	for i := range found {
-		if found[i], err = reply.Text(3 + i); err != nil {
+		if found[i], err = reply[3+i].text(); err != nil {
 			return false, nil, err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A value is a header, the head of the limit that wrote it, and the state. The header is
@@ -20,10 +19,10 @@ const (
 	version     = 1
 	headerBytes = 2
 
-	// flagSeveral marks a value with the states of several limits of one name, which
+	// flagMultiForm marks a value with the states of several limits of one name, which
 	// count in different ways. The header is followed by their number and, for each,
 	// its length, flags, head and state.
-	flagSeveral = 1 << 0
+	flagMultiForm = 1 << 0
 	// flagSince marks the state of a bucket that is followed by two instants: when its
 	// limit became the only writer, and when its last reservation is due.
 	flagSince = 1 << 1
@@ -31,7 +30,7 @@ const (
 	// decide on a value with an unknown flag.
 	flagBeside = 1 << 2
 
-	flagsKnown = flagSeveral | flagSince
+	flagsKnown = flagMultiForm | flagSince
 )
 
 // headOf returns the header and the head of a value that holds one state, written by t.
@@ -82,7 +81,7 @@ func formatValue(list []algo.State) string {
 	case 1:
 		return string(appendState([]byte{version}, &list[0]))
 	}
-	b := []byte{version, flagSeveral, byte(len(list))}
+	b := []byte{version, flagMultiForm, byte(len(list))}
 	for i := range list {
 		one := appendState(nil, &list[i])
 		b = append(binary.AppendUvarint(b, uint64(len(one))), one...)
@@ -98,18 +97,18 @@ func (s *Store) parseValue(it *item, raw string) ([]algo.State, error) {
 	if err := checkHeader(raw); err != nil {
 		return nil, err
 	}
-	if raw[1]&flagSeveral == 0 {
+	if raw[1]&flagMultiForm == 0 {
 		state, err := s.parseOne(it, raw[1:])
 		return []algo.State{state}, err
 	}
 	rest := raw[headerBytes:]
-	if raw[1] != flagSeveral || rest == "" {
+	if raw[1] != flagMultiForm || rest == "" {
 		return nil, errState
 	}
 	list, rest := make([]algo.State, rest[0]), rest[1:]
 	for i := range list {
 		size, n := binary.Uvarint([]byte(rest[:min(len(rest), binary.MaxVarintLen64)]))
-		if n <= 0 || size == 0 || size > uint64(len(rest)-n) || rest[n]&flagSeveral != 0 {
+		if n <= 0 || size == 0 || size > uint64(len(rest)-n) || rest[n]&flagMultiForm != 0 {
 			return nil, errState
 		}
 		var err error
@@ -162,7 +161,7 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 		return algo.State{}, nil
 	}
 	if err := checkHeader(raw); err != nil || !strings.HasPrefix(raw[headerBytes:], it.head[headerBytes:]) {
-		return algo.State{}, errors.Join(transport.ErrReply, err)
+		return algo.State{}, errors.Join(errReply, err)
 	}
 	return parseBody(it.term, raw[1], raw[len(it.head):])
 }

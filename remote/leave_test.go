@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/teststore"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/redisstore"
@@ -45,11 +46,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 				t.Run(store.name+" "+failure.String()+" "+rule.name, func(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
-					redis, err := redisstore.Open(t.Context(), "redis://"+proxy.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second})
-					if err != nil {
-						t.Fatal(err)
-					}
-					testkit.Closed(t, redis)
+					redis := teststore.New(t, proxy.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second})
 					far := testkit.Closed(t, wrap(t, redis, remote.Options{Timeout: 30 * time.Second}))
 					front, err := policy.NewFront(policy.FrontOptions{
 						Store:   far,

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/teststore"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -31,15 +32,7 @@ func TestOnRedis(t *testing.T) {
 			}
 			var nodes [4]*nearStore
 			for i := range nodes {
-				store, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := store.Close(); err != nil {
-						t.Error(err)
-					}
-				})
+				store := teststore.New(t, server.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second})
 				nodes[i] = newNearStore(store, Options{Lease: always(terms)})
 			}
 			var allowed, taken atomic.Int64

@@ -39,6 +39,7 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/sluicegate/sluice/redisstore/rueidisstore v0.0.0
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
@@ -54,3 +55,5 @@ replace github.com/sluicegate/sluice => ..
 replace github.com/sluicegate/sluice/config => ../config
 
 replace github.com/sluicegate/sluice/metrics => ../metrics
+
+replace github.com/sluicegate/sluice/redisstore/rueidisstore => ../redisstore/rueidisstore

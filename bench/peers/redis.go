@@ -6,12 +6,14 @@ package peers
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // RedisContender is a limiter, or a yardstick, that keeps its state in Redis.
@@ -41,9 +43,9 @@ func RedisOption(addr string) rueidis.ClientOption {
 const redisTimeout = 10 * time.Second
 
 // OpenRedis returns a sluice store on the server at addr.
-func OpenRedis(addr string, o redisstore.Options) (*redisstore.Store, error) {
+func OpenRedis(addr string, o redisstore.Options) (*rueidisstore.Store, error) {
 	o.Timeout = redisTimeout
-	s, err := redisstore.Open(context.Background(), "redis://"+addr, o)
+	s, err := rueidisstore.Open(context.Background(), "redis://"+addr, o)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func newRedisSluice(algorithm string, o redisstore.Options) func(string, Limit) 
 
 type redisSluice struct {
 	sluiceLimiter
-	store *redisstore.Store
+	store io.Closer
 }
 
 func (s redisSluice) Close() error { return s.store.Close() }

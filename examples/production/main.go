@@ -32,6 +32,7 @@ import (
 	"github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -56,7 +57,7 @@ const processes = 3
 
 // wiring is what a service needs of this module. The store is closed last.
 type wiring struct {
-	shared *redisstore.Store
+	shared *rueidisstore.Store
 	store  *remote.Store
 	limits *httplimit.Middleware
 }
@@ -64,7 +65,7 @@ type wiring struct {
 // wire is all of it: the shared store, what to do while it is unavailable, the
 // metrics and the middleware.
 func wire(ctx context.Context, redisURL string, registry prometheus.Registerer) (w wiring, err error) {
-	w.shared, err = redisstore.Open(ctx, redisURL, redisstore.Options{})
+	w.shared, err = rueidisstore.Open(ctx, redisURL, redisstore.Options{})
 	if err != nil {
 		return w, err
 	}

@@ -15,11 +15,12 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // begin
 func openLimit(ctx context.Context, redisURL string) (*sluice.Limiter, error) {
-	store, err := redisstore.Open(ctx, redisURL, redisstore.Options{})
+	store, err := rueidisstore.Open(ctx, redisURL, redisstore.Options{})
 	if err != nil {
 		return nil, err
 	}

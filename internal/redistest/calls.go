@@ -13,13 +13,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // ScriptCalls returns how many scripts the server has run since the last time.
-func ScriptCalls(t *testing.T, client rueidis.Client) (n int) {
+func ScriptCalls(t *testing.T, client *Client) (n int) {
 	t.Helper()
 	for line := range strings.Lines(Do(t, client, "INFO", "commandstats")) {
 		for _, command := range []string{"evalsha", "eval"} {
@@ -34,76 +32,69 @@ func ScriptCalls(t *testing.T, client rueidis.Client) (n int) {
 }
 
 // Do runs a command and returns its reply, a text or a number, as text.
-func Do(t testing.TB, client rueidis.Client, command ...string) string {
+func Do(t testing.TB, client *Client, command ...string) string {
 	t.Helper()
-	reply, err := ask(t, client, command)
-	return textOf(t, reply, err, command)
+	return text(t, ask(t, client, command), command)
 }
 
 // ask returns the reply to a command.
-func ask(t testing.TB, client rueidis.Client, command []string) (rueidis.RedisMessage, error) {
+func ask(t testing.TB, client *Client, command []string) Reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
 	defer cancel()
-	return client.Do(ctx, client.B().Arbitrary(command...).Build()).ToMessage()
+	return client.Do(ctx, command...)
 }
 
-// textOf returns a reply, a text or a number, as text.
-func textOf(t testing.TB, reply rueidis.RedisMessage, err error, command []string) string {
+// text returns a reply that must be a text or a number.
+func text(t testing.TB, reply Reply, command []string) string {
 	t.Helper()
-	var text string
-	if err == nil && reply.IsInt64() {
-		n, _ := reply.AsInt64() // as it is one
-		return strconv.FormatInt(n, 10)
+	if reply.Err != nil || reply.List != nil {
+		t.Fatalf("%.100q: %v, and %d elements", command, reply.Err, len(reply.List))
 	}
-	if err == nil {
-		text, err = reply.ToString()
+	return reply.Text
+}
+
+// texts returns a reply that must be a list of texts.
+func texts(t testing.TB, reply Reply, command ...string) []string {
+	t.Helper()
+	if reply.Err != nil {
+		t.Fatalf("%.100q: %v", command, reply.Err)
 	}
-	if err != nil {
-		t.Fatalf("%.100q: %v", command, err)
+	var list []string
+	for _, e := range reply.List {
+		list = append(list, text(t, e, command))
 	}
-	return text
+	return list
 }
 
 // Do is [Do] over a connection that ends with the command, which may be run twice: a
 // server that sentinels make a replica breaks its connections once.
 func (s *Server) Do(t testing.TB, command ...string) string {
 	t.Helper()
-	reply, err := s.askOnce(t, command)
-	return textOf(t, reply, err, command)
+	return text(t, s.askOnce(t, command), command)
 }
 
 // List is [Server.Do] of a command that answers with a list.
 func (s *Server) List(t testing.TB, command ...string) []string {
 	t.Helper()
-	reply, err := s.askOnce(t, command)
-	if err == nil {
-		var list []string
-		if list, err = reply.AsStrSlice(); err == nil {
-			return list
-		}
-	}
-	t.Fatalf("%.100q: %v", command, err)
-	return nil
+	return texts(t, s.askOnce(t, command), command...)
 }
 
-func (s *Server) askOnce(t testing.TB, command []string) (reply rueidis.RedisMessage, err error) {
+func (s *Server) askOnce(t testing.TB, command []string) (reply Reply) {
 	t.Helper()
 	for range 3 {
-		var client rueidis.Client
-		if client, err = rueidis.NewClient(s.Option()); err == nil {
-			reply, err = ask(t, client, command)
-			client.Close()
-		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		client := newClient(false, s)
+		reply = ask(t, client, command)
+		client.Close()
+		if !errors.Is(reply.Err, io.EOF) && !errors.Is(reply.Err, syscall.ECONNRESET) {
 			break
 		}
 	}
-	return reply, err
+	return reply
 }
 
 // Number is [Do] of a command that answers with a number.
-func Number(t testing.TB, client rueidis.Client, command ...string) int64 {
+func Number(t testing.TB, client *Client, command ...string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(Do(t, client, command...), 10, 64)
 	if err != nil {

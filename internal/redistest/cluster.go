@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -48,7 +46,7 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 		id := Do(t, c.Masters[i].Client(t), "CLUSTER", "MYID")
 		client := s.Client(t)
 		waitFor(t, "a node to know its master", func(ctx context.Context) error {
-			return client.Do(ctx, client.B().Arbitrary("CLUSTER", "REPLICATE", id).Build()).Error()
+			return client.Do(ctx, "CLUSTER", "REPLICATE", id).Err
 		})
 	}
 	for _, s := range c.nodes() {
@@ -109,21 +107,6 @@ func (c *Cluster) nodes() []*Server {
 	return append(append([]*Server(nil), c.Masters...), c.Replicas...)
 }
 
-// Option returns how to connect to the Cluster.
-func (c *Cluster) Option() rueidis.ClientOption {
-	o := rueidis.ClientOption{DisableCache: true, DisableRetry: true}
-	for _, s := range c.nodes() {
-		o.InitAddress = append(o.InitAddress, s.Addr)
-	}
-	return o
-}
-
-// Client returns a client of the Cluster, closed when the test ends.
-func (c *Cluster) Client(t testing.TB) rueidis.Client {
-	t.Helper()
-	return Connect(t, c.Option())
-}
-
 func (s *Server) busPort() string {
 	for i, a := range s.args {
 		if a == "--cluster-port" {
@@ -142,13 +125,13 @@ func waitInfo(t testing.TB, s *Server, section string, lines ...string) {
 		command = []string{"CLUSTER", "INFO"}
 	}
 	waitFor(t, fmt.Sprintf("%s: %v", s.Addr, lines), func(ctx context.Context) error {
-		text, err := client.Do(ctx, client.B().Arbitrary(command...).Build()).ToString()
-		if err != nil {
-			return err
+		reply := client.Do(ctx, command...)
+		if reply.Err != nil {
+			return reply.Err
 		}
 		for _, line := range lines {
-			if !strings.Contains(text, line+"\r\n") {
-				return errors.New(text)
+			if !strings.Contains(reply.Text, line+"\r\n") {
+				return errors.New(reply.Text)
 			}
 		}
 		return nil

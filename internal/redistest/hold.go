@@ -7,15 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // HoldUp makes servers wait with writes until resume is called.
 func HoldUp(t testing.TB, servers ...*Server) (resume func()) {
 	t.Helper()
-	var clients []rueidis.Client
+	var clients []*Client
 	for _, s := range servers {
 		client := s.Client(t)
 		Do(t, client, "CLIENT", "PAUSE", "600000", "WRITE")
@@ -38,11 +36,7 @@ func AwaitBlocked(t testing.TB, s *Server, n string) {
 }
 
 // Keys returns the names of all that a server keeps.
-func Keys(t testing.TB, client rueidis.Client) []string {
+func Keys(t testing.TB, client *Client) []string {
 	t.Helper()
-	list, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return texts(t, client.Do(t.Context(), "KEYS", "*"), "KEYS")
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -52,14 +50,4 @@ func (s *Sentinel) Hasten(t testing.TB) {
 	for _, n := range s.Sentinels {
 		Do(t, n.Client(t), "SENTINEL", "SET", MasterSet, "down-after-milliseconds", "1000")
 	}
-}
-
-// Option returns how to connect to the master, whichever it is.
-func (s *Sentinel) Option() rueidis.ClientOption {
-	o := rueidis.ClientOption{DisableCache: true, DisableRetry: true}
-	o.Sentinel.MasterSet = MasterSet
-	for _, n := range s.Sentinels {
-		o.InitAddress = append(o.InitAddress, n.Addr)
-	}
-	return o
 }

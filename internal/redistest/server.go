@@ -5,8 +5,8 @@ package redistest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/testkit"
 )
@@ -55,8 +53,10 @@ type Server struct {
 
 	binary Binary
 	args   []string
-	env    []string                    // beside that of the test
-	dial   func(*rueidis.ClientOption) // how clients of this server connect
+	env    []string // beside that of the test
+
+	tls            *tls.Config // of its clients; nil without TLS
+	user, password string      // of its clients; empty without AUTH
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -109,11 +109,9 @@ func (s *Server) Launch(t testing.TB) {
 func (s *Server) Await(t testing.TB) {
 	t.Helper()
 	waitFor(t, s.Addr+" to answer", func(ctx context.Context) error {
-		client, err := rueidis.NewClient(s.Option())
-		if err == nil {
-			defer client.Close()
-			err = client.Do(ctx, client.B().Ping().Build()).Error()
-		}
+		client := newClient(false, s)
+		defer client.Close()
+		err := client.Do(ctx, "PING").Err
 		select {
 		case <-s.ended:
 			t.Fatalf("%s ended:\n%s", s.binary.Path, s.Output())
@@ -187,18 +185,9 @@ func (s *Server) Kill(t testing.TB) {
 	})
 }
 
-// Option returns how to connect to the server.
-func (s *Server) Option() rueidis.ClientOption {
-	o := rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true, DisableRetry: true, ForceSingleClient: true}
-	if s.dial != nil {
-		s.dial(&o)
-	}
-	return o
-}
-
 // Client returns a client of the server, closed when the test ends, or the one that
-// all share with a [Shared] server. It waits until the server accepts connections.
-func (s *Server) Client(t testing.TB) rueidis.Client {
+// all share with a [Shared] server.
+func (s *Server) Client(t testing.TB) *Client {
 	t.Helper()
 	shared.mu.Lock()
 	client := shared.admins[s]
@@ -206,25 +195,7 @@ func (s *Server) Client(t testing.TB) rueidis.Client {
 	if client != nil {
 		return client
 	}
-	return Connect(t, s.Option())
-}
-
-// Connect returns a client, closed when the test ends. It waits until a server
-// accepts the connection.
-func Connect(t testing.TB, o rueidis.ClientOption) rueidis.Client {
-	t.Helper()
-	client := dial(t, o)
-	t.Cleanup(client.Close)
-	return client
-}
-
-func dial(t testing.TB, o rueidis.ClientOption) (client rueidis.Client) {
-	t.Helper()
-	waitFor(t, fmt.Sprintf("%v to accept connections", o.InitAddress), func(context.Context) (err error) {
-		client, err = rueidis.NewClient(o)
-		return err
-	})
-	return client
+	return s.Connect(t)
 }
 
 // waitFor is [testkit.Until] of what is so when there is no error.

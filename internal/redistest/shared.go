@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
-	"github.com/redis/rueidis"
 )
 
 // Main runs the tests of a package and stops the servers that [Shared] has started.
@@ -28,11 +26,11 @@ var shared struct {
 	clusters map[Binary]*Cluster
 	ends     []func()
 	mu       sync.Mutex // of admins: other servers' tests may run at the same time
-	admins   map[*Server]rueidis.Client
+	admins   map[*Server]*Client
 }
 
 func init() {
-	shared.servers, shared.clusters, shared.admins = make(map[Binary]*Server), make(map[Binary]*Cluster), make(map[*Server]rueidis.Client)
+	shared.servers, shared.clusters, shared.admins = make(map[Binary]*Server), make(map[Binary]*Cluster), make(map[*Server]*Client)
 }
 
 // Shared returns the server that the tests of this process share, without keys,
@@ -70,7 +68,7 @@ func (s *Server) reset(t testing.TB) {
 	defer shared.mu.Unlock()
 	admin := shared.admins[s]
 	if admin == nil {
-		admin = Connect(lasting{t}, s.Option())
+		admin = s.Connect(lasting{t})
 		shared.admins[s] = admin
 	}
 	for _, command := range [][]string{{"CLIENT", "UNPAUSE"}, {"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {

@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/testkit"
 )
 
@@ -66,10 +64,8 @@ func newTLS(t testing.TB, b Binary, port int, id identity, users string, args ..
 		"--port", "0", "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no", "--aclfile", write(t, s.Dir, "users.acl", users),
 		"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", write(t, s.Dir, "key.pem", id.key))
 	s.args = append(s.args, args...)
-	s.dial = func(o *rueidis.ClientOption) {
-		o.TLSConfig = &tls.Config{RootCAs: id.pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
-		o.Username, o.Password = User, Password
-	}
+	s.tls = &tls.Config{RootCAs: id.pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+	s.user, s.password = User, Password
 	return s
 }
 
@@ -79,13 +75,7 @@ const adminName, adminPassword = "admin", "admins-own"
 
 const adminACL = "user default off\nuser " + adminName + " on >" + adminPassword + " ~* &* +@all\n"
 
-func asAdmin(s *Server) {
-	user := s.dial
-	s.dial = func(o *rueidis.ClientOption) {
-		user(o)
-		o.Username, o.Password = adminName, adminPassword
-	}
-}
+func asAdmin(s *Server) { s.user, s.password = adminName, adminPassword }
 
 // StartTLSCluster starts three masters that speak TLS only, also to each other,
 // and let in [User] to what a store needs.

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 // command is a script under way. By default go-redis sends a command again when its
@@ -32,7 +32,7 @@ func (*command) NoRetry() bool { return true }
 // firstKey is the position of the first key in EVAL and EVALSHA.
 const firstKey = 3
 
-func newCommand(ctx context.Context, s *transport.Script) *command {
+func newCommand(ctx context.Context, s *redisstore.Script) *command {
 	p, name := &program{text: s.SHA}, "evalsha"
 	if s.Text != "" {
 		p.text, name = s.Text, "eval"
@@ -53,14 +53,12 @@ func newCommand(ctx context.Context, s *transport.Script) *command {
 }
 
 // reply returns the outcome of a command that has ended.
-func (c *command) reply(ctx context.Context) transport.Reply {
+func (c *command) reply(ctx context.Context) redisstore.Reply {
 	// A value is the answer even if there is an error: if a connection breaks later in a
 	// pipeline, go-redis sets the error of all commands.
 	switch v := c.Val().(type) {
-	case string:
-		return transport.Reply{Text: v}
-	case []any:
-		return transport.Reply{List: list(v)}
+	case string, int64, []any:
+		return replyOf(v)
 	}
 	err := c.Err()
 	if errors.Is(err, os.ErrDeadlineExceeded) && over(ctx) {
@@ -71,16 +69,16 @@ func (c *command) reply(ctx context.Context) transport.Reply {
 		if err == nil {
 			err = errSwallowed
 		}
-		return transport.Reply{Err: &sluice.NotSentError{Err: err}}
+		return redisstore.Reply{Err: &sluice.NotSentError{Err: err}}
 	case err == nil:
-		return transport.Reply{Err: fmt.Errorf("goredis: a script has returned a %T", c.Val())}
+		return redisstore.Reply{Err: fmt.Errorf("goredis: a script has returned a %T", c.Val())}
 	case errors.Is(err, redis.Nil):
-		return transport.Reply{}
+		return redisstore.Reply{}
 	}
 	if refused, ok := errors.AsType[redis.Error](err); ok {
-		return transport.Reply{Err: refused, Refused: true}
+		return redisstore.Reply{Err: refused, Refused: true}
 	}
-	return transport.Reply{Err: err}
+	return redisstore.Reply{Err: err}
 }
 
 // over reports whether the deadline of ctx has passed. A connection's deadline may end
@@ -91,11 +89,11 @@ func over(ctx context.Context) bool {
 }
 
 // withdraw ends a command whose time is over. If it was not written, it never will be.
-func (c *command) withdraw(err error) transport.Reply {
+func (c *command) withdraw(err error) redisstore.Reply {
 	if !c.program.withdraw() {
 		err = &sluice.NotSentError{Err: err}
 	}
-	return transport.Reply{Err: err}
+	return redisstore.Reply{Err: err}
 }
 
 var (

@@ -10,7 +10,7 @@
 // # Which client
 //
 // A program that has a go-redis client, with its TLS, credentials, hooks and metrics, passes
-// that to [New]. A program without one opens a store with [redisstore.Open]. With rueidis
+// that to [New]. A program without one opens a store with package rueidisstore. With rueidis
 // all requests of a process share one connection, which also combines the requests to a
 // node of a Cluster. go-redis uses a connection for each call under way. The store sends
 // requests that come at the same time as one pipeline, except to a Cluster, where each
@@ -52,7 +52,7 @@
 // a go-redis client closes a connection whose server answers READONLY: one request fails
 // for each. It keeps connections whose server answers MASTERDOWN or LOADING until its
 // ConnMaxLifetime has passed, which is unlimited by default: set it to a second or a few.
-// [redisstore.Open] reconnects on all three answers.
+// A Store of rueidisstore.Open reconnects on all three answers.
 //
 // # Limitations
 //

@@ -11,9 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // New returns a Store on the client's servers. It returns an error if no server answers,
@@ -23,65 +21,60 @@ import (
 // must close the client after the Store. New blocks until the servers have returned their
 // versions, at most for options.Timeout, or five seconds if that is more.
 func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.Store, error) {
-	t := &overClient{client: client}
+	a := &adapter{client: client}
 	switch c := client.(type) {
 	case *redis.Client:
-		t.prompt = c.Options().ContextTimeoutEnabled
+		a.prompt = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		t.cluster = true
+		a.cluster = true
 	case *redis.Ring:
 		return nil, errRing
 	default:
 		return nil, fmt.Errorf("goredis: new: a %T is not known: give a *redis.Client or a *redis.ClusterClient", client)
 	}
-	s, err := transport.NewStore(t, options)
-	if err != nil {
-		return nil, err
-	}
-	store, _ := s.(*redisstore.Store) // it is one
-	return store, nil
+	return redisstore.New(a, options)
 }
 
 var errRing = errors.New("goredis: new: a *redis.Ring cannot keep limits: when one of its servers does not answer its keys go to others, where all budgets start anew, " +
 	"and processes that do not see this at the same time charge different servers; use a Cluster (redis.NewClusterClient), or one server that Sentinels watch (redis.NewFailoverClient)")
 
-// overClient is a [transport.Transport] over go-redis.
-type overClient struct {
+// adapter is a [redisstore.Client] over go-redis.
+type adapter struct {
 	client  redis.UniversalClient
 	cluster bool
 	prompt  bool // whether the client's calls always end with their context
 }
 
-func (t *overClient) Cluster() bool { return t.cluster }
+func (a *adapter) Cluster() bool { return a.cluster }
 
-func (t *overClient) Run(ctx context.Context, s *transport.Script) transport.Reply {
-	c := newCommand(ctx, s)
-	finished := t.finish(ctx, func() { _ = t.client.Process(ctx, c) }) // the error is the command's
-	return t.replyOf(ctx, c, finished)
-}
-
-func (t *overClient) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
-	pipe, all := t.client.Pipeline(), make([]*command, len(list))
-	for i, s := range list {
+func (a *adapter) Run(ctx context.Context, scripts []*redisstore.Script, replies []redisstore.Reply) {
+	if len(scripts) == 1 {
+		c := newCommand(ctx, scripts[0])
+		finished := a.finish(ctx, func() { _ = a.client.Process(ctx, c) }) // the error is the command's
+		replies[0] = a.replyOf(ctx, c, finished)
+		return
+	}
+	pipe, all := a.client.Pipeline(), make([]*command, len(scripts))
+	for i, s := range scripts {
 		all[i] = newCommand(ctx, s)
 		_ = pipe.Process(ctx, all[i]) // only adds it
 	}
-	finished := t.finish(ctx, func() { _, _ = pipe.Exec(ctx) }) // the errors are the commands'
+	finished := a.finish(ctx, func() { _, _ = pipe.Exec(ctx) }) // the errors are the commands'
 	for i, c := range all {
-		replies[i] = t.replyOf(ctx, c, finished)
+		replies[i] = a.replyOf(ctx, c, finished)
 	}
 }
 
 // replyOf returns the outcome of a command. If a server of a Cluster has not answered, it
 // makes the client ask the others for the owners of the slots. By itself the client does so
 // once in its ClusterStateReloadInterval, a minute.
-func (t *overClient) replyOf(ctx context.Context, c *command, finished bool) (r transport.Reply) {
+func (a *adapter) replyOf(ctx context.Context, c *command, finished bool) (r redisstore.Reply) {
 	if finished {
 		r = c.reply(ctx)
 	} else {
 		r = c.withdraw(ctx.Err())
 	}
-	if cluster, ok := t.client.(*redis.ClusterClient); ok && r.Err != nil && !r.Refused {
+	if cluster, ok := a.client.(*redis.ClusterClient); ok && r.Err != nil && !r.Refused {
 		cluster.ReloadState(ctx) // in the background, one at a time
 	}
 	return r
@@ -90,8 +83,8 @@ func (t *overClient) replyOf(ctx context.Context, c *command, finished bool) (r 
 // finish calls do and reports whether it ends before ctx does. By default go-redis waits for
 // an answer until its own ReadTimeout is over, which may be long after ctx, or never. For a
 // Cluster it also waits for the answer to its question for the owners of slots.
-func (t *overClient) finish(ctx context.Context, do func()) bool {
-	if t.prompt {
+func (a *adapter) finish(ctx context.Context, do func()) bool {
+	if a.prompt {
 		do()
 		return true
 	}
@@ -110,19 +103,24 @@ func (t *overClient) finish(ctx context.Context, do func()) bool {
 
 var errNoServer = errors.New("the client knows no server")
 
-func (t *overClient) Info(ctx context.Context) map[string]transport.Reply {
+func (a *adapter) Info(ctx context.Context) (map[string]string, error) {
 	var mu sync.Mutex
-	replies := make(map[string]transport.Reply)
+	texts := make(map[string]string)
+	var faults []error
 	ask := func(ctx context.Context, client *redis.Client) error {
 		text, err := client.Info(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
-		replies[client.Options().Addr] = transport.Reply{Text: text, Err: err}
+		if addr := client.Options().Addr; err == nil {
+			texts[addr] = text
+		} else {
+			faults = append(faults, fmt.Errorf("%s: %w", addr, err))
+		}
 		return nil
 	}
 	err := errNoServer
-	ended := t.finish(ctx, func() {
-		switch c := t.client.(type) {
+	ended := a.finish(ctx, func() {
+		switch c := a.client.(type) {
 		case *redis.ClusterClient:
 			if e := c.ForEachMaster(ctx, ask); e != nil {
 				err = e
@@ -132,10 +130,10 @@ func (t *overClient) Info(ctx context.Context) map[string]transport.Reply {
 		}
 	})
 	switch {
-	case !ended: // ask may still write to replies
-		return map[string]transport.Reply{"": {Err: &sluice.NotSentError{Err: ctx.Err()}}}
-	case len(replies) == 0:
-		return map[string]transport.Reply{"": {Err: err}}
+	case !ended: // ask may still write to texts
+		return nil, ctx.Err()
+	case len(texts)+len(faults) == 0:
+		return nil, err
 	}
-	return replies
+	return texts, errors.Join(faults...)
 }

@@ -4,12 +4,12 @@
 package goredis_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redistest/faults"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
@@ -24,10 +24,19 @@ func newStore(t *testing.T, client redis.UniversalClient, options redisstore.Opt
 	return s
 }
 
+// owner is a store that closes its client, as a program does.
+type owner struct {
+	*redisstore.Store
+	client redis.UniversalClient
+}
+
+// Close implements [io.Closer].
+func (o owner) Close() error { return errors.Join(o.Store.Close(), o.client.Close()) }
+
 // open returns a store over a client, which ends with it.
-func open(t *testing.T, client redis.UniversalClient, options redisstore.Options) faults.Owner {
+func open(t *testing.T, client redis.UniversalClient, options redisstore.Options) owner {
 	t.Helper()
-	return faults.Owner{Store: newStore(t, client, options), Client: client.Close}
+	return owner{newStore(t, client, options), client}
 }
 
 // newSingle returns a client of one server with the default options.

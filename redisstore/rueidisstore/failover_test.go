@@ -23,9 +23,7 @@ import (
 func TestConnLifetime(t *testing.T) {
 	t.Parallel()
 	a := redistest.StartAddress(t)
-	client := redistest.Connect(t, rueidis.ClientOption{
-		InitAddress: []string{a.Addr}, ForceSingleClient: true, DisableCache: true, ConnLifetime: time.Second / 2,
-	})
+	client := connect(t, "redis://"+a.Addr, func(o *rueidis.ClientOption) { o.ConnLifetime, o.DisableRetry = time.Second/2, false })
 	s, err := rueidisstore.New(client, redisstore.Options{Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 
 // Packages are the folders of the public packages.
 var Packages = []string{
-	".", "algo", "memstore", "redisstore", "redisstore/rueidisstore", "redisstore/goredis", "remote", "storetest",
+	".", "algo", "memstore", "redisstore", "redisstore/redisurl", "redisstore/rueidisstore", "redisstore/goredis", "remote", "storetest",
 	"policy", "profile", "config", "httplimit", "httpclient", "pacing", "grpclimit", "metrics",
 }
 

@@ -40,7 +40,7 @@ var sections = []struct {
 		"../policy": {"fail"},
 	}, "; use for example 10min after 20 denials/min"},
 	{"Addresses and URLs", "Upstreams, stores and networks.", 20, map[string][]string{
-		"../internal/storeurl": {"fault", "Errorf"}, "../config": {"Errorf"}, "../internal/clientip": {"Errorf"},
+		"../redisstore/redisurl": {"fault", "Errorf"}, "../redisstore/options.go": {"Errorf"}, "../config": {"Errorf"}, "../internal/clientip": {"Errorf"},
 	}, ""},
 }
 
@@ -104,12 +104,15 @@ func split(text string) (what, do string) {
 	return text, ""
 }
 
-// faults returns the texts of a package's faults, in order.
-func faults(t *testing.T, dir string, calls []string) (list []string) {
+// faults returns the texts of the faults of a package or a file, in order.
+func faults(t *testing.T, path string, calls []string) (list []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
+	files := []string{path}
+	if filepath.Ext(path) != ".go" {
+		var err error
+		if files, err = filepath.Glob(filepath.Join(path, "*.go")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {

@@ -111,7 +111,7 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 }
 
 // library are the public packages of the root.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/pacing", "/policy", "/profile", "/redisstore", "/remote", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/pacing", "/policy", "/profile", "/redisstore", "/redisstore/redisurl", "/remote", "/storetest"}
 
 // TestInternal: of the published modules only the server imports internal packages of the root,
 // since modules are versioned one by one.

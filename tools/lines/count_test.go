@@ -56,7 +56,7 @@ func TestCountTree(t *testing.T) {
 func TestGroups(t *testing.T) {
 	for name, want := range map[string]string{
 		".": "the product", "benchmark": "the product", "internal/testkit": "what only tests use",
-		"internal/redistest/faults": "what only tests use", "tools/lines": "beside", "examples": "beside",
+		"internal/redistest/teststore": "what only tests use", "tools/lines": "beside", "examples": "beside",
 	} {
 		if got := groups[groupOf(name)].name; got != want {
 			t.Errorf("%s belongs to %s, want %s", name, got, want)

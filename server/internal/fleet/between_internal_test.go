@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 // plainCopy is a copy of records that one goroutine uses.
@@ -21,11 +22,19 @@ type plainCopy map[string]Record
 // unpolled returns Records on a connection that does not poll.
 func unpolled(t *testing.T, url, id string, have plainCopy) *Records {
 	t.Helper()
-	target, err := redisurl.ParseSecret(url)
+	target, err := redisurl.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Options{Target: target, Node: Node{ID: id, Name: id}, Timeout: 30 * time.Second})
+	option, err := rueidisstore.ClientOption(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := rueidisstore.Secret(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Options{Target: target, Client: option, Secret: secret, Connect: rueidisstore.Connect, Node: Node{ID: id, Name: id}, Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

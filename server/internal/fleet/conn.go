@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 const (
@@ -42,12 +42,16 @@ type Node struct {
 	Name string // for people: the host
 }
 
-// Options name the servers and this node. Target and Node are required.
+// Options name the servers and this node. Target, Client, Connect and Node are required.
 type Options struct {
-	Target *redisurl.Target
-	Prefix string // begins the names of keys; empty: the target's, or the default
-	Node   Node
-	Log    *slog.Logger // nil means [slog.Default]
+	Target *redisurl.URL
+	Client rueidis.ClientOption // for the Target
+	Secret []byte               // hashes names and encrypts values; empty: they are readable
+	// Connect makes a client whose connections end with ctx.
+	Connect func(ctx context.Context, target *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error)
+	Prefix  string // begins the names of keys; empty: the target's, or the default
+	Node    Node
+	Log     *slog.Logger // nil means [slog.Default]
 
 	Every time.Duration // the longest time between two polls; 0 means [Every]
 	// Timeout is the longest time of a call; 0 means [Timeout]. Only tests set it, to a longer
@@ -59,8 +63,9 @@ type Options struct {
 // register its parts, then Run it. It is safe for concurrent use.
 type Conn struct {
 	node   Node
-	target *redisurl.Target
+	target *redisurl.URL
 	option rueidis.ClientOption
+	dial   func(ctx context.Context, target *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error)
 	prefix string
 	seal   cipher.AEAD // nil without a secret
 	hashes []byte      // key that hashes names; nil without a secret
@@ -79,23 +84,15 @@ type Conn struct {
 
 type failure struct{ err error }
 
-// New returns a Conn. It reads the files that the target names and does not connect.
+// New returns a Conn. It does not connect.
 func New(o Options) (*Conn, error) {
-	option, err := o.Target.Option()
-	if err != nil {
-		return nil, fmt.Errorf("fleet: %w", err)
-	}
-	secret, err := o.Target.Secret()
-	if err != nil {
-		return nil, fmt.Errorf("fleet: %w", err)
-	}
 	c := &Conn{
-		node: o.Node, target: o.Target, option: option, prefix: cmp.Or(o.Prefix, o.Target.Prefix(), DefaultPrefix),
+		node: o.Node, target: o.Target, option: o.Client, dial: o.Connect, prefix: cmp.Or(o.Prefix, o.Target.Parameters["prefix"], DefaultPrefix),
 		log: cmp.Or(o.Log, slog.Default()), poked: make(chan struct{}, 1),
 		every: cmp.Or(o.Every, Every), timeout: cmp.Or(o.Timeout, Timeout),
 	}
-	if len(secret) > 0 {
-		if err = c.keepSecret(secret); err != nil {
+	if len(o.Secret) > 0 {
+		if err := c.keepSecret(o.Secret); err != nil {
 			return nil, fmt.Errorf("fleet: %w", err)
 		}
 	}
@@ -146,10 +143,10 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
-	if redisurl.TakesNoWrites(err) {
+	if takesNoWrites(err) {
 		c.Poke() // the poll connects anew
 	}
-	if redisurl.Answered(err) {
+	if answered(err) {
 		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // it has changed nothing
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

@@ -13,20 +13,29 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 )
 
 // connect returns a Conn that polls often and is patient.
 func connect(t *testing.T, url, id string) *fleet.Conn {
 	t.Helper()
-	target, err := redisurl.ParseSecret(url)
+	target, err := redisurl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	option, err := rueidisstore.ClientOption(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := rueidisstore.Secret(target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := fleet.New(fleet.Options{
-		Target: target, Node: fleet.Node{ID: id, Name: strings.ToLower(id)},
+		Target: target, Client: option, Secret: secret, Connect: rueidisstore.Connect, Node: fleet.Node{ID: id, Name: strings.ToLower(id)},
 		Every: 20 * time.Millisecond, Timeout: testkit.Ceiling,
 	})
 	if err != nil {

@@ -189,7 +189,7 @@ func TestManyFields(t *testing.T) {
 // TestGiantValues: a node gets the records and does not read giant values.
 func TestGiantValues(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t)) // and no other test, as it counts what is allocated
-	url, client := "redis://"+server.Addr, server.Client(t)
+	url, client := "redis://"+server.Addr, dial(t, server)
 	a := join(t, url, "A", nil)
 	a.must(t, "k", "1")
 	do(t, client, "EVAL", "local s = string.rep('x', 3000000) for i = 1, 10 do redis.call('HSET', KEYS[1], string.format('x%023d', i), '7 ' .. s) end", "1", hash)

@@ -13,10 +13,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
-
-	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
 const (
@@ -33,6 +29,9 @@ const (
 	// pollsRefused the longest time between two polls meanwhile.
 	anewEvery    = 750 * time.Millisecond
 	pollsRefused = time.Second
+	// longLoading is how long a server may answer that it loads its data before its address
+	// is resolved again.
+	longLoading = time.Second
 )
 
 // Mark is a short field of a hash in the store, which each poll reads.
@@ -71,7 +70,6 @@ func (c *Conn) Poke() {
 // single server takes no writes, it connects anew with each poll, because the address may
 // lead to another server by now.
 func (c *Conn) Run(ctx context.Context) {
-	c.option.DialCtxFn = redisurl.DialWithin(ctx)
 	defer c.close()
 	for {
 		t := c.poll(ctx)
@@ -80,7 +78,7 @@ func (c *Conn) Run(ctx context.Context) {
 		}
 		c.hand(ctx, t)
 		every := c.every
-		if redisurl.TakesNoWrites(t.Err) {
+		if takesNoWrites(t.Err) {
 			every = min(every, pollsRefused)
 		}
 		timer := time.NewTimer(every - rand.N(every/4)) //nolint:gosec // no secret
@@ -125,7 +123,7 @@ func (c *Conn) poll(ctx context.Context) Tick {
 	before := c.failure.Swap(&failure{err})
 	switch {
 	case ctx.Err() != nil:
-	case redisurl.Answered(err) && !redisurl.Temporary(err) && !redisurl.Answered(before.err):
+	case lasting(err) && !answered(before.err):
 		c.log.Warn("the store refuses what nodes share: this node learns no changes of other nodes, and changes for all nodes are refused; give its user the rights",
 			slog.String("store", c.target.String()), slog.String("rights", c.rights()), slog.Any("error", err))
 	case err != nil && before.err == nil:
@@ -197,9 +195,9 @@ func (c *Conn) connect(ctx context.Context) error {
 	if c.client.Load() != nil {
 		return nil
 	}
-	client, err := rueidis.NewClient(c.option) // its connections end with Run's ctx
+	client, err := c.dial(ctx, c.target, c.option) // its connections end with Run's ctx
 	if err != nil {
-		return c.target.Refusal(ctx, c.option, err)
+		return err
 	}
 	c.client.Store(&client)
 	c.connected = time.Now()
@@ -209,16 +207,16 @@ func (c *Conn) connect(ctx context.Context) error {
 // leaves closes the client if its server takes no writes, and reports whether it did.
 func (c *Conn) leaves(err error) bool {
 	now := time.Now()
-	switch loads := redisurl.Loading(err); {
+	switch loads := loading(err); {
 	case !loads:
 		c.loads = time.Time{}
 	case c.loads.IsZero():
 		c.loads = now
 	}
-	if !c.target.Single() || !redisurl.TakesNoWrites(err) || now.Sub(c.connected) < anewEvery {
+	if c.target.Cluster || c.target.Master != "" || !takesNoWrites(err) || now.Sub(c.connected) < anewEvery {
 		return false
 	}
-	if !c.loads.IsZero() && now.Sub(c.loads) < redisurl.LongLoading {
+	if !c.loads.IsZero() && now.Sub(c.loads) < longLoading {
 		return false
 	}
 	client := c.client.Swap(nil)

@@ -171,10 +171,21 @@ const (
 	list = "sluice{fleet}!log"
 )
 
+// dial returns a client of the server, closed when the test ends.
+func dial(t testing.TB, server *redistest.Server) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
 // fresh starts a server and returns its URL, and a client.
 func fresh(t *testing.T) (url string, client rueidis.Client) {
 	t.Helper()
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	return "redis://" + server.Addr, server.Client(t)
+	return "redis://" + server.Addr, dial(t, server)
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/history"
 	"github.com/sluicegate/sluice/server/internal/peers"
@@ -69,12 +70,20 @@ func joinPatient(t testing.TB, url, id string, live int64, reports func(rules []
 
 func connect(t testing.TB, url, id string, every time.Duration) *fleet.Conn {
 	t.Helper()
-	target, err := redisurl.ParseSecret(url)
+	target, err := redisurl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	option, err := rueidisstore.ClientOption(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := rueidisstore.Secret(target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn, err := fleet.New(fleet.Options{
-		Target: target, Node: fleet.Node{ID: id, Name: "host-" + id}, Every: every, Timeout: testkit.Ceiling,
+		Target: target, Client: option, Secret: secret, Connect: rueidisstore.Connect, Node: fleet.Node{ID: id, Name: "host-" + id}, Every: every, Timeout: testkit.Ceiling,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +134,17 @@ func reported(n int) func(*report.Fleet) bool {
 	}
 }
 
+// dial returns a client of the server, closed when the test ends.
+func dial(t testing.TB, server *redistest.Server) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
 func do(t testing.TB, client rueidis.Client, words ...string) rueidis.RedisResult {
 	t.Helper()
 	r := client.Do(context.Background(), client.B().Arbitrary(words...).Build())
@@ -147,7 +167,7 @@ func TestReports(t *testing.T) {
 				file := testkit.TempFile(t, "secret", secret)
 				url += "?secret_file=" + file
 			}
-			client := server.Client(t)
+			client := dial(t, server)
 			a, b, c := joinPatient(t, url, "a", 3, small, testkit.Ceiling), join(t, url, "b", 3, small), join(t, url, "c", 3, small)
 			lines := func() int64 {
 				n, err := do(t, client, "HLEN", "sluice{fleet}!nodes").AsInt64()
@@ -211,7 +231,7 @@ func TestWatchOfMany(t *testing.T) {
 func TestTickTooShort(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
+	client := dial(t, server)
 	a, conn := join(t, "redis://"+server.Addr, "a", 2, small), connect(t, "redis://"+server.Addr, "b", 20*time.Millisecond)
 	run(t, conn)
 	watchUntil(t, a, "both are connected", func(f *report.Fleet) bool { return f.Err == nil && conn.Err() == nil }, "api")
@@ -253,7 +273,7 @@ func TestReportOfAStranger(t *testing.T) {
 
 func readBeside(t *testing.T, size int) {
 	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
+	client := dial(t, server)
 	a := join(t, "redis://"+server.Addr, "a", 2, small)
 	join(t, "redis://"+server.Addr, "b", 2, small)
 	line, err := (&report.Node{ID: "STRANGER", Name: "x"}).Encode()
@@ -379,7 +399,7 @@ func TestFifty(t *testing.T) {
 			t.Errorf("%s: a node is late, and %d others are read again before it, within %v", rule, again, took)
 		}
 	}
-	client, sum := server.Client(t), int64(0)
+	client, sum := dial(t, server), int64(0)
 	for _, key := range []string{"nodes", "reports", "watch"} {
 		n, err := do(t, client, "MEMORY", "USAGE", "sluice{fleet}!"+key, "SAMPLES", "0").AsInt64()
 		if err != nil && (key != "watch" || !rueidis.IsRedisNil(err)) { // nobody watches for 15 s: it has expired
@@ -412,7 +432,7 @@ func BenchmarkFleet(b *testing.B) {
 
 func measure(b *testing.B, server *redistest.Server, watch func()) {
 	b.Helper()
-	client := server.Client(b)
+	client := dial(b, server)
 	watch()
 	time.Sleep(5 * time.Second) // until all have begun
 	const span = 30 * time.Second

@@ -39,7 +39,7 @@ func TestStrangers(t *testing.T) {
 				testkit.Long(t)
 			}
 			server := redistest.Start(t, redistest.Redis(t))
-			client := server.Client(t)
+			client := dial(t, server)
 			m := join(t, "redis://"+server.Addr, "SELF", 1, small)
 			watchUntil(t, m, "it is connected", func(f *report.Fleet) bool { return f.Err == nil })
 			stamp := fmt.Sprintf("%016d", time.Now().UnixMicro())

@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
 	"github.com/sluicegate/sluice/server/internal/token"
@@ -67,9 +68,11 @@ func CheckFiles(c *config.Config) error {
 	}
 	add("state", c.Store.State, checkFile(c.Store.State))
 	if c.Store.Redis != "" {
-		target, err := redisurl.Parse(c.Store.Redis, nil)
+		target, err := redisurl.ParseLine(c.Store.Redis, nil)
 		if err == nil {
-			err = target.CheckFiles()
+			_, err = rueidisstore.ClientOption(target)
+			_, err2 := rueidisstore.Secret(target)
+			err = errors.Join(err, err2)
 		}
 		add("url", c.Store.Redis, err)
 	}

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/admin"
@@ -225,8 +223,7 @@ func TestFleetRestartedStore(t *testing.T) {
 	redis.Run(t)
 	client := redis.Client(t)
 	testkit.Until(t, "the override to be put back", func() bool {
-		n, err := client.Do(t.Context(), client.B().Hlen().Key("sluice{fleet}!overrides").Build()).AsInt64()
-		return err == nil && n == 2
+		return redistest.Number(t, client, "HLEN", "sluice{fleet}!overrides") == 2
 	})
 	allFull(t, 100, append(all, node(t, redis.URL()))...)
 	// Records that the store evicts are put back, too.
@@ -235,22 +232,15 @@ func TestFleetRestartedStore(t *testing.T) {
 }
 
 // evict fills the server until it evicts the overrides.
-func evict(t *testing.T, client rueidis.Client) {
+func evict(t *testing.T, client *redistest.Client) {
 	t.Helper()
-	do := func(words ...string) rueidis.RedisResult {
-		res := client.Do(t.Context(), client.B().Arbitrary(words...).Build())
-		if err := res.Error(); err != nil {
-			t.Fatal(err)
-		}
-		return res
-	}
-	do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "4mb")
+	redistest.Do(t, client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "4mb")
 	junk := strings.Repeat("x", 4096)
 	for i := range 100_000 {
-		do("SET", fmt.Sprint("junk", i), junk)
-		if n, err := do("EXISTS", "sluice{fleet}!overrides").AsInt64(); err == nil && n == 0 {
+		redistest.Do(t, client, "SET", fmt.Sprint("junk", i), junk)
+		if redistest.Number(t, client, "EXISTS", "sluice{fleet}!overrides") == 0 {
 			t.Logf("evicted after %d keys", i)
-			do("CONFIG", "SET", "maxmemory", "0")
+			redistest.Do(t, client, "CONFIG", "SET", "maxmemory", "0")
 			return
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -63,15 +61,7 @@ func TestFleetOfManyOverrides(t *testing.T) {
 	client := redis.Client(t)
 	file := manyOverrides(t, n)
 	a := node(t, redis.URL(), func(o *serve.Options) { o.Overrides = file })
-	number := func(words ...string) int64 {
-		t.Helper()
-		got, err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).AsInt64()
-		if err != nil && !rueidis.IsRedisNil(err) {
-			t.Fatal(err)
-		}
-		return got
-	}
-	testkit.Until(t, "the store to have all", func() bool { return number("HLEN", "sluice{fleet}!overrides") == int64(n)+1 })
+	testkit.Until(t, "the store to have all", func() bool { return redistest.Number(t, client, "HLEN", "sluice{fleet}!overrides") == int64(n)+1 })
 	b := node(t, redis.URL())
 	has := func(r *servetest.Gateway, n int) bool {
 		return strings.Contains(r.Ask(t, http.MethodGet, "/v1/overview", "").Body, fmt.Sprintf(`"overrides": %d`, n))
@@ -110,9 +100,7 @@ func TestFleetRights(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
 	words := strings.Fields("ACL SETUSER node on >0123456789abcdef resetkeys ~sluice{1* ~sluice{fleet}!* resetchannels -@all +@read +@write +@scripting +@connection +time +info")
-	if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, words...)
 	file := testkit.TempFile(t, "password", "0123456789abcdef")
 	all := nodes(t, "redis://node@"+redis.Addr+redistest.Patient+"&password_file="+file, 2)
 	mustTell(t, all[0], http.MethodPut, `, "limits": ["100/h"]`)

@@ -21,10 +21,7 @@ func TestFleetWithoutRights(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
-	err := client.Do(t.Context(), client.B().Arbitrary(strings.Fields("ACL SETUSER sluice on >pw resetkeys ~sluice{1* resetchannels -@all +@read +@write +@scripting +@connection +info +time +cluster")...).Build()).Error()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, strings.Fields("ACL SETUSER sluice on >pw resetkeys ~sluice{1* resetchannels -@all +@read +@write +@scripting +@connection +info +time +cluster")...)
 	file := testkit.TempFile(t, "password", "pw")
 	r := node(t, "redis://sluice@"+redis.Addr+redistest.Patient+"&password_file="+file)
 	warning(t, r, "NOPERM")

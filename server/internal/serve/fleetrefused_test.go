@@ -47,18 +47,11 @@ func TestFleetLaterFormat(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	r := node(t, redis.URL())
 	mustTell(t, r, http.MethodPut, `, "limits": ["100/h"]`)
-	client := redis.Client(t)
-	fields, err := client.Do(t.Context(), client.B().Hkeys().Key("sluice{fleet}!overrides").Build()).AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range fields {
+	for _, field := range redis.List(t, "HKEYS", "sluice{fleet}!overrides") {
 		if field == "!revision" {
 			continue
 		}
-		if err := client.Do(t.Context(), client.B().Hset().Key("sluice{fleet}!overrides").FieldValue().FieldValue(field, "3000000000000 2x").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redis.Do(t, "HSET", "sluice{fleet}!overrides", field, "3000000000000 2x")
 	}
 	for method, more := range map[string]string{http.MethodPut: `, "limits": ["200/h"]`, http.MethodDelete: ""} {
 		if got, _ := tell(t, r, method, more); got.Status != http.StatusConflict || !strings.Contains(got.Body, "update this node") {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
 const heartbeatScope = "sluice.nodes"
@@ -32,7 +32,7 @@ func (s *sharedStore) run(ctx context.Context) {
 	connected := s.redis.Err() == nil
 	l := outageLog{sharedStore: s, up: connected}
 	if !connected {
-		l.explained = redisurl.Answered(l.lastFailure())
+		l.explained = rueidisstore.Answered(l.lastFailure())
 		l.log.Warn("the store is unavailable at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()), l.since())
 		l.alone()
 	}
@@ -79,7 +79,7 @@ func (s *sharedStore) shareSecret(ctx context.Context) {
 	case err == nil:
 		s.fault = ""
 		s.of.tally.Share(secret)
-	case !redisurl.Temporary(err) && s.store.Err() == nil && err.Error() != s.fault: // an outage is reported elsewhere
+	case !rueidisstore.Temporary(err) && s.store.Err() == nil && err.Error() != s.fault: // an outage is reported elsewhere
 		s.fault = err.Error()
 		s.report(nil, err)
 	}
@@ -165,7 +165,7 @@ func (l *outageLog) look() {
 		l.log.Info("the store is available again", l.attr(), slog.Uint64("outages", max(stats.Outages-l.over, 1)))
 		l.over = stats.Outages
 	} else {
-		l.explained = redisurl.Answered(l.lastFailure())
+		l.explained = rueidisstore.Answered(l.lastFailure())
 		l.log.Warn("the store is unavailable", l.attr(), slog.Uint64("outages", max(stats.Outages-l.outages, 1)), slog.String("cause", l.cause()),
 			slog.String("meanwhile", l.meanwhile()), l.since())
 		l.alone()
@@ -195,7 +195,7 @@ func (l *outageLog) alone() {
 // explain shows what a server says is wrong with it where that was not known when
 // it was reported unavailable: once in an outage.
 func (l *outageLog) explain() {
-	if l.up || l.explained || !redisurl.Answered(l.lastFailure()) {
+	if l.up || l.explained || !rueidisstore.Answered(l.lastFailure()) {
 		return
 	}
 	l.explained = true

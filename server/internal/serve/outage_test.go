@@ -156,9 +156,7 @@ func TestStoreCause(t *testing.T) {
 			do := func(commands [][]string) {
 				t.Helper()
 				for _, command := range commands {
-					if err := operator.Do(t.Context(), operator.B().Arbitrary(command...).Build()).Error(); err != nil {
-						t.Fatal(command, err)
-					}
+					redistest.Do(t, operator, command...)
 				}
 			}
 			do(c.breaks)
@@ -185,9 +183,7 @@ func TestSecretThatIsNone(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis(t))
 	client := redis.Client(t)
-	if err := client.Do(t.Context(), client.B().Set().Key("site{1}!secret").Value("mine").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Do(t, client, "SET", "site{1}!secret", "mine")
 	s := servetest.Start(t, fmt.Sprintf("store: {redis: {url: %q, prefix: site}}\n", redis.URL())+"rules: [{name: a, by: header.X-A, limits: 1000/min}]\n")
 	if got := warning(t, s, "the store failed"); !strings.Contains(got, "site{1}!secret") || !strings.Contains(got, "delete it") || strings.Contains(got, "mine") {
 		t.Errorf("got %q", got)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/report"
 	"github.com/sluicegate/sluice/server/internal/serve"
@@ -218,9 +219,7 @@ func TestFleetHostile(t *testing.T) {
 	write := func(key, id, text string) {
 		t.Helper()
 		const script = `local t = redis.call('TIME') local at = string.format('%016.0f', t[1] * 1000000 + t[2]) redis.call('HSET', KEYS[1], ARGV[1], at .. ARGV[2], 'at:' .. ARGV[1], at) return 1`
-		if err := client.Do(t.Context(), client.B().Eval().Script(script).Numkeys(1).Key("sluice{fleet}!"+key).Arg(id, text).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Do(t, client, "EVAL", script, "1", "sluice{fleet}!"+key, id, text)
 	}
 	write("nodes", "later", `{"v":2,"id":"later"}`)
 	write("nodes", "long", `{"v":1,"id":"long","name":"`+strings.Repeat("x", 1<<20)+`"}`)
@@ -255,7 +254,7 @@ func TestFleetUnreported(t *testing.T) {
 // heartbeatOf adds nodes to the heartbeats of a store.
 func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), server.URL(), redisstore.Options{})
+	s, err := rueidisstore.Open(t.Context(), server.URL(), redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,10 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 )
@@ -36,11 +37,11 @@ const (
 // while it is unavailable. Its goroutine sends heartbeats, shares a secret with the other
 // nodes and writes the log; Close ends it.
 type sharedStore struct {
-	target *redisurl.Target
+	target *redisurl.URL
 	of     *runtime // decides leases and failure policies
 	log    *slog.Logger
 	every  Intervals
-	redis  *redisstore.Store
+	redis  *rueidisstore.Store
 	store  *remote.Store // decides requests
 
 	id      string      // of this node
@@ -66,21 +67,21 @@ type sharedStore struct {
 // retries in the background: a node must start in an outage, too. A lasting failure, such as a
 // refused password, is an error. Prefix begins the names of keys; if empty, it is the target's
 // or the default.
-func openShared(target *redisurl.Target, prefix string, of *runtime, every Intervals) (*sharedStore, error) {
+func openShared(target *redisurl.URL, prefix string, of *runtime, every Intervals) (*sharedStore, error) {
 	s := &sharedStore{
 		target: target, of: of, log: of.log, every: every, id: rand.Text()[:16],
 		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
 	}
 	var err error
-	s.redis, err = redisstore.Open(context.Background(), target.Full(), redisstore.Options{
-		Logger: s.log, Prefix: prefix, Timeout: target.Timeout() + bounds.DefaultLateTimeout,
+	s.redis, err = rueidisstore.Open(context.Background(), target.Full(), redisstore.Options{
+		Logger: s.log, Prefix: prefix, Timeout: target.Timeout + bounds.DefaultLateTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	err = s.wrap()
 	if err == nil {
-		s.fleet, err = fleet.New(fleet.Options{Target: target, Prefix: prefix, Node: fleet.Node{ID: s.id, Name: hostName()}, Log: s.log, Every: every.Fleet})
+		s.fleet, err = s.connectFleet(prefix)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.redis.Close())
@@ -88,6 +89,23 @@ func openShared(target *redisurl.Target, prefix string, of *runtime, every Inter
 	s.life, s.cancel = context.WithCancel(context.Background())
 	go s.run(s.life)
 	return s, nil
+}
+
+// connectFleet returns the connection for what nodes share. It reads the files that the target
+// names and does not connect.
+func (s *sharedStore) connectFleet(prefix string) (*fleet.Conn, error) {
+	option, err := rueidisstore.ClientOption(s.target)
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	secret, err := rueidisstore.Secret(s.target)
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	return fleet.New(fleet.Options{
+		Target: s.target, Client: option, Secret: secret, Connect: rueidisstore.Connect, Prefix: prefix,
+		Node: fleet.Node{ID: s.id, Name: hostName()}, Log: s.log, Every: s.every.Fleet,
+	})
 }
 
 // join starts the exchange with the other nodes. All parts of the fleet's Conn must be
@@ -113,7 +131,7 @@ func (s *sharedStore) wrap() (err error) {
 	}
 	s.store, err = remote.Wrap(s.redis, remote.Options{
 		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
-		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
+		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout,
 		Local:    local,
 		Nodes:    s.divisor,
 		OnChange: func(error) { s.changed() },

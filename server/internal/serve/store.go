@@ -14,9 +14,9 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 // store is the store of a configuration, in this process or shared.
@@ -33,7 +33,7 @@ type store struct {
 // openStore opens the store and restores the state of one in this process.
 func openStore(c config.Store, of *runtime, now func() time.Time, every Intervals) (*store, error) {
 	if c.Redis != "" {
-		target, err := redisurl.Parse(c.Redis, os.Getenv)
+		target, err := redisurl.ParseLine(c.Redis, os.Getenv)
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}

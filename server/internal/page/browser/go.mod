@@ -11,3 +11,5 @@ require (
 require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 
 replace github.com/sluicegate/sluice => ../../../..
+
+replace github.com/sluicegate/sluice/redisstore/rueidisstore => ../../../../redisstore/rueidisstore
