@@ -10,8 +10,8 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 # All modules. Those of a release come first, each behind those that it requires.
 PUBLISHED := . config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters server
 MODULES   := $(PUBLISHED) tests examples bench tools deploy server/internal/page/browser
-# Modules that take part of the time of the tests of the root and of the server.
-PARTS     := config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters tests examples server/internal/page/browser
+# Modules tested one after the other, beside the root and the server.
+PARTS     := $(filter-out . server bench tools deploy,$(MODULES))
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
@@ -32,7 +32,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) '-toolexec=env GOGC=400'
 PLAIN := algo|internal/spec
 # Packages of the root and of the server whose tests start servers, or sluice itself, and wait for
 # them, or that test tests, or all decisions.
-SLOW  := cmd/sluice|internal/deploy|internal/gateway/attack|internal/nginx|internal/redistest|redisstore|internal/serve|internal/spec|storetest
+SLOW  := cmd/sluice|faults|tests/docs|internal/deploy|internal/gateway/attack|internal/nginx|internal/redistest|redisstore|internal/serve|internal/spec|storetest
 
 .PHONY: help
 help: ## list the targets
@@ -45,7 +45,7 @@ run: ## limit the sample app: 10 requests a minute for each userId, on http://12
 
 .PHONY: quick
 quick: ## run short tests, for while you write: no race detector, real servers or specification, a minute at most
-	@set -x; for module in . config metrics server; do \
+	@set -x; for module in . config grpclimit metrics server tests; do \
 		$(GO) -C "$$module" test -short $$($(GO) -C "$$module" list ./... | grep -vE '/($(SLOW))$$'); done
 
 # All groups run behind a fault, too, so that all faults are seen at once.
@@ -103,8 +103,9 @@ PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 
 .PHONY: platforms
 platforms: ## compile and vet everything for PLATFORMS, and decide on 32 bits
-	@for at in $(PLATFORMS); do for module in $(PUBLISHED); do (set -x; GOOS=$${at%/*} GOARCH=$${at#*/} CGO_ENABLED=0 $(GO) -C "$$module" vet ./...); done; done
+	@for at in $(PLATFORMS); do for module in $(PUBLISHED) tests examples; do (set -x; GOOS=$${at%/*} GOARCH=$${at#*/} CGO_ENABLED=0 $(GO) -C "$$module" vet ./...); done; done
 	GOARCH=386 CGO_ENABLED=0 $(GO) test -short . ./algo ./memstore ./remote ./policy ./httplimit
+	GOARCH=386 CGO_ENABLED=0 $(GO) -C tests test -short ./httplimit ./memstore ./structured
 
 .PHONY: api
 api: ## write docs/api.txt, which lists all that is exported
@@ -132,7 +133,8 @@ cover: ## say how much of the code the tests of all packages run, as a whole; ta
 	for module in $(filter-out tools bench deploy examples,$(MODULES)); do \
 		$(GO) -C "$$module" test -timeout 20m -coverpkg=github.com/sluicegate/sluice/... -coverprofile="$$profile.part" ./... | grep -v 'no test files' || failed=1; \
 		sed 1d "$$profile.part" >> "$$profile"; done; \
-	$(GO) -C tests tool cover -func="$$profile" | tail -n 1; exit $$failed
+	awk -F '[ :,.]' '/^mode/ { next } { block = $$0; sub(/ [0-9]+$$/, "", block); split($$0, f, " "); n[block] = f[2]; if (f[3] > 0) run[block] = 1 } \
+		END { for (b in n) { all += n[b]; if (b in run) covered += n[b] }; printf "%.1f %% of %d statements\n", 100 * covered / all, all }' "$$profile"; exit $$failed
 
 .PHONY: lines
 lines: ## count the lines of code: product, test kits and tests of every package

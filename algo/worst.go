@@ -16,8 +16,8 @@ import (
 // Worst is the worst that a limit does to its clients and lets through to what it protects,
 // whatever the traffic, besides its [Bound]. All fields are 0 for a limit that is not valid.
 type Worst struct {
-	// Released is the most units that a leaky bucket which queues lets go on in any Window,
-	// and Delay the longest delay of a unit. They are 0 for other limits.
+	// Released is the most units that a leaky bucket lets go on in any Window, and Delay the
+	// longest delay of a unit in its queue. They are 0 for other algorithms.
 	Released int64
 	Delay    time.Duration
 	// NextWait is the longest time that the next take waits for the debt of a take, with

@@ -34,7 +34,7 @@ type Config struct {
 	// MaxReadAhead is the most bytes of bodies kept while their requests are delayed; zero:
 	// the default.
 	MaxReadAhead int64
-	// MaxConnections is the most connections of clients open at once, over all listeners: how many;
+	// MaxConnections is the most connections of clients open at once, over all listeners;
 	// zero: the default.
 	MaxConnections int64
 	// LeastBodyRate is the least rate of a body that is waited for, in bytes a second; zero:

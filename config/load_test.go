@@ -78,6 +78,9 @@ func TestErrors(t *testing.T) {
 	if _, err := config.Load(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v", err)
 	}
+	if _, err := config.Load(filepath.Dir(name)); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a folder: got %v", err)
+	}
 	if err := os.WriteFile(name, []byte("rules:\n  - {name: a, by: ip, limits: 5/fortnight}\n  - {name: b, by: ip, limit: 1/s}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,16 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Load reads a file of at most 32 MiB. A file that cannot be read is an error of package os.
-// Faults of the content are [Faults].
+// Load reads a regular file of at most 32 MiB; a pipe might never be written to. A file that
+// cannot be read is an error of package os. Faults of the content are [Faults].
 func Load(name string) (c *Config, err error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file; use the path of one", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
 	f, err := os.Open(name) //nolint:gosec // the caller chooses the file
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)

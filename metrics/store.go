@@ -94,8 +94,8 @@ func (o operated) count() {
 	}
 }
 
-// maxPlans is the most plans whose counters a store holds.
-const maxPlans = 1 << 16
+// maxPlans is the most plans whose counters a store holds: more than a policy has rules.
+const maxPlans = 1 << 17
 
 type store struct {
 	inner   sluice.Store
@@ -180,15 +180,14 @@ func (s *store) counters(p *sluice.Plan) []verdicts {
 	if known, ok := s.plans.Load(p); ok {
 		return known.([]verdicts) //nolint:forcetypeassert // it holds no other type
 	}
-	if s.nPlans.Add(1) > maxPlans { // reloads have replaced most of them
-		s.plans.Clear()
-		s.nPlans.Store(1)
-	}
 	v := make([]verdicts, p.Len())
 	for i := range v {
 		v[i] = verdictsOf(s.metrics.decisions, p.Scope(), p.Term(i).Name)
 	}
-	s.plans.Store(p, v)
+	if _, known := s.plans.LoadOrStore(p, v); !known && s.nPlans.Add(1) > maxPlans {
+		s.plans.Clear() // reloads have replaced most of them
+		s.nPlans.Store(0)
+	}
 	return v
 }
 

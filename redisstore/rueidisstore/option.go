@@ -182,16 +182,17 @@ func readRegular(path string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// Connect returns a client for the servers of a URL, with the options of [ClientOption] or
-// some that differ in part. Its connections are dialled until ctx ends. The caller must close
-// it. Connect blocks until a connection is made, about a second if a server hangs. An error
+// Connect returns a client that lives until life ends: after that it dials no connection. So
+// life is not the context of a timeout for connecting. The client is for the servers of a URL,
+// with the options of [ClientOption] or some that differ in part. The caller must close it.
+// Connect blocks until a connection is made, about a second if a server hangs. An error
 // names the change of the URL that may help, and the server that has refused: a sentinel,
 // with its address, or the master, as each has users of its own.
-func Connect(ctx context.Context, u *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error) {
-	option.DialCtxFn = dialWithin(ctx)
+func Connect(life context.Context, u *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error) {
+	option.DialCtxFn = dialWithin(life)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, refusal(ctx, u, option, err)
+		return nil, refusal(life, u, option, err)
 	}
 	return client, nil
 }
@@ -216,7 +217,7 @@ func refusal(ctx context.Context, u *redisurl.URL, option rueidis.ClientOption, 
 	if u.Master == "" || !Answered(err) || Temporary(err) {
 		return hint(u, err)
 	}
-	option.DialCtxFn = dialWithin(ctx)
+	option.DialCtxFn = dialWithin(life)
 	return askSentinels(ctx, option, err)
 }
 

@@ -185,11 +185,11 @@ func (r *reader) port(shown string) string {
 func (r *reader) module(dir string) {
 	r.t.Helper()
 	here := root(r.t)
-	for _, args := range [][]string{
-		{"mod", "init", r.path},
-		{"mod", "edit", "-replace", "github.com/sluicegate/sluice=" + here},
-		{"mod", "tidy"},
-	} {
+	replace := []string{"mod", "edit"}
+	for _, m := range []string{"", "/config", "/grpclimit", "/redisstore/rueidisstore"} { // as the pages say
+		replace = append(replace, "-replace", "github.com/sluicegate/sluice"+m+"="+here+m)
+	}
+	for _, args := range [][]string{{"mod", "init", r.path}, replace, {"mod", "tidy"}} {
 		cmd := exec.CommandContext(r.t.Context(), "go", args...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -89,6 +89,50 @@ func TestRootRequiresOneModule(t *testing.T) {
 	}
 }
 
+// TestDependencies: ADR 6 has a reason for each direct requirement of a published module.
+func TestDependencies(t *testing.T) {
+	adr, err := os.ReadFile(filepath.Join(top, "docs/adr/0006-dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, dir := range published(t) {
+		if dir == "adapters" { // its frameworks, and their parts
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(top, dir, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			m := required.FindStringSubmatch(line)
+			if m == nil || strings.HasPrefix(m[1]+"/", module+"/") {
+				continue
+			}
+			seen++
+			if !named(string(adr), m[1]) {
+				t.Errorf("%s requires %s, and ADR 6 does not name it", dir, m[1])
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("%d requirements were checked", seen)
+	}
+}
+
+// required matches the line of a direct requirement.
+var required = regexp.MustCompile(`^(?:require )?\s*([a-z0-9.]+/\S+) v[^/\n]*\n$`)
+
+// named reports whether the record names a module, or the one that it belongs to.
+func named(adr, path string) bool {
+	for ; strings.Contains(path, "/"); path = path[:strings.LastIndexByte(path, '/')] {
+		if strings.Contains(adr, path) {
+			return true
+		}
+	}
+	return false
+}
+
 // TestLibraryCompilesOnlyTheStandardLibrary: packages of the root compile the standard library and
 // this module alone.
 func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {

@@ -176,7 +176,11 @@ func (r *release) deb(ctx context.Context, program, arch string) error {
 
 // sbom writes the modules that the program is compiled of, with their licences.
 func (r *release) sbom(ctx context.Context) error {
-	_, err := output(ctx, filepath.Join(r.source, "server"), []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"},
+	env, err := r.fromProxy(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = output(ctx, filepath.Join(r.source, "server"), append(env, "CGO_ENABLED=0"),
 		"go", "run", generator, "app", "-json", "-licenses", "-main", "cmd/sluice", "-output", filepath.Join(r.dist, "sluice-"+r.version+".cdx.json"), ".")
 	return err
 }

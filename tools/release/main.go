@@ -75,10 +75,10 @@ func run(ctx context.Context, args []string) (err error) {
 		{"copy the last commit", r.checkout},
 		{"publish the modules to a proxy in a folder", r.publish},
 		{"build programs outside against them", r.useOutside},
-		{"the next root with these modules", r.nextRoot},
 		{"go install", r.install},
 		{"programs and packages", r.build},
 		{"list of what is in them", r.sbom},
+		{"the next root with these modules", r.nextRoot},
 		{"checksums", r.checksums},
 	} {
 		fmt.Println("==", step.name)
