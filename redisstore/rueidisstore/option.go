@@ -217,7 +217,7 @@ func refusal(ctx context.Context, u *redisurl.URL, option rueidis.ClientOption, 
 	if u.Master == "" || !Answered(err) || Temporary(err) {
 		return hint(u, err)
 	}
-	option.DialCtxFn = dialWithin(life)
+	option.DialCtxFn = dialWithin(ctx)
 	return askSentinels(ctx, option, err)
 }
 
