@@ -117,9 +117,9 @@ api: ## write docs/api.txt, which lists all that is exported
 .PHONY: lint
 lint: ## check style, layers and formatting
 	@renice -n 19 $$$$ >/dev/null; linter="$$($(TOOL) -n golangci-lint)"; flags="$$($(GO) env GOFLAGS)"; \
-	lint() { (set -x; cd "$$1"; GOFLAGS="$$flags $$2" "$$linter" run --allow-parallel-runners ./...); }; \
+	failed=0; lint() { (set -x; cd "$$1"; GOFLAGS="$$flags $$2" "$$linter" run --allow-parallel-runners ./...) || failed=1; }; \
 	for module in bench deploy; do lint "$$module" ""; done; \
-	for module in $(filter-out bench deploy tools,$(MODULES)); do lint "$$module" "$(RACE)"; done
+	for module in $(filter-out bench deploy tools,$(MODULES)); do lint "$$module" "$(RACE)"; done; exit $$failed
 
 .PHONY: fmt
 fmt: ## format all Go code

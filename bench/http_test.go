@@ -14,7 +14,6 @@ import (
 	"github.com/didip/tollbooth/v8"
 	"github.com/didip/tollbooth/v8/limiter"
 	"github.com/go-chi/httprate"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"

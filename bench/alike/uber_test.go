@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 	"go.uber.org/ratelimit"
 )
 
