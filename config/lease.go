@@ -79,7 +79,7 @@ func unleased(c *Config, i int) (texts []string) {
 		add("the limits are too small for leases of more than a unit, and others save nothing; leave out the lease, or write its units")
 	}
 	var m policy.Matches
-	c.Policy.Match(c.Policy.Example(i), &m)
+	c.Policy.Match(c.Policy.Example(i).Attributes(), &m)
 	for k := range m.Len() {
 		other := m.Rule(k)
 		switch {

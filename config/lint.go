@@ -285,7 +285,7 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 		return nil
 	}
 	var m policy.Matches
-	p.Match(p.Example(i), &m)
+	p.Match(p.Example(i).Attributes(), &m)
 	for _, loose := range r.Levels[0].Limits {
 		if slices.Contains(reported, loose.Limit) {
 			continue
@@ -315,7 +315,7 @@ func free(p *policy.Policy, i int) (texts []string) {
 		return nil
 	}
 	var m policy.Matches
-	p.Match(p.Example(i), &m)
+	p.Match(p.Example(i).Attributes(), &m)
 	for k := range m.Len() {
 		other := *m.Rule(k)
 		if other.Cost.Of != policy.Fixed {

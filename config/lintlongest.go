@@ -13,7 +13,7 @@ import (
 func tooLate(c *Config, i int) []string {
 	r, example := c.Policy.Rule(i), c.Policy.Example(i)
 	at := slices.IndexFunc(c.Upstreams, func(u Upstream) bool {
-		return (u.Host == "" || allOf(u.Host, example.Host())) && below(example.Path(), u.Path)
+		return (u.Host == "" || allOf(u.Host, example.Host)) && below(example.Path, u.Path)
 	})
 	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
 		return nil

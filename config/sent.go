@@ -18,7 +18,7 @@ import (
 // The requests of a case are read by the code that the gateway uses for those of clients.
 
 // requestLine reads "POST /path?query" or "/path".
-func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes) {
+func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.Request) {
 	method, target, ok := strings.Cut(s, " ")
 	if !ok {
 		method, target = http.MethodGet, s
@@ -32,7 +32,7 @@ func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes
 	}
 	var sent wire.Attributes
 	sent.Reset(&http.Request{Method: method, URL: u}, netip.Addr{}, nil)
-	p.RequestMethod, p.RequestPath, p.Queries = sent.Method(), sent.Path(), values
+	p.Method, p.Path, p.Queries = sent.Method(), sent.Path(), values
 }
 
 // hostAsSent returns the host of a Host field as rules name it.

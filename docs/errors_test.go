@@ -34,7 +34,7 @@ var sections = []struct {
 		"..": {"fail"},
 	}, ""},
 	{"Rules", "What a rule is made of. These also come from `policy.Compile`, with the name of the Go field.", 60, map[string][]string{
-		"../policy": {"fault"},
+		"../policy": {"fault"}, "../policy/evaluate": {"fault"},
 	}, ""},
 	{"Blocks", "The text of a block, such as `10min after 20 denials/min`.", 6, map[string][]string{
 		"../policy": {"fail"},

@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Call describes a call, or a message of a stream, to the keys, costs and hooks of this
@@ -57,15 +58,15 @@ func ByMethod() policy.Part {
 // attributes are the attributes of a call, or of a message of a stream.
 type attributes struct {
 	Call
-	server *Server
-	front  *policy.Front
-	client netip.Addr
-	token  policy.Token
+	server    *Server
+	evaluator *evaluate.Evaluator
+	client    netip.Addr
+	token     policy.Token
 }
 
-// set makes a the attributes of a call that a front is to decide.
-func (a *attributes) set(s *Server, f *policy.Front, c Call) {
-	*a = attributes{Call: c, server: s, front: f}
+// set makes a the attributes of a call that an evaluator is to decide.
+func (a *attributes) set(s *Server, f *evaluate.Evaluator, c Call) {
+	*a = attributes{Call: c, server: s, evaluator: f}
 	if f != nil {
 		a.client = f.Client(peerOf(c.Context), a.Header)
 	}
@@ -116,7 +117,7 @@ func (a *attributes) Claim(name string) (string, error) {
 	if o.Claims != nil {
 		verify = func() (policy.Lookup, error) { return o.Claims(a.Context) }
 	}
-	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.front.Report(a.Context, a, err) })
+	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.evaluator.Report(a.Context, a, err) })
 }
 
 // Certificate returns a name in the client's certificate, "" if the server has verified none.

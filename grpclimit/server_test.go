@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // TestDenial: a denial has its reason and the time to retry in every form that clients read.
@@ -222,7 +223,7 @@ func TestFields(t *testing.T) {
 	var reported []string
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Rules: []policy.Rule{rule(t, "api", policy.IP(), "3/min")}, Fields: true,
-		OnDecision: func(c grpclimit.Call, e policy.Event) {
+		OnDecision: func(c grpclimit.Call, e evaluate.Event) {
 			reported = append(reported, fmt.Sprintf("%s %v %d", c.FullMethod, e.Verdict, e.Decision.Remaining))
 		},
 	})

@@ -121,7 +121,7 @@ type ClientIP struct {
 	// list they append.
 	Header string
 	// Hops, from 1 to 16, is for proxies whose networks are not known: see ClientHops of
-	// [policy.FrontOptions].
+	// [evaluate.Options].
 	Hops int
 	// IPv4Bits and IPv6Bits are the prefix lengths of networks that share a budget: by
 	// default 32, single addresses, and 64, the least that a customer gets.

@@ -17,18 +17,20 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Middleware limits the requests to a handler under one policy. It does not change, is safe
 // for concurrent use and holds no state of its own, which is in the store. For another
 // policy make another Middleware.
 type Middleware struct {
-	opts     Options
-	front    *policy.Front
-	clients  *clientip.Finder // groups clients by network
-	items    limitItems
-	log      *sampledlog.Log
-	requests sync.Pool // of *Request
+	opts      Options
+	evaluator *evaluate.Evaluator
+	answers   ruleAnswers
+	clients   *clientip.Finder // groups clients by network
+	items     limitItems
+	log       *sampledlog.Log
+	requests  sync.Pool // of *Request
 }
 
 // Limit returns a Middleware that charges each request to its key under limits, as the
@@ -48,15 +50,15 @@ func New(o Options) (*Middleware, error) {
 	if err := o.Fields.check(); err != nil {
 		all = append(all, fmt.Errorf("httplimit: Fields: %w", err))
 	}
-	of := policy.FrontOptions{
-		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy,
+	of := evaluate.Options{
+		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy, Overrides: o.Overrides,
 		Trusted: o.Trusted, ClientHeader: o.ClientHeader, ClientHops: o.ClientHops, Allow: o.Allow, Deny: o.Deny,
 		MaxWait: o.MaxWait, Queue: o.Queue, OnDelay: m.onHold, OnError: m.onError, Now: o.Now,
 	}
 	if o.OnDecision != nil {
 		of.OnDecision = m.onDecision
 	}
-	front, err := policy.NewFront(of)
+	evaluator, err := evaluate.New(of)
 	if all = append(all, err); errors.Join(all...) != nil {
 		return nil, errors.Join(all...)
 	}
@@ -66,18 +68,18 @@ func New(o Options) (*Middleware, error) {
 	if o.ReadAhead == nil {
 		o.ReadAhead = NewReadAhead(bounds.DefaultReadAhead)
 	}
-	m.opts, m.front, m.clients = o, front, clients
+	m.opts, m.evaluator, m.answers, m.clients = o, evaluator, newRuleAnswers(evaluator.Policy()), clients
 	m.requests.New = func() any { return m.newRequest() }
 	return m, nil
 }
 
 // Admits reports whether Allow and Deny admit a client. The zero Addr is a client whose
 // address is not known.
-func (m *Middleware) Admits(client netip.Addr) bool { return m.front.Admits(client) }
+func (m *Middleware) Admits(client netip.Addr) bool { return m.evaluator.Admits(client) }
 
 // client returns the address of a request's client.
 func (m *Middleware) client(r *http.Request) netip.Addr {
-	return m.front.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
+	return m.evaluator.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
 }
 
 // verifies reports whether tokens are used in decisions.
@@ -121,14 +123,19 @@ func (m *Middleware) release(q *Request) {
 	m.requests.Put(q)
 }
 
+// event returns an Event of the Middleware.
+func (m *Middleware) event(e *evaluate.Event, status int) Event {
+	return Event{Event: *e, Status: status, answers: m.answers}
+}
+
 // onDecision reports a decision.
-func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *policy.Event) {
+func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *evaluate.Event) {
 	if of, ok := a.(*attributes); ok && m.opts.OnDecision != nil {
-		m.opts.OnDecision(of.of.r, Event{Event: *e, Status: status(e)})
+		m.opts.OnDecision(of.of.r, m.event(e, m.answers.status(e)))
 	}
 }
 
-// onError reports an error of the front, with the request as it came, since a renewal of
+// onError reports an error of the evaluator, with the request as it came, since a renewal of
 // slots may fail while the request gets another body. Errors without a request, as of
 // canceling an instant, are logged.
 func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {

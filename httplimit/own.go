@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // OwnPath is the path at which a client may ask for its remaining units.
@@ -38,7 +39,7 @@ const fewOverrides = 256
 // other requests. An Own does not change and is safe for concurrent use.
 type Own struct {
 	rules     []string // names, in order; empty if nothing can be shown
-	evaluator func() (*policy.Evaluator, error)
+	evaluator func() (*evaluate.Evaluator, error)
 	askers    *sluice.Limiter
 	finder    *clientip.Finder
 	fields    Fields
@@ -48,10 +49,10 @@ type Own struct {
 // NewOwn returns an Own of the policy's rules, whose states are in store. Each question of a
 // client is charged to its address under askers. NewOwn fails as [policy.Compile] does. The
 // rules of a policy with many overrides are compiled when the first client asks.
-func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, now func() time.Time) (*Own, error) {
+func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, overrides *evaluate.Overrides, now func() time.Time) (*Own, error) {
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule
-	overrides := 0
+	n := 0
 	for i := range p.Len() {
 		r := ownRule(*p.Rule(i))
 		if len(r.Levels) == 0 {
@@ -64,15 +65,18 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 		rules = append(rules, r)
 		o.rules = append(o.rules, ownPath(r.Name))
 		for j := range r.Levels {
-			overrides += len(r.Levels[j].Overrides)
+			n += len(r.Levels[j].Overrides)
 		}
 	}
-	o.evaluator = sync.OnceValues(func() (*policy.Evaluator, error) {
+	o.evaluator = sync.OnceValues(func() (*evaluate.Evaluator, error) {
 		compiled, err := policy.Compile(rules)
-		return &policy.Evaluator{Policy: compiled, Store: store, Now: now}, err
+		if err != nil {
+			return nil, err
+		}
+		return evaluate.New(evaluate.Options{Name: "httplimit", Policy: compiled, Store: store, Overrides: overrides, Now: now, CallerWaits: true})
 	})
 	var err error
-	if overrides <= fewOverrides {
+	if n <= fewOverrides {
 		if _, err = o.evaluator(); err != nil {
 			return nil, fmt.Errorf("httplimit: own limits: %w", err)
 		}
@@ -177,14 +181,14 @@ type OwnAnswer struct {
 func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused}, Status: http.StatusMethodNotAllowed})
+		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.Refused}, Status: http.StatusMethodNotAllowed})
 		return
 	}
 	d, err := o.askers.Take(r.Context(), o.finder.Group(client), 1)
 	if err == nil && !d.Allowed {
 		limit := o.askers.Plan().Term(d.Binding)
 		o.fields.Set(w.Header(), PolicyItem(limit), limit, d)
-		denied := policy.Event{Verdict: policy.Denied, Decision: d, Limit: limit, Violated: []string{limit.Name}}
+		denied := evaluate.Event{Verdict: evaluate.Denied, Decision: d, Limit: limit, Violated: []string{limit.Name}}
 		WriteProblem(w, r, Event{Event: denied, Status: http.StatusTooManyRequests})
 		return
 	}
@@ -194,12 +198,12 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, 
 	}
 	if token, ok := errors.AsType[*policy.TokenError](err); ok {
 		challenge(w.Header(), token)
-		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused, Err: token}, Status: http.StatusUnauthorized})
+		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.Refused, Err: token}, Status: http.StatusUnauthorized})
 		return
 	}
 	body, failed := json.Marshal(answer)
 	if err != nil || failed != nil {
-		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.FailedClosed}, Status: http.StatusServiceUnavailable})
+		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.FailedClosed}, Status: http.StatusServiceUnavailable})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -216,9 +220,10 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 	if err != nil {
 		return err
 	}
-	var v policy.Verdict
+	var c evaluate.Call
 	for _, path := range o.rules {
-		evaluator.Peek(r.Context(), &ownRequest{a, path}, &v)
+		evaluator.Peek(r.Context(), &ownRequest{a, path}, &c)
+		v := c.Evaluated
 		if v.Refused != nil {
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
 				return v.Refused.Err
@@ -255,7 +260,7 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 }
 
 // blockOf describes a block that denies: no units remain until it ends.
-func blockOf(out *policy.Outcome) OwnLimit {
+func blockOf(out *evaluate.Outcome) OwnLimit {
 	left := max(ceilSeconds(out.RetryAfter), 1)
 	return OwnLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.Block.For), ResetAfter: left, RetryAfter: left}
 }

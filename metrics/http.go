@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/series"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // maxRoutes is the largest number of routes. Further routes count as otherRoute.
@@ -113,7 +113,9 @@ func (m *Metrics) routeOf(name string) *route {
 	r := &route{name: name, label: label, of: m.http}
 	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(label) }
 	for i := range r.took {
-		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(label, policy.VerdictKind(i).String()) }
+		r.took[i].of = func() prometheus.Observer {
+			return m.http.took.WithLabelValues(label, evaluate.VerdictKind(i).String())
+		}
 	}
 	m.routes.Store(name, r)
 	return r

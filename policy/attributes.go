@@ -74,53 +74,42 @@ func (e *ClaimError) Error() string { return e.Problem }
 // Unwrap returns Err.
 func (e *ClaimError) Unwrap() error { return e.Err }
 
-// StaticAttributes are [Attributes] as data: for tests, for cases, and for protocols without
-// an HTTP request. They may be read concurrently. Their methods fail only by Token.
-type StaticAttributes struct {
-	RequestMethod string
-	RequestHost   string
-	RequestPath   string
-	Headers       map[string][]string // by canonical name
-	Queries       map[string][]string
-	Cookies       map[string][]string
-	Address       netip.Addr
-	Claims        map[string]string
-	Certificates  map[string]string // the values of Certificate, by name
-	Token         *TokenError       // the error of Claim, if not nil
-	Bytes         int64
+// Request is a request as data: for tests, for cases, and for protocols without an HTTP
+// request.
+type Request struct {
+	Method       string
+	Host         string
+	Path         string
+	Headers      map[string][]string // by canonical name
+	Queries      map[string][]string
+	Cookies      map[string][]string
+	Client       netip.Addr
+	Claims       map[string]string
+	Certificates map[string]string // the values of Certificate, by name
+	Token        *TokenError       // the error of Claim, if not nil
+	Length       int64             // bytes of the body; -1: not known
 }
 
-// Method returns RequestMethod.
-func (p *StaticAttributes) Method() string { return p.RequestMethod }
+// Attributes returns the attributes of the request, which may be read concurrently. Their
+// methods fail only by Token. They change with r.
+func (r *Request) Attributes() Attributes { return static{r} }
 
-// Host returns RequestHost.
-func (p *StaticAttributes) Host() string { return p.RequestHost }
+// static are the attributes of a Request.
+type static struct{ of *Request }
 
-// Path returns RequestPath.
-func (p *StaticAttributes) Path() string { return p.RequestPath }
+func (s static) Method() string                          { return s.of.Method }
+func (s static) Host() string                            { return s.of.Host }
+func (s static) Path() string                            { return s.of.Path }
+func (s static) Header(name string) []string             { return s.of.Headers[name] }
+func (s static) Query(name string) ([]string, error)     { return s.of.Queries[name], nil }
+func (s static) Cookie(name string) ([]string, error)    { return s.of.Cookies[name], nil }
+func (s static) Client() netip.Addr                      { return s.of.Client }
+func (s static) Certificate(name string) (string, error) { return s.of.Certificates[name], nil }
+func (s static) Length() int64                           { return s.of.Length }
 
-// Header returns the values of name in Headers.
-func (p *StaticAttributes) Header(name string) []string { return p.Headers[name] }
-
-// Query returns the values of name in Queries.
-func (p *StaticAttributes) Query(name string) ([]string, error) { return p.Queries[name], nil }
-
-// Cookie returns the values of name in Cookies.
-func (p *StaticAttributes) Cookie(name string) ([]string, error) { return p.Cookies[name], nil }
-
-// Client returns Address.
-func (p *StaticAttributes) Client() netip.Addr { return p.Address }
-
-// Claim returns the value of name in Claims.
-func (p *StaticAttributes) Claim(name string) (string, error) {
-	if p.Token != nil {
-		return "", p.Token
+func (s static) Claim(name string) (string, error) {
+	if s.of.Token != nil {
+		return "", s.of.Token
 	}
-	return p.Claims[name], nil
+	return s.of.Claims[name], nil
 }
-
-// Certificate returns the value of name in Certificates.
-func (p *StaticAttributes) Certificate(name string) (string, error) { return p.Certificates[name], nil }
-
-// Length returns Bytes.
-func (p *StaticAttributes) Length() int64 { return p.Bytes }

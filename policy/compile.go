@@ -12,7 +12,6 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -74,10 +73,7 @@ func Compile(rules []Rule) (*Policy, error) {
 		}
 		before := len(c.faults)
 		if c.rule(r); len(c.faults) == before {
-			p.answers = p.answers || r.Answer != nil
 			m := &r.Match
-			r.needed()
-			r.simple = r.isSimple()
 			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except) == 0
 			p.index.add(int32(i), r)
 		}
@@ -88,7 +84,6 @@ func Compile(rules []Rule) (*Policy, error) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
-	p.overrider = compiled.NewOverrider(p.withOverride)
 	return p, nil
 }
 
@@ -97,14 +92,14 @@ func Compile(rules []Rule) (*Policy, error) {
 func (c *compiler) crowds(p *Policy) {
 	var m Matches
 	var names []string
-	request := newStaticAttributes()
+	request := newExample()
 	for i := range p.rules {
 		if i%32 == 0 {
 			runtime.Gosched()
 		}
 		r := &p.rules[i]
 		r.fillExample(request)
-		p.Match(request, &m)
+		p.Match(request.Attributes(), &m)
 		var n, shaped [2]int
 		names = names[:0]
 		for _, hit := range m.hits {
@@ -112,7 +107,7 @@ func (c *compiler) crowds(p *Policy) {
 				shaped[o.Cost.Of-RequestBytes] += len(o.levels)
 				names = append(names, o.Name)
 			} else if !o.Shadow {
-				n[o.phase()] += len(o.levels)
+				n[phase(o)] += len(o.levels)
 				names = append(names, o.Name)
 			}
 		}
@@ -123,6 +118,14 @@ func (c *compiler) crowds(p *Policy) {
 			return
 		}
 	}
+}
+
+// phase returns 1 for a rule that is decided with those that count responses, 0 for another.
+func phase(r *rule) int {
+	if r.When != nil && !r.When.Hold {
+		return 1
+	}
+	return 0
 }
 
 func (c *compiler) rule(r *rule) {
@@ -161,7 +164,7 @@ func (c *compiler) rule(r *rule) {
 		c.lease(r)
 	}
 	r.Levels = slices.Clone(r.Levels)
-	r.levels = make([]level, len(r.Levels))
+	r.levels = make([]CompiledLevel, len(r.Levels))
 	for i := range r.Levels {
 		c.level(r, i)
 	}

@@ -39,11 +39,11 @@ func (c *compiler) lease(r *rule) {
 
 // leasable reports which limits of a set cannot be leased. Limits of overrides and
 // candidates need not be leasable: see [Rule.Leased].
-func (c *compiler) leasable(r *rule, at Place, s *set) {
+func (c *compiler) leasable(r *rule, at Place, s *Set) {
 	if r.Lease == nil || s == nil {
 		return
 	}
-	_, _, err := s.take.Lease(*r.Lease)
+	_, _, err := s.Take.Lease(*r.Lease)
 	if err == nil {
 		return
 	}

@@ -55,17 +55,17 @@ func (c *compiler) level(r *rule, i int) {
 	if source.Name != "" {
 		scope += "/" + source.Name
 	}
-	l.scope = scope
+	l.Scope = scope
 	if source.InFlight != nil {
 		c.inFlight(l, at)
 	}
 	c.blocks(r, source, at)
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
-		l.limited = true
+		l.Limited = true
 		here := at.in("Limits")
 		if !source.Unlimited {
-			l.base = c.set(r, here, scope, source.Limits)
-			c.leasable(r, here, l.base)
+			l.Base = c.set(r, here, scope, source.Limits)
+			c.leasable(r, here, l.Base)
 		}
 	}
 	c.unlimited(source, at)
@@ -78,20 +78,20 @@ func (c *compiler) level(r *rule, i int) {
 	source.ExemptKeys = slices.Clone(source.ExemptKeys)
 	for j := range source.ExemptKeys {
 		if c.key(l, at.in("ExemptKeys").item(j), &source.ExemptKeys[j]) {
-			l.exempt[encodeKey(source.ExemptKeys[j])] = struct{}{}
+			l.exempt[EncodeKey(source.ExemptKeys[j])] = struct{}{}
 		}
 	}
 }
 
-func (c *compiler) inFlight(l *level, at Place) {
-	l.inFlight = *l.InFlight
-	if l.inFlight.TTL == 0 {
-		l.inFlight.TTL = bounds.DefaultLease
+func (c *compiler) inFlight(l *CompiledLevel, at Place) {
+	l.Slots = *l.InFlight
+	if l.Slots.TTL == 0 {
+		l.Slots.TTL = bounds.DefaultLease
 	}
-	if l.inFlight.Name == "" {
-		l.inFlight.Name = "slots"
+	if l.Slots.Name == "" {
+		l.Slots.Name = "slots"
 	}
-	if err := l.inFlight.Validate(); err != nil {
+	if err := l.Slots.Validate(); err != nil {
 		for _, err := range joined(err) {
 			c.fault(at.in("InFlight"), "%w", err)
 		}
@@ -99,7 +99,7 @@ func (c *compiler) inFlight(l *level, at Place) {
 }
 
 // key replaces values by those that requests have, if they are a key of the level.
-func (c *compiler) key(l *level, at Place, values *[]string) bool {
+func (c *compiler) key(l *CompiledLevel, at Place, values *[]string) bool {
 	key, err := l.key(*values)
 	if err != nil {
 		for _, err := range joined(err) {
@@ -198,7 +198,7 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 }
 
 // set compiles a list of limits. It returns nil if something is wrong with it.
-func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
+func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *Set {
 	before := len(c.faults)
 	var room [2]sluice.Limit // most lists are no longer
 	var soft, grace []sluice.Limit
@@ -261,21 +261,16 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		return nil
 	}
 	hard = append(hard, c.levelBlocks...)
-	s := &set{}
-	s.take = c.plan(at, scope, hard, soft)
-	s.all = s.take
+	s := &Set{}
+	s.Take = c.plan(at, scope, hard, soft)
+	s.All = s.Take
 	if len(soft) > 0 {
-		s.over = c.plan(at, scope, hard, grace)
-		s.all = c.plan(at, scope, hard, soft, grace)
+		s.Over = c.plan(at, scope, hard, grace)
+		s.All = c.plan(at, scope, hard, soft, grace)
 	}
 	if len(c.faults) > before {
 		return nil
 	}
-	for i := range s.take.Len() {
-		t := s.take.Term(i)
-		s.counts = s.counts || t.CountDenied || t.Block.For > 0
-	}
-	r.needs |= s.needed()
 	return s
 }
 
@@ -328,7 +323,7 @@ func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice
 	return nil
 }
 
-func (c *compiler) overrides(r *rule, l *level, at Place) {
+func (c *compiler) overrides(r *rule, l *CompiledLevel, at Place) {
 	if len(l.Overrides) > bounds.MaxOverrides {
 		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), bounds.MaxOverrides)
 		return
@@ -336,34 +331,31 @@ func (c *compiler) overrides(r *rule, l *level, at Place) {
 	if len(l.Overrides) == 0 {
 		return
 	}
-	l.overrides = make(map[string]override, len(l.Overrides))
+	l.ByOverride, l.ByKey = make([]*Set, len(l.Overrides)), make(map[string]int, len(l.Overrides))
 	l.Overrides = slices.Clone(l.Overrides)
-	taken := make(map[string]bool, len(l.Overrides))
 	for i := range l.Overrides {
 		here := at.in("Overrides").item(i)
-		if key, ok := c.oneOverride(r, l, at, i); ok {
-			if taken[key] {
+		key, ok := "", false
+		if key, l.ByOverride[i], ok = c.override(r, l, here, &l.Overrides[i]); ok {
+			if _, taken := l.ByKey[key]; taken {
 				c.fault(here.in("Key"), "has an override already; a key has one")
 			}
-			taken[key] = true
+			l.ByKey[key] = i
 		}
 	}
 }
 
-// oneOverride compiles the i-th override of a level, and returns its key.
-func (c *compiler) oneOverride(r *rule, l *level, at Place, i int) (key string, ok bool) {
-	o, here := &l.Overrides[i], at.in("Overrides").item(i)
+// override compiles an override of a level. ok is false if its key has a fault.
+func (c *compiler) override(r *rule, l *CompiledLevel, here Place, o *Override) (key string, s *Set, ok bool) {
 	if o.Reason == "" {
 		c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
 	}
 	if o.Author == "" {
 		c.fault(here.in("Author"), "the author is empty; set author")
 	}
-	s := c.set(r, here.in("Limits"), l.scope, o.Limits)
+	s = c.set(r, here.in("Limits"), l.Scope, o.Limits)
 	if !c.key(l, here.in("Key"), &o.Key) {
-		return "", false
+		return "", nil, false
 	}
-	key = encodeKey(o.Key)
-	l.overrides[key] = override{set: s, expires: o.Expires}
-	return key, true
+	return EncodeKey(o.Key), s, true
 }

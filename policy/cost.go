@@ -4,13 +4,9 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/source"
 )
 
 // Cost is the cost of a request in units. The zero Cost is 1.
@@ -133,107 +129,6 @@ func (r *Rule) NeverAdmits(limit Limit) string {
 	return fmt.Sprintf("%v never admits a request: %s, and never more than %d fit; use a %s of %d or more, or a cost of at most %d",
 		l, what, most, raise, units, most)
 }
-
-// before returns the rule's charge for a request on arrival.
-func (r *rule) before(a Attributes) (int64, error) {
-	c := &r.Cost
-	switch c.Of {
-	case Fixed:
-		return max(c.Units, 1), nil
-	case FuncCost:
-	default:
-		return c.before(a), nil
-	}
-	if c.Func.Before == nil {
-		return 1, nil
-	}
-	n, err := c.Func.Before(a)
-	part := Part{Source: source.Func, Name: "cost"}
-	bad, ok := errors.AsType[*PartError](err)
-	switch {
-	case ok && bad.Part.Source != source.None:
-		return 0, &PartError{Rule: r.Name, Part: bad.Part, Problem: bad.Problem, Missing: bad.Missing}
-	case ok:
-		return 0, &PartError{Rule: r.Name, Part: part, Problem: bad.Problem, Missing: bad.Missing}
-	case err != nil:
-		return 0, fmt.Errorf("policy: rule %q: cost: %w", r.Name, err)
-	case n < 0 || n > sluice.MaxQuota:
-		return 0, &PartError{Rule: r.Name, Part: part, Problem: fmt.Sprintf("is not from 0 to %d", int64(sluice.MaxQuota))}
-	}
-	return n, nil
-}
-
-// before returns the charge for a request on arrival.
-func (c Cost) before(a Attributes) int64 {
-	switch c.Of {
-	case RequestBytes:
-		if n := a.Length(); n >= 0 {
-			return min(n, sluice.MaxQuota)
-		}
-		return 1
-	case ResponseBytes, Milliseconds:
-		return 1
-	case RequestHeader:
-		if n, ok := c.number(a.Header(c.Header)); ok {
-			return n
-		}
-	case Fixed, ResponseHeader, FuncCost, costs:
-	}
-	return c.units()
-}
-
-// after returns the actual cost of a request that was charged an estimate.
-func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
-	switch c.Of {
-	case RequestBytes:
-		if r.Read < 0 {
-			return charged
-		}
-		return clamp(r.Read) // whatever length the client announced
-	case ResponseBytes:
-		if r.Unseen {
-			return max(charged, clamp(r.Written))
-		}
-		return clamp(r.Written)
-	case ResponseHeader:
-		if n, ok := c.stated(r); ok && !r.Unseen {
-			return n
-		}
-	case Milliseconds:
-		if r.Took > 0 {
-			return clamp(int64((r.Took-1)/time.Millisecond) + 1)
-		}
-	case FuncCost:
-		if c.Func.After != nil {
-			if n := c.Func.After(a, r); n >= 0 {
-				return clamp(n)
-			}
-		}
-	case Fixed, RequestHeader, costs:
-	}
-	return charged
-}
-
-// stated returns the cost that a response states in its header.
-func (c Cost) stated(r *Response) (int64, bool) {
-	if r.Header == nil {
-		return 0, false
-	}
-	return c.number(r.Header(c.Header))
-}
-
-func (c Cost) number(values []string) (int64, bool) {
-	if len(values) != 1 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(values[0], 10, 63)
-	if err != nil {
-		return 0, false
-	}
-	return min(int64(n), c.Most), true
-}
-
-func clamp(n int64) int64 { return max(min(n, sluice.MaxQuota), 0) }
 
 // Response is the outcome of a request that passed.
 type Response struct {

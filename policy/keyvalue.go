@@ -53,14 +53,14 @@ func (l *Level) key(values []string, value func(i int, text string) (string, err
 			faults = append(faults, fmt.Errorf("%v: %w", l.By[i], err))
 		}
 	}
-	if n := len(encodeKey(key)); len(faults) == 0 && n > sluice.MaxKeyBytes {
+	if n := len(EncodeKey(key)); len(faults) == 0 && n > sluice.MaxKeyBytes {
 		faults = append(faults, fmt.Errorf("a key of %d bytes; requests with more than %d are refused", n, sluice.MaxKeyBytes))
 	}
 	return key, errors.Join(faults...)
 }
 
 // key returns the values of a key in the form of requests.
-func (l *level) key(values []string) ([]string, error) {
+func (l *CompiledLevel) key(values []string) ([]string, error) {
 	return l.Level.key(values, func(i int, text string) (string, error) { return l.parts[i].written(text) })
 }
 

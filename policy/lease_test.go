@@ -5,7 +5,6 @@ package policy_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
@@ -28,10 +27,7 @@ func TestLeased(t *testing.T) {
 		{"of another rule", "cold", "ada", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			charge, err := p.Charge(c.rule, "", []string{c.key}, "", time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			charge := chargeOf(t, p, c.rule, "", c.key)
 			of, ok := p.RuleOf(charge.Plan.Scope())
 			if !ok {
 				t.Fatalf("no rule of %q", charge.Plan.Scope())

@@ -5,24 +5,16 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/sluicegate/sluice"
 )
 
 // Policy is a compiled list of rules. It does not change and is safe for concurrent use.
 type Policy struct {
-	overrider
-
 	rules []rule
 	names map[string]int
 	index *index
-
-	answers bool // a rule has an Answer
 }
 
 // Len returns the number of rules.
@@ -42,10 +34,25 @@ func (p *Policy) Rules() []Rule {
 }
 
 // Example returns a request that the i-th rule matches. Other rules may match it, too.
-func (p *Policy) Example(i int) *StaticAttributes {
-	request := newStaticAttributes()
+func (p *Policy) Example(i int) *Request {
+	request := newExample()
 	p.rules[i].fillExample(request)
 	return request
+}
+
+// Levels returns the levels of the i-th rule as compiled.
+func (p *Policy) Levels(i int) []CompiledLevel { return p.rules[i].levels }
+
+// Level returns a level of a rule, by their names, as compiled; nil if there is none.
+func (p *Policy) Level(rule, level string) *CompiledLevel {
+	if i, ok := p.names[rule]; ok {
+		for j := range p.rules[i].levels {
+			if l := &p.rules[i].levels[j]; l.Name == level {
+				return l
+			}
+		}
+	}
+	return nil
 }
 
 // Matches are the rules that match a request. The zero Matches is ready to use. A used
@@ -56,6 +63,8 @@ type Matches struct {
 	hits  []hit // one for each rule
 	all   []hit // one for each rule and reading of the path, if there are several
 	of    *Policy
+
+	values []string // of the parts of a key
 }
 
 // hit is a rule that matches, with its pattern and the reading of the path.
@@ -73,12 +82,18 @@ func (m *Matches) At(i int) int { return int(m.hits[i].rule) }
 // Rule returns the i-th rule that matched, in the order of the policy.
 func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 
+// Exempt reports whether the i-th rule that matched exempts the client's network.
+func (m *Matches) Exempt(i int) bool {
+	return within(m.of.rules[m.hits[i].rule].ExemptNetworks, m.found.client)
+}
+
 // Match finds all rules that match a. Exemptions by network are not applied: the decision
 // applies them. It takes about a microsecond, however many rules
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
 	m.all = m.all[:0]
+	m.found.attributes = a
 	m.found.from(a.Client())
 	if m.hits = append(m.hits[:0], p.index.every...); len(m.hits) == len(p.rules) {
 		return
@@ -88,7 +103,6 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 	} else {
 		m.path.n, m.path.paths[0].ok = 1, false // no rule needs the path
 	}
-	m.found.attributes = a
 	for i := range m.path.n {
 		m.found.path, m.found.found = &m.path.paths[i], m.found.found[:0]
 		p.index.find(&m.found)
@@ -98,7 +112,6 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 			}
 		}
 	}
-	m.found.attributes = nil
 	if len(m.hits) < 2 {
 		return
 	}
@@ -208,50 +221,4 @@ func (p *Policy) RuleOf(scope string) (*Rule, bool) {
 		return nil, false
 	}
 	return p.Rule(i), true
-}
-
-// InFlight returns the request to a [sluice.SlotStore] for the number of requests in flight
-// of a key under a level of a rule. ok is false if the level does not limit them.
-func (p *Policy) InFlight(rule, level string, values []string) (req sluice.SlotRequest, ok bool) {
-	i, ok := p.names[rule]
-	if !ok {
-		return req, false
-	}
-	for j := range p.rules[i].levels {
-		if l := &p.rules[i].levels[j]; l.Name == level && l.InFlight != nil && len(values) == len(l.By) {
-			return sluice.SlotRequest{Op: sluice.SlotPeek, Scope: l.scope, Limit: l.inFlight, Key: encodeKey(values), Cost: 1}, true
-		}
-	}
-	return req, false
-}
-
-// Charge returns the charge of a level of a rule for a key, at a cost of 1: to peek at or
-// reset the key's units. The values are those of the level's parts; tier is the value of the
-// attribute that chooses among the level's tiers, or empty. The plan holds all limits, with
-// the grace limit of a soft limit last. Charge fails if there is no such rule or level, or
-// if the number of values is wrong.
-func (p *Policy) Charge(rule, level string, values []string, tier string, now time.Time) (sluice.Charge, error) {
-	i, ok := p.names[rule]
-	if !ok {
-		return sluice.Charge{}, fmt.Errorf("policy: no rule has the name %q", rule)
-	}
-	for j := range p.rules[i].levels {
-		l := &p.rules[i].levels[j]
-		if l.Name != level {
-			continue
-		}
-		if len(values) != len(l.By) {
-			return sluice.Charge{}, fmt.Errorf("policy: rule %q: a key of %q has %d parts, not %d", rule, level, len(l.By), len(values))
-		}
-		key := encodeKey(values)
-		set := l.tier(tier)
-		if o, ok := l.overrides[key]; ok && o.valid(now) {
-			set = o.set
-		}
-		if set == nil {
-			return sluice.Charge{}, fmt.Errorf("policy: rule %q, level %q has no limits for the key, other than of requests in flight", rule, level)
-		}
-		return sluice.Charge{Plan: set.all, Key: key, Cost: 1}, nil
-	}
-	return sluice.Charge{}, fmt.Errorf("policy: rule %q has no level %q", rule, level)
 }

@@ -254,15 +254,6 @@ func (s Status) String() string {
 	}
 }
 
-func (w *When) counts(status int) bool {
-	for _, s := range w.Status {
-		if s.From <= status && status <= s.To {
-			return true
-		}
-	}
-	return false
-}
-
 // Missing is the treatment of a request without a part of a level's key: one that is absent
 // or empty. A part that is sent more than once is always refused: the limiter might charge
 // one value and the application use another.

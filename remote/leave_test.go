@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -51,7 +52,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 					}
 					testkit.Closed(t, redis)
 					far := testkit.Closed(t, wrap(t, redis, remote.Options{Timeout: 30 * time.Second}))
-					front, err := policy.NewFront(policy.FrontOptions{
+					front, err := evaluate.New(evaluate.Options{
 						Store:   far,
 						Rules:   []policy.Rule{{Name: "r", Failure: failure, Levels: []policy.Level{rule.level}}},
 						OnError: func(_ context.Context, _ policy.Attributes, err error) { t.Error(err) },
@@ -63,14 +64,14 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 					var ran, left atomic.Int64
 					var group sync.WaitGroup
 					ask := func(ctx context.Context) {
-						var c policy.Call
-						front.Decide(ctx, &policy.StaticAttributes{}, &c)
+						var c evaluate.Call
+						front.Decide(ctx, (&policy.Request{}).Attributes(), &c)
 						switch {
-						case c.Passes():
+						case c.Verdict.Passes():
 							ran.Add(1) // and runs on: nobody settles it
-						case c.Verdict == policy.Abandoned && errors.Is(c.Err, context.DeadlineExceeded):
+						case c.Verdict == evaluate.Abandoned && errors.Is(c.Err, context.DeadlineExceeded):
 							left.Add(1)
-						case c.Verdict != policy.Denied:
+						case c.Verdict != evaluate.Denied:
 							t.Errorf("%v: %v", c.Verdict, c.Err)
 						}
 					}

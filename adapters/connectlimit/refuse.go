@@ -13,13 +13,13 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // refuse answers a call that is not passed on.
 func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q *httplimit.Request) {
 	e := q.Event()
-	if own := e.Status < http.StatusBadRequest && e.Verdict != policy.Denied; own || !isCall(errs, r) {
+	if own := e.Status < http.StatusBadRequest && e.Verdict != evaluate.Denied; own || !isCall(errs, r) {
 		q.Refuse(w)
 		return
 	}
@@ -57,7 +57,7 @@ func failure(e httplimit.Event) *connect.Error {
 	if pushback := e.Pushback(); pushback != "" {
 		err.Meta().Set(keyPushback, pushback)
 	}
-	if e.Verdict == policy.Denied {
+	if e.Verdict == evaluate.Denied {
 		addDetail(err, quotaFailure(e))
 	}
 	return err

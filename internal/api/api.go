@@ -24,7 +24,7 @@ import (
 // Packages are the folders of the public packages.
 var Packages = []string{
 	".", "algo", "memstore", "redisstore", "redisstore/rueidisstore", "redisstore/goredis", "remote", "storetest",
-	"policy", "config", "httplimit", "httpclient", "grpclimit", "metrics",
+	"policy", "policy/evaluate", "config", "httplimit", "httpclient", "grpclimit", "metrics",
 }
 
 // An Entry is something exported.

@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/server/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/amount", "/internal/bounds", "/internal/caller", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/testkit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
+	"/internal/amount", "/internal/bounds", "/internal/caller", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/testkit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/policy/evaluate", "/internal/placeholder", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -55,15 +55,15 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 
 // library are the packages that compile nothing but the standard library and
 // this module: what people build on.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/internal/profile", "/remote", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/policy/evaluate", "/internal/profile", "/remote", "/storetest"}
 
 // mostDeep is how many packages of the product may lie upon each other, those
 // under internal included, and floors how many with and beneath one of a folder.
-const mostDeep = 8
+const mostDeep = 9
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
-	"/metrics": 5, "/server/internal/admin": 6, "/server/internal/feed": 1, "/server/internal/history": 1, "/server/internal/metrics": 5, "/server/internal/page": 1, "/server/internal/reload": 5, "/server/internal/sketch": 1, "/server/internal/tally": 5, "/server/internal/token": 5, "/server/internal/trace": 5,
+	"": 2, "/algo": 3, "/policy": 3, "/policy/evaluate": 4, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 5, "/memstore": 4, "/grpclimit": 6, "/redisstore": 4, "/remote": 4, "/config": 5,
+	"/metrics": 6, "/server/internal/admin": 7, "/server/internal/feed": 1, "/server/internal/history": 1, "/server/internal/metrics": 6, "/server/internal/page": 1, "/server/internal/reload": 5, "/server/internal/sketch": 1, "/server/internal/tally": 5, "/server/internal/token": 5, "/server/internal/trace": 6,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes
@@ -122,12 +122,13 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/profile", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling"}},
 		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/testkit", "/algo", "/internal/profile"}},
 		{"/remote", []string{"", "/internal/caller", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
-		{"/policy", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
+		{"/policy", []string{"", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/placeholder", "/internal/wire"}},
+		{"/policy/evaluate", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy"}},
 		{"/internal/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/httpclient", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/server/internal/logfile", []string{"/internal/regular"}},
-		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy", "/policy/evaluate"}},
 		{"/server/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/server/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // TestHold: a leaky bucket delays requests in order, and denies at once a request that
@@ -36,7 +36,7 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				queue := policy.NewQueue(100)
+				queue := evaluate.NewQueue(100)
 				g := newGuard(t, "  - {name: a, "+c.rule+"}", echo, httplimit.Options{Queue: queue})
 				start := time.Now()
 				var clients sync.WaitGroup
@@ -67,7 +67,7 @@ func TestHold(t *testing.T) {
 // request.
 func TestHangUpFreesPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := policy.NewQueue(100)
+		queue := evaluate.NewQueue(100)
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 3}", echo, httplimit.Options{Queue: queue})
 		answer(g, requestOf(t, "GET", "/", "")) // at once
 		var clients sync.WaitGroup
@@ -100,7 +100,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 // and nothing is charged.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := policy.NewQueue(2)
+		queue := evaluate.NewQueue(2)
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 10}", echo, httplimit.Options{Queue: queue})
 		var clients sync.WaitGroup
 		var passed, full atomic.Int64

@@ -26,7 +26,7 @@ func newOwn(t *testing.T, p *policy.Policy) (*httplimit.Own, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httplimit.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
+	return httplimit.NewOwn(p, store, askers, httplimit.Draft11, nil, time.Now)
 }
 
 // TestOwnShowsNoSharedBudget: the remaining units of all clients together, and the names of

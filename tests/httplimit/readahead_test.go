@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // awaitBytes waits until that many bytes are kept.
@@ -32,7 +33,7 @@ func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, requests = 32 << 20, 10_000
-		room, queue := httplimit.NewReadAhead(most), policy.NewQueue(2*requests)
+		room, queue := httplimit.NewReadAhead(most), evaluate.NewQueue(2*requests)
 		queue.Share(requests)
 		g := newGuard(t, "  - {name: a, by: query.u, limits: 1/min leaky-bucket burst 20000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 		for _, u := range []string{"a", "b"} {
@@ -153,7 +154,7 @@ func TestReadAheadWithoutWriter(t *testing.T) {
 // TestReadAheadOfLeavers: over real connections, clients that send large bodies and hang up
 // give back their kept bytes and their places.
 func TestReadAheadOfLeavers(t *testing.T) {
-	room, queue := httplimit.NewReadAhead(4<<20), policy.NewQueue(1000)
+	room, queue := httplimit.NewReadAhead(4<<20), evaluate.NewQueue(1000)
 	g := newGuard(t, "  - {name: a, limits: 1/min leaky-bucket burst 1000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 	server := httptest.NewServer(g)
 	defer server.Close()

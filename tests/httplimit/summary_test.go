@@ -55,7 +55,7 @@ func TestOnEndOfOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := httplimit.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
+	own, err := httplimit.NewOwn(p, store, askers, httplimit.Draft11, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

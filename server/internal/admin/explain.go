@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 const (
@@ -43,9 +44,11 @@ type ExplainRequest struct {
 // Explainer explains the decisions of requests. It charges nothing.
 type Explainer struct {
 	Policy *policy.Policy
-	Store  sluice.Store          // a sluice.ExplainStore, of units and slots
-	Now    func() time.Time      // decides which overrides are active; nil: time.Now
-	Admits func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
+	Store  sluice.Store // a sluice.ExplainStore, of units and slots
+	// Overrides are the active ones besides those of the rules; nil: there are none.
+	Overrides *evaluate.Overrides
+	Now       func() time.Time      // decides which overrides are active; nil: time.Now
+	Admits    func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
 	// Claims verifies the token of a request, and reports whether the request must have
 	// one; nil: requests have none.
 	Claims func(*http.Request) (claims policy.Lookup, required bool, err error)
@@ -63,25 +66,28 @@ func (r *explainedRequest) Certificate(name string) (string, error) { return r.c
 type requestError struct{ error }
 
 // Explain explains a request. The error is that of the store, or a fault of q.
-func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*policy.Explanation, error) {
+func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*evaluate.Explanation, error) {
 	r, client, err := q.request(ctx)
 	if err != nil {
 		return nil, requestError{err}
 	}
 	admitted := x.Admits == nil || x.Admits(client)
 	if fault := wire.Fault(r); !admitted || fault != "" {
-		e := &policy.Explanation{Verdict: policy.Refused.String(), Why: fault, Rules: []policy.RuleExplanation{}}
+		e := &evaluate.Explanation{Verdict: evaluate.Refused.String(), Why: fault, Rules: []evaluate.RuleExplanation{}}
 		if !admitted {
-			e.Why = policy.ErrNotAdmitted.Error()
+			e.Why = evaluate.ErrNotAdmitted.Error()
 		}
 		return e, nil
 	}
 	if r.URL.Path == httplimit.OwnPath {
-		return &policy.Explanation{Verdict: policy.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []policy.RuleExplanation{}}, nil
+		return &evaluate.Explanation{Verdict: evaluate.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []evaluate.RuleExplanation{}}, nil
 	}
 	a := &explainedRequest{certificate: q.Certificate}
 	a.Reset(r, client, x.claims(r, q.Claims))
-	evaluator := policy.Evaluator{Policy: x.Policy, Store: x.Store, Now: x.Now}
+	evaluator, err := evaluate.New(evaluate.Options{Name: "explain", Policy: x.Policy, Store: x.Store, Overrides: x.Overrides, Now: x.Now, CallerWaits: true})
+	if err != nil {
+		return nil, err
+	}
 	return evaluator.Explain(ctx, a)
 }
 
@@ -159,7 +165,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		fail(w, status, err)
 		return
 	}
-	x := Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
+	x := Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Overrides: a.o.Overrides.Active(), Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
 	e, err := x.Explain(r.Context(), &q)
 	if _, bad := errors.AsType[requestError](err); bad {
 		fail(w, http.StatusBadRequest, err)

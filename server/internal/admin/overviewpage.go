@@ -115,7 +115,7 @@ func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 }
 
 // keyed adds the number of the rule's keys, and the findings.
-func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials tally.Denials) {
+func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials history.Denials) {
 	hour, day := hourKeys.Count(), dayKeys.Count()
 	o.KeysHour, o.KeysDay = &hour, &day
 	o.Findings = finding.Of(&finding.Figures{

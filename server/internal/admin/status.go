@@ -48,13 +48,11 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	p := a.o.Policy()
 	for i := range s.Overrides {
 		o := &s.Overrides[i]
-		if l := levelFor(p, o.Rule, o.Level); l != nil && has(l, o.Key) {
-			o.Parts = named(l, o.Key)
+		if l := p.Level(o.Rule, o.Level); l != nil && has(l.Level, o.Key) {
+			o.Parts = named(l.Level, o.Key)
 		}
 		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""
-		if a.o.Unused != nil {
-			o.Unused = a.o.Unused(o)
-		}
+		o.Unused = a.o.Overrides.Problem(o)
 	}
 	reports := a.reports()
 	for i := range p.Len() {
@@ -143,7 +141,7 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	p := a.o.Policy()
 	all := []TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
-		if levelFor(p, d.Rule, d.Level) != nil { // otherwise a reload has just removed it
+		if p.Level(d.Rule, d.Level) != nil { // otherwise a reload has just removed it
 			all = append(all, a.topLevel(p, &d, hidden))
 		}
 	}
@@ -154,7 +152,7 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 // policy names their parts. If it does not have the level, or another node uses other parts,
 // a key is one text.
 func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel {
-	l := levelFor(p, d.Rule, d.Level)
+	l := p.Level(d.Rule, d.Level)
 	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
 	for _, k := range d.Keys {
 		key := TopKey{Least: k.Least, Most: k.Most}
@@ -164,7 +162,7 @@ func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel 
 		case l == nil:
 			key.Parts = map[string]string{"key": k.Key}
 		default:
-			key.Parts = partsOf(l, k.Key)
+			key.Parts = partsOf(l.Level, k.Key)
 		}
 		top.Keys = append(top.Keys, key)
 	}

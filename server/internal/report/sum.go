@@ -167,8 +167,8 @@ func (s *RuleSum) Report() *tally.Report {
 }
 
 // Denials returns the recent denials.
-func (s *RuleSum) Denials() tally.Denials {
-	d := tally.Denials{Unstated: s.Unstated, Rescued: make(map[string]uint64)}
+func (s *RuleSum) Denials() history.Denials {
+	d := history.Denials{Unstated: s.Unstated, Rescued: make(map[string]uint64)}
 	for _, l := range s.Top(tally.Places) {
 		for _, k := range l.Keys {
 			if k.Recent > 0 {

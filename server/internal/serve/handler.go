@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 	"github.com/sluicegate/sluice/server/internal/tally"
@@ -25,7 +25,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	for _, word := range c.Fields {
 		fields |= fieldWords[word]
 	}
-	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.expiryNow)
+	own, err := httplimit.NewOwn(g.config.Policy, s.store, s.askers, fields, s.overrides.Active(), s.now)
 	if err != nil {
 		return nil, err
 	}
@@ -34,17 +34,17 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	}
 	logged := s.logs.onEnd(c, g.decisions)
 	return httplimit.New(httplimit.Options{
-		Policy: g.policy, Store: s.store,
+		Policy: g.config.Policy, Overrides: s.overrides.Active(), Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops), Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
+		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.now,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			if s.trace != nil { // avoids a copy of e
 				s.trace.Decided(r, e)
 			}
 			cause := tally.Cause{Status: e.Status}
-			if e.Verdict == policy.Refused {
+			if e.Verdict == evaluate.Refused {
 				cause.Text = token.Cause(e.Err)
 			}
 			s.tally.Count(&e.Event, cause)
@@ -66,7 +66,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 }
 
 // stated records whether a response stated its cost.
-func (s *runtime) stated(v *policy.Verdict) {
+func (s *runtime) stated(v *evaluate.Verdict) {
 	if v == nil {
 		return
 	}
@@ -108,7 +108,7 @@ var fieldWords = map[string]httplimit.Fields{
 
 // noMemory counts a request answered with 503 before any rule was evaluated.
 func (s *runtime) noMemory() {
-	e := policy.Event{Verdict: policy.FailedClosed}
+	e := evaluate.Event{Verdict: evaluate.FailedClosed}
 	s.tally.Count(&e, tally.Cause{})
 	s.counts.Count(&e)
 }

@@ -48,7 +48,7 @@ func (s *server) self() report.Node {
 		ID: node.ID, Name: node.Name, Version: programVersion(), Config: v.Hash, Rules: s.rulesHash(), Failed: failure != nil, StoreUp: s.store.up(),
 		Started: s.started.UnixMilli(), Clock: time.Now().UnixMilli(), Total: s.runtime.tally.Total(),
 	}
-	c, _ := s.runtime.active()
+	c := s.runtime.active()
 	if l := listenersOf(c); len(l) > 0 {
 		n.Listen = l[0].Address
 	}

@@ -15,7 +15,8 @@ import (
 // refusesAll reports whether all clients are refused while the shared store is unavailable,
 // over HTTP and TCP.
 func (s *runtime) refusesAll() bool {
-	c, p := s.active()
+	c := s.active()
+	p := c.Policy
 	listeners, web := listenersOf(c), false
 	for i := range listeners {
 		l := &listeners[i]
@@ -97,7 +98,8 @@ func (s *runtime) notApplied() string {
 // failures returns the policies of the enforced rules and limited TCP listeners in order,
 // without adjacent duplicates.
 func (s *runtime) failures() (all []sluice.Failure) {
-	c, p := s.active()
+	c := s.active()
+	p := c.Policy
 	for i := range p.Len() {
 		if r := p.Rule(i); !r.Shadow {
 			all = append(all, r.Failure)

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice/internal/instants"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// ErrQueueFull is why a request is not delayed: the queue is full.
+var ErrQueueFull = errors.New("evaluate: the delay queue is full")
+
+// ErrShareFull is why a request is not delayed: its key has no more places in the queue.
+var ErrShareFull = errors.New("evaluate: the key's share of the delay queue is used up")
+
+// Queue bounds the number of requests that are delayed at once, under all rules together and
+// for each key, so that no key takes all places. It keeps their order: when a request leaves
+// the queue, the next one with the same charges takes its instant. Until an instant is due, the
+// Queue keeps it for later requests, at most as many as it has places. It is safe for
+// concurrent use.
+type Queue struct {
+	mu                    sync.Mutex
+	places, share         int
+	held                  int             // places taken
+	undecided             int             // of these, places of requests that may not have to wait
+	byKey                 map[waitKey]int // places taken; never 0
+	refused, refusedShare int64
+	instants              *instants.Registry[spot, receipt]
+	presumed              presumptions
+	inFlight              atomic.Int64 // requests that hold slots
+}
+
+// waitKey is the rule and the key that delay a request.
+type waitKey struct{ rule, key string }
+
+// waitKeyOf returns the rule and the key that delay the ask k: those of a limit that
+// queues first, then those of a key before a budget without one.
+func (v *Verdict) waitKeyOf(k *ask) waitKey {
+	rank := -1
+	for i := range v.charges[k.first : k.first+k.n] {
+		c, n := &v.charges[k.first+i], 0
+		if queueing(c.Plan) > 0 {
+			n += 2
+		}
+		if c.Key != "" {
+			n++
+		}
+		if n > rank {
+			rank, v.waitKey = n, waitKey{rule: c.rule.Name, key: c.Key}
+		}
+	}
+	return v.waitKey
+}
+
+// NewQueue returns a Queue with that many places, at least 1.
+func NewQueue(places int) *Queue {
+	q := &Queue{byKey: make(map[waitKey]int), instants: instants.New[spot](places, func(back []receipt) {
+		giveBack(context.Background(), (&policy.Request{}).Attributes(), back)
+	})}
+	q.Resize(places)
+	return q
+}
+
+// Resize sets the number of places, at least 1. Requests that are delayed already stay.
+func (q *Queue) Resize(places int) {
+	places = max(places, 1)
+	q.mu.Lock()
+	q.places = places
+	q.mu.Unlock()
+	q.instants.Resize(places)
+}
+
+// Share bounds the places for requests of one key: those that one limit charges to one
+// budget. 0, the initial share, is a tenth of the places and at least 10. Requests that are
+// delayed already stay.
+func (q *Queue) Share(places int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.share = max(places, 0)
+}
+
+// Held returns the number of requests that are delayed now.
+func (q *Queue) Held() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held - q.undecided
+}
+
+// InFlight returns the number of requests of its evaluators that hold slots now, which limits of
+// requests in flight grant: those that have passed, and those that are delayed by more than
+// a third of a slot's TTL.
+func (q *Queue) InFlight() int { return int(q.inFlight.Load()) }
+
+// Refused returns how many requests found no place so far, and how many found none for
+// their key.
+func (q *Queue) Refused() (full, share int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.refused, q.refusedShare
+}
+
+// enter takes a place for a request that may have to wait; leave gives it back. It returns
+// [ErrQueueFull] if there is none, and [ErrShareFull] if there is none for the key.
+func (q *Queue) enter(k waitKey) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	share := q.share
+	if share == 0 {
+		share = max(q.places/10, 10)
+	}
+	switch {
+	case q.held >= q.places:
+		return ErrQueueFull
+	case q.byKey[k] >= share:
+		return ErrShareFull
+	}
+	q.held++
+	q.undecided++
+	q.byKey[k]++
+	return nil
+}
+
+// waits records that a request with a place does wait.
+func (q *Queue) waits() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.undecided--
+}
+
+// refuse counts a request that was denied because enter returned err.
+func (q *Queue) refuse(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if errors.Is(err, ErrShareFull) {
+		q.refusedShare++
+	} else {
+		q.refused++
+	}
+}
+
+// leave gives back the place of a request; waited says that waits was called for it.
+func (q *Queue) leave(k waitKey, waited bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held--; !waited {
+		q.undecided--
+	}
+	if q.byKey[k]--; q.byKey[k] == 0 {
+		delete(q.byKey, k)
+	}
+}
