@@ -78,7 +78,7 @@ func TestOverrides(t *testing.T) {
 	}
 	put("6/day fixed-window", time.Minute)
 	now = now.Add(time.Hour)
-	table.Put(now)
+	table.Put(now, policy.CompiledOverride{Scope: "other", Key: "ada"}) // a key of the same part
 	if _, ok := table.Get("a", "ada"); ok {
 		t.Error("an expired override is kept")
 	}
