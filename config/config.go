@@ -56,12 +56,20 @@ type Config struct {
 // Line returns the line of the policy's i-th rule.
 func (c *Config) Line(i int) int { return c.lines[i] }
 
+// byIP reports whether a part holds the client's address, by itself or among others.
+func byIP(p policy.Part) bool {
+	if parts := p.Parts(); len(parts) != 1 || parts[0] != p {
+		return slices.ContainsFunc(parts, byIP)
+	}
+	return p.Source == policy.IP().Source
+}
+
 // RuleByIP returns the name of the first rule with the client's address in its key.
 func (c *Config) RuleByIP() (name string, ok bool) {
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for j := range r.Levels {
-			if slices.ContainsFunc(r.Levels[j].By, policy.Part.ByIP) {
+			if slices.ContainsFunc(r.Levels[j].By, byIP) {
 				return r.Name, true
 			}
 		}

@@ -64,7 +64,7 @@ func leaseCosts(t *sluice.LeaseTerms, limits []policy.Limit) ([]algo.Shortfall, 
 
 // unleased warns of a lease that saves little or nothing.
 func unleased(c *Config, i int) (texts []string) {
-	r := c.Policy.Rule(i)
+	r := &c.Policy.Rules()[i]
 	if r.Lease == nil {
 		return nil
 	}
@@ -81,7 +81,7 @@ func unleased(c *Config, i int) (texts []string) {
 	var m policy.Matches
 	c.Policy.Match(c.Policy.Example(i).Attributes(), &m)
 	for k := range m.Len() {
-		other := m.Rule(k)
+		other := &c.Policy.Rules()[m.At(k)]
 		switch {
 		case m.At(k) == i:
 		case !other.Shadow && !r.Shadow:

@@ -72,8 +72,8 @@ func Lint(c *Config, now time.Time) *Report {
 			l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
 		}
 	}
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.platforms[r.Name])...)})
 	}
 	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c), nodesHints(c))
@@ -91,8 +91,8 @@ func Warnings(c *Config, now time.Time) (all []Warning) {
 			all = append(all, Warning{File: c.File, Line: at.line, Listener: at.Name, Problem: text})
 		}
 	}
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), forged(r), foreignPaths(r)) {
 			all = append(all, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
@@ -136,7 +136,7 @@ func count[N int | int64](n N, what string) string {
 
 // warnings returns the settings without effect in the i-th rule.
 func warnings(c *Config, i int, now time.Time) (texts []string) {
-	p, r := c.Policy, c.Policy.Rule(i)
+	p, r := c.Policy, &c.Policy.Rules()[i]
 	chosen := profileLimits(c.platforms[r.Name]) // their bursts are meant so
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
@@ -226,7 +226,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; use a max_wait, a smaller burst, or nodelay", l, wait))
 		}
 	}
-	if r.Cost.Bytes() && !r.Shape && l.Queues() {
+	if (r.Cost.Of == policy.RequestBytes || r.Cost.Of == policy.ResponseBytes) && !r.Shape && l.Queues() {
 		texts = append(texts, fmt.Sprintf("%v delays a request as a whole, by the bytes that are known of it when it comes; use shape: true to slow bodies down, or nodelay", l))
 	}
 	if wait := algo.Wait(l); wait > 30*time.Second {
@@ -280,7 +280,7 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 // covered returns the limits of the i-th rule that can never deny because of another rule that
 // applies whenever it does, without those already reported.
 func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) {
-	r := p.Rule(i)
+	r := &p.Rules()[i]
 	if r.Shadow || r.Cost.Afterwards() || len(r.Levels) != 1 {
 		return nil
 	}
@@ -291,7 +291,7 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 			continue
 		}
 		for k := range m.Len() {
-			at, other := m.At(k), m.Rule(k)
+			at, other := m.At(k), &p.Rules()[m.At(k)]
 			if at == i || !wider(other, r) || wider(r, other) && at > i {
 				continue
 			}
@@ -310,14 +310,14 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 // free warns if clients can state a cost of nothing for their requests and no rule with a
 // fixed cost limits these.
 func free(p *policy.Policy, i int) (texts []string) {
-	r := p.Rule(i)
+	r := &p.Rules()[i]
 	if r.Shadow || r.Cost.Of != policy.RequestHeader {
 		return nil
 	}
 	var m policy.Matches
 	p.Match(p.Example(i).Attributes(), &m)
 	for k := range m.Len() {
-		other := *m.Rule(k)
+		other := p.Rules()[m.At(k)]
 		if other.Cost.Of != policy.Fixed {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 // tooLate warns of a rule that may delay a request for longer than the longest request of its
 // upstream: the request would never be sent.
 func tooLate(c *Config, i int) []string {
-	r, example := c.Policy.Rule(i), c.Policy.Example(i)
+	r, example := &c.Policy.Rules()[i], c.Policy.Example(i)
 	at := slices.IndexFunc(c.Upstreams, func(u Upstream) bool {
 		return (u.Host == "" || allOf(u.Host, example.Host)) && below(example.Path, u.Path)
 	})

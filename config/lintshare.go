@@ -69,8 +69,8 @@ func (c *Config) shares(cost policy.Cost, limits []sluice.Limit, slots int64) (l
 // nodes.
 func nodesHints(c *Config) []Hint {
 	line := 0
-	for i := range c.Policy.Len() {
-		if r := c.Policy.Rule(i); line == 0 && r.Failure == sluice.FailLocal && !r.Shadow {
+	for i := range len(c.Policy.Rules()) {
+		if r := &c.Policy.Rules()[i]; line == 0 && r.Failure == sluice.FailLocal && !r.Shadow {
 			line = c.Line(i)
 		}
 	}

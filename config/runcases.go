@@ -116,7 +116,7 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 			continue
 		}
 		if r.token && s.given.request.Claims == nil {
-			s.given.request.Token = policy.ErrNoToken
+			s.given.request.Token = &policy.TokenError{Problem: "a token is needed, and none was sent", Missing: true}
 		}
 		counts := map[string]int64{}
 		for range s.given.times {

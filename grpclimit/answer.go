@@ -36,7 +36,8 @@ func refuse(c *evaluate.Call) (metadata.MD, error) {
 	if c.Limit != nil {
 		trailer = fields(c)
 	}
-	if pushback := c.Pushback(); pushback != "" {
+	code, pushback := c.RPC()
+	if pushback != "" {
 		trailer.Set("grpc-retry-pushback-ms", pushback)
 	}
 	if wait, ok := c.Retry(); ok {
@@ -45,7 +46,7 @@ func refuse(c *evaluate.Call) (metadata.MD, error) {
 	if c.Verdict == evaluate.Denied {
 		details = append(details, quotaFailure(c))
 	}
-	st := status.New(codes.Code(c.RPCCode()), string(c.AppendDetail(nil)))
+	st := status.New(codes.Code(code), string(c.AppendDetail(nil)))
 	if full, err := st.WithDetails(details...); err == nil { // else without details
 		st = full
 	}

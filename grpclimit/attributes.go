@@ -113,9 +113,9 @@ func (a *attributes) Client() netip.Addr { return a.client }
 // Claim returns a claim of the call's verified token.
 func (a *attributes) Claim(name string) (string, error) {
 	o := &a.server.opts
-	verify := func() (policy.Lookup, error) { return nil, nil } // there is no token
+	verify := func() (func(string) (string, error), error) { return nil, nil } // there is no token
 	if o.Claims != nil {
-		verify = func() (policy.Lookup, error) { return o.Claims(a.Context) }
+		verify = func() (func(string) (string, error), error) { return o.Claims(a.Context) }
 	}
 	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.evaluator.Report(a.Context, a, err) })
 }

@@ -69,7 +69,7 @@ func TestBothWaysDenied(t *testing.T) {
 			}
 			sent <- nil
 		}()
-		for queue.Held() == 0 {
+		for queue.Stats().Held == 0 {
 			runtime.Gosched()
 		}
 		_, err := stream.Recv()

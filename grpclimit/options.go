@@ -50,7 +50,7 @@ type Options struct {
 	// none. It is called once for each call and each direction of a stream, and only if a
 	// rule needs a claim. Its errors mean the same as those of httplimit.Options: the call
 	// ends with UNAUTHENTICATED.
-	Claims func(ctx context.Context) (policy.Lookup, error)
+	Claims func(ctx context.Context) (func(string) (string, error), error)
 	// TokenRequired refuses a call that has no token, if a rule needs a claim, whatever the
 	// rule's [policy.Missing] is.
 	TokenRequired bool

@@ -73,7 +73,7 @@ func TestNeverFits(t *testing.T) {
 
 // TestKeys: the keys that calls are charged to.
 func TestKeys(t *testing.T) {
-	claims := func(ctx context.Context) (policy.Lookup, error) {
+	claims := func(ctx context.Context) (func(string) (string, error), error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		switch token := strings.Join(md.Get("authorization"), ""); {
 		case token == "":

@@ -148,7 +148,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	}
 	var warning []byte
 	for w := range c.Evaluated.Warnings() {
-		warning = appendWarning(warning, w.Name(), w.Left.Remaining, w.Left.ResetAfter, "soft")
+		warning = appendWarning(warning, w.Name, w.Left.Remaining, w.Left.ResetAfter, "soft")
 	}
 	if warning == nil && near(c.Limit, c.Charge.Cost, c.Decision.Remaining) {
 		warning = appendWarning(warning, c.Limit.Name, c.Decision.Remaining, c.Decision.ResetAfter, "near")

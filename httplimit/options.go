@@ -49,10 +49,10 @@ type Options struct {
 	//
 	// An error means that the token is not usable, whatever the Lookup: the request is
 	// answered with 401. If the Lookup fails with a [*policy.TokenError], the status is 401,
-	// otherwise 400. The response has the problem of a TokenError or a [*policy.ClaimError].
+	// otherwise 400. The response has the problem of a TokenError or a [*policy.PartError].
 	// For any other error it says that the token cannot be verified, or that the claim
 	// cannot be read, and OnError is called with the error.
-	Claims func(*http.Request) (policy.Lookup, error)
+	Claims func(*http.Request) (func(string) (string, error), error)
 	// TokenRequired answers with 401 a request that has no token, if a rule needs a claim,
 	// whatever the rule's [policy.Missing] is.
 	TokenRequired bool

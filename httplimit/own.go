@@ -53,8 +53,8 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule
 	n := 0
-	for i := range p.Len() {
-		r := ownRule(*p.Rule(i))
+	for i := range len(p.Rules()) {
+		r := ownRule(p.Rules()[i])
 		if len(r.Levels) == 0 {
 			continue
 		}
@@ -220,9 +220,9 @@ func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error
 	if err != nil {
 		return err
 	}
-	var c evaluate.Call
+	c := evaluate.Call{Peek: true}
 	for _, path := range o.rules {
-		evaluator.Peek(r.Context(), &ownRequest{a, path}, &c)
+		evaluator.Decide(r.Context(), &ownRequest{a, path}, &c)
 		v := c.Evaluated
 		if v.Refused != nil {
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {

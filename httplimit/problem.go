@@ -18,7 +18,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a problem document
 // (RFC 9457, application/problem+json) that states the problem and names the limits that
-// denied. Of a store error a client sees only when to retry: see [evaluate.RetryError]. A
+// denied. Of a store error a client sees only when to retry: see [evaluate.Event.Retry]. A
 // denial by a rule whose [policy.Answer] has a body is answered with that body.
 //
 // A gRPC call, by its Content-Type over HTTP/2, is answered with status 200 and the gRPC code

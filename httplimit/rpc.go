@@ -22,11 +22,12 @@ func isRPC(r *http.Request) bool {
 func writeRPC(w http.ResponseWriter, e *evaluate.Event) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{"application/grpc"}, []string{"no-store"}
-	h["Grpc-Status"] = []string{strconv.FormatUint(uint64(e.RPCCode()), 10)}
+	code, pushback := e.RPC()
+	h["Grpc-Status"] = []string{strconv.FormatUint(uint64(code), 10)}
 	var buf [256]byte
 	h["Grpc-Message"] = []string{percented(e.AppendDetail(buf[:0]))}
-	if wait := e.Pushback(); wait != "" {
-		h["Grpc-Retry-Pushback-Ms"] = []string{wait}
+	if pushback != "" {
+		h["Grpc-Retry-Pushback-Ms"] = []string{pushback}
 	}
 	w.WriteHeader(http.StatusOK)
 }

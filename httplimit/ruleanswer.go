@@ -38,8 +38,8 @@ type ruleAnswers map[*policy.Rule]*ruleAnswer
 // newRuleAnswers reads the answers of a policy's rules.
 func newRuleAnswers(p *policy.Policy) ruleAnswers {
 	var all ruleAnswers
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		if r.Answer == nil {
 			continue
 		}

@@ -21,7 +21,8 @@ import (
 // means no bound.
 func (q *Request) paces() (response, upload *exchange.Pace) {
 	var of [2]*pace // of the response, and of the body
-	for s := range q.call.Evaluated.Shapes() {
+	for i := range q.call.Evaluated.Shapes {
+		s := &q.call.Evaluated.Shapes[i]
 		into := &of[0]
 		if s.Rule.Cost.Of == policy.RequestBytes {
 			into = &of[1]
@@ -30,7 +31,7 @@ func (q *Request) paces() (response, upload *exchange.Pace) {
 			*into = &pace{mw: q.mw, of: q.r, maxWait: s.MaxWait, Pace: exchange.Pace{Chunk: mostAtOnce}}
 			(*into).Take = (*into).take
 		}
-		(*into).add(&s)
+		(*into).add(s)
 	}
 	if of[0] != nil {
 		response = &of[0].Pace

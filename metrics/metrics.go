@@ -156,12 +156,8 @@ func (m *Metrics) Count(e *evaluate.Event) {
 	if d := e.Decision.Delay; d > 0 && e.Verdict.Passes() {
 		m.delays.Observe(d.Seconds())
 	}
-	for r, l := range e.Evaluated.Unlimited() {
-		scope := r.Name
-		if l.Name != "" {
-			scope += "/" + l.Name
-		}
-		m.unlimited.WithLabelValues(series.Label(scope)).Inc()
+	for _, l := range e.Evaluated.Unlimited {
+		m.unlimited.WithLabelValues(series.Label(l.Scope)).Inc()
 	}
 }
 

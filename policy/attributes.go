@@ -34,7 +34,8 @@ type Attributes interface {
 	// Claim returns a claim of the request's verified token: "" if there is no token, or
 	// no such claim. On an error, a rule with the claim in its key refuses the request,
 	// whatever its [Missing] is; on a [*TokenError] so does a rule with the claim in its
-	// tiers. A [*ClaimError] means that the token is valid, but the claim is not usable.
+	// tiers. A [*PartError] means that the token is valid, but the claim is not usable, such
+	// as a list; its Problem is for the client and never holds a value that it sent.
 	Claim(name string) (string, error)
 	// Length is the size of the request's body in bytes, -1 if not known.
 	Length() int64
@@ -51,28 +52,11 @@ type TokenError struct {
 	Err     error // the cause, for a log; may be nil
 }
 
-// ErrNoToken is the error of Claim for a request that lacks a required token.
-var ErrNoToken = &TokenError{Problem: "a token is needed, and none was sent", Missing: true}
-
 // Error returns the problem.
 func (e *TokenError) Error() string { return e.Problem }
 
 // Unwrap returns Err.
 func (e *TokenError) Unwrap() error { return e.Err }
-
-// ClaimError is the error of [Attributes.Claim] for a claim that the token has and that
-// cannot be part of a key, such as a list.
-type ClaimError struct {
-	// Problem is for the client and never holds a value that it sent: "is a list".
-	Problem string
-	Err     error // the cause, for a log; may be nil
-}
-
-// Error returns the problem.
-func (e *ClaimError) Error() string { return e.Problem }
-
-// Unwrap returns Err.
-func (e *ClaimError) Unwrap() error { return e.Err }
 
 // Request is a request as data: for tests, for cases, and for protocols without an HTTP
 // request.

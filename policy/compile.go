@@ -28,8 +28,8 @@ type compiler struct {
 	finders     map[[2]int]*clientip.Finder
 }
 
-func (c *compiler) fault(at Place, format string, args ...any) {
-	f := &RuleError{Rule: c.number, Name: c.name, At: at}
+func (c *compiler) fault(at place, format string, args ...any) {
+	f := &RuleError{Rule: c.number, Name: c.name, At: at.steps[:at.n:at.n]}
 	err := fmt.Errorf(format, args...)
 	f.Problem = err.Error()
 	if u, ok := err.(interface{ Unwrap() error }); ok {
@@ -56,14 +56,14 @@ func Compile(rules []Rule) (*Policy, error) {
 		c.fault(in("Name"), "%d rules; a policy has at most %d", len(rules), bounds.MaxRules)
 		return nil, c.faults
 	}
-	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
+	p := &Policy{list: slices.Clone(rules), rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
 	for i := range rules {
 		if i%32 == 0 {
 			runtime.Gosched() // a large policy is compiled beside requests
 		}
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
-		r.Rule = rules[i]
+		r.Rule = &p.list[i]
 		if !validName(r.Name) {
 			c.fault(in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
 		} else if first, taken := p.names[r.Name]; taken {
@@ -180,7 +180,7 @@ func (c *compiler) cost(cost *Cost) {
 		return
 	case (cost.Of == FuncCost) != (cost.Func != nil):
 		c.fault(in("Cost"), "a Func goes with FuncCost, and with no other")
-	case (cost.Bytes() || cost.Of == Milliseconds) && cost.Units != 0:
+	case (cost.bytes() || cost.Of == Milliseconds) && cost.Units != 0:
 		c.fault(in("Cost"), "units belong to a fixed cost or the estimate of a header's; leave them out")
 	case cost.Units < 0 || cost.Units > sluice.MaxQuota:
 		c.fault(in("Cost"), "%d units must be 1 to %d", cost.Units, int64(sluice.MaxQuota))

@@ -115,7 +115,7 @@ func TestCompileFaults(t *testing.T) {
 				t.Fatalf("got\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))
 			}
 			for i, f := range faults {
-				if got := f.At.String() + ": " + f.Problem; !strings.HasPrefix(got, test.want[i]) {
+				if got := strings.SplitN(f.Error(), ": ", 2)[1]; !strings.HasPrefix(got, test.want[i]) {
 					t.Errorf("got %s, want %s", got, test.want[i])
 				}
 			}

@@ -62,14 +62,14 @@ func (c *compiler) answer(r *rule) {
 }
 
 // distinguished checks that a denial is not taken for a success.
-func (c *compiler) distinguished(a *Answer, at Place) {
+func (c *compiler) distinguished(a *Answer, at place) {
 	if a.Status == http.StatusOK && a.Body == "" {
 		c.fault(at.in("Status"), "a denial of status 200 differs from a success by its body only; set a body")
 	}
 }
 
 // answerParts checks the parts that answer denials.
-func (c *compiler) answerParts(a *Answer, at Place, names []string) {
+func (c *compiler) answerParts(a *Answer, at place, names []string) {
 	if s := a.Status; s != 0 && s != 200 && (s < 400 || s > 599) {
 		c.fault(at.in("Status"), "%d must be 400 to 599, or 200 for an API that denies so", s)
 	}
@@ -83,7 +83,7 @@ func (c *compiler) answerParts(a *Answer, at Place, names []string) {
 	}
 }
 
-func (c *compiler) answerBody(a *Answer, at Place) {
+func (c *compiler) answerBody(a *Answer, at place) {
 	kind, _, err := mime.ParseMediaType(a.ContentType)
 	if err != nil || !strings.Contains(kind, "/") || !visible(a.ContentType) {
 		c.fault(at.in("ContentType"), "%q is no content type; use one such as application/json", a.ContentType)
@@ -149,7 +149,7 @@ func filled(pieces []placeholder.Piece, i int) (b []byte) {
 	return b
 }
 
-func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) {
+func (c *compiler) answerFields(at place, fields []AnswerField, names []string) {
 	for i, f := range fields {
 		here := at.item(i)
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-func (c *compiler) candidates(r *rule, l *CompiledLevel, at Place, scope string) {
+func (c *compiler) candidates(r *rule, l *CompiledLevel, at place, scope string) {
 	if len(l.Candidates) > bounds.MaxLevels {
 		c.fault(at.in("Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), bounds.MaxLevels)
 	}
@@ -46,7 +46,7 @@ func (c *compiler) candidates(r *rule, l *CompiledLevel, at Place, scope string)
 }
 
 // try compiles the limits of a candidate that are evaluated beside a set.
-func (c *compiler) try(r *rule, at Place, scope string, plans map[*Set]*sluice.Plan, beside *Set, limits []sluice.Limit) {
+func (c *compiler) try(r *rule, at place, scope string, plans map[*Set]*sluice.Plan, beside *Set, limits []sluice.Limit) {
 	hard := make([]Limit, len(limits))
 	for j := range hard {
 		hard[j].Limit = limits[j]

@@ -14,7 +14,7 @@ type rule struct {
 	levels   []CompiledLevel
 	patterns []pattern
 	except   []pattern
-	Rule
+	*Rule
 }
 
 // CompiledLevel is a [Level] of a [Policy] with its limits as the store takes them. It is
@@ -22,6 +22,7 @@ type rule struct {
 // may be read concurrently.
 type CompiledLevel struct {
 	*Level
+	Rule *Rule
 	// Scope is the scope of the level's plans and slots in the store: the rule's name,
 	// followed by a slash and the level's name if it has one.
 	Scope string
@@ -51,14 +52,7 @@ type Set struct {
 	Take *sluice.Plan // the hard limits and, last, the soft one
 	Over *sluice.Plan // the hard limits and the grace limit; nil without a soft limit
 	All  *sluice.Plan // all of them, the grace limit last
-}
-
-// Soft returns the index of the soft limit in Take, -1 if none is soft.
-func (s *Set) Soft() int {
-	if s.Over == nil {
-		return -1
-	}
-	return s.Take.Len() - 1
+	Soft int          // the index of the soft limit in Take, -1 if none is soft
 }
 
 // keyPart is a Part with its finder, which groups addresses, and its own parts.

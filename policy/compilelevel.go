@@ -17,7 +17,7 @@ import (
 
 func (c *compiler) level(r *rule, i int) {
 	source, l := &r.Levels[i], &r.levels[i]
-	l.Level = source
+	l.Level, l.Rule = source, r.Rule
 	at := in("Levels").item(i)
 	if source.Name == "" {
 		if len(r.Levels) > 1 {
@@ -83,7 +83,7 @@ func (c *compiler) level(r *rule, i int) {
 	}
 }
 
-func (c *compiler) inFlight(l *CompiledLevel, at Place) {
+func (c *compiler) inFlight(l *CompiledLevel, at place) {
 	l.Slots = *l.InFlight
 	if l.Slots.TTL == 0 {
 		l.Slots.TTL = bounds.DefaultLease
@@ -99,7 +99,7 @@ func (c *compiler) inFlight(l *CompiledLevel, at Place) {
 }
 
 // key replaces values by those that requests have, if they are a key of the level.
-func (c *compiler) key(l *CompiledLevel, at Place, values *[]string) bool {
+func (c *compiler) key(l *CompiledLevel, at place, values *[]string) bool {
 	key, err := l.key(*values)
 	if err != nil {
 		for _, err := range joined(err) {
@@ -111,7 +111,7 @@ func (c *compiler) key(l *CompiledLevel, at Place, values *[]string) bool {
 	return true
 }
 
-func (c *compiler) part(r *rule, at Place, p Part) keyPart {
+func (c *compiler) part(r *rule, at place, p Part) keyPart {
 	switch {
 	case !source.Known(p.Source):
 		c.fault(at, "is not a part of a key; use one such as ip or header.X-User")
@@ -172,7 +172,7 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 }
 
 // madePart compiles a part of First or All.
-func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
+func (c *compiler) madePart(r *rule, at place, p Part) keyPart {
 	if p.made == nil || len(p.made.of) == 0 {
 		c.fault(at, "is made of no parts; name those that a request may have")
 		return keyPart{Part: p}
@@ -198,7 +198,7 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 }
 
 // set compiles a list of limits. It returns nil if something is wrong with it.
-func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *Set {
+func (c *compiler) set(r *rule, at place, scope string, limits []Limit) *Set {
 	before := len(c.faults)
 	var room [2]sluice.Limit // most lists are no longer
 	var soft, grace []sluice.Limit
@@ -254,18 +254,18 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *Set {
 	switch {
 	case unit == sluice.Bytes && r.Cost.Of == Fixed:
 		c.fault(at, "counts bytes but the rule's cost is a number of requests; set the cost to request-bytes, response-bytes or a header")
-	case unit != sluice.Bytes && r.Cost.Bytes() && len(limits) > 0:
+	case unit != sluice.Bytes && r.Cost.bytes() && len(limits) > 0:
 		c.fault(at, "counts requests but the rule's cost is in bytes; use the quota in bytes, such as 100MB/min")
 	}
 	if len(c.faults) > before {
 		return nil
 	}
 	hard = append(hard, c.levelBlocks...)
-	s := &Set{}
+	s := &Set{Soft: -1}
 	s.Take = c.plan(at, scope, hard, soft)
 	s.All = s.Take
 	if len(soft) > 0 {
-		s.Over = c.plan(at, scope, hard, grace)
+		s.Over, s.Soft = c.plan(at, scope, hard, grace), len(hard)
 		s.All = c.plan(at, scope, hard, soft, grace)
 	}
 	if len(c.faults) > before {
@@ -275,7 +275,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *Set {
 }
 
 // limit reports each fault of a limit separately.
-func (c *compiler) limit(at Place, l sluice.Limit) {
+func (c *compiler) limit(at place, l sluice.Limit) {
 	if l == c.sound {
 		return
 	}
@@ -301,7 +301,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice.Plan {
+func (c *compiler) plan(at place, scope string, lists ...[]sluice.Limit) *sluice.Plan {
 	limits := lists[0]
 	for _, more := range lists[1:] {
 		limits = append(slices.Clip(limits), more...)
@@ -323,7 +323,7 @@ func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice
 	return nil
 }
 
-func (c *compiler) overrides(r *rule, l *CompiledLevel, at Place) {
+func (c *compiler) overrides(r *rule, l *CompiledLevel, at place) {
 	if len(l.Overrides) > bounds.MaxOverrides {
 		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), bounds.MaxOverrides)
 		return
@@ -346,7 +346,7 @@ func (c *compiler) overrides(r *rule, l *CompiledLevel, at Place) {
 }
 
 // override compiles an override of a level. ok is false if its key has a fault.
-func (c *compiler) override(r *rule, l *CompiledLevel, here Place, o *Override) (key string, s *Set, ok bool) {
+func (c *compiler) override(r *rule, l *CompiledLevel, here place, o *Override) (key string, s *Set, ok bool) {
 	if o.Reason == "" {
 		c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
 	}

@@ -57,7 +57,7 @@ func ParseHost(text string) (string, error) {
 	return wire.Host(host), nil
 }
 
-func (c *compiler) patterns(where Place, texts []string) []pattern {
+func (c *compiler) patterns(where place, texts []string) []pattern {
 	patterns := make([]pattern, 0, len(texts))
 	for i, text := range texts {
 		p, err := parsePattern(text)
@@ -109,7 +109,7 @@ func validHost(h string) bool {
 	return true
 }
 
-func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
+func (c *compiler) fields(where place, fields []Field, header bool) []Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
 		f, at := &fields[i], where.item(i)
@@ -137,7 +137,7 @@ func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
 }
 
 // networks checks prefixes and makes them comparable.
-func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix {
+func (c *compiler) networks(where place, networks []netip.Prefix) []netip.Prefix {
 	networks = slices.Clone(networks)
 	for i, n := range networks {
 		if !n.IsValid() {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-func (c *compiler) tiers(r *rule, l *CompiledLevel, at Place, scope string) {
+func (c *compiler) tiers(r *rule, l *CompiledLevel, at place, scope string) {
 	t := l.Tiers
 	if t == nil {
 		return
@@ -40,7 +40,7 @@ func (c *compiler) tiers(r *rule, l *CompiledLevel, at Place, scope string) {
 }
 
 // unlimited finds faults of a level without limits of its own.
-func (c *compiler) unlimited(l *Level, at Place) {
+func (c *compiler) unlimited(l *Level, at place) {
 	switch here := at.in("Limits"); {
 	case !l.Unlimited:
 	case len(l.Limits) > 0:

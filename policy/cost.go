@@ -96,8 +96,8 @@ func (c Cost) units() int64 {
 	return c.Units
 }
 
-// Bytes reports whether the cost counts bytes.
-func (c Cost) Bytes() bool { return c.Of == RequestBytes || c.Of == ResponseBytes }
+// bytes reports whether the cost counts bytes.
+func (c Cost) bytes() bool { return c.Of == RequestBytes || c.Of == ResponseBytes }
 
 // Afterwards reports whether the cost may change once the response is known.
 func (c Cost) Afterwards() bool {

@@ -22,10 +22,10 @@ func (m *Matches) Differences(i int) (list []string) {
 	add := func(part, format string, args ...any) {
 		list = append(list, part+": "+fmt.Sprintf(format, args...))
 	}
-	if !m.foundBy(&rule{Rule: Rule{Match: Match{Hosts: r.Match.Hosts}}}) {
+	if !m.foundBy(&rule{Rule: &Rule{Match: Match{Hosts: r.Match.Hosts}}}) {
 		add("host", "%s is %s", brief(a.Host()), noneOf(r.Match.Hosts))
 	}
-	if !m.foundBy(&rule{patterns: r.patterns}) {
+	if !m.foundBy(&rule{Rule: &Rule{}, patterns: r.patterns}) {
 		add("path", "%s is %s", brief(a.Path()), noneOf(r.Match.Paths))
 	}
 	switch d := r.differs(a, m.found.client); d.part {

@@ -15,15 +15,15 @@ type Step struct {
 	Item  int    // of a list, from 1; 0: all of it
 }
 
-// Place is the location of a part of a rule. It has a fixed size, as the compiler makes one
+// place is the location of a part of a rule. It has a fixed size, as the compiler makes one
 // for each part of each rule.
-type Place struct {
+type place struct {
 	steps [4]Step
 	n     int
 }
 
 // in returns the place of the last field, nested in those before it.
-func in(fields ...string) (p Place) {
+func in(fields ...string) (p place) {
 	p.n = len(fields)
 	for i, f := range fields {
 		p.steps[i].Field = f
@@ -31,29 +31,26 @@ func in(fields ...string) (p Place) {
 	return p
 }
 
-func (p Place) in(field string) Place {
+func (p place) in(field string) place {
 	p.steps[p.n] = Step{Field: field}
 	p.n++
 	return p
 }
 
-func (p Place) item(i int) Place {
+func (p place) item(i int) place {
 	p.steps[p.n-1].Item = i + 1
 	return p
 }
 
-func (p Place) key(k string) Place {
+func (p place) key(k string) place {
 	p.steps[p.n-1].Key = k
 	return p
 }
 
-// Steps returns the path from the rule to the place.
-func (p Place) Steps() []Step { return p.steps[:p.n] }
-
-// String returns the place as "Match.Paths[1]" or "Levels[0].Limits[2]".
-func (p Place) String() string {
+// pathOf returns the steps as "Match.Paths[1]" or "Levels[0].Limits[2]".
+func pathOf(steps []Step) string {
 	var b strings.Builder
-	for i, s := range p.Steps() {
+	for i, s := range steps {
 		if i > 0 {
 			b.WriteByte('.')
 		}
@@ -72,7 +69,7 @@ func (p Place) String() string {
 type RuleError struct {
 	Rule    int    // index of the rule
 	Name    string // the rule's name, if it has one
-	At      Place  // its part at fault
+	At      []Step // from the rule to its part at fault
 	Problem string // what is wrong and what to write instead
 	Err     error  // the cause, such as a fault of a limit; may be nil
 }
@@ -83,7 +80,7 @@ func (f *RuleError) Error() string {
 	if f.Name != "" {
 		name = fmt.Sprintf("rule %q", f.Name)
 	}
-	return fmt.Sprintf("%s: %s: %s", name, f.At, f.Problem)
+	return fmt.Sprintf("%s: %s: %s", name, pathOf(f.At), f.Problem)
 }
 
 // Unwrap returns Err.

@@ -99,7 +99,11 @@ func (r *rule) value(p *keyPart, m *Matches, by hit) (value string, fault error)
 		}
 	}
 	if err != nil {
-		return "", &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
+		fault := &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
+		if bad, ok := errors.AsType[*PartError](err); ok { // of a claim
+			fault.Problem, fault.Err = bad.Problem, bad.Err
+		}
+		return "", fault
 	}
 	if len(values) > 1 {
 		return "", r.unusable(p, "is sent more than once; send it once")

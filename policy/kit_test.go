@@ -47,11 +47,23 @@ func user(name string) policy.Attributes {
 	return (&policy.Request{Method: "GET", Path: "/", Client: netip.MustParseAddr("192.0.2.1"), Headers: map[string][]string{"X-User": {name}}}).Attributes()
 }
 
+// levelOf returns a level of a rule, nil if there is none.
+func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
+	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
+		for j := range p.Levels(i) {
+			if l := &p.Levels(i)[j]; l.Name == level {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
 // chargeOf returns the charge of a key that has no tier under all limits of a level, or of the
 // key's override.
 func chargeOf(t testing.TB, p *policy.Policy, rule, level string, values ...string) sluice.Charge {
 	t.Helper()
-	l, key := p.Level(rule, level), policy.EncodeKey(values)
+	l, key := levelOf(p, rule, level), policy.EncodeKey(values)
 	if l == nil || l.Base == nil {
 		t.Fatalf("rule %q, level %q has no limits", rule, level)
 	}

@@ -28,16 +28,18 @@ func TestLeased(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			charge := chargeOf(t, p, c.rule, "", c.key)
-			of, ok := p.RuleOf(charge.Plan.Scope())
+			i, ok := p.RuleOf(charge.Plan.Scope())
 			if !ok {
 				t.Fatalf("no rule of %q", charge.Plan.Scope())
 			}
-			terms, got := of.Leased(charge.Plan)
-			if got != c.want || got && terms.Units != 7 {
-				t.Errorf("got %+v, %v, want %v", terms, got, c.want)
+			of := &p.Rules()[i]
+			got := of.Lease != nil
+			if got {
+				_, _, err := charge.Plan.Lease(*of.Lease)
+				got = err == nil
 			}
-			if _, _, err := charge.Plan.Lease(terms); got && err != nil {
-				t.Error(err)
+			if got != c.want || got && of.Lease.Units != 7 {
+				t.Errorf("got %+v, %v, want %v", of.Lease, got, c.want)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ func matched(p *policy.Policy, a policy.Attributes) []string {
 	p.Match(a, &m)
 	names := []string{}
 	for i := range m.Len() {
-		names = append(names, m.Rule(i).Name)
+		names = append(names, p.Rules()[m.At(i)].Name)
 	}
 	return names
 }

@@ -41,7 +41,7 @@ func TestCompileOverride(t *testing.T) {
 		for i, level := range []string{"x", "y"} {
 			rules := twoRules()
 			rules[0].Levels[i].Overrides = []policy.Override{overrideOf("l", "3/s"), overrideOf("k", limit)}
-			want := compile(t, rules...).Level("a", level)
+			want := levelOf(compile(t, rules...), "a", level)
 			got, err := p.CompileOverride("a", level, overrideOf("k", limit))
 			if err != nil {
 				t.Fatal(err)
@@ -51,7 +51,7 @@ func TestCompileOverride(t *testing.T) {
 			}
 		}
 	}
-	if n := len(p.Level("a", "x").Overrides); n != 0 {
+	if n := len(levelOf(p, "a", "x").Overrides); n != 0 {
 		t.Errorf("the rule has %d overrides now", n)
 	}
 }

@@ -12,26 +12,15 @@ import (
 
 // Policy is a compiled list of rules. It does not change and is safe for concurrent use.
 type Policy struct {
+	list  []Rule
 	rules []rule
 	names map[string]int
 	index *index
 }
 
-// Len returns the number of rules.
-func (p *Policy) Len() int { return len(p.rules) }
-
-// Rule returns the i-th rule as compiled. It must not be changed.
-func (p *Policy) Rule(i int) *Rule { return &p.rules[i].Rule }
-
-// Rules returns the rules of the policy in a new slice, from which a policy that differs in
-// a few of them can be compiled. Values that the rules point to must not be changed.
-func (p *Policy) Rules() []Rule {
-	rules := make([]Rule, len(p.rules))
-	for i := range p.rules {
-		rules[i] = p.rules[i].Rule
-	}
-	return rules
-}
+// Rules returns the rules as compiled. They must not be changed, nor values that they point to;
+// a copy of the slice may be.
+func (p *Policy) Rules() []Rule { return p.list }
 
 // Example returns a request that the i-th rule matches. Other rules may match it, too.
 func (p *Policy) Example(i int) *Request {
@@ -42,18 +31,6 @@ func (p *Policy) Example(i int) *Request {
 
 // Levels returns the levels of the i-th rule as compiled.
 func (p *Policy) Levels(i int) []CompiledLevel { return p.rules[i].levels }
-
-// Level returns a level of a rule, by their names, as compiled; nil if there is none.
-func (p *Policy) Level(rule, level string) *CompiledLevel {
-	if i, ok := p.names[rule]; ok {
-		for j := range p.rules[i].levels {
-			if l := &p.rules[i].levels[j]; l.Name == level {
-				return l
-			}
-		}
-	}
-	return nil
-}
 
 // Matches are the rules that match a request. The zero Matches is ready to use. A used
 // Matches may be used again and keeps its memory. It belongs to one goroutine at a time.
@@ -78,9 +55,6 @@ func (m *Matches) Len() int { return len(m.hits) }
 
 // At returns the index in the policy of the i-th rule that matched.
 func (m *Matches) At(i int) int { return int(m.hits[i].rule) }
-
-// Rule returns the i-th rule that matched, in the order of the policy.
-func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 
 // Exempt reports whether the i-th rule that matched exempts the client's network.
 func (m *Matches) Exempt(i int) bool {
@@ -209,16 +183,13 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// RuleOf returns the rule of a plan's Scope, which is the rule's name, followed by a slash
-// and the level's name, and by a plus and the candidate's name. It gives a plan its failure
-// policy and its name in metrics.
-func (p *Policy) RuleOf(scope string) (*Rule, bool) {
-	if i := strings.IndexAny(scope, "/+"); i >= 0 {
-		scope = scope[:i]
+// RuleOf returns the index of the rule of a plan's Scope, which is the rule's name, followed by
+// a slash and the level's name, and by a plus and the candidate's name. It gives a plan its
+// failure policy and its name in metrics.
+func (p *Policy) RuleOf(scope string) (i int, ok bool) {
+	if end := strings.IndexAny(scope, "/+"); end >= 0 {
+		scope = scope[:end]
 	}
-	i, ok := p.names[scope]
-	if !ok {
-		return nil, false
-	}
-	return p.Rule(i), true
+	i, ok = p.names[scope]
+	return i, ok
 }

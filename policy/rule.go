@@ -122,18 +122,6 @@ type Level struct {
 	ExemptKeys [][]string
 }
 
-// Like returns the level's limits and grace limits, each as the model by which
-// [sluice.ParseLimitLike] reads a replacement.
-func (l *Level) Like() (limits, graces []sluice.Limit) {
-	for _, limit := range l.Limits {
-		limits = append(limits, limit.Limit)
-		if limit.Grace != nil {
-			graces = append(graces, *limit.Grace)
-		}
-	}
-	return limits, graces
-}
-
 // Limit is a limit of a rule. With Grace it is a soft limit: requests over it pass with a
 // warning as long as the grace limit has units for them. A list of limits has at most one
 // soft limit.

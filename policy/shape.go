@@ -54,7 +54,7 @@ func (c *compiler) shape(r *rule) {
 	if !r.Shape {
 		return
 	}
-	if !r.Cost.Bytes() {
+	if !r.Cost.bytes() {
 		c.fault(in("Shape"), "slows bodies down, but the rule counts requests; set the cost to request-bytes or response-bytes")
 	}
 	if r.Shadow {

@@ -60,7 +60,7 @@ func newFrontWay(c *crowd) way {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return way{held: queue.Held, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
+	return way{held: func() int { return queue.Stats().Held }, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
 		a := (&policy.Request{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}).Attributes()
 		var call evaluate.Call
 		front.Decide(ctx, a, &call)

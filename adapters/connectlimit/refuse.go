@@ -50,11 +50,12 @@ const keyPushback = "Grpc-Retry-Pushback-Ms"
 
 // failure returns the error of a call that is not passed on.
 func failure(e httplimit.Event) *connect.Error {
-	err := connect.NewError(connect.Code(e.RPCCode()), errors.New(string(e.AppendDetail(nil))))
+	code, pushback := e.RPC()
+	err := connect.NewError(connect.Code(code), errors.New(string(e.AppendDetail(nil))))
 	if wait, ok := e.Retry(); ok {
 		addDetail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	if pushback := e.Pushback(); pushback != "" {
+	if pushback != "" {
 		err.Meta().Set(keyPushback, pushback)
 	}
 	if e.Verdict == evaluate.Denied {

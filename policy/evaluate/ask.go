@@ -80,7 +80,7 @@ func (v *Verdict) switchOver(k *ask) bool {
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
 			c := &v.charges[j]
-			soft := c.set.Soft()
+			soft := c.set.Soft
 			for t := range c.Plan.Len() {
 				o := &v.outcomes[at]
 				at++

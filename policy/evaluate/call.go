@@ -21,6 +21,8 @@ import (
 // goroutine at a time.
 type Call struct {
 	Event
+	// Peek makes Decide charge, delay and report nothing, whoever the client is.
+	Peek bool
 
 	evaluated Verdict
 	evaluator *Evaluator
@@ -252,7 +254,7 @@ func (c *Call) hold(ctx context.Context, a policy.Attributes) {
 	c.Event = Event{Verdict: Abandoned, Decision: v.Decision, Err: err, Evaluated: v}
 	if _, bad := errors.AsType[*policy.PartError](err); bad {
 		c.Verdict = Refused
-	} else if errors.Is(err, ErrQueueFull) || errors.Is(err, ErrShareFull) {
+	} else if errors.Is(err, ErrQueueFull) {
 		c.Verdict = FailedClosed
 	}
 }

@@ -154,7 +154,7 @@ func TestEvaluatorHeldBack(t *testing.T) {
 		if wait, ok := third.Retry(); third.Verdict != evaluate.FailedClosed || !ok || wait != 20*time.Second {
 			t.Errorf("in a full queue: %v, retry %v %v", third.Verdict, wait, ok)
 		}
-		if n := queue.Held(); n != 1 {
+		if n := queue.Stats().Held; n != 1 {
 			t.Errorf("%d are delayed, want the one that was before", n)
 		}
 		<-done
@@ -218,7 +218,9 @@ func TestEvaluatorDetail(t *testing.T) {
 func TestRPCCodeOfLeave(t *testing.T) {
 	ended := evaluate.Event{Verdict: evaluate.Abandoned, Err: fmt.Errorf("delayed: %w", context.DeadlineExceeded)}
 	left := evaluate.Event{Verdict: evaluate.Abandoned, Err: context.Canceled}
-	if ended.RPCCode() != 4 || left.RPCCode() != 1 {
-		t.Errorf("codes %d and %d, want 4 and 1", ended.RPCCode(), left.RPCCode())
+	one, _ := ended.RPC()
+	other, _ := left.RPC()
+	if one != 4 || other != 1 {
+		t.Errorf("codes %d and %d, want 4 and 1", one, other)
 	}
 }

@@ -167,12 +167,12 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 // collectBeside adds the parts of a level besides its limits.
 func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string, cost int64) {
 	if s == nil && l.Limited && role != shadowed {
-		v.free = append(v.free, freed{r.Rule, l.Level})
+		v.Unlimited = append(v.Unlimited, l.CompiledLevel)
 	}
 	if role == shaping {
 		if s != nil {
 			wait := cmp.Or(r.MaxWait, bounds.ShapeTurn)
-			v.shapes = append(v.shapes, Shape{Rule: r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.Take, Key: key}})
+			v.Shapes = append(v.Shapes, Shape{Rule: r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.Take, Key: key}})
 		}
 		return
 	}

@@ -53,10 +53,10 @@ func TestNoPlaceNoReservation(t *testing.T) {
 					})
 				}
 				refused.Wait()
-				if _, share := queue.Refused(); share != 0 {
+				if share := queue.Stats().ShareFull; share != 0 {
 					t.Errorf("%d are refused for their key, want none", share)
 				}
-				if full, _ := queue.Refused(); full != 3 {
+				if full := queue.Stats().Full; full != 3 {
 					t.Errorf("%d are refused, want 3", full)
 				}
 				l.store.After = nil
@@ -79,7 +79,7 @@ func TestNoPlaceIsNeeded(t *testing.T) {
 		l := newLine(t, evaluate.Options{Queue: queue}, patient(3*time.Second, "1/2s burst 1"))
 		l.queue = queue
 		l.store.Before = func(context.Context, sluice.Request) error {
-			if n := queue.Held(); n != 0 {
+			if n := queue.Stats().Held; n != 0 {
 				t.Errorf("%d are delayed while the store is asked about the first, want none", n)
 			}
 			return nil

@@ -74,9 +74,9 @@ func New(o Options) (*Evaluator, error) {
 		fault("client address: %w", err)
 	}
 	if o.Policy != nil {
-		for i := range o.Policy.Len() {
-			if why := o.unfit(o.Policy.Rule(i)); why != "" {
-				fault("rule %q %s", o.Policy.Rule(i).Name, why)
+		for i := range len(o.Policy.Rules()) {
+			if why := o.unfit(&o.Policy.Rules()[i]); why != "" {
+				fault("rule %q %s", o.Policy.Rules()[i].Name, why)
 			}
 		}
 	}
@@ -122,6 +122,12 @@ func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
 		c.stop()
 	}
 	c.evaluator, c.stop, c.body, c.unreported, c.evaluated.Allowed = e, nil, nil, false, false
+	if c.Peek {
+		e.evaluate(ctx, a, &c.evaluated, true)
+		c.conclude(ctx)
+		c.pass()
+		return
+	}
 	decided := false
 	defer c.drop(ctx, &decided)
 	e.decide(ctx, a, c)
@@ -183,15 +189,6 @@ func (e *Evaluator) Report(ctx context.Context, a policy.Attributes, err error) 
 	}
 }
 
-// Peek puts into c what Decide would decide, but charges nothing, delays nothing and reports
-// nothing, whoever the client is.
-func (e *Evaluator) Peek(ctx context.Context, a policy.Attributes, c *Call) {
-	c.evaluator, c.stop, c.body, c.unreported = e, nil, nil, false
-	e.evaluate(ctx, a, &c.evaluated, true)
-	c.conclude(ctx)
-	c.pass()
-}
-
 // evaluate charges the request under all rules that match it, or peeks.
 func (e *Evaluator) evaluate(ctx context.Context, a policy.Attributes, v *Verdict, peek bool) {
 	v.reset(e, a, peek)
@@ -207,6 +204,9 @@ func (e *Evaluator) evaluate(ctx context.Context, a policy.Attributes, v *Verdic
 	}
 	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && len(v.holds) > 0 && !v.joins() && !v.acquire(ctx) {
 		v.asks, v.enforced = v.asks[:0], 0
+		if v.Refused != nil {
+			v.Shapes = v.Shapes[:0]
+		}
 		return
 	}
 	if len(v.asks) == 0 {

@@ -67,25 +67,24 @@ type Event struct {
 	Violated []string
 	// Err is why there is no decision: a [*policy.PartError], a [*policy.TokenError] or ErrNotAdmitted
 	// if Refused, the context's error if Abandoned, and the error of the store or of a
-	// function, ErrQueueFull or ErrShareFull if FailedOpen or FailedClosed.
+	// function, or ErrQueueFull if FailedOpen or FailedClosed.
 	Err error
 	// Evaluated is the policy's verdict, nil if the policy was not evaluated. It is valid
 	// only until its [Call] is used again.
 	Evaluated *Verdict
 }
 
-// RetryError is a store error with a time to retry: the client of a request that failed
-// with it learns that time. It may be wrapped by other errors.
-type RetryError interface {
+// retryError is a store error with a time to retry. It may be wrapped by other errors.
+type retryError interface {
 	error
-	// RetryIn returns how long the caller should wait before it retries.
 	RetryIn() time.Duration
 }
 
 // Retry returns how long a client should wait before it sends the request again. ok is
 // false if the request passes, if no wait would help, or if the time is not known, as
 // under a limit of requests in flight. A request that failed may retry after its delay,
-// after the time of a [RetryError], and after a second at least.
+// after the time of a store error that has a method RetryIn() time.Duration, and after a
+// second at least.
 func (e *Event) Retry() (wait time.Duration, ok bool) {
 	switch e.Verdict {
 	case Denied:
@@ -93,7 +92,7 @@ func (e *Event) Retry() (wait time.Duration, ok bool) {
 		return wait, e.Limit != nil && !e.Decision.TooLarge
 	case Abandoned, FailedClosed:
 		wait = e.Decision.Delay
-		if says, ok := errors.AsType[RetryError](e.Err); ok {
+		if says, ok := errors.AsType[retryError](e.Err); ok {
 			wait = max(wait, min(says.RetryIn(), sluice.MaxWindow))
 		}
 		return max(wait, time.Second), true
@@ -126,10 +125,10 @@ func (e *Event) AppendDetail(b []byte) []byte {
 		return append(b, e.Err.Error()...)
 	case e.Verdict == Abandoned:
 		return append(b, "the request ended before its turn came; nothing was charged"...)
+	case errors.Is(e.Err, errShareFull):
+		return append(b, "too many requests under this limit wait for their turn; nothing was charged; retry later"...)
 	case errors.Is(e.Err, ErrQueueFull):
 		return append(b, "too many requests wait for their turn; nothing was charged; retry later"...)
-	case errors.Is(e.Err, ErrShareFull):
-		return append(b, "too many requests under this limit wait for their turn; nothing was charged; retry later"...)
 	case e.Verdict == FailedClosed:
 		return append(b, "the rate limit could not be checked; retry later"...)
 	}

@@ -244,7 +244,7 @@ func (v *Verdict) explainLimits(x *LevelExplanation, l *level, s *set, key strin
 		over = dry.reasons[sluice.Charge{Plan: s.Over, Key: key, Cost: x.Cost}]
 	}
 	for i, reason := range reasons {
-		if soft := i == s.Soft(); soft || over == nil {
+		if soft := i == s.Soft; soft || over == nil {
 			x.Limits = append(x.Limits, LimitExplanation{Reason: reason, Soft: soft})
 		} else { // the reason from the call with the grace limit counts
 			x.Limits = append(x.Limits, LimitExplanation{Reason: over[i]})

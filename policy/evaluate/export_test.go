@@ -58,3 +58,6 @@ func (v *Verdict) Cancel(ctx context.Context) error                    { return 
 func (v *Verdict) Presume(ctx context.Context) error                   { return v.presume(ctx) }
 func (v *Verdict) Renew(ctx context.Context) (bool, error)             { return v.renew(ctx) }
 func (v *Verdict) Lease() time.Duration                                { return v.lease() }
+
+// Has reports whether a key has an override.
+func (t *Overrides) Has(scope, key string) bool { return t.find(scope, key) != nil }

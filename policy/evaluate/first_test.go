@@ -34,7 +34,7 @@ func TestFirstOfBadParts(t *testing.T) {
 		{"an empty field", policy.Header("User"), policy.Request{Headers: map[string][]string{"User": {""}}}, "2:192.0.2.1"},
 		{"no field", policy.Header("User"), policy.Request{}, "2:192.0.2.1"},
 		{"a token that cannot be used", policy.Claim("sub"), policy.Request{Token: &policy.TokenError{Problem: "the token has expired"}}, "claim sub: the token has expired"},
-		{"a token that is required", policy.Claim("sub"), policy.Request{Token: policy.ErrNoToken}, "claim sub: " + policy.ErrNoToken.Error()},
+		{"a token that is required", policy.Claim("sub"), policy.Request{Token: &policy.TokenError{Problem: "a token is needed", Missing: true}}, "claim sub: a token is needed"},
 		{"a token without the claim", policy.Claim("sub"), policy.Request{Claims: map[string]string{}}, "2:192.0.2.1"},
 		{"a path that is read in two ways", policy.Segment(1), policy.Request{Path: "/a%2Fb"}, "path 1 has an escaped slash or is not well-formed"},
 	} {
@@ -65,7 +65,7 @@ func TestFirstKeysDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	level := &p.Rule(0).Levels[0]
+	level := &p.Rules()[0].Levels[0]
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"192.0.2.1", "2:192.0.2.1", "1:a", "a", "header.Device=a", "ip=192.0.2.1", "a|b", "%7C", "3:", ":"})
 		seen := map[string]string{}

@@ -72,7 +72,7 @@ func TestEvaluatorAfterPanic(t *testing.T) {
 						t.Fatal("the hook was not called")
 					}
 				}
-				if n := o.Queue.Held(); n != 0 {
+				if n := o.Queue.Stats().Held; n != 0 {
 					t.Errorf("%d places of the queue are taken", n)
 				}
 				panics = false

@@ -155,7 +155,7 @@ func TestQueriesInEveryReading(t *testing.T) {
 		p.Match(&h, &m)
 		got := ""
 		for i := range m.Len() {
-			got += m.Rule(i).Name
+			got += p.Rules()[m.At(i)].Name
 		}
 		if got != want {
 			t.Errorf("%q: matches %q, want %q", query, got, want)

@@ -145,7 +145,7 @@ func testInFlightOnly(t *testing.T, flights func(*testing.T, int64, func(*policy
 	if w.store.Calls() != 0 {
 		t.Error("the store was asked about a rule without a rate")
 	}
-	if l := w.eval.Policy.Level("api", ""); l.Base != nil || l.Limited {
+	if l := levelOf(w.eval.Policy, "api", ""); l.Base != nil || l.Limited {
 		t.Error("a charge without a limit")
 	}
 }

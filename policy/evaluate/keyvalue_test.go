@@ -51,7 +51,7 @@ func TestWrittenKeysMatch(t *testing.T) {
 			if v := w.decide(&a); v.Allowed {
 				t.Error("a third is allowed")
 			}
-			if got := w.eval.Policy.Rule(0).Levels[0].Overrides[0].Key; !slices.Equal(got, test.key) {
+			if got := w.eval.Policy.Rules()[0].Levels[0].Overrides[0].Key; !slices.Equal(got, test.key) {
 				t.Errorf("the override is kept as one of %v, want %v", got, test.key)
 			}
 			rule.Levels[0].ExemptKeys = [][]string{written}
@@ -59,7 +59,7 @@ func TestWrittenKeysMatch(t *testing.T) {
 			for range 3 {
 				w.allow(&a)
 			}
-			if got := w.eval.Policy.Rule(0).Levels[0].ExemptKeys[0]; !slices.Equal(got, test.key) {
+			if got := w.eval.Policy.Rules()[0].Levels[0].ExemptKeys[0]; !slices.Equal(got, test.key) {
 				t.Errorf("the exemption is kept as one of %v, want %v", got, test.key)
 			}
 			if !slices.Equal(written, test.written) {

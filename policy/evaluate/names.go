@@ -15,9 +15,6 @@ import (
 // RULE/LIMIT.
 func (o *Outcome) Name() string { return limitName(o.Rule, o.Level, o.several, o.Limit.Name) }
 
-// Name returns the name of the limit that denied, as in answers.
-func (w *Warning) Name() string { return levelName(w.Rule, w.Level) }
-
 // named returns the limit at a place by the name that clients know. The names of a set are
 // made when one is first needed.
 func (v *Verdict) named(p place) *namedTerm {

@@ -101,8 +101,9 @@ func TestEvaluatorAnswers(t *testing.T) {
 				var call evaluate.Call
 				evaluator.Decide(t.Context(), c.request, &call)
 				wait, known := call.Retry()
-				if known && wait != c.wait || known != c.known || call.Verdict != c.verdict || call.RPCCode() != c.code {
-					t.Errorf("%v, code %d, retry %v %v; want %v, %d, %v %v", call.Verdict, call.RPCCode(), wait, known, c.verdict, c.code, c.wait, c.known)
+				code, told := call.RPC()
+				if known && wait != c.wait || known != c.known || call.Verdict != c.verdict || code != c.code {
+					t.Errorf("%v, code %d, retry %v %v; want %v, %d, %v %v", call.Verdict, code, wait, known, c.verdict, c.code, c.wait, c.known)
 				}
 				pushback := ""
 				if c.known {
@@ -110,8 +111,8 @@ func TestEvaluatorAnswers(t *testing.T) {
 				} else if c.wait == sluice.MaxRetryAfter {
 					pushback = "-1"
 				}
-				if got := call.Pushback(); got != pushback {
-					t.Errorf("pushback %q, want %q", got, pushback)
+				if told != pushback {
+					t.Errorf("pushback %q, want %q", told, pushback)
 				}
 				if got := strings.Join(call.Violated, " "); got != c.violated {
 					t.Errorf("violated %q, want %q", got, c.violated)

@@ -67,15 +67,6 @@ func (t *Overrides) Put(now time.Time, changes ...policy.CompiledOverride) {
 	t.active.Store(next)
 }
 
-// Get returns the override of a key, by the scope of its level; it may have expired. ok is
-// false if there is none.
-func (t *Overrides) Get(scope, key string) (o policy.CompiledOverride, ok bool) {
-	if found := t.find(scope, key); found != nil {
-		return found.CompiledOverride, true
-	}
-	return o, false
-}
-
 // find returns the override of a key, nil if there is none.
 func (t *Overrides) find(scope, key string) *override {
 	if t == nil {

@@ -13,11 +13,17 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ErrQueueFull is why a request is not delayed: the queue is full.
+// ErrQueueFull is why a request is not delayed: the queue is full, or its key has no more places
+// in it.
 var ErrQueueFull = errors.New("evaluate: the delay queue is full")
 
-// ErrShareFull is why a request is not delayed: its key has no more places in the queue.
-var ErrShareFull = errors.New("evaluate: the key's share of the delay queue is used up")
+// errShareFull is the ErrQueueFull of a key that has no more places in the queue.
+var errShareFull = shareFullError{errors.New("evaluate: the key's share of the delay queue is used up")}
+
+type shareFullError struct{ error }
+
+// Is reports true for ErrQueueFull.
+func (shareFullError) Is(err error) bool { return err == ErrQueueFull }
 
 // Queue bounds the number of requests that are delayed at once, under all rules together and
 // for each key, so that no key takes all places. It keeps their order: when a request leaves
@@ -63,50 +69,42 @@ func NewQueue(places int) *Queue {
 	q := &Queue{byKey: make(map[waitKey]int), instants: instants.New[spot](places, func(back []receipt) {
 		giveBack(context.Background(), (&policy.Request{}).Attributes(), back)
 	})}
-	q.Resize(places)
+	q.Resize(places, 0)
 	return q
 }
 
-// Resize sets the number of places, at least 1. Requests that are delayed already stay.
-func (q *Queue) Resize(places int) {
+// Resize sets the number of places, at least 1, and how many of them requests of one key may
+// have: those that one limit charges to one budget. 0 is a tenth of the places and at least 10.
+// Requests that are delayed already stay.
+func (q *Queue) Resize(places, ofKey int) {
 	places = max(places, 1)
 	q.mu.Lock()
-	q.places = places
+	q.places, q.share = places, max(ofKey, 0)
 	q.mu.Unlock()
 	q.instants.Resize(places)
 }
 
-// Share bounds the places for requests of one key: those that one limit charges to one
-// budget. 0, the initial share, is a tenth of the places and at least 10. Requests that are
-// delayed already stay.
-func (q *Queue) Share(places int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.share = max(places, 0)
+// QueueStats are the counts of a [Queue].
+type QueueStats struct {
+	Held int // requests that are delayed now
+	// InFlight is the number of requests of its evaluators that hold slots now, which limits of
+	// requests in flight grant: those that have passed, and those that are delayed by more than
+	// a third of a slot's TTL.
+	InFlight int
+	// Full is how many requests found no place so far, and ShareFull how many found none for
+	// their key.
+	Full, ShareFull int64
 }
 
-// Held returns the number of requests that are delayed now.
-func (q *Queue) Held() int {
+// Stats returns the counts of the queue.
+func (q *Queue) Stats() QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.held - q.undecided
-}
-
-// InFlight returns the number of requests of its evaluators that hold slots now, which limits of
-// requests in flight grant: those that have passed, and those that are delayed by more than
-// a third of a slot's TTL.
-func (q *Queue) InFlight() int { return int(q.inFlight.Load()) }
-
-// Refused returns how many requests found no place so far, and how many found none for
-// their key.
-func (q *Queue) Refused() (full, share int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.refused, q.refusedShare
+	return QueueStats{q.held - q.undecided, int(q.inFlight.Load()), q.refused, q.refusedShare}
 }
 
 // enter takes a place for a request that may have to wait; leave gives it back. It returns
-// [ErrQueueFull] if there is none, and [ErrShareFull] if there is none for the key.
+// [ErrQueueFull] if there is none, and errShareFull if there is none for the key.
 func (q *Queue) enter(k waitKey) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,7 +116,7 @@ func (q *Queue) enter(k waitKey) error {
 	case q.held >= q.places:
 		return ErrQueueFull
 	case q.byKey[k] >= share:
-		return ErrShareFull
+		return errShareFull
 	}
 	q.held++
 	q.undecided++
@@ -137,7 +135,7 @@ func (q *Queue) waits() {
 func (q *Queue) refuse(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if errors.Is(err, ErrShareFull) {
+	if errors.Is(err, errShareFull) {
 		q.refusedShare++
 	} else {
 		q.refused++

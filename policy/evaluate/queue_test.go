@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,31 +65,29 @@ func TestShareOfPlaces(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				queue := evaluate.NewQueue(c.places)
-				queue.Share(c.share)
+				queue.Resize(c.places, c.share)
 				h := newHolder(t, queue, policy.NewRule("api", policy.IP(), sluice.MustParseLimit("1/h leaky-bucket burst 1000")))
 				ctx, end := context.WithCancel(t.Context())
 				leaving, leave := context.WithCancel(ctx)
 				h.come(ctx, "192.0.2.1") // at once
 				h.come(leaving, "192.0.2.1")
-				for queue.Held() < c.want {
+				for queue.Stats().Held < c.want {
 					if call := h.come(ctx, "192.0.2.1"); call != nil {
-						t.Fatalf("with %d held: %v, %v", queue.Held(), call.Verdict, call.Err)
+						t.Fatalf("with %d held: %v, %v", queue.Stats().Held, call.Verdict, call.Err)
 					}
 				}
 				full := h.come(ctx, "192.0.2.1")
-				want := evaluate.ErrShareFull
-				if c.want == c.places {
-					want = evaluate.ErrQueueFull
-				}
-				if full == nil || full.Verdict != evaluate.FailedClosed || !errors.Is(full.Err, want) {
-					t.Fatalf("with %d of the key held: %+v, want %v", queue.Held(), full, want)
+				ofKey := c.want < c.places
+				if full == nil || full.Verdict != evaluate.FailedClosed || !errors.Is(full.Err, evaluate.ErrQueueFull) ||
+					strings.Contains(full.Err.Error(), "the key's share") != ofKey {
+					t.Fatalf("with %d of the key held: %+v, want it to be of the key: %v", queue.Stats().Held, full, ofKey)
 				}
 				leave()
 				synctest.Wait()
 				if call := h.come(ctx, "192.0.2.1"); call != nil {
 					t.Errorf("in the place of one who left: %v, %v", call.Verdict, call.Err)
 				}
-				for i := 2; queue.Held() < c.places; i++ {
+				for i := 2; queue.Stats().Held < c.places; i++ {
 					address := fmt.Sprintf("192.0.2.%d", i)
 					h.come(ctx, address) // at once
 					for range 5 {
@@ -99,14 +98,14 @@ func TestShareOfPlaces(t *testing.T) {
 				if other == nil || !errors.Is(other.Err, evaluate.ErrQueueFull) {
 					t.Errorf("with all places taken: %+v", other)
 				}
-				_, refusedShare := queue.Refused()
+				refusedShare := queue.Stats().ShareFull
 				if (refusedShare > 0) != (c.want < c.places) {
 					t.Errorf("%d were refused for their share", refusedShare)
 				}
 				end()
 				h.all.Wait()
-				if queue.Held() != 0 {
-					t.Errorf("%d places are taken at the end", queue.Held())
+				if queue.Stats().Held != 0 {
+					t.Errorf("%d places are taken at the end", queue.Stats().Held)
 				}
 			})
 		})

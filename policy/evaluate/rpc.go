@@ -38,9 +38,20 @@ func RPCStatus(code uint32) int {
 	return http.StatusInternalServerError
 }
 
-// RPCCode returns the google.rpc.Code of an RPC that does not pass; 0, which is OK, for one
-// that passes.
-func (e *Event) RPCCode() uint32 {
+// RPC returns the google.rpc.Code of an RPC that does not pass; 0, which is OK, for one that
+// passes. pushback is the value of grpc-retry-pushback-ms for its client: the time until a
+// retry, in milliseconds rounded up; "-1" if no wait would help, "" if the time is not known.
+func (e *Event) RPC() (code uint32, pushback string) {
+	if wait, ok := e.Retry(); ok {
+		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
+		pushback = strconv.FormatInt(int64(up), 10)
+	} else if e.Decision.TooLarge {
+		pushback = "-1"
+	}
+	return e.code(), pushback
+}
+
+func (e *Event) code() uint32 {
 	switch e.Verdict {
 	case Denied:
 		return rpcResourceExhausted
@@ -62,18 +73,4 @@ func (e *Event) RPCCode() uint32 {
 	default:
 		return 0
 	}
-}
-
-// Pushback returns the value of grpc-retry-pushback-ms for the client of an RPC that does
-// not pass: the time until a retry, in milliseconds rounded up; "-1" if no wait would help,
-// "" if the time is not known.
-func (e *Event) Pushback() string {
-	if wait, ok := e.Retry(); ok {
-		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
-		return strconv.FormatInt(int64(up), 10)
-	}
-	if e.Decision.TooLarge {
-		return "-1"
-	}
-	return ""
 }

@@ -43,10 +43,10 @@ type set struct {
 
 // newRules prepares the rules of a policy.
 func newRules(p *policy.Policy) []rule {
-	rules := make([]rule, p.Len())
+	rules := make([]rule, len(p.Rules()))
 	for i := range rules {
 		r, levels := &rules[i], p.Levels(i)
-		r.Rule, r.cost, r.levels = p.Rule(i), max(p.Rule(i).Cost.Units, 1), make([]level, len(levels))
+		r.Rule, r.cost, r.levels = &p.Rules()[i], max(p.Rules()[i].Cost.Units, 1), make([]level, len(levels))
 		for j := range levels {
 			r.levels[j].fill(&levels[j])
 		}

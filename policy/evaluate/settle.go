@@ -47,21 +47,11 @@ func (v *Verdict) noteStated(r *policy.Response) {
 			continue
 		}
 		if last = c.rule; last.When == nil || counts(last.When, r.Status) {
-			_, ok := statedCost(&last.Cost, r)
-			v.stated = append(v.stated, stated{last.Rule, ok})
-		}
-	}
-}
-
-// StatedCosts yields, once [Call.Settle] has returned, the rules whose cost is a header field of
-// the response, and whether the response had a usable one; otherwise the cost stays the
-// estimate. It yields nothing for a response that was not seen or does not count.
-func (v *Verdict) StatedCosts() iter.Seq2[*policy.Rule, bool] {
-	return func(yield func(*policy.Rule, bool) bool) {
-		for _, s := range v.stated {
-			if !yield(s.rule, s.ok) {
-				return
+			list := &v.Unstated
+			if _, ok := statedCost(&last.Cost, r); ok {
+				list = &v.Stated
 			}
+			*list = append(*list, last.Rule)
 		}
 	}
 }

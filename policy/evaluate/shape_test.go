@@ -46,7 +46,7 @@ func TestShapes(t *testing.T) {
 	e := evaluate.Plain{Policy: p, Store: store}
 	var v evaluate.Verdict
 	shapes := func() (got []string) {
-		for s := range v.Shapes() {
+		for _, s := range v.Shapes {
 			got = append(got, fmt.Sprintf("%s %s %v %v", s.Rule.Name, s.Charge.Key, s.Charge.Plan.Term(0).Quota, s.MaxWait))
 		}
 		return got

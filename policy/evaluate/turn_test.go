@@ -85,7 +85,7 @@ func (l *line) check(want ...string) {
 	if !slices.Equal(l.ran, want) {
 		l.t.Errorf("got  %q\nwant %q", l.ran, want)
 	}
-	if n := l.queue.Held(); n != 0 {
+	if n := l.queue.Stats().Held; n != 0 {
 		l.t.Errorf("%d are held at the end", n)
 	}
 }
@@ -105,7 +105,7 @@ func TestThoseBehindALeaverMoveUp(t *testing.T) {
 		for _, hangUp := range ends {
 			hangUp()
 		}
-		if got := l.queue.Held(); got != 1 {
+		if got := l.queue.Stats().Held; got != 1 {
 			t.Errorf("%d are held, want 1: places are free at once", got)
 		}
 		asked := l.store.Calls()
@@ -272,7 +272,7 @@ func TestFullQueue(t *testing.T) {
 		l.send("e", user("ada"))
 		l.send("f", user("ada"))
 		l.check("a allowed at 0s", "d failed-closed at 0s", "b abandoned at 0s", "f failed-closed at 0s", "c delayed at 1s", "e delayed at 2s")
-		q.Resize(0) // one place
+		q.Resize(0, 0) // one place
 		l.send("g", user("ada"))
 		l.check("a allowed at 0s", "d failed-closed at 0s", "b abandoned at 0s", "f failed-closed at 0s", "c delayed at 1s", "e delayed at 2s", "g delayed at 3s")
 	})

@@ -75,9 +75,9 @@ func TestTierWithoutLimits(t *testing.T) {
 					t.Errorf("request %d: allowed %v, refused %v, error %v", i+1, v.Allowed, v.Refused, v.Err)
 				}
 				n := 0
-				for r, l := range v.Unlimited() {
-					if n++; r.Name != "r" || l != &p.Rule(0).Levels[0] {
-						t.Errorf("unlimited under %v, %v", r, l)
+				for _, l := range v.Unlimited {
+					if n++; l.Rule.Name != "r" || l.Level != &p.Rules()[0].Levels[0] {
+						t.Errorf("unlimited under %v, %v", l.Rule, l)
 					}
 				}
 				if (n == 1) != c.unlimited {
@@ -125,7 +125,7 @@ func TestTierWithoutLimitsBeside(t *testing.T) {
 	shape := plansOf(policy.Level{Limits: []policy.Limit{{Limit: sluice.MustParseLimit("1MB/s burst 1MB")}}, Tiers: tiers})
 	shape.Shape, shape.Cost.Of = true, policy.ResponseBytes
 	v := decide(shape, 1)
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		t.Errorf("slowed down by %v", s.Rule.Name)
 	}
 	if !v.Allowed {

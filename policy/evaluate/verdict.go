@@ -38,6 +38,17 @@ type Verdict struct {
 	Failure sluice.Failure
 	// Limits is the number of Outcomes.
 	Limits int
+	// Shapes are the charges that slow down the bytes of the request, or of its response, by
+	// Rule.Cost. There are none if the request was refused.
+	Shapes []Shape
+	// Unlimited are the levels of active rules that apply to the request and do not limit it,
+	// as its tier has no limits. Outcomes does not yield them.
+	Unlimited []*policy.CompiledLevel
+	// Stated are, once [Call.Settle] has returned, the rules whose cost is a header field of
+	// the response and was stated there, and Unstated those whose field was missing or not
+	// usable: their cost stays the estimate. A response that was not seen, or does not count,
+	// is in neither.
+	Stated, Unstated []*policy.Rule
 
 	evaluator  *Evaluator
 	queue      *Queue        // of the Evaluator; nil if the caller waits
@@ -75,15 +86,6 @@ type Verdict struct {
 	requests   []sluice.Request
 	results    []sluice.Result
 	sideErrs   []Trial
-	shapes     []Shape
-	free       []freed
-	stated     []stated
-}
-
-// stated says whether a response has stated its cost under a rule.
-type stated struct {
-	rule *policy.Rule
-	ok   bool
 }
 
 func (v *Verdict) reset(e *Evaluator, a policy.Attributes, peek bool) {
@@ -100,9 +102,10 @@ func (v *Verdict) reset(e *Evaluator, a policy.Attributes, peek bool) {
 	v.flat = v.flat[:0]
 	v.outcomes = v.outcomes[:0]
 	v.sideErrs = v.sideErrs[:0]
-	v.shapes = v.shapes[:0]
-	v.free = v.free[:0]
-	v.stated = v.stated[:0]
+	v.Shapes = v.Shapes[:0]
+	v.Unlimited = v.Unlimited[:0]
+	v.Stated = v.Stated[:0]
+	v.Unstated = v.Unstated[:0]
 }
 
 // now is the time by which overrides expire.
@@ -111,6 +114,16 @@ func (v *Verdict) now() time.Time {
 		return time.Now() //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
 	}
 	return v.evaluator.opts.Now()
+}
+
+// Shape is the charge of one level of a rule that shapes, for the bytes of a request. The
+// code that passes the bytes on reserves them in parts: with OpReserve, the Charge at a Cost
+// of as many bytes, and MaxWait.
+type Shape struct {
+	Rule    *policy.Rule
+	Level   *policy.Level
+	Charge  sluice.Charge // its Cost is 0
+	MaxWait time.Duration // of each part
 }
 
 // Outcome is one limit's result for a request, under an active rule.
@@ -195,7 +208,7 @@ func (v *Verdict) outcome(p place) (o Outcome) {
 		o.Limit = &c.shares(of.Decision.Nodes).terms[p.term]
 	}
 	o.several = c.set.several
-	if c.set.Soft() == p.term {
+	if c.set.Soft == p.term {
 		o.Soft, o.Grace = !c.over, c.over
 	}
 	o.Degraded, o.Err = of.Decision.Degraded, of.Err
@@ -206,7 +219,7 @@ func (v *Verdict) outcome(p place) (o Outcome) {
 // reported returns the outcome at a place; it uses buf if that differs from the store's.
 func (v *Verdict) reported(p place, buf *sluice.Outcome) *sluice.Outcome {
 	c, o := &v.charges[p.charge], &v.outcomes[p.outcome]
-	if c.over && !o.Allowed && c.set.Soft() == p.term {
+	if c.over && !o.Allowed && c.set.Soft == p.term {
 		// The request passes again when either limit has room.
 		soft := &v.extra(p.charge).soft
 		*buf = *o
@@ -240,6 +253,7 @@ func (v *Verdict) Binding(r *policy.Rule) (o Outcome, ok bool) {
 
 // Warning is a soft limit that a request went over.
 type Warning struct {
+	Name  string // of the limit that denied, as in answers
 	Rule  *policy.Rule
 	Level *policy.Level
 	Soft  *sluice.Term   // the limit it went over
@@ -267,7 +281,7 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 					continue
 				}
 				last := c.Plan.Len() - 1
-				w := Warning{Rule: c.rule.Rule, Level: c.level.Level, Soft: c.set.Take.Term(last), Grace: c.set.Over.Term(last), Left: v.outcomes[at-1]}
+				w := Warning{Name: levelName(c.rule.Rule, c.level.Level), Rule: c.rule.Rule, Level: c.level.Level, Soft: c.set.Take.Term(last), Grace: c.set.Over.Term(last), Left: v.outcomes[at-1]}
 				if !yield(w) {
 					return
 				}

@@ -98,11 +98,23 @@ func (w *world) remaining(rule, level string, values ...string) []int64 {
 	return left
 }
 
+// levelOf returns a level of a rule, nil if there is none.
+func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
+	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
+		for j := range p.Levels(i) {
+			if l := &p.Levels(i)[j]; l.Name == level {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
 // chargeOf returns the charge of a key that has no tier under all limits of a level, or of the
 // key's override.
 func chargeOf(t testing.TB, p *policy.Policy, rule, level string, values ...string) sluice.Charge {
 	t.Helper()
-	l, key := p.Level(rule, level), policy.EncodeKey(values)
+	l, key := levelOf(p, rule, level), policy.EncodeKey(values)
 	if l == nil || l.Base == nil {
 		t.Fatalf("rule %q, level %q has no limits", rule, level)
 	}
@@ -157,7 +169,7 @@ func matched(p *policy.Policy, a policy.Attributes) []string {
 	p.Match(a, &m)
 	names := []string{}
 	for i := range m.Len() {
-		names = append(names, m.Rule(i).Name)
+		names = append(names, p.Rules()[m.At(i)].Name)
 	}
 	return names
 }

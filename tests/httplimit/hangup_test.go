@@ -58,7 +58,7 @@ func TestHangUpIsSeen(t *testing.T) {
 // reach waits until so many requests are delayed.
 func reach(t *testing.T, queue *evaluate.Queue, want int) {
 	t.Helper()
-	testkit.Until(t, fmt.Sprintf("%d held requests", want), func() bool { return queue.Held() == want })
+	testkit.Until(t, fmt.Sprintf("%d held requests", want), func() bool { return queue.Stats().Held == want })
 }
 
 // TestHeldBodies: a body of any size arrives whole after the delay; one that breaks off is
@@ -179,13 +179,13 @@ func TestLateLeave(t *testing.T) {
 				if c.late {
 					held = 1
 				}
-				if got := queue.Held(); got != held {
+				if got := queue.Stats().Held; got != held {
 					t.Errorf("after the client has left %d are held, want %d", got, held)
 				}
 				start := time.Now()
 				answer(g, requestOf(t, "GET", "/", ""))
-				if got, want := time.Since(start), time.Duration(held+1)*time.Second; got != want || queue.Held() != 0 {
-					t.Errorf("the next goes on after %v, want %v; %d are held then", got, want, queue.Held())
+				if got, want := time.Since(start), time.Duration(held+1)*time.Second; got != want || queue.Stats().Held != 0 {
+					t.Errorf("the next goes on after %v, want %v; %d are held then", got, want, queue.Stats().Held)
 				}
 			})
 		})

@@ -55,7 +55,7 @@ func TestHold(t *testing.T) {
 					synctest.Wait()
 				}
 				clients.Wait()
-				if got := queue.Held(); got != 0 {
+				if got := queue.Stats().Held; got != 0 {
 					t.Errorf("%d are held at the end", got)
 				}
 			})
@@ -77,7 +77,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 			clients.Go(func() { answer(g, r) })
 			synctest.Wait()
 		}
-		if got := queue.Held(); got != 2 {
+		if got := queue.Stats().Held; got != 2 {
 			t.Fatalf("%d are held, want 2", got)
 		}
 		if w := answer(g, requestOf(t, "GET", "/", "")); w.Code != http.StatusTooManyRequests {
@@ -85,7 +85,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 		}
 		gone()
 		synctest.Wait()
-		if got := queue.Held(); got != 1 {
+		if got := queue.Stats().Held; got != 1 {
 			t.Errorf("after one hung up %d are held, want 1", got)
 		}
 		start := time.Now()

@@ -131,7 +131,7 @@ func TestOwnOfSharedBudget(t *testing.T) {
 	if _, err := newOwn(t, p); err != nil {
 		t.Error(err)
 	}
-	if l := p.Rule(0).Levels[0]; len(l.Overrides) != 1 || len(l.ExemptKeys) != 1 {
+	if l := p.Rules()[0].Levels[0]; len(l.Overrides) != 1 || len(l.ExemptKeys) != 1 {
 		t.Errorf("the policy has changed: %+v", l)
 	}
 }

@@ -34,7 +34,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, requests = 32 << 20, 10_000
 		room, queue := httplimit.NewReadAhead(most), evaluate.NewQueue(2*requests)
-		queue.Share(requests)
+		queue.Resize(2*requests, requests)
 		g := newGuard(t, "  - {name: a, by: query.u, limits: 1/min leaky-bucket burst 20000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 		for _, u := range []string{"a", "b"} {
 			answer(g, requestOf(t, "GET", "/?u="+u, "")) // at once
@@ -52,7 +52,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if got := queue.Held(); got != requests {
+		if got := queue.Stats().Held; got != requests {
 			t.Errorf("%d are held, want %d", got, requests)
 		}
 		// Half of the bytes are for first chunks, of which there are more than fit.

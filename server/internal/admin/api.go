@@ -63,7 +63,7 @@ type APIOptions struct {
 	// Admits and Claims are as in [Explainer].
 	Explains sluice.Store
 	Admits   func(netip.Addr) bool
-	Claims   func(*http.Request) (claims policy.Lookup, required bool, err error)
+	Claims   func(*http.Request) (claims func(string) (string, error), required bool, err error)
 
 	// Token is the bearer token that callers need. Empty means that every
 	// caller on this machine may see and change everything. Then the API

@@ -51,7 +51,7 @@ type Explainer struct {
 	Admits    func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
 	// Claims verifies the token of a request, and reports whether the request must have
 	// one; nil: requests have none.
-	Claims func(*http.Request) (claims policy.Lookup, required bool, err error)
+	Claims func(*http.Request) (claims func(string) (string, error), required bool, err error)
 }
 
 // explainedRequest has the attributes of a request to explain, which was not sent.
@@ -101,7 +101,7 @@ func (x *Explainer) claims(r *http.Request, given map[string]string) func(string
 	}
 	var t policy.Token
 	claims, required, err := x.Claims(r)
-	verified := func() (policy.Lookup, error) { return claims, err }
+	verified := func() (func(string) (string, error), error) { return claims, err }
 	return func(name string) (string, error) { return t.Claim(name, verified, required, func(error) {}) }
 }
 

@@ -35,6 +35,7 @@ func (l *Overrides) Follow(p *policy.Policy, lost func([]LostOverride)) {
 	defer l.mu.Unlock()
 	l.policy, l.onLost = p, lost
 	clear(l.problems)
+	clear(l.sets)
 	l.activate(l.current(l.now()))
 }
 
@@ -56,16 +57,19 @@ func (l *Overrides) activate(changed []StoredOverride) {
 	for i := range changed {
 		o := &changed[i]
 		puts[i] = policy.CompiledOverride{Scope: scopeOf(o), Key: policy.EncodeKey(o.Key)} // ends the override before it
-		delete(l.problems, o.ID())
+		id := o.ID()
+		delete(l.problems, id)
+		delete(l.sets, id)
 		if o.Removed {
 			continue
 		}
 		c, problem := compileOverride(l.policy, o)
 		if problem != "" {
-			l.problems[o.ID()] = problem
+			l.problems[id] = problem
 			lost = append(lost, LostOverride{*o, problem, !unused(l.policy, *o)})
 			continue
 		}
+		l.sets[id] = c.Set
 		if puts[i] = c; !c.Override.Expires.IsZero() { // by the store's clock
 			puts[i].Override.Expires = c.Override.Expires.Add(-l.Drift())
 		}
@@ -86,19 +90,18 @@ func (l *Overrides) of(t *target, now time.Time) (*policy.Override, *policy.Set)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Override: policy.Override{Key: t.values}}
-	k := l.inForce(o.ID(), now)
-	c, ok := l.active.Get(t.level.Scope, policy.EncodeKey(t.values))
-	if k == nil || !ok {
+	k, s := l.inForce(o.ID(), now), l.sets[o.ID()]
+	if k == nil || s == nil {
 		return nil, nil
 	}
-	return &k.Override, c.Set
+	return &k.Override, s
 }
 
 // compileOverride compiles an override for the rules of a policy, or returns the reason why it
 // does not fit them.
 func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOverride, problem string) {
 	const unfit = "its limits do not fit the rule: "
-	l := p.Level(o.Rule, o.Level)
+	l := levelOf(p, o.Rule, o.Level)
 	switch {
 	case l == nil:
 		return c, "the configuration has no such rule or level"
@@ -107,9 +110,8 @@ func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOver
 	case len(o.Limits) == 0:
 		return c, unfit + "no limit; write one, such as 100/min"
 	}
-	r, _ := p.RuleOf(o.Rule) // exists, as one of its levels does
 	for _, limit := range o.Limits {
-		if problem := r.NeverAdmits(limit); problem != "" {
+		if problem := l.Rule.NeverAdmits(limit); problem != "" {
 			return c, unfit + problem
 		}
 	}
@@ -118,6 +120,18 @@ func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOver
 		return c, unfit + faults[0].Problem
 	}
 	return c, ""
+}
+
+// levelOf returns a level of a rule, nil if there is none.
+func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
+	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
+		for j := range p.Levels(i) {
+			if l := &p.Levels(i)[j]; l.Name == level {
+				return l
+			}
+		}
+	}
+	return nil
 }
 
 // fits returns an error if an override does not match a policy.
@@ -131,7 +145,10 @@ func fits(p *policy.Policy, o StoredOverride) error {
 // parseLimits reads the texts of limits that replace those of a level. They inherit from
 // the level's limits, see [sluice.ParseLimitLike]. The error joins all faults.
 func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
-	like, _ := l.Like()
+	var like []sluice.Limit
+	for _, limit := range l.Limits {
+		like = append(like, limit.Limit)
+	}
 	var faults []error
 	for _, text := range texts {
 		limit, err := sluice.ParseLimitLike(text, like...)
@@ -146,7 +163,7 @@ func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 
 // unused reports whether the rules of a policy do not have the key of an override.
 func unused(p *policy.Policy, o StoredOverride) bool {
-	l := p.Level(o.Rule, o.Level)
+	l := levelOf(p, o.Rule, o.Level)
 	return l == nil || !has(l.Level, o.Key)
 }
 

@@ -66,7 +66,8 @@ type Overrides struct {
 
 	policy   *policy.Policy // nil: none is active yet
 	active   evaluate.Overrides
-	problems map[string]string // why overrides are not active, by ID
+	sets     map[string]*policy.Set // the limits of active overrides, by ID
+	problems map[string]string      // why others are not active
 	onLost   func([]LostOverride)
 
 	records *fleet.Records // nil: the store is in this process
@@ -86,7 +87,7 @@ type kept struct {
 func OpenOverrides(file string) (*Overrides, error) {
 	l := &Overrides{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
-		problems: make(map[string]string),
+		sets: make(map[string]*policy.Set), problems: make(map[string]string),
 	}
 	if file == "" {
 		return l, nil

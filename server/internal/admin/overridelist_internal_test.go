@@ -70,8 +70,8 @@ func followed(t *testing.T, p *policy.Policy, all ...StoredOverride) (*Overrides
 
 // inForce returns the author and the limits of the override of a key, "" if there is none.
 func inForce(p *policy.Policy, l *Overrides, rule, key string) string {
-	r, _ := p.RuleOf(rule)
-	t := target{rule: r, level: p.Level(rule, ""), values: []string{key}, overrides: l}
+	l0 := levelOf(p, rule, "")
+	t := target{rule: l0.Rule, level: l0, values: []string{key}, overrides: l}
 	o, set := t.override(time.Now())
 	if o == nil {
 		return ""
@@ -96,7 +96,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("rule %s, key %s: got %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
-	if o := p.Rule(0).Levels[0].Overrides; len(o) != 2 || o[1].Author != "file" {
+	if o := p.Rules()[0].Levels[0].Overrides; len(o) != 2 || o[1].Author != "file" {
 		t.Errorf("the rules were changed: %v", o)
 	}
 }

@@ -56,8 +56,8 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	for _, level := range a.topOf(rule, mostTop, o.Hidden) {
 		top[level.Rule] = append(top[level.Rule], level)
 	}
-	for i := range p.Len() {
-		of := p.Rule(i)
+	for i := range len(p.Rules()) {
+		of := &p.Rules()[i]
 		if rule != "" && rule != of.Name {
 			continue
 		}

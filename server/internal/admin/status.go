@@ -48,15 +48,15 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	p := a.o.Policy()
 	for i := range s.Overrides {
 		o := &s.Overrides[i]
-		if l := p.Level(o.Rule, o.Level); l != nil && has(l.Level, o.Key) {
+		if l := levelOf(p, o.Rule, o.Level); l != nil && has(l.Level, o.Key) {
 			o.Parts = named(l.Level, o.Key)
 		}
 		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""
 		o.Unused = a.o.Overrides.Problem(o)
 	}
 	reports := a.reports()
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		s.Rules = append(s.Rules, ruleStatus(r, reports[r.Name]))
 	}
 	answer(w, http.StatusOK, s)
@@ -141,7 +141,7 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	p := a.o.Policy()
 	all := []TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
-		if p.Level(d.Rule, d.Level) != nil { // otherwise a reload has just removed it
+		if levelOf(p, d.Rule, d.Level) != nil { // otherwise a reload has just removed it
 			all = append(all, a.topLevel(p, &d, hidden))
 		}
 	}
@@ -152,7 +152,7 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 // policy names their parts. If it does not have the level, or another node uses other parts,
 // a key is one text.
 func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel {
-	l := p.Level(d.Rule, d.Level)
+	l := levelOf(p, d.Rule, d.Level)
 	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
 	for _, k := range d.Keys {
 		key := TopKey{Least: k.Least, Most: k.Most}

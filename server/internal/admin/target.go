@@ -119,8 +119,8 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 	}
 	found := k.Rule == ""
 	var never error // why a level has no such key
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		if k.Rule != "" && r.Name != k.Rule {
 			continue
 		}
@@ -167,8 +167,8 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 func needs(p *policy.Policy, rule string) string {
 	const most = 8
 	var all []string
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		if rule != "" && r.Name != rule {
 			continue
 		}

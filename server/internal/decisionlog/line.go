@@ -119,10 +119,10 @@ func (e *Encoder) appendRules(b []byte, from int, v *evaluate.Verdict) []byte {
 		l.b = appendField(l.b, `{"rule":`, v.Refused.Rule, mostName)
 		l.b = append(l.b, `,"mode":"enforced","verdict":"refused"}`...)
 	}
-	for r, level := range v.Unlimited() {
-		l.named(r, level, "unlimited")
+	for _, of := range v.Unlimited {
+		l.named(of.Rule, of.Level, "unlimited")
 	}
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		l.named(s.Rule, s.Level, "shape")
 	}
 	for s := range v.Trials() {

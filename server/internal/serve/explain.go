@@ -12,7 +12,6 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/token"
@@ -28,7 +27,7 @@ func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*e
 		if err != nil {
 			return nil, fmt.Errorf("%s: tokens: %w", c.File, err)
 		}
-		x.Claims = func(r *http.Request) (policy.Lookup, bool, error) {
+		x.Claims = func(r *http.Request) (func(string) (string, error), bool, error) {
 			claims, err := v.Claims(r)
 			return claims, c.Tokens.Required, err
 		}

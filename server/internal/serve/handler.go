@@ -70,8 +70,11 @@ func (s *runtime) stated(v *evaluate.Verdict) {
 	if v == nil {
 		return
 	}
-	for r, has := range v.StatedCosts() {
-		if s.tally.Stated(r.Name, has, s.now()) {
+	for _, r := range v.Stated {
+		s.tally.Stated(r.Name, true, s.now())
+	}
+	for _, r := range v.Unstated {
+		if s.tally.Stated(r.Name, false, s.now()) {
 			s.log.Warn("a response has no usable header field of its cost: the estimate stays", slog.String("rule", r.Name), slog.String("header", r.Cost.Header))
 		}
 	}
@@ -120,10 +123,10 @@ func (s *runtime) cutOff() metrics.CutOff {
 
 // heldBack returns the numbers of delayed requests and their memory.
 func (s *runtime) heldBack() metrics.Held {
-	full, share := s.held.Refused()
+	held := s.held.Stats()
 	return metrics.Held{
-		InFlight: s.held.InFlight(),
-		Requests: s.held.Held(), Full: full, ShareFull: share,
+		InFlight: held.InFlight,
+		Requests: held.Held, Full: held.Full, ShareFull: held.ShareFull,
 		ReadAhead: s.ahead.Held(), Stopped: s.ahead.Stopped(),
 	}
 }

@@ -94,8 +94,8 @@ func plainURL(u *url.URL) string {
 // named returns the names of the rules with the smallest hashes, so that nodes that share many
 // rules name some of the same.
 func named(p *policy.Policy) (names []string) {
-	for i := range p.Len() {
-		names = append(names, p.Rule(i).Name)
+	for i := range len(p.Rules()) {
+		names = append(names, p.Rules()[i].Name)
 	}
 	hash := func(name string) uint64 {
 		h := fnv.New64a()

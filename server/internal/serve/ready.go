@@ -37,8 +37,8 @@ func closedTCP(l *config.Listener) bool {
 // closedHTTP reports whether an active rule with the policy closed matches every request: the
 // other rules do not matter then.
 func closedHTTP(p *policy.Policy) bool {
-	for i := range p.Len() {
-		if r := p.Rule(i); !r.Shadow && r.Failure == sluice.FailClosed && matchesAll(r) {
+	for i := range len(p.Rules()) {
+		if r := &p.Rules()[i]; !r.Shadow && r.Failure == sluice.FailClosed && matchesAll(r) {
 			return true
 		}
 	}
@@ -100,8 +100,8 @@ func (s *runtime) notApplied() string {
 func (s *runtime) failures() (all []sluice.Failure) {
 	c := s.active()
 	p := c.Policy
-	for i := range p.Len() {
-		if r := p.Rule(i); !r.Shadow {
+	for i := range len(p.Rules()) {
+		if r := &p.Rules()[i]; !r.Shadow {
 			all = append(all, r.Failure)
 		}
 	}

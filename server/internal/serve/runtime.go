@@ -130,7 +130,7 @@ func (s *runtime) leastBodyRate() int64 {
 func (s *runtime) admits(client netip.Addr) bool { return s.current.Load().limits.Admits(client) }
 
 // claims verifies the token of a request to be explained.
-func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, err error) {
+func (s *runtime) claims(r *http.Request) (claims func(string) (string, error), required bool, err error) {
 	g := s.current.Load()
 	if g.claims != nil {
 		claims, err = g.claims(r)
@@ -146,8 +146,8 @@ func (s *runtime) exempt(client netip.Addr) bool {
 // failureOf returns the failure policy of a scope: that of its rule or its listener.
 func (s *runtime) failureOf(scope string) sluice.Failure {
 	c := s.active()
-	if r, ok := c.Policy.RuleOf(scope); ok {
-		return r.Failure
+	if i, ok := c.Policy.RuleOf(scope); ok {
+		return c.Policy.Rules()[i].Failure
 	}
 	for i := range c.Listen {
 		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
@@ -161,11 +161,14 @@ func (s *runtime) failureOf(scope string) sluice.Failure {
 // change of the terms the store carries over what keys have spent, as after any change of a
 // limit, and requests under the new terms do not use units leased under the old ones.
 func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
-	r, ok := s.activePolicy().RuleOf(p.Scope())
-	if !ok {
+	rules := s.activePolicy()
+	i, ok := rules.RuleOf(p.Scope())
+	if !ok || rules.Rules()[i].Lease == nil {
 		return terms, false
 	}
-	return r.Leased(p)
+	terms = *rules.Rules()[i].Lease
+	_, _, err := p.Lease(terms) // limits of an override or a candidate may be no fit
+	return terms, err == nil
 }
 
 // apply activates a configuration. If it returns an error, nothing has changed.
@@ -211,8 +214,7 @@ func (s *runtime) enforce(g *snapshot) (err error) {
 		}
 	}
 	s.tally.Follow(g.config.Policy)
-	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
-	s.held.Share(int(g.config.MaxHeldPerKey))
+	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)), int(g.config.MaxHeldPerKey))
 	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
 	s.setPlaces(g.config)
 	return nil

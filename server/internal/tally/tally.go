@@ -82,10 +82,10 @@ func (t *Tally) Follow(p *policy.Policy) {
 	if in := t.current.Load(); in != nil {
 		old = in.rules
 	}
-	next := &index{names: make([]string, 0, p.Len()), rules: make(map[string]*counted, p.Len())}
+	next := &index{names: make([]string, 0, len(p.Rules())), rules: make(map[string]*counted, len(p.Rules()))}
 	lists := 0
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		was := old[r.Name]
 		if was == nil {
 			was = &counted{Rule: new(Rule), recent: new(recent)}
@@ -247,14 +247,15 @@ func (t *Tally) Stated(rule string, has bool, now time.Time) (tell bool) {
 // latter counts as allowed if no other level of the rule limits it.
 func (in *index) unlimited(v *evaluate.Verdict) {
 	var last *policy.Rule
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
 			c.Allowed.Add(1)
 		}
 		last = s.Rule // the levels of a rule are adjacent
 	}
 	last = nil
-	for r := range v.Unlimited() {
+	for _, l := range v.Unlimited {
+		r := l.Rule
 		c := in.rules[r.Name]
 		if c == nil || r == last {
 			continue
@@ -274,7 +275,7 @@ func limited(v *evaluate.Verdict, r *policy.Rule) bool {
 			return true
 		}
 	}
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		if s.Rule == r {
 			return true
 		}
