@@ -107,7 +107,7 @@ func TestEndings(t *testing.T) {
 		}
 		return "k", nil
 	}), sluice.PerMinute(1_000_000))
-	keyed.Cost = policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{After: func(a policy.Attributes, _ *policy.Response) int64 {
+	keyed.Cost = policy.Cost{Func: &policy.CostFunc{After: func(a policy.Attributes, _ *policy.Response) int64 {
 		if howOf(grpclimit.CallOf(a).Context) == "cost" {
 			panic("as asked")
 		}

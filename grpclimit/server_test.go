@@ -147,7 +147,7 @@ func TestCosts(t *testing.T) {
 		}
 		return &testgrpc.SimpleResponse{}, errors.Join(grpc.SetHeader(ctx, cost), grpc.SetSendCompressor(ctx, "gzip"))
 	}}
-	bySize := policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(a policy.Attributes) (int64, error) {
+	bySize := policy.Cost{Func: &policy.CostFunc{Before: func(a policy.Attributes) (int64, error) {
 		m, _ := grpclimit.CallOf(a).Message.(*testgrpc.SimpleRequest)
 		return int64(m.GetResponseSize()), nil
 	}}}

@@ -27,6 +27,7 @@ type Middleware struct {
 	opts      Options
 	evaluator *evaluate.Evaluator
 	answers   ruleAnswers
+	admission clientip.Admission
 	clients   *clientip.Finder // groups clients by network
 	items     limitItems
 	log       *sampledlog.Log
@@ -50,6 +51,9 @@ func New(o Options) (*Middleware, error) {
 	if err := o.Fields.check(); err != nil {
 		all = append(all, fmt.Errorf("httplimit: Fields: %w", err))
 	}
+	if p, err := policy.Compile(o.Rules); err == nil && o.Policy == nil && len(o.Rules) > 0 {
+		o.Policy, o.Rules = p, nil // else evaluate.New reports the faults
+	}
 	of := evaluate.Options{
 		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy, Overrides: o.Overrides,
 		Trusted: o.Trusted, ClientHeader: o.ClientHeader, ClientHops: o.ClientHops, Allow: o.Allow, Deny: o.Deny,
@@ -68,14 +72,15 @@ func New(o Options) (*Middleware, error) {
 	if o.ReadAhead == nil {
 		o.ReadAhead = NewReadAhead(bounds.DefaultReadAhead)
 	}
-	m.opts, m.evaluator, m.answers, m.clients = o, evaluator, newRuleAnswers(evaluator.Policy()), clients
+	m.opts, m.evaluator, m.answers, m.clients = o, evaluator, newRuleAnswers(o.Policy), clients
+	m.admission = clientip.NewAdmission(o.Allow, o.Deny)
 	m.requests.New = func() any { return m.newRequest() }
 	return m, nil
 }
 
 // Admits reports whether Allow and Deny admit a client. The zero Addr is a client whose
 // address is not known.
-func (m *Middleware) Admits(client netip.Addr) bool { return m.evaluator.Admits(client) }
+func (m *Middleware) Admits(client netip.Addr) bool { return m.admission.Admits(client) }
 
 // client returns the address of a request's client.
 func (m *Middleware) client(r *http.Request) netip.Addr {

@@ -178,8 +178,8 @@ func (c *compiler) cost(cost *Cost) {
 	case cost.Of >= costs:
 		c.fault(in("Cost"), "%d is not a cost; use one of the constants of CostOf", cost.Of)
 		return
-	case (cost.Of == FuncCost) != (cost.Func != nil):
-		c.fault(in("Cost"), "a Func goes with FuncCost, and with no other")
+	case cost.Func != nil && *cost != (Cost{Func: cost.Func}):
+		c.fault(in("Cost"), "a Func is the cost by itself; leave out the rest")
 	case (cost.bytes() || cost.Of == Milliseconds) && cost.Units != 0:
 		c.fault(in("Cost"), "units belong to a fixed cost or the estimate of a header's; leave them out")
 	case cost.Units < 0 || cost.Units > sluice.MaxQuota:

@@ -78,7 +78,7 @@ func (c *compiler) level(r *rule, i int) {
 	source.ExemptKeys = slices.Clone(source.ExemptKeys)
 	for j := range source.ExemptKeys {
 		if c.key(l, at.in("ExemptKeys").item(j), &source.ExemptKeys[j]) {
-			l.exempt[EncodeKey(source.ExemptKeys[j])] = struct{}{}
+			l.exempt[encodeKey(source.ExemptKeys[j])] = struct{}{}
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (c *compiler) inFlight(l *CompiledLevel, at place) {
 
 // key replaces values by those that requests have, if they are a key of the level.
 func (c *compiler) key(l *CompiledLevel, at place, values *[]string) bool {
-	key, err := l.key(*values)
+	_, key, err := l.Key(*values)
 	if err != nil {
 		for _, err := range joined(err) {
 			c.fault(at, "%w", err)
@@ -357,5 +357,5 @@ func (c *compiler) override(r *rule, l *CompiledLevel, here place, o *Override) 
 	if !c.key(l, here.in("Key"), &o.Key) {
 		return "", nil, false
 	}
-	return EncodeKey(o.Key), s, true
+	return encodeKey(o.Key), s, true
 }

@@ -23,7 +23,7 @@ type Cost struct {
 	// one counts as Most. It is required: without it a mistake of the peer could spend a
 	// budget for good.
 	Most int64
-	// Func is the cost of FuncCost.
+	// Func, if not nil, computes the cost; nothing else is set then.
 	Func *CostFunc
 }
 
@@ -62,13 +62,14 @@ const (
 	// is 1 on arrival. Requests in flight may exceed a limit, as under every cost that is
 	// known only afterwards; the excess is owed: see [Rule.Counted].
 	Milliseconds
-	// FuncCost is the cost that Func returns.
-	FuncCost
 	costs
 )
 
 // String returns the cost's text: "1", "response-bytes", "response-header X-Cost most 1000".
 func (c Cost) String() string {
+	if c.Func != nil {
+		return "func"
+	}
 	switch c.Of {
 	case RequestBytes:
 		return "request-bytes"
@@ -82,8 +83,6 @@ func (c Cost) String() string {
 		return fmt.Sprintf("%s %s most %d", word, c.Header, c.Most)
 	case Milliseconds:
 		return "milliseconds"
-	case FuncCost:
-		return "func"
 	default:
 		return strconv.FormatInt(c.units(), 10)
 	}
@@ -101,7 +100,7 @@ func (c Cost) bytes() bool { return c.Of == RequestBytes || c.Of == ResponseByte
 
 // Afterwards reports whether the cost may change once the response is known.
 func (c Cost) Afterwards() bool {
-	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Of == FuncCost && c.Func.After != nil
+	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Func != nil && c.Func.After != nil
 }
 
 // NeverAdmits returns why no request of the rule ever fits a limit, "" if one may: each is
@@ -116,7 +115,7 @@ func (r *Rule) NeverAdmits(limit Limit) string {
 	units, most := r.Cost.Units, l.Full()
 	what, raise := fmt.Sprintf("each request costs %d units", units), "quota"
 	switch {
-	case r.Cost.Of == FuncCost, units <= most, l.Validate() != nil:
+	case r.Cost.Func != nil, units <= most, l.Validate() != nil:
 		return ""
 	case r.Cost.Of == RequestHeader:
 		what = fmt.Sprintf("a request without %s is charged %d units", r.Cost.Header, units)

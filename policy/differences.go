@@ -16,8 +16,9 @@ const (
 )
 
 // Differences returns in words why the i-th rule of the policy does not match the request,
-// such as "method: POST is not GET". They hold no value of a header or a query.
-func (m *Matches) Differences(i int) (list []string) {
+// such as "method: POST is not GET". They hold no value of a header or a query. exempt says
+// that the rule matches or would match, and exempts the client's network.
+func (m *Matches) Differences(i int) (list []string, exempt bool) {
 	r, a := &m.of.rules[i], m.found.attributes
 	add := func(part, format string, args ...any) {
 		list = append(list, part+": "+fmt.Sprintf(format, args...))
@@ -50,7 +51,7 @@ func (m *Matches) Differences(i int) (list []string) {
 			add("path", "%s is excepted by %s", brief(a.Path()), strings.Join(shortened(r.Match.Except), ", "))
 		}
 	}
-	return list
+	return list, within(r.ExemptNetworks, m.found.client)
 }
 
 // foundBy reports whether the index finds the request by the given part of a rule alone.

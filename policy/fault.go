@@ -74,17 +74,14 @@ type RuleError struct {
 	Err     error  // the cause, such as a fault of a limit; may be nil
 }
 
-// Error returns the fault with the rule's name and the field.
-func (f *RuleError) Error() string {
+// text returns the fault with the rule's name and the field.
+func (f *RuleError) text() string {
 	name := fmt.Sprintf("rule %d", f.Rule+1)
 	if f.Name != "" {
 		name = fmt.Sprintf("rule %q", f.Name)
 	}
 	return fmt.Sprintf("%s: %s: %s", name, pathOf(f.At), f.Problem)
 }
-
-// Unwrap returns Err.
-func (f *RuleError) Unwrap() error { return f.Err }
 
 // RuleErrors are all faults of a list of rules, in their order.
 type RuleErrors []*RuleError
@@ -96,16 +93,17 @@ func (f RuleErrors) Error() string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString("policy: " + fault.Error())
+		b.WriteString("policy: " + fault.text())
 	}
 	return b.String()
 }
 
-// Unwrap returns the faults as errors.
-func (f RuleErrors) Unwrap() []error {
-	errs := make([]error, len(f))
-	for i, fault := range f {
-		errs[i] = fault
+// Unwrap returns the causes of the faults.
+func (f RuleErrors) Unwrap() (errs []error) {
+	for _, fault := range f {
+		if fault.Err != nil {
+			errs = append(errs, fault.Err)
+		}
 	}
 	return errs
 }

@@ -36,14 +36,6 @@ func ParseJitter(text string) (j Jitter, err error) {
 	return j, nil
 }
 
-// String returns the jitter as [ParseJitter] reads it.
-func (j Jitter) String() string {
-	if j.Percent != 0 {
-		return strconv.Itoa(j.Percent) + "%"
-	}
-	return j.Most.String()
-}
-
 // problem returns what is wrong with j, "" if nothing is.
 func (j Jitter) problem() string {
 	switch {

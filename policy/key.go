@@ -25,13 +25,16 @@ type PartError struct {
 	Err error
 }
 
-// Error returns the part and the problem.
+// Error returns the part, if there is one, and the problem.
 func (e *PartError) Error() string {
 	part := e.Part.String()
 	if named(e.Part.Source) && e.Part.Source != source.Func {
 		part = e.Part.Source + " " + e.Part.Name
 	}
-	if e.ofToken() {
+	switch {
+	case part == "": // of an error of Attributes.Claim
+		return e.Problem
+	case e.ofToken():
 		return part + ": " + e.Problem
 	}
 	return part + " " + e.Problem
@@ -154,16 +157,19 @@ func (r *rule) made(p *keyPart, m *Matches, by hit) (string, error) {
 	if p.Source == source.First {
 		return "", nil
 	}
-	return EncodeKey(values), nil
+	return encodeKey(values), nil
 }
 
 // Key returns the key of the request at a level of the i-th rule that matched. ok is false if
-// the level does not apply, as the request lacks a part that may be missing, or its key is
-// exempt. The error says why the request cannot be charged: a [*PartError] is the client's
+// the level does not apply, as the rule exempts the client's network, the request lacks a part
+// that may be missing, or its key is exempt. The error says why the request cannot be charged: a [*PartError] is the client's
 // fault, any other that of a function.
 func (m *Matches) Key(i int, l *CompiledLevel) (key string, ok bool, err error) {
 	by := m.hits[i]
 	r := &m.of.rules[by.rule]
+	if len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, m.found.client) {
+		return "", false, nil
+	}
 	m.values = m.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]
@@ -186,7 +192,7 @@ func (m *Matches) Key(i int, l *CompiledLevel) (key string, ok bool, err error) 
 		m.values = append(m.values, value)
 	}
 	if len(l.parts) > 1 {
-		key = EncodeKey(m.values)
+		key = encodeKey(m.values)
 	}
 	if len(key) > sluice.MaxKeyBytes {
 		return "", false, &PartError{Rule: r.Name, Part: l.parts[0].Part, Problem: "and what else the key is made of is too long"}
@@ -236,9 +242,9 @@ func (m *Matches) Parts(i int, l *CompiledLevel) (values map[string]string, lack
 	return values, lacks
 }
 
-// EncodeKey makes a key of the values of its parts, as [Matches.Key] returns it. Two lists of
+// encodeKey makes a key of the values of its parts, as [Matches.Key] returns it. Two lists of
 // one length never make the same key, as an unescaped bar only separates values.
-func EncodeKey(values []string) string {
+func encodeKey(values []string) string {
 	switch len(values) {
 	case 0:
 		return ""

@@ -4,6 +4,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -94,13 +95,17 @@ func TestKeysThatNeverMatch(t *testing.T) {
 		t.Fatalf("got\n%v", err)
 	}
 	for i, f := range faults {
-		if got := strings.SplitN(f.Error(), ": ", 2)[1]; got != want[i] {
+		if got := strings.SplitN(policy.RuleErrors{f}.Error(), ": ", 3)[2]; got != want[i] {
 			t.Errorf("got %s, want %s", got, want[i])
 		}
 	}
 	long := slices.Repeat([]string{strings.Repeat("x", bounds.MaxValueBytes)}, bounds.MaxParts)
-	wide := policy.Level{By: slices.Repeat(by(policy.Header("A")), bounds.MaxParts)}
-	if _, err := wide.Key(long); err == nil || !strings.Contains(err.Error(), "are refused") {
+	var parts []policy.Part
+	for i := range bounds.MaxParts {
+		parts = append(parts, policy.Header(fmt.Sprint("A", i)))
+	}
+	wide := &compile(t, one("wide", parts, "1/s")).Levels(0)[0]
+	if _, _, err := wide.Key(long); err == nil || !strings.Contains(err.Error(), "are refused") {
 		t.Errorf("a key of 64 KiB and 7 bytes: error %v", err)
 	}
 }

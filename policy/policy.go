@@ -56,12 +56,7 @@ func (m *Matches) Len() int { return len(m.hits) }
 // At returns the index in the policy of the i-th rule that matched.
 func (m *Matches) At(i int) int { return int(m.hits[i].rule) }
 
-// Exempt reports whether the i-th rule that matched exempts the client's network.
-func (m *Matches) Exempt(i int) bool {
-	return within(m.of.rules[m.hits[i].rule].ExemptNetworks, m.found.client)
-}
-
-// Match finds all rules that match a. Exemptions by network are not applied: the decision
+// Match finds all rules that match a. Exemptions by network are not applied: [Matches.Key]
 // applies them. It takes about a microsecond, however many rules
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {

@@ -43,7 +43,7 @@ func Explain(t *testing.T, open func() Store, requests int, seed uint64) {
 		}
 		policies++
 		store := open()
-		x := explained{t: t, rnd: rnd, store: store, now: now, seen: seen, name: fmt.Sprintf("seed %d, draw %d", seed, draw)}
+		x := explained{t: t, policy: p, rnd: rnd, store: store, now: now, seen: seen, name: fmt.Sprintf("seed %d, draw %d", seed, draw)}
 		x.evaluator, err = evaluate.New(evaluate.Options{
 			Policy: p, Store: store.Store, Now: func() time.Time { return x.now }, CallerWaits: true,
 			OnError: func(_ context.Context, _ policy.Attributes, err error) { x.failed = err },
@@ -70,6 +70,7 @@ type explained struct {
 	t         *testing.T
 	rnd       *rand.Rand
 	store     Store
+	policy    *policy.Policy
 	evaluator *evaluate.Evaluator
 	failed    error // of the store
 	now       time.Time
@@ -128,7 +129,7 @@ func (x *explained) differ(e *evaluate.Explanation, v *evaluate.Verdict, a polic
 		want = append(want, o.Outcome)
 	}
 	var m policy.Matches
-	x.evaluator.Policy().Match(a, &m)
+	x.policy.Match(a, &m)
 	for i, r := range e.Rules {
 		matched := slices.ContainsFunc(slices.Collect(numbers(m.Len())), func(n int) bool { return m.At(n) == i })
 		if matched != r.Matches || matched != (len(r.Differences) == 0) {

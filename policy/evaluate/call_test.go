@@ -180,8 +180,8 @@ func TestEvaluatorUnfit(t *testing.T) {
 		"When":          {rule(func(r *policy.Rule) { r.When = &policy.When{Status: []policy.Status{policy.Code(401)}} }), false},
 		"InFlight":      {oneInFlight(sluice.PerMinute(1)), false},
 		"ResponseBytes": {rule(func(r *policy.Rule) { r.Cost.Of, r.Levels[0].Limits[0].Unit = policy.ResponseBytes, sluice.Bytes }), false},
-		"After":         {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.FuncCost, Func: after} }), false},
-		"Before":        {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.FuncCost, Func: before} }), true},
+		"After":         {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Func: after} }), false},
+		"Before":        {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Func: before} }), true},
 		"RequestBytes":  {rule(func(r *policy.Rule) { r.Cost.Of, r.Levels[0].Limits[0].Unit = policy.RequestBytes, sluice.Bytes }), true},
 	} {
 		store := memstore.New(memstore.Options{})

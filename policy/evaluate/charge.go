@@ -111,7 +111,7 @@ func (v *Verdict) collectRole(role role) {
 	first := len(v.charges)
 	for i := range v.matches.Len() {
 		r := v.rule(i)
-		if r.needs&role.needs() == 0 || r.needs&needsNetwork != 0 && v.matches.Exempt(i) {
+		if r.needs&role.needs() == 0 {
 			continue
 		}
 		if role == shadowed {

@@ -17,14 +17,10 @@ import (
 // before returns the charge of a rule for a request on arrival.
 func before(r *policy.Rule, a policy.Attributes) (int64, error) {
 	c := &r.Cost
-	switch c.Of {
-	case policy.Fixed:
-		return max(c.Units, 1), nil
-	case policy.FuncCost:
-	default:
+	switch {
+	case c.Func == nil:
 		return estimate(c, a), nil
-	}
-	if c.Func.Before == nil {
+	case c.Func.Before == nil:
 		return 1, nil
 	}
 	n, err := c.Func.Before(a)
@@ -57,7 +53,7 @@ func estimate(c *policy.Cost, a policy.Attributes) int64 {
 		if n, ok := number(c, a.Header(c.Header)); ok {
 			return n
 		}
-	case policy.Fixed, policy.ResponseHeader, policy.FuncCost:
+	case policy.Fixed, policy.ResponseHeader:
 	}
 	return max(c.Units, 1)
 }
@@ -83,13 +79,12 @@ func actual(c *policy.Cost, charged int64, a policy.Attributes, r *policy.Respon
 		if r.Took > 0 {
 			return clamp(int64((r.Took-1)/time.Millisecond) + 1)
 		}
-	case policy.FuncCost:
-		if c.Func.After != nil {
+	case policy.Fixed, policy.RequestHeader:
+		if c.Func != nil && c.Func.After != nil {
 			if n := c.Func.After(a, r); n >= 0 {
 				return clamp(n)
 			}
 		}
-	case policy.Fixed, policy.RequestHeader:
 	}
 	return charged
 }

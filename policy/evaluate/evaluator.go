@@ -96,19 +96,12 @@ func New(o Options) (*Evaluator, error) {
 	return e, nil
 }
 
-// Policy returns the rules by which e decides.
-func (e *Evaluator) Policy() *policy.Policy { return e.opts.Policy }
-
 // Client returns the address of a request's client: the peer's or, if the peer is a trusted
 // proxy, the one in its header. lines returns the lines of a header field by its canonical
 // name.
 func (e *Evaluator) Client(peer netip.Addr, lines func(name string) []string) netip.Addr {
 	return e.finder.Behind(peer, lines)
 }
-
-// Admits reports whether Allow and Deny admit a client. The zero Addr is a client whose
-// address is not known.
-func (e *Evaluator) Admits(client netip.Addr) bool { return e.clients.Admits(client) }
 
 // Decide charges a request under all rules that match it, except rules that shape, and blocks
 // while it is delayed. It puts the outcome into c, which may have been used before. If the
@@ -148,7 +141,7 @@ func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
 }
 
 func (e *Evaluator) decide(ctx context.Context, a policy.Attributes, c *Call) {
-	if !e.Admits(a.Client()) {
+	if !e.clients.Admits(a.Client()) {
 		c.Event = Event{Verdict: Refused, Err: ErrNotAdmitted}
 		return
 	}

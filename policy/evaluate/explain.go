@@ -126,7 +126,7 @@ func (e *Evaluator) Explain(ctx context.Context, a policy.Attributes) (*Explanat
 				x.MoreUnmatched++
 				continue
 			}
-			r.Differences = v.matches.Differences(i)
+			r.Differences, _ = v.matches.Differences(i)
 		}
 		x.Rules = append(x.Rules, r)
 	}
@@ -143,8 +143,7 @@ func (v *Verdict) explainRule(ctx context.Context, n int, a policy.Attributes, d
 	if x.Matches = at < v.matches.Len(); !x.Matches {
 		return x
 	}
-	if v.matches.Exempt(at) {
-		x.Exempt = true
+	if _, x.Exempt = v.matches.Differences(n); x.Exempt {
 		return x
 	}
 	x.Notes = notes(r.Rule)

@@ -65,21 +65,21 @@ func TestFirstKeysDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	level := &p.Rules()[0].Levels[0]
+	level := &p.Levels(0)[0]
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"192.0.2.1", "2:192.0.2.1", "1:a", "a", "header.Device=a", "ip=192.0.2.1", "a|b", "%7C", "3:", ":"})
 		seen := map[string]string{}
 		for range 2 {
 			i := rapid.IntRange(0, 1).Draw(t, "part")
 			value := text.Draw(t, "value")
-			values, err := level.Key([]string{parts[i].String() + "=" + value, ""})
+			_, values, err := level.Key([]string{parts[i].String() + "=" + value, ""})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if of, shown := first.Of(values[0]); of != parts[i] || shown != value {
 				t.Errorf("%q is shown as %v=%s, want %v=%s", values[0], of, shown, parts[i], value)
 			}
-			again, err := level.Key(values)
+			_, again, err := level.Key(values)
 			if err != nil || again[0] != values[0] {
 				t.Errorf("%q is read as %q (%v)", values, again, err)
 			}
@@ -99,7 +99,7 @@ func TestFirstKeysDiffer(t *testing.T) {
 		"ip=":      `header.User or header.Device or ip: an empty value of ip; no request has one, as it counts as missing`,
 		"3:2001::": "3:2001::/64",
 	} {
-		values, err := level.Key([]string{text, ""})
+		_, values, err := level.Key([]string{text, ""})
 		got := values[0]
 		if err != nil {
 			got = err.Error()

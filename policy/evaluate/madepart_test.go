@@ -109,7 +109,7 @@ func TestMadePartsThatAreNone(t *testing.T) {
 }
 
 func TestCostFunc(t *testing.T) {
-	cost := policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{
+	cost := policy.Cost{Func: &policy.CostFunc{
 		Before: func(a policy.Attributes) (int64, error) { return a.Length(), nil },
 		After:  func(a policy.Attributes, r *policy.Response) int64 { return a.Length() + r.Written },
 	}}

@@ -17,7 +17,6 @@ const (
 	needsResponse                              // the charge depends on the response
 	needsTime                                  // the charge depends on the time that the request takes
 	needsCost                                  // the cost differs between requests
-	needsNetwork                               // the rule exempts networks
 	needsTrial                                 // candidates
 )
 
@@ -35,8 +34,7 @@ func (r *rule) needed() {
 	put(needsDelay, r.MaxWait > 0)
 	put(needsResponse, awaits(r.Rule))
 	put(needsTime, r.Cost.Of == policy.Milliseconds)
-	put(needsCost, r.Cost.Of != policy.Fixed)
-	put(needsNetwork, len(r.ExemptNetworks) > 0)
+	put(needsCost, r.Cost.Of != policy.Fixed || r.Cost.Func != nil)
 	for i := range r.levels {
 		put(needsSlot, r.levels[i].InFlight != nil)
 		put(needsTrial, len(r.levels[i].Candidates) > 0)

@@ -108,7 +108,7 @@ func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 		h := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()),
 			Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), "1/min"), policy.Cost{
-				Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return cost, nil }},
+				Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return cost, nil }},
 			})},
 			OnError: func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
 		}).Wrap(ok)

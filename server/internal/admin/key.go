@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
-	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/decided"
 )
@@ -114,7 +113,7 @@ func (a *API) targets(k *Key) (targets []target, omitted bool, err error) {
 func loggedKeys(targets []target) (keys []decided.Key) {
 	for i := range targets {
 		t := &targets[i]
-		keys = append(keys, decided.Key{Rule: t.rule.Name, Level: t.level.Name, Key: policy.EncodeKey(t.values)})
+		keys = append(keys, decided.Key{Rule: t.rule.Name, Level: t.level.Name, Key: t.key})
 	}
 	return keys
 }
@@ -135,7 +134,7 @@ func (a *API) state(ctx context.Context, t *target) (KeyState, error) {
 		}
 	}
 	if t.level.InFlight != nil && a.o.Slots != nil {
-		req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: t.level.Scope, Limit: t.level.Slots, Key: policy.EncodeKey(t.values), Cost: 1}
+		req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: t.level.Scope, Limit: t.level.Slots, Key: t.key, Cost: 1}
 		d, err := a.o.Slots.Slot(ctx, req)
 		if err != nil {
 			return s, err

@@ -6,7 +6,6 @@ package admin
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -35,7 +34,6 @@ func (l *Overrides) Follow(p *policy.Policy, lost func([]LostOverride)) {
 	defer l.mu.Unlock()
 	l.policy, l.onLost = p, lost
 	clear(l.problems)
-	clear(l.sets)
 	l.activate(l.current(l.now()))
 }
 
@@ -56,10 +54,11 @@ func (l *Overrides) activate(changed []StoredOverride) {
 	puts := make([]policy.CompiledOverride, len(changed))
 	for i := range changed {
 		o := &changed[i]
-		puts[i] = policy.CompiledOverride{Scope: scopeOf(o), Key: policy.EncodeKey(o.Key)} // ends the override before it
 		id := o.ID()
+		puts[i] = l.compiled[id] // ends the override before it
+		puts[i].Set = nil
 		delete(l.problems, id)
-		delete(l.sets, id)
+		delete(l.compiled, id)
 		if o.Removed {
 			continue
 		}
@@ -69,7 +68,7 @@ func (l *Overrides) activate(changed []StoredOverride) {
 			lost = append(lost, LostOverride{*o, problem, !unused(l.policy, *o)})
 			continue
 		}
-		l.sets[id] = c.Set
+		l.compiled[id] = c
 		if puts[i] = c; !c.Override.Expires.IsZero() { // by the store's clock
 			puts[i].Override.Expires = c.Override.Expires.Add(-l.Drift())
 		}
@@ -77,9 +76,6 @@ func (l *Overrides) activate(changed []StoredOverride) {
 	l.active.Put(time.Now(), puts...)
 	l.onLost(lost)
 }
-
-// scopeOf returns the scope of an override's level, which its rules may not have.
-func scopeOf(o *StoredOverride) string { return strings.TrimSuffix(o.Rule+"/"+o.Level, "/") }
 
 // of returns the override that is active for a key of a level, and its limits; nil if there is
 // none.
@@ -90,7 +86,7 @@ func (l *Overrides) of(t *target, now time.Time) (*policy.Override, *policy.Set)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Override: policy.Override{Key: t.values}}
-	k, s := l.inForce(o.ID(), now), l.sets[o.ID()]
+	k, s := l.inForce(o.ID(), now), l.compiled[o.ID()].Set
 	if k == nil || s == nil {
 		return nil, nil
 	}
@@ -105,7 +101,7 @@ func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOver
 	switch {
 	case l == nil:
 		return c, "the configuration has no such rule or level"
-	case !has(l.Level, o.Key):
+	case !has(l, o.Key):
 		return c, "the rule has no such key"
 	case len(o.Limits) == 0:
 		return c, unfit + "no limit; write one, such as 100/min"
@@ -164,12 +160,12 @@ func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 // unused reports whether the rules of a policy do not have the key of an override.
 func unused(p *policy.Policy, o StoredOverride) bool {
 	l := levelOf(p, o.Rule, o.Level)
-	return l == nil || !has(l.Level, o.Key)
+	return l == nil || !has(l, o.Key)
 }
 
 // has reports whether a level has a key in the form in which it is written. A form that
 // means another key now would give the override to the wrong key.
-func has(l *policy.Level, values []string) bool {
-	key, err := l.Key(values)
-	return err == nil && slices.Equal(key, values)
+func has(l *policy.CompiledLevel, values []string) bool {
+	_, written, err := l.Key(values)
+	return err == nil && slices.Equal(written, values)
 }

@@ -66,8 +66,8 @@ type Overrides struct {
 
 	policy   *policy.Policy // nil: none is active yet
 	active   evaluate.Overrides
-	sets     map[string]*policy.Set // the limits of active overrides, by ID
-	problems map[string]string      // why others are not active
+	compiled map[string]policy.CompiledOverride // the active overrides, by ID
+	problems map[string]string                  // why others are not active
 	onLost   func([]LostOverride)
 
 	records *fleet.Records // nil: the store is in this process
@@ -87,7 +87,7 @@ type kept struct {
 func OpenOverrides(file string) (*Overrides, error) {
 	l := &Overrides{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
-		sets: make(map[string]*policy.Set), problems: make(map[string]string),
+		compiled: make(map[string]policy.CompiledOverride), problems: make(map[string]string),
 	}
 	if file == "" {
 		return l, nil
@@ -233,6 +233,7 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	for id, k := range l.own {
 		if !k.active(now) {
 			delete(l.own, id)
+			delete(l.compiled, id) // Put has forgotten it, or does now
 		}
 	}
 	o := l.own[id]

@@ -71,7 +71,7 @@ func followed(t *testing.T, p *policy.Policy, all ...StoredOverride) (*Overrides
 // inForce returns the author and the limits of the override of a key, "" if there is none.
 func inForce(p *policy.Policy, l *Overrides, rule, key string) string {
 	l0 := levelOf(p, rule, "")
-	t := target{rule: l0.Rule, level: l0, values: []string{key}, overrides: l}
+	t := target{rule: l0.Rule, level: l0, values: []string{key}, key: key, overrides: l}
 	o, set := t.override(time.Now())
 	if o == nil {
 		return ""

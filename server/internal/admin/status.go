@@ -48,7 +48,7 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	p := a.o.Policy()
 	for i := range s.Overrides {
 		o := &s.Overrides[i]
-		if l := levelOf(p, o.Rule, o.Level); l != nil && has(l.Level, o.Key) {
+		if l := levelOf(p, o.Rule, o.Level); l != nil && has(l, o.Key) {
 			o.Parts = named(l.Level, o.Key)
 		}
 		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""

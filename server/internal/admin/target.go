@@ -34,6 +34,7 @@ type target struct {
 	rule      *policy.Rule
 	level     *policy.CompiledLevel
 	values    []string
+	key       string // of the values
 	tier      string
 	hasTier   bool       // the query names the tier, which may be empty
 	overrides *Overrides // nil: there are none but those of the rules
@@ -45,7 +46,7 @@ func (t *target) override(now time.Time) (*policy.Override, *policy.Set) {
 	if o, s := t.overrides.of(t, now); s != nil {
 		return o, s
 	}
-	if i, ok := t.level.ByKey[policy.EncodeKey(t.values)]; ok {
+	if i, ok := t.level.ByKey[t.key]; ok {
 		if o := &t.level.Overrides[i]; o.Expires.IsZero() || now.Before(o.Expires) {
 			return o, t.level.ByOverride[i]
 		}
@@ -66,7 +67,7 @@ func (t *target) set(tier string, now time.Time) *policy.Set {
 
 // charge returns the charge of the key under a set of limits, at a cost of 1.
 func (t *target) charge(s *policy.Set) sluice.Charge {
-	return sluice.Charge{Plan: s.All, Key: policy.EncodeKey(t.values), Cost: 1}
+	return sluice.Charge{Plan: s.All, Key: t.key, Cost: 1}
 }
 
 // tiers returns the names of the tiers that the key may have. The first is empty: the
@@ -204,7 +205,7 @@ func targetOf(r *policy.Rule, l *policy.CompiledLevel, parts []given) (t target,
 		t.values = append(t.values, value)
 	}
 	if len(l.By) > 0 {
-		if t.values, err = l.Key(t.values); err != nil {
+		if t.key, t.values, err = l.Key(t.values); err != nil {
 			return t, false, err
 		}
 	}
