@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/server/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/amount", "/internal/bounds", "/internal/caller", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/testkit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/policy/evaluate", "/internal/placeholder", "/internal/profile", "/remote", "/storetest",
+	"/internal/amount", "/internal/bounds", "/internal/caller", "/internal/clientip", "/internal/clock", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/source", "/internal/span", "/internal/testkit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/policy/evaluate", "/internal/placeholder", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -123,12 +123,12 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/testkit", "/algo", "/internal/profile"}},
 		{"/remote", []string{"", "/internal/caller", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/placeholder", "/internal/wire"}},
-		{"/policy/evaluate", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy"}},
-		{"/internal/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
-		{"/httpclient", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/pacing"}},
+		{"/policy/evaluate", []string{"", "/internal/clock", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/internal/pacing", []string{"", "/internal/clock", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/httpclient", []string{"", "/internal/clock", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/server/internal/logfile", []string{"/internal/regular"}},
-		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy", "/policy/evaluate"}},
+		{"/httplimit", []string{"", "/internal/clock", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy", "/policy/evaluate"}},
 		{"/server/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/server/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clock"
 )
 
 // Options are the bounds of a client. The zero value of every field is valid.
@@ -20,6 +21,7 @@ type Options struct {
 	MaxRetryAfter time.Duration // of one answer; zero means 10 minutes, or MaxWait if that is longer
 	MaxRetries    int           // zero means 3, a negative number never
 	MaxBudgets    int           // in memory; zero means 1024
+	Clock         clock.Clock   // by which calls wait; zero is the machine's
 }
 
 // Budgets are the most recently used budgets. They are safe for concurrent use.
@@ -49,6 +51,7 @@ func NewBudgets(pkg string, o Options) (*Budgets, error) {
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
 	}
+	o.Clock = o.Clock.Filled()
 	if o.MaxWait == 0 {
 		o.MaxWait = time.Minute
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/caller"
+	"github.com/sluicegate/sluice/internal/clock"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -58,7 +59,7 @@ func (c *Call) Settle(ctx context.Context, r policy.Response) {
 		return
 	}
 	if r.Took == 0 && c.evaluated.timed() {
-		r.Took = time.Since(c.passed)
+		r.Took = c.evaluator.opts.Now().Sub(c.passed)
 	}
 	if err := c.evaluated.settleBy(ctx, r); err != nil {
 		c.evaluator.Report(ctx, c.evaluated.attributes, err)
@@ -240,7 +241,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 // hold waits until the request may go on. If it may not, it gives all units back.
 func (c *Call) hold(ctx context.Context, a policy.Attributes) {
 	e, v := c.evaluator, &c.evaluated
-	began := time.Now()
+	began := v.now()
 	err := v.enter()
 	if err == nil {
 		err = c.await(ctx, a)
@@ -296,14 +297,14 @@ func (e *Evaluator) renew(ctx context.Context, v *Verdict, lease time.Duration) 
 	e.opts.Queue.inFlight.Add(1)
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(max(lease/3, time.Millisecond))
-		defer ticker.Stop()
 		lost := false
 		for {
+			over, stop := clock.Clock{AfterFunc: e.opts.AfterFunc}.After(max(lease/3, time.Millisecond))
 			select {
 			case <-ctx.Done():
+				stop()
 				return
-			case <-ticker.C:
+			case <-over:
 			}
 			held, err := v.renew(ctx)
 			if ctx.Err() != nil {

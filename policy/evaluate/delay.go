@@ -82,7 +82,7 @@ func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 
 // patience bounds the delay by the deadline of ctx.
 func (v *Verdict) patience(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok {
-		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
+		left := deadline.Sub(v.now())
 		v.left = min(max(left, time.Microsecond), sluice.MaxWait)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"reflect"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/clock"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -86,6 +86,12 @@ func New(o Options) (*Evaluator, error) {
 	if o.Queue == nil && !o.CallerWaits {
 		o.Queue = NewQueue(bounds.DefaultQueue)
 	}
+	c := clock.Clock{Now: o.Now, AfterFunc: o.AfterFunc}.Filled()
+	if o.Queue != nil {
+		o.Queue.clock.CompareAndSwap(nil, &c)
+		c = *o.Queue.clock.Load()
+	}
+	o.Now, o.AfterFunc = c.Now, c.AfterFunc
 	e := &Evaluator{
 		opts: o, rules: newRules(o.Policy), finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
 		log: sampledlog.Log{Logger: slog.Default(), Part: o.Name},
@@ -133,7 +139,7 @@ func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
 		return
 	}
 	if c.evaluated.timed() {
-		c.passed = time.Now() //nolint:forbidigo // no decision is computed of it
+		c.passed = e.opts.Now()
 	}
 	if lease := c.evaluated.lease(); lease > 0 && e.opts.Queue != nil { // not before the hook, which may panic
 		c.stop = e.renew(ctx, &c.evaluated, lease)

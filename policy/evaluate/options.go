@@ -82,8 +82,13 @@ type Options struct {
 	// request waits for. It must be safe for concurrent use and quick. Nil logs errors to
 	// slog.Default, at most one a second.
 	OnError func(ctx context.Context, a policy.Attributes, err error)
-	// Now decides which overrides have expired. Nil means time.Now.
+	// Now is the clock by which overrides expire, requests are delayed and their time is
+	// measured. A context's deadline is compared with it. Nil means the machine's.
 	Now func() time.Time
+	// AfterFunc calls f after d by that clock, and returns a function that stops the timer, as
+	// time.AfterFunc does: delayed requests wait on it, and slots are renewed by it. Nil means
+	// the machine's. Evaluators that share a Queue have the clock of the first.
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
 // ErrNotAdmitted is the error of a refused request whose client is not admitted by Allow

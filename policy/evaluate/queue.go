@@ -8,7 +8,9 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/sluicegate/sluice/internal/clock"
 	"github.com/sluicegate/sluice/internal/instants"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -32,6 +34,7 @@ func (shareFullError) Is(err error) bool { return err == ErrQueueFull }
 // concurrent use.
 type Queue struct {
 	mu                    sync.Mutex
+	clock                 atomic.Pointer[clock.Clock] // of the first evaluator
 	places, share         int
 	held                  int             // places taken
 	undecided             int             // of these, places of requests that may not have to wait
@@ -66,9 +69,12 @@ func (v *Verdict) waitKeyOf(k *ask) waitKey {
 
 // NewQueue returns a Queue with that many places, at least 1.
 func NewQueue(places int) *Queue {
-	q := &Queue{byKey: make(map[waitKey]int), instants: instants.New[spot](places, func(back []receipt) {
+	q := &Queue{byKey: make(map[waitKey]int)}
+	now := func() time.Time { return q.clock.Load().Now() }
+	after := func(d time.Duration, f func()) func() bool { return q.clock.Load().AfterFunc(d, f) }
+	q.instants = instants.New[spot](places, now, after, func(back []receipt) {
 		giveBack(context.Background(), (&policy.Request{}).Attributes(), back)
-	})}
+	})
 	q.Resize(places, 0)
 	return q
 }

@@ -51,7 +51,7 @@ func (v *Verdict) claims(k *ask) bool {
 // store. If there is none for it, it gives back the units that others have left of its keys,
 // before the store is called. It reports whether the request waits.
 func (v *Verdict) claim(ctx context.Context, k *ask) bool {
-	q, now := v.queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
+	q, now := v.queue, v.now()
 	by := v.until(k, now)
 	if !by.IsZero() && !v.queued {
 		return false // the store decides first whether it must wait at all
@@ -101,7 +101,7 @@ func (v *Verdict) enter() error {
 	if v.waiter != nil {
 		return nil
 	}
-	q, k, now := v.queue, &v.asks[0], time.Now() //nolint:forbidigo // see claim
+	q, k, now := v.queue, &v.asks[0], v.now()
 	if err := v.queueFor(k); err != nil {
 		q.refuse(err)
 		return err

@@ -108,13 +108,8 @@ func (v *Verdict) reset(e *Evaluator, a policy.Attributes, peek bool) {
 	v.Unstated = v.Unstated[:0]
 }
 
-// now is the time by which overrides expire.
-func (v *Verdict) now() time.Time {
-	if v.evaluator.opts.Now == nil {
-		return time.Now() //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
-	}
-	return v.evaluator.opts.Now()
-}
+// now is the present of the evaluator's clock.
+func (v *Verdict) now() time.Time { return v.evaluator.opts.Now() }
 
 // Shape is the charge of one level of a rule that shapes, for the bytes of a request. The
 // code that passes the bytes on reserves them in parts: with OpReserve, the Charge at a Cost
