@@ -38,16 +38,6 @@ func (c *compiler) fault(at place, format string, args ...any) {
 	c.faults = append(c.faults, f)
 }
 
-// validName reports whether s is 1 to 64 of a-z, 0-9, '.', '_' and '-'.
-func validName(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return 1 <= len(s) && len(s) <= 64
-}
-
 // Compile checks rules and makes a [Policy] of them. Its error is [RuleErrors], with all
 // faults. The rules must not be changed afterwards.
 func Compile(rules []Rule) (*Policy, error) {
@@ -64,7 +54,7 @@ func Compile(rules []Rule) (*Policy, error) {
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
 		r.Rule = &p.list[i]
-		if !validName(r.Name) {
+		if !bounds.ValidName(r.Name) {
 			c.fault(in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
 		} else if first, taken := p.names[r.Name]; taken {
 			c.fault(in("Name"), "%q is the name of rule %d, too; rules of one name would share a budget: choose another", r.Name, first+1)

@@ -18,7 +18,7 @@ func (c *compiler) candidates(r *rule, l *CompiledLevel, at place, scope string)
 	}
 	for i := range l.Candidates {
 		source, here := &l.Candidates[i], at.in("Candidates").item(i)
-		if !validName(source.Name) {
+		if !bounds.ValidName(source.Name) {
 			c.fault(here.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 		}
 		for j := range l.Candidates[:i] {

@@ -23,7 +23,7 @@ func (c *compiler) level(r *rule, i int) {
 		if len(r.Levels) > 1 {
 			c.fault(at.in("Name"), "is empty; the levels of a hierarchy need names")
 		}
-	} else if !validName(source.Name) {
+	} else if !bounds.ValidName(source.Name) {
 		c.fault(at.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 	}
 	for j := range r.Levels[:i] {

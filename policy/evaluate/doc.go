@@ -27,7 +27,6 @@
 //   - event.go: Event: a verdict and its reason
 //   - settle.go: charges corrected by the response
 //   - presumed.go: units charged before the response is known
-//   - simple.go: the short way of a rule with one limit
 //   - ask.go: the calls of the store
 //   - inflight.go: slots of requests in flight
 //   - turn.go: instants that delayed requests wait for

@@ -192,11 +192,6 @@ func (e *Evaluator) Report(ctx context.Context, a policy.Attributes, err error) 
 func (e *Evaluator) evaluate(ctx context.Context, a policy.Attributes, v *Verdict, peek bool) {
 	v.reset(e, a, peek)
 	e.opts.Policy.Match(a, &v.matches)
-	if v.matches.Len() == 1 && v.maxWait == 0 && !peek {
-		if r := &e.rules[v.matches.At(0)]; r.simple && v.simple(ctx, r) {
-			return
-		}
-	}
 	v.collect()
 	if v.delays() {
 		v.patience(ctx)

@@ -15,7 +15,6 @@ import (
 type rule struct {
 	*policy.Rule
 	needs  needs
-	simple bool  // see isSimple
 	cost   int64 // of each request, unless needsCost
 	levels []level
 }
@@ -51,7 +50,6 @@ func newRules(p *policy.Policy) []rule {
 			r.levels[j].fill(&levels[j])
 		}
 		r.needed()
-		r.simple = r.isSimple()
 	}
 	return rules
 }

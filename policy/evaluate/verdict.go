@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/instants"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -399,9 +400,7 @@ func tighter(a, b *share, allowed bool) bool {
 	return ahi < bhi || ahi == bhi && alo < blo
 }
 
-// undoTimeout bounds giving units back once no caller waits.
-const undoTimeout = time.Second
-
+// undoContext bounds giving units back once no caller waits.
 func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
 }
