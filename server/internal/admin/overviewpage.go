@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/finding"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 const mostTop = 5 // keys of each level in an overview
@@ -74,7 +74,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 // ruleOverview describes a rule with its counts. report is nil if nothing was counted.
-func ruleOverview(r *policy.Rule, report *tally.Report) RuleOverview {
+func ruleOverview(r *policy.Rule, report *outcome.Report) RuleOverview {
 	o := RuleOverview{RuleStatus: ruleStatus(r, report), By: byText(r), Failure: r.Failure.String()}
 	for _, c := range o.Candidates {
 		o.Evaluated += c.Evaluated

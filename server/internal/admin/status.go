@@ -11,8 +11,8 @@ import (
 	"strconv"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/reload"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // Status is the answer of GET /policy.
@@ -32,8 +32,8 @@ type RuleStatus struct {
 	Name   string   `json:"name"`
 	Mode   string   `json:"mode"` // enforce or shadow
 	Limits []string `json:"limits"`
-	tally.Counts
-	Candidates []tally.CandidateReport `json:"candidates,omitempty"`
+	outcome.Counts
+	Candidates []outcome.CandidateReport `json:"candidates,omitempty"`
 }
 
 func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
@@ -63,8 +63,8 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 }
 
 // reports returns the counts by rule.
-func (a *API) reports() map[string]*tally.Report {
-	reports := make(map[string]*tally.Report)
+func (a *API) reports() map[string]*outcome.Report {
+	reports := make(map[string]*outcome.Report)
 	for _, r := range a.o.Tally.Reports() {
 		reports[r.Rule] = &r
 	}
@@ -72,7 +72,7 @@ func (a *API) reports() map[string]*tally.Report {
 }
 
 // ruleStatus describes a rule with its counts. report is nil if nothing was counted.
-func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
+func ruleStatus(r *policy.Rule, report *outcome.Report) RuleStatus {
 	s := RuleStatus{Name: r.Name, Mode: mode(r.Shadow)}
 	if report != nil {
 		s.Counts, s.Candidates = report.Counts, report.Candidates
@@ -125,8 +125,8 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 	n := 10
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > tally.Places {
-			answer(w, http.StatusBadRequest, Error{Error: "n must be 1 to " + strconv.Itoa(tally.Places)})
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > outcome.Places {
+			answer(w, http.StatusBadRequest, Error{Error: "n must be 1 to " + strconv.Itoa(outcome.Places)})
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 // topLevel returns the keys of a level in the form in which they are shown. This node's
 // policy names their parts. If it does not have the level, or another node uses other parts,
 // a key is one text.
-func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel {
+func (a *API) topLevel(p *policy.Policy, d *outcome.Denied, hidden bool) TopLevel {
 	l := levelOf(p, d.Rule, d.Level)
 	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
 	for _, k := range d.Keys {

@@ -18,13 +18,11 @@ import (
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
-// Places is the number of keys kept for a rule's level, and MostLists the most levels.
-const (
-	Places    = 100
-	MostLists = 1024
-)
+// MostLists is the most levels for which keys are kept.
+const MostLists = 1024
 
 // Tally counts outcomes. The zero Tally is ready to use. It is safe for concurrent use.
 type Tally struct {
@@ -120,7 +118,7 @@ func keep[V any](m *map[string]V, old map[string]V, name string, fresh func() V)
 }
 
 func newRule() *Rule    { return new(Rule) }
-func newList() *topKeys { return newTopKeys(Places) }
+func newList() *topKeys { return newTopKeys(outcome.Places) }
 
 func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
 

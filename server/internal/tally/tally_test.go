@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
@@ -68,7 +69,7 @@ func TestTally(t *testing.T) {
 			counts.Count(&call.Event, tally.Cause{})
 		}
 	}
-	expect := func(want map[string]tally.Counts, evaluated, wouldDeny uint64) {
+	expect := func(want map[string]outcome.Counts, evaluated, wouldDeny uint64) {
 		t.Helper()
 		reports := counts.Reports()
 		if len(reports) != len(want) {
@@ -88,7 +89,7 @@ func TestTally(t *testing.T) {
 	follow(api + old + dry + lax)
 	ask("/api", "ada", "ada", "ada", "bob", "")
 	ask("/lax", "", "", "")
-	expect(map[string]tally.Counts{
+	expect(map[string]outcome.Counts{
 		"api": {Counts: history.Counts{Allowed: 3, Denied: 1, Refused: 1}},
 		"old": {Counts: history.Counts{Allowed: 3}},
 		"dry": {Counts: history.Counts{WouldDeny: 1}, Evaluated: 4},
@@ -101,7 +102,7 @@ func TestTally(t *testing.T) {
 
 	follow(dry + api)
 	ask("/api", "ada")
-	expect(map[string]tally.Counts{
+	expect(map[string]outcome.Counts{
 		"api": {Counts: history.Counts{Allowed: 3, Denied: 2, Refused: 1}},
 		"dry": {Counts: history.Counts{WouldDeny: 2}, Evaluated: 5},
 	}, 5, 3)
