@@ -15,58 +15,62 @@ import (
 // RULE/LIMIT.
 func (o *Outcome) Name() string { return limitName(o.Rule, o.Level, o.several, o.Limit.Name) }
 
-// named returns the limit at a place by the name that clients know. The names of a set are
-// made when one is first needed.
+// names are the limits of a plan, or one node's shares of them, by their own names and by those
+// that clients know.
+type names struct {
+	terms []sluice.Term
+	named []namedTerm
+}
+
+// namedTerm is a limit by the name that clients know.
+type namedTerm struct {
+	sluice.Term
+	alone [1]string // the name, as a list
+}
+
+// named returns the limit at a place by the name that clients know.
 func (v *Verdict) named(p place) *namedTerm {
-	c := &v.charges[p.charge]
-	if nodes := v.asks[p.ask].result.Decision.Nodes; nodes > 1 {
-		return &c.shares(nodes).named[p.term]
-	}
-	known := &c.set.named
-	if c.over {
-		known = &c.set.namedOver
-	}
-	terms := known.Load()
-	if terms == nil {
-		made := make([]namedTerm, c.Plan.Len())
-		for t := range made {
-			made[t] = c.nameTerm(c.Plan.Term(t))
-		}
-		if terms = &made; !known.CompareAndSwap(nil, terms) {
-			terms = known.Load()
-		}
-	}
-	return &(*terms)[p.term]
+	return &v.charges[p.charge].names(v.asks[p.ask].result.Decision.Nodes).named[p.term]
 }
 
-// nameTerm returns a limit of the charge by the name that clients know.
-func (c *charge) nameTerm(t *sluice.Term) (named namedTerm) {
-	named.Term = *t
-	named.Name = limitName(c.rule.Rule, c.level.Level, c.set.several, t.Name)
-	named.alone[0] = named.Name
-	return named
+// names returns the names of a charge's limits, or of the shares of one of several nodes that
+// decided locally. They are made when first needed; their number grows with the number of
+// different fleet sizes.
+func (c *charge) names(nodes int32) *names {
+	known, shares := &c.set.names, &c.set.shares
+	if c.over {
+		known, shares = &c.set.namesOver, &c.set.sharesOver
+	}
+	if nodes <= 1 {
+		made := known.Load()
+		if made == nil {
+			if made = c.makeNames(nodes); !known.CompareAndSwap(nil, made) {
+				made = known.Load()
+			}
+		}
+		return made
+	}
+	made, ok := shares.Load(nodes)
+	if !ok {
+		made, _ = shares.LoadOrStore(nodes, c.makeNames(nodes))
+	}
+	return made.(*names) //nolint:forcetypeassert // nothing else is ever stored
 }
 
-// shares returns the limits of one of several nodes that decided locally. The map grows with
-// the number of different fleet sizes.
-func (c *charge) shares(nodes int32) *shares {
-	known := &c.set.shares
-	if c.over {
-		known = &c.set.sharesOver
-	}
-	if made, ok := known.Load(nodes); ok {
-		return made.(*shares) //nolint:forcetypeassert // nothing else is ever stored
-	}
-	made := &shares{make([]sluice.Term, c.Plan.Len()), make([]namedTerm, c.Plan.Len())}
+func (c *charge) makeNames(nodes int32) *names {
+	made := &names{make([]sluice.Term, c.Plan.Len()), make([]namedTerm, c.Plan.Len())}
 	for i := range made.terms {
 		t := c.Plan.Term(i)
-		if share, err := sluice.CompileLimit(c.Plan.Scope(), t.Limit.Share(int(nodes))); err == nil {
-			t = share
+		if nodes > 1 {
+			if share, err := sluice.CompileLimit(c.Plan.Scope(), t.Limit.Share(int(nodes))); err == nil {
+				t = share
+			}
 		}
-		made.terms[i], made.named[i] = *t, c.nameTerm(t)
+		name := limitName(c.rule.Rule, c.level.Level, c.set.several, t.Name)
+		made.terms[i], made.named[i] = *t, namedTerm{Term: *t, alone: [1]string{name}}
+		made.named[i].Name = name
 	}
-	kept, _ := known.LoadOrStore(nodes, made)
-	return kept.(*shares) //nolint:forcetypeassert // nothing else is ever stored
+	return made
 }
 
 // limitName returns the name that distinguishes a limit within a policy; more says that its

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -36,8 +35,8 @@ type set struct {
 	several bool
 	needs   needs
 
-	named, namedOver   atomic.Pointer[[]namedTerm] // the limits of Take and Over
-	shares, sharesOver sync.Map                    // the same for a node's share: int32, the number of nodes, to shares
+	names, namesOver   atomic.Pointer[names] // the limits of Take and Over
+	shares, sharesOver sync.Map              // the same for a node's share: int32, the number of nodes, to *names
 }
 
 // newRules prepares the rules of a policy.
@@ -136,16 +135,4 @@ func (l *level) tier(value string) *set {
 		return s
 	}
 	return l.base
-}
-
-// namedTerm is a limit by the name that clients know.
-type namedTerm struct {
-	sluice.Term
-	alone [1]string // the name, as a list
-}
-
-// shares are a node's shares of a plan's limits, by their names and by those clients know.
-type shares struct {
-	terms []sluice.Term
-	named []namedTerm
 }

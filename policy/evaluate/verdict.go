@@ -201,7 +201,7 @@ func (v *Verdict) outcome(p place) (o Outcome) {
 	c, of := &v.charges[p.charge], &v.asks[p.ask].result
 	o.Rule, o.Level, o.Key, o.Cost, o.Limit = c.rule.Rule, c.level.Level, c.Key, c.Cost, c.Plan.Term(p.term)
 	if of.Decision.Nodes > 1 {
-		o.Limit = &c.shares(of.Decision.Nodes).terms[p.term]
+		o.Limit = &c.names(of.Decision.Nodes).terms[p.term]
 	}
 	o.several = c.set.several
 	if c.set.Soft == p.term {
