@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -27,10 +26,6 @@ const OwnPath = "/.well-known/ratelimit"
 // mostOwn is the largest number of rules in an answer: each may need a call of the store.
 const mostOwn = 64
 
-// fewOverrides is the largest number of overrides that NewOwn compiles at once: more would
-// slow down each change of one.
-const fewOverrides = 256
-
 // Own answers a client with the state of its own keys: for every rule whose key the request
 // at [OwnPath] itself has, with its address, fields and cookies, whatever paths and
 // methods the rule matches. That charges none of the keys. A budget of all clients, or of
@@ -39,7 +34,7 @@ const fewOverrides = 256
 // other requests. An Own does not change and is safe for concurrent use.
 type Own struct {
 	rules     []string // names, in order; empty if nothing can be shown
-	evaluator func() (*evaluate.Evaluator, error)
+	evaluator *evaluate.Evaluator
 	askers    *sluice.Limiter
 	finder    *clientip.Finder
 	fields    Fields
@@ -47,12 +42,11 @@ type Own struct {
 }
 
 // NewOwn returns an Own of the policy's rules, whose states are in store. Each question of a
-// client is charged to its address under askers. NewOwn fails as [policy.Compile] does. The
-// rules of a policy with many overrides are compiled when the first client asks.
+// client is charged to its address under askers. Overrides may be nil.
+// NewOwn fails as [policy.Compile] does.
 func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, overrides *evaluate.Overrides, now func() time.Time) (*Own, error) {
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule
-	n := 0
 	for i := range len(p.Rules()) {
 		r := ownRule(p.Rules()[i])
 		if len(r.Levels) == 0 {
@@ -64,22 +58,14 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 		}
 		rules = append(rules, r)
 		o.rules = append(o.rules, ownPath(r.Name))
-		for j := range r.Levels {
-			n += len(r.Levels[j].Overrides)
-		}
 	}
-	o.evaluator = sync.OnceValues(func() (*evaluate.Evaluator, error) {
-		compiled, err := policy.Compile(rules)
-		if err != nil {
-			return nil, err
-		}
-		return evaluate.New(evaluate.Options{Name: "httplimit", Policy: compiled, Store: store, Overrides: overrides, Now: now, CallerWaits: true})
-	})
-	var err error
-	if n <= fewOverrides {
-		if _, err = o.evaluator(); err != nil {
-			return nil, fmt.Errorf("httplimit: own limits: %w", err)
-		}
+	compiled, err := policy.Compile(rules)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: own limits: %w", err)
+	}
+	o.evaluator, err = evaluate.New(evaluate.Options{Name: "httplimit: own limits", Policy: compiled, Store: store, Overrides: overrides, Now: now, CallerWaits: true})
+	if err != nil {
+		return nil, err
 	}
 	if o.finder, err = clientip.New(clientip.Options{}); err != nil {
 		return nil, fmt.Errorf("httplimit: own limits: %w", err)
@@ -216,13 +202,9 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, 
 // look adds the client's remaining units to answer. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that is not usable.
 func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error {
-	evaluator, err := o.evaluator()
-	if err != nil {
-		return err
-	}
 	c := evaluate.Call{Peek: true}
 	for _, path := range o.rules {
-		evaluator.Decide(r.Context(), &ownRequest{a, path}, &c)
+		o.evaluator.Decide(r.Context(), &ownRequest{a, path}, &c)
 		v := c.Evaluated
 		if v.Refused != nil {
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {

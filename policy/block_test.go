@@ -13,15 +13,6 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-func blockOf(t testing.TB, text string) []sluice.Limit {
-	t.Helper()
-	b, err := policy.ParseBlock(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []sluice.Limit{b}
-}
-
 func TestParseBlock(t *testing.T) {
 	for text, want := range map[string]string{
 		"10min after 20 denials/min":             "20/min block 10min",

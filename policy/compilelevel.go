@@ -335,11 +335,11 @@ func (c *compiler) overrides(r *rule, l *CompiledLevel, at place) {
 	l.Overrides = slices.Clone(l.Overrides)
 	for i := range l.Overrides {
 		here := at.in("Overrides").item(i)
-		key, ok := "", false
-		if key, l.ByOverride[i], ok = c.override(r, l, here, &l.Overrides[i]); ok {
-			if _, taken := l.ByKey[key]; taken {
-				c.fault(here.in("Key"), "has an override already; a key has one")
-			}
+		key, s, ok := c.override(r, l, here, &l.Overrides[i])
+		if _, taken := l.ByKey[key]; taken && ok {
+			c.fault(here.in("Key"), "has an override already; a key has one")
+		}
+		if l.ByOverride[i] = s; ok {
 			l.ByKey[key] = i
 		}
 	}

@@ -4,7 +4,6 @@
 package policy_test
 
 import (
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -42,10 +41,6 @@ func one(name string, by []policy.Part, texts ...string) policy.Rule {
 }
 
 func by(parts ...policy.Part) []policy.Part { return parts }
-
-func user(name string) policy.Attributes {
-	return (&policy.Request{Method: "GET", Path: "/", Client: netip.MustParseAddr("192.0.2.1"), Headers: map[string][]string{"X-User": {name}}}).Attributes()
-}
 
 // levelOf returns a level of a rule, nil if there is none.
 func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {

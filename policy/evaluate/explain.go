@@ -190,8 +190,8 @@ func notes(r *policy.Rule) (list []string) {
 
 // explainLevel describes a level of the i-th rule that matched.
 func (v *Verdict) explainLevel(ctx context.Context, i int, r *rule, l *level, a policy.Attributes, dry *dryStore) LevelExplanation {
-	x, lacks := LevelExplanation{Name: l.Name}, ""
-	x.Parts, lacks = v.matches.Parts(i, l.CompiledLevel)
+	parts, lacks := v.matches.Parts(i, l.CompiledLevel)
+	x := LevelExplanation{Name: l.Name, Parts: parts}
 	key, ok, err := v.matches.Key(i, l.CompiledLevel)
 	switch {
 	case err != nil:

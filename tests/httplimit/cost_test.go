@@ -80,7 +80,7 @@ func TestCostBefore(t *testing.T) {
 
 // limitOf returns a limit of 100 units of a cost.
 func limitOf(cost policy.Cost) string {
-	if (cost.Of == policy.RequestBytes || cost.Of == policy.ResponseBytes) {
+	if cost.Of == policy.RequestBytes || cost.Of == policy.ResponseBytes {
 		return "100B/min sliding-log"
 	}
 	return "100/min sliding-log"
