@@ -27,14 +27,14 @@ type LostOverride struct {
 func (l *Overrides) Active() *evaluate.Overrides { return &l.active }
 
 // Follow puts the overrides over the rules of another policy. An override that does not fit
-// them is not active and stays in the list. lost is called with such overrides, now and at each
-// later change.
-func (l *Overrides) Follow(p *policy.Policy, lost func([]LostOverride)) {
+// them is not active and stays in the list. lost is called with such overrides, at once and at
+// each later change. now is the time by which they expire.
+func (l *Overrides) Follow(p *policy.Policy, now time.Time, lost func([]LostOverride)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.policy, l.onLost = p, lost
 	clear(l.problems)
-	l.activate(l.current(l.now()))
+	l.activate(l.current(now), now)
 }
 
 // Problem returns the reason why the rules leave an override out, "" if they do not.
@@ -46,7 +46,7 @@ func (l *Overrides) Problem(o *StoredOverride) string {
 
 // activate compiles changed overrides and puts them into the table. Each has the present limits
 // of its key, or is Removed.
-func (l *Overrides) activate(changed []StoredOverride) {
+func (l *Overrides) activate(changed []StoredOverride, now time.Time) {
 	if l.policy == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (l *Overrides) activate(changed []StoredOverride) {
 			puts[i].Override.Expires = c.Override.Expires.Add(-l.Drift())
 		}
 	}
-	l.active.Put(time.Now(), puts...)
+	l.active.Put(now.Add(-l.Drift()), puts...)
 	l.onLost(lost)
 }
 

@@ -241,10 +241,10 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	if o == nil {
 		o = l.own[id]
 	}
-	l.activate(l.changed(o, now))
+	l.activate(l.changed(o, now), now)
 	if err := l.save(); err != nil {
 		l.own = before
-		l.activate(l.changed(o, now)) // as if nothing had been
+		l.activate(l.changed(o, now), now) // as if nothing had been
 		return nil, fmt.Errorf("%w: %w", errNotKept, err)
 	}
 	if was != nil {

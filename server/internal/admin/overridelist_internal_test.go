@@ -64,7 +64,7 @@ func followed(t *testing.T, p *policy.Policy, all ...StoredOverride) (*Overrides
 		l.put(&all[i], 0)
 	}
 	var lost []LostOverride
-	l.Follow(p, func(more []LostOverride) { lost = append(lost, more...) })
+	l.Follow(p, time.Now(), func(more []LostOverride) { lost = append(lost, more...) })
 	return l, lost
 }
 
@@ -162,11 +162,11 @@ func TestRuleComesBack(t *testing.T) {
 	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" || len(lost) > 0 {
 		t.Errorf("got %q, lost %v", got, lost)
 	}
-	l.Follow(without, func(more []LostOverride) { lost = append(lost, more...) })
+	l.Follow(without, time.Now(), func(more []LostOverride) { lost = append(lost, more...) })
 	if len(lost) != 1 || len(l.All(time.Now())) != 1 {
 		t.Errorf("lost %v, kept %v", lost, l.All(time.Now()))
 	}
-	l.Follow(all, func([]LostOverride) {})
+	l.Follow(all, time.Now(), func([]LostOverride) {})
 	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" {
 		t.Errorf("got %q", got)
 	}
@@ -182,7 +182,7 @@ func TestList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Follow(p, func([]LostOverride) {})
+		l.Follow(p, time.Now(), func([]LostOverride) {})
 		return l
 	}
 	l := open()

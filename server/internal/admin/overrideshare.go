@@ -159,7 +159,7 @@ func (l *Overrides) settle(changed []StoredOverride) {
 	if len(changed) == 0 {
 		return
 	}
-	l.activate(changed)
+	l.activate(changed, l.now())
 	if err := l.save(); err != nil {
 		l.log.Error("overrides cannot be kept in their file; the store has them", slog.Any("error", err))
 	}

@@ -207,7 +207,7 @@ func (s *runtime) enforce(g *snapshot) (err error) {
 	}
 	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
 	old := s.current.Swap(g)
-	s.overrides.Follow(g.config.Policy, s.logLost)
+	s.overrides.Follow(g.config.Policy, s.expiryNow(), s.logLost)
 	for at, up := range old.upstreams {
 		if g.upstreams[at] != up {
 			up.Close() // connections in use close when they are done
