@@ -12,7 +12,7 @@ import (
 // Cost is the cost of a request in units. The zero Cost is 1.
 //
 // A cost that is known only after the response is charged as an estimate on arrival and
-// settled afterwards: see [Verdict.Settle].
+// settled afterwards: package evaluate does both.
 type Cost struct {
 	Of CostOf
 	// Units are the cost of Fixed, or the estimate of a header's cost. Zero means 1.
@@ -46,7 +46,7 @@ const (
 	Fixed CostOf = iota
 	// RequestBytes is the size of the request's body. On arrival it is the
 	// Content-Length, or 1 without one; afterwards the number of bytes read, including
-	// those after a switch of protocols. [Call.Meter] charges a body of unknown length
+	// those after a switch of protocols. Meter of an evaluate.Call charges a body of unknown length
 	// while it is read.
 	RequestBytes
 	// ResponseBytes is the size of the response's body: 1 on arrival.
@@ -136,7 +136,7 @@ type Response struct {
 	Read    int64                      // bytes read of the request's body; below 0: not known, the estimate stands
 	Written int64                      // bytes of the response's body
 	// Took is how long the request ran. Zero means not known: the estimate stands, but a
-	// [Call] measures the time itself.
+	// Call of package evaluate measures the time itself.
 	Took time.Duration
 	// Unseen says that the request may have been executed, but its response was not seen:
 	// the client left, or the upstream failed or took too long. It then counts under every

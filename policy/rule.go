@@ -53,7 +53,7 @@ type Rule struct {
 	Failure sluice.Failure
 	// Lease, if not nil, lets a node take units of a hot key in advance, see package
 	// remote. It is for a store that nodes share; the program that sets up the stores
-	// applies it, by [Rule.Leased].
+	// applies it, by sluice.Plan.Lease.
 	Lease *sluice.LeaseTerms
 	// Status is an HTTP front's status for a request that the rule denies: 400 to 599.
 	// Zero means 429.
@@ -105,7 +105,7 @@ type Level struct {
 	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while after too
 	// many denials by the level's limits: its own and those of Tiers, Overrides and
 	// Candidates. Denials by InFlight and by other levels do not count. A rule with Blocks
-	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the [Evaluator] does
+	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the Evaluator does
 	// not delay its requests.
 	Blocks []sluice.Limit
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero TTL means
