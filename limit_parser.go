@@ -96,7 +96,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 func (p *parser) parse() error {
 	first := p.word()
 	if name, isName := strings.CutSuffix(first, ":"); isName {
-		if !validName(name) {
+		if !bounds.ValidName(name) {
 			return p.fail(p.pos, "the name %q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", name)
 		}
 		p.limit.Name = name

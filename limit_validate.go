@@ -6,7 +6,6 @@ package sluice
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
@@ -31,7 +30,7 @@ func (l Limit) Validate() error {
 			faults = append(faults, &LimitError{Field: field, Problem: fmt.Sprintf(format, args...)})
 		}
 	})
-	refuse(l.Name != "" && !validName(l.Name), "Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", l.Name)
+	refuse(l.Name != "" && !bounds.ValidName(l.Name), "Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", l.Name)
 	refuse(l.Unit >= units, "Unit", "%v is neither Requests nor Bytes", l.Unit)
 	refuse(!isUnits(l.Quota), "Quota", "%d must be 1 to %d units", l.Quota, int64(MaxQuota))
 	if l.Debt == NoDebt {
@@ -193,13 +192,4 @@ func (l Limit) validateBlock(b Block, refuse refuser) {
 	refuse(l.Unit == Bytes, "Unit", "a block counts denials, not bytes; use a plain number of them")
 	refuse(l.CountDenied, "CountDenied", "a block counts nothing else than denials; leave it out")
 	refuse(l.Debt > 0, "Debt", "a block counts denials, and records no units; leave it zero")
-}
-
-func validName(s string) bool {
-	if len(s) < 1 || len(s) > 64 {
-		return false
-	}
-	return !slices.ContainsFunc([]byte(s), func(c byte) bool {
-		return !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-')
-	})
 }

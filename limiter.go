@@ -53,7 +53,7 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 		return nil, err
 	}
 	l := &Limiter{store: store, take: takeOf(store), plan: plan}
-	l.lines = instants.New[string](mostFree, l.overdue)
+	l.lines = instants.New[string](mostFree, time.Now, func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }, l.overdue)
 	return l, nil
 }
 

@@ -24,7 +24,7 @@ type SlotLimit struct {
 // Validate returns nil or every fault of l joined, each a [*LimitError].
 func (l SlotLimit) Validate() error {
 	var faults []error
-	if l.Name != "" && !validName(l.Name) {
+	if l.Name != "" && !bounds.ValidName(l.Name) {
 		faults = append(faults, &LimitError{"Name", fmt.Sprintf("%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", l.Name)})
 	}
 	if l.Cap < 1 || l.Cap > bounds.MaxSlots {

@@ -11,6 +11,8 @@ import (
 	mathrand "math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // leastPause and mostPause bound the pause of [Slots.Wait] after a denial.
@@ -140,7 +142,7 @@ func (s *Slots) keep(ctx context.Context, key, owner string, sent time.Time) err
 
 // letGo gives back what owner holds. If that fails it is free when its TTL has passed.
 func (s *Slots) letGo(ctx context.Context, key, owner string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
 	defer cancel()
 	_, _ = s.Release(ctx, key, owner)
 }

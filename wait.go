@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
@@ -39,7 +40,7 @@ func (l *Limiter) giveBack(ctx context.Context, back []receipt) error {
 	if len(back) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
 	defer cancel()
 	out := make([]Result, len(back))
 	errs := []error{TakeBatch(ctx, l.store, refunds(l.plan, back), out)}
@@ -181,9 +182,6 @@ func came(at instants.Instant[receipt], began time.Time) Decision {
 	return d
 }
 
-// undoTimeout bounds the refund for a caller that has left.
-const undoTimeout = time.Second
-
 // Await blocks for the Delay of a decision on req. If ctx ends first, it refunds the units,
 // so that the caller's place in the queue is free again, and returns ctx's error, joined
 // with the store's if the refund failed.
@@ -202,7 +200,7 @@ func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	if !ok {
 		return ctx.Err()
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
 	defer cancel()
 	if _, err := store.Take(within, undo); err != nil {
 		return errors.Join(ctx.Err(), err)

@@ -21,10 +21,10 @@ func BenchmarkRules(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			request := &policy.StaticAttributes{
-				RequestMethod: "GET", RequestHost: "tenant502.example.com", RequestPath: "/v1/service500/77/items",
-				Headers: map[string][]string{"X-Partner": {"partner503"}}, Address: netip.MustParseAddr("10.1.248.9"),
-			}
+			request := (&policy.Request{
+				Method: "GET", Host: "tenant502.example.com", Path: "/v1/service500/77/items",
+				Headers: map[string][]string{"X-Partner": {"partner503"}}, Client: netip.MustParseAddr("10.1.248.9"),
+			}).Attributes()
 			var m policy.Matches
 			b.ReportAllocs()
 			start := processTime(b)

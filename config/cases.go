@@ -36,7 +36,7 @@ type step struct {
 
 // given describes the requests of a step.
 type given struct {
-	request  policy.StaticAttributes
+	request  policy.Request
 	times    int64
 	response policy.Response
 }
@@ -89,7 +89,7 @@ func (d *decoder) cases(root *yaml.Node) (cases []testCase) {
 func (d *decoder) testCase(n *yaml.Node) testCase {
 	c := testCase{node: n, start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	base := given{times: 1, response: policy.Response{Status: 200, Read: -1}} // read: all bytes sent
-	base.request = policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}
+	base.request = policy.Request{Method: "GET", Path: "/"}
 	var steps *yaml.Node
 	d.mapping(n, "a case",
 		d.word("name", &c.name),
@@ -154,7 +154,7 @@ func (d *decoder) step(n *yaml.Node, base given, at time.Duration) step {
 
 // given reads requests. Fields left out are those of the case.
 func (d *decoder) given(n *yaml.Node, base given) given {
-	g, host := base, base.request.RequestHost
+	g, host := base, base.request.Host
 	d.mapping(n, "given",
 		d.scalar("request", func(n *yaml.Node, s string) { d.requestLine(n, s, &g.request) }),
 		d.scalar("from", func(n *yaml.Node, s string) {
@@ -162,7 +162,7 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 			if err != nil {
 				d.fault(n, "from is %q; use an address, such as 203.0.113.7", shorten(s))
 			}
-			g.request.Address = addr.Unmap().WithZone("")
+			g.request.Client = addr.Unmap().WithZone("")
 		}),
 		d.scalar("host", func(_ *yaml.Node, s string) { host = s }),
 		field{"headers", func(n *yaml.Node) {
@@ -176,16 +176,16 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 		}},
 		field{"claims", func(n *yaml.Node) { g.request.Claims = d.textOf(n, "claims", "a claim") }},
 		field{"cert", func(n *yaml.Node) { g.request.Certificates = d.textOf(n, "cert", "a name in a certificate") }},
-		d.number("bytes", -1, sluice.MaxQuota, &g.request.Bytes),
+		d.number("bytes", -1, sluice.MaxQuota, &g.request.Length),
 		d.number("times", 1, maxTimes, &g.times),
 		field{"response", func(n *yaml.Node) { d.response(n, &g.response) }},
 	)
-	g.request.RequestHost = policy.HostOf(host)
+	g.request.Host = policy.HostOf(host)
 	g.request.Headers = maps.Clone(g.request.Headers)
 	if g.request.Headers == nil {
 		g.request.Headers = make(map[string][]string)
 	}
-	g.request.Headers["Host"] = []string{g.request.RequestHost}
+	g.request.Headers["Host"] = []string{g.request.Host}
 	return g
 }
 

@@ -34,8 +34,8 @@ type Config struct {
 	// MaxReadAhead is the most bytes of bodies kept while their requests are delayed; zero:
 	// the default.
 	MaxReadAhead int64
-	// MaxConnections is the most connections of clients open at once, over all listeners;
-	// zero: the default.
+	// MaxConnections is how many connections of clients are open at once at most, over all
+	// listeners; zero: the default.
 	MaxConnections int64
 	// LeastBodyRate is the least rate of a body that is waited for, in bytes a second; zero:
 	// the default; negative: any.
@@ -57,12 +57,20 @@ type Config struct {
 // Line returns the line of the policy's i-th rule.
 func (c *Config) Line(i int) int { return c.lines[i] }
 
+// byIP reports whether a part holds the client's address, by itself or among others.
+func byIP(p policy.Part) bool {
+	if parts := p.Parts(); len(parts) != 1 || parts[0] != p {
+		return slices.ContainsFunc(parts, byIP)
+	}
+	return p.Source == policy.IP().Source
+}
+
 // RuleByIP returns the name of the first rule with the client's address in its key.
 func (c *Config) RuleByIP() (name string, ok bool) {
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for j := range r.Levels {
-			if slices.ContainsFunc(r.Levels[j].By, policy.Part.ByIP) {
+			if slices.ContainsFunc(r.Levels[j].By, byIP) {
 				return r.Name, true
 			}
 		}

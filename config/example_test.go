@@ -26,7 +26,7 @@ rules:
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(c.Policy.Rule(0).Name, "on line", c.Line(0))
+	fmt.Println(c.Policy.Rules()[0].Name, "on line", c.Line(0))
 	results, err := config.RunCases(context.Background(), c, "cases.yaml", []byte(`
 cases:
   - name: the sixth post of a minute is denied

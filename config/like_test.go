@@ -33,8 +33,8 @@ rules:
       - {name: two, by: header.X-User, tiers: {by: header.X-Plan, limits: {pro: 7/min}}, limits: 5/min sliding-counter strict}
 `)
 	var got []string
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for _, l := range r.Levels {
 			line := r.Name + l.Name + ":"
 			if l.Tiers != nil {

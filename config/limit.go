@@ -21,7 +21,12 @@ import (
 type like struct{ limits, graces []sluice.Limit }
 
 func likeOf(l *policy.Level) (of like) {
-	of.limits, of.graces = l.Like()
+	for _, limit := range l.Limits {
+		of.limits = append(of.limits, limit.Limit)
+		if limit.Grace != nil {
+			of.graces = append(of.graces, *limit.Grace)
+		}
+	}
 	return of
 }
 

@@ -24,9 +24,9 @@ var yamlNames = map[string]string{
 
 // locate returns the node of a place in a rule, as policy names it, or the nearest node around
 // it.
-func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
+func locate(rule *yaml.Node, place []policy.Step) *yaml.Node {
 	at := rule
-	for _, step := range place.Steps() {
+	for _, step := range place {
 		var next *yaml.Node
 		switch step.Field {
 		case "Levels":

@@ -83,8 +83,8 @@ func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 	if c.DecisionLog.By == "" || c.Policy == nil {
 		return
 	}
-	for i := range c.Policy.Len() {
-		if r := c.Policy.Rule(i); r.Name == c.DecisionLog.By {
+	for i := range len(c.Policy.Rules()) {
+		if r := &c.Policy.Rules()[i]; r.Name == c.DecisionLog.By {
 			if r.Shape || !hasKey(r) {
 				d.fault(d.sampleBy(root), "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", r.Name)
 			}

@@ -49,10 +49,10 @@ http://127.0.0.1:3001
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if n := c.Policy.Len(); n != 7 {
+	if n := len(c.Policy.Rules()); n != 7 {
 		t.Fatalf("%d rules, want 7", n)
 	}
-	r := c.Policy.Rule(0)
+	r := &c.Policy.Rules()[0]
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
 		"Headers:[{Name:X-Plan Values:[free trial] Absent:false} {Name:X-Debug Values:[] Absent:false} {Name:Authorization Values:[] Absent:true}] "+
 		"Queries:[{Name:format Values:[csv] Absent:false} {Name:dry Values:[] Absent:true}] Networks:[192.0.2.0/24 2001:db8::/32]}"; got != want {
@@ -70,23 +70,23 @@ http://127.0.0.1:3001
 	if r.MaxWait != 2*time.Second || r.Failure != sluice.FailClosed || r.Status != 503 || r.RetryJitter.Most != 30*time.Second || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
 		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
 	}
-	if a := c.Policy.Rule(1).Answer; a.Status != 503 || a.ContentType != "application/json" || a.Body != `{"left": {remaining}}` ||
+	if a := c.Policy.Rules()[1].Answer; a.Status != 503 || a.ContentType != "application/json" || a.Body != `{"left": {remaining}}` ||
 		fmt.Sprint(a.Fields, a.Denied) != "[{X-Left {remaining}}] [{X-Retry {retry_after_ms}}]" || a.Limits["sliding-log.15min"].Status != 429 || a.Limits["sliding-log.15min"].Body != "later" {
 		t.Errorf("answer %+v", a)
 	}
 	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, nil, {Nodes: 3}} { // the file has 3
-		if got := c.Policy.Rule(i).Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
+		if got := c.Policy.Rules()[i].Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}
 	}
-	if w := c.Policy.Rule(1).When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
+	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
 		t.Errorf("when %+v", w)
 	}
-	if c.Policy.Rule(0).Shape || !c.Policy.Rule(3).Shape {
+	if c.Policy.Rules()[0].Shape || !c.Policy.Rules()[3].Shape {
 		t.Error("the last rule, and not the first, shapes")
 	}
-	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
-		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "50 89 true 2 10 0s 5 1m0s"; got != want {
+	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rules()[2].Shadow, len(c.Policy.Rules()[2].Levels),
+		c.Policy.Rules()[1].Levels[0].InFlight.Cap, c.Policy.Rules()[1].Levels[0].InFlight.TTL, c.Policy.Rules()[2].Levels[1].InFlight.Cap, c.Policy.Rules()[2].Levels[1].InFlight.TTL), "50 89 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }
@@ -279,7 +279,7 @@ func FuzzParse(f *testing.F) {
 		c, err := config.Parse("f", []byte(text))
 		var faults config.Faults
 		switch {
-		case err == nil && c.Policy.Len() > 0:
+		case err == nil && len(c.Policy.Rules()) > 0:
 		case !errors.As(err, &faults) || len(faults) == 0:
 			t.Errorf("error %v is not a list of faults", err)
 		}
@@ -320,7 +320,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := *c.Policy.Rule(1), *alone.Policy.Rule(0); !reflect.DeepEqual(got, want) {
+	if got, want := c.Policy.Rules()[1], alone.Policy.Rules()[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("behind another a rule is read as\n%+v, alone as\n%+v", got, want)
 	}
 }

@@ -33,8 +33,8 @@ rules:
     levels: [{name: user, by: ip, limits: {like: shopify-rest}}]
 `[1:])
 	var got string
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		l := r.Levels[0]
 		got += fmt.Sprintln(r.Name, l.Limits, r.Status, r.MaxWait)
 		if l.InFlight != nil {
@@ -76,7 +76,7 @@ func TestLikeAnswer(t *testing.T) {
 		{"amazon-mws", "content_type: text/plain, body: no", 0, "no", 3, 0},
 		{"zuul", "status: 503", 503, "", 3, 0},
 	} {
-		r := parse(t, "rules: [{name: a, by: ip, like: "+c.like+", answer: {"+c.answer+"}}]").Policy.Rule(0)
+		r := &parse(t, "rules: [{name: a, by: ip, like: "+c.like+", answer: {"+c.answer+"}}]").Policy.Rules()[0]
 		a := r.Answer
 		if a.Status != c.status || !strings.Contains(a.Body, c.body) || len(a.Fields) != c.fields || len(a.Limits) != c.limits {
 			t.Errorf("like %s with %s: got %+v", c.like, c.answer, a)
@@ -91,7 +91,7 @@ func TestLikeAnswer(t *testing.T) {
 func TestLikeEach(t *testing.T) {
 	for _, p := range profile.All() {
 		c := parse(t, "rules: [{name: a, by: ip, like: "+p.Name+"}, {name: b, by: ip, match: {path: /b}, limits: [{like: "+p.Name+"}]}]")
-		r := c.Policy.Rule(0)
+		r := &c.Policy.Rules()[0]
 		if len(r.Levels[0].Limits) != len(p.Limits) || r.Status != p.Status || r.MaxWait != p.MaxWait {
 			t.Errorf("%s: got %+v", p.Name, r)
 		}

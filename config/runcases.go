@@ -5,6 +5,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Results are the results of a file of cases. They may be used concurrently if no caller
@@ -111,41 +113,48 @@ func (r *runner) admits(client netip.Addr) bool {
 func (r *runner) story(ctx context.Context, c *testCase) error {
 	now := c.start
 	clock := func() time.Time { return now }
-	eval := policy.Evaluator{Policy: r.policy, Store: r.newStore(clock), Now: clock}
-	var v policy.Verdict
+	var failed error
+	eval, err := evaluate.New(evaluate.Options{
+		Name: "config", Policy: r.policy, Store: r.newStore(clock), Now: clock, CallerWaits: true,
+		OnError: func(_ context.Context, _ policy.Attributes, err error) { failed = errors.Join(failed, err) },
+	})
+	if err != nil {
+		return err
+	}
+	var call evaluate.Call
 	for i := range c.steps {
 		s := &c.steps[i]
 		now = c.start.Add(s.at)
-		if !r.admits(s.given.request.Address) {
-			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(policy.Verdict), "allow and deny do not let in "+addressOf(s))
+		if !r.admits(s.given.request.Client) {
+			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(evaluate.Verdict), "allow and deny do not let in "+addressOf(s))
 			continue
 		}
 		if r.token && s.given.request.Claims == nil {
-			s.given.request.Token = policy.ErrNoToken
+			s.given.request.Token = &policy.TokenError{Problem: "a token is needed, and none was sent", Missing: true}
 		}
 		counts := map[string]int64{}
 		for range s.given.times {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			eval.Decide(ctx, &s.given.request, &v)
-			if v.Err != nil {
-				return fmt.Errorf("config: case %q, step %d: %w", c.name, i+1, v.Err)
+			eval.Decide(ctx, s.given.request.Attributes(), &call)
+			if call.Evaluated == nil { // its client has left
+				return call.Err
 			}
-			counts[wordOf(&v)]++
-			if v.Allowed {
-				if err := v.Settle(ctx, s.given.response); err != nil {
-					return fmt.Errorf("config: case %q, step %d: settle: %w", c.name, i+1, err)
-				}
+			counts[wordOf(call.Evaluated)]++
+			call.Settle(ctx, s.given.response)
+			if failed != nil {
+				return fmt.Errorf("config: case %q, step %d: %w", c.name, i+1, failed)
 			}
 		}
-		r.compare(i, s, counts, &v, describe(&v))
+		v := call.Evaluated
+		r.compare(i, s, counts, v, describe(v))
 	}
 	return nil
 }
 
 // wordOf returns the verdict in the words of a case.
-func wordOf(v *policy.Verdict) string {
+func wordOf(v *evaluate.Verdict) string {
 	switch {
 	case v.Refused != nil:
 		return "refused"
@@ -159,7 +168,7 @@ func wordOf(v *policy.Verdict) string {
 }
 
 // compare adds the differences from a step's expectation. Why explains the last request.
-func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verdict, why string) {
+func (r *runner) compare(i int, s *step, counts map[string]int64, v *evaluate.Verdict, why string) {
 	e := &s.expect
 	fail := func(what, format string, args ...any) {
 		n := e.asked[what]
@@ -181,9 +190,9 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 			return // the rest would repeat it
 		}
 	}
-	binding, ok := v.Binding()
+	binding, ok := v.Binding(nil)
 	if !ok {
-		binding = policy.Outcome{Rule: &policy.Rule{}, Level: &policy.Level{}, Limit: &sluice.Term{}}
+		binding = evaluate.Outcome{Rule: &policy.Rule{}, Level: &policy.Level{}, Limit: &sluice.Term{}}
 	}
 	check := func(what string, want, got any) {
 		if e.asked[what] != nil && want != got {
@@ -220,7 +229,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 }
 
 func addressOf(s *step) string {
-	if addr := s.given.request.Address; addr.IsValid() {
+	if addr := s.given.request.Client; addr.IsValid() {
 		return addr.String()
 	}
 	return "a client without an address; use one under from"
@@ -237,14 +246,14 @@ func listCounts(counts map[string]int64) string {
 }
 
 // describe returns the outcome of the last request and the reason.
-func describe(v *policy.Verdict) string {
+func describe(v *evaluate.Verdict) string {
 	if v.Refused != nil {
 		return fmt.Sprintf("the last was refused by rule %s: %v", v.Refused.Rule, v.Refused)
 	}
 	if f := v.InFlight; f != nil {
 		return fmt.Sprintf("the last was denied by rule %s: %d requests are in flight", f.Rule.Name, f.Decision.Held)
 	}
-	o, ok := v.Binding()
+	o, ok := v.Binding(nil)
 	if !ok {
 		return "no rule applies to the last"
 	}

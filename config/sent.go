@@ -14,7 +14,7 @@ import (
 )
 
 // requestLine reads "POST /path?query" or "/path".
-func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes) {
+func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.Request) {
 	method, target, ok := strings.Cut(s, " ")
 	if !ok {
 		method, target = http.MethodGet, s
@@ -26,8 +26,8 @@ func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes
 		d.fault(n, "request is %q; use a method and a path, such as POST /posts?draft=1", shorten(s))
 		return
 	}
-	p.RequestMethod, p.RequestPath, p.Queries = strings.ToUpper(method), u.EscapedPath(), values
-	if !strings.HasPrefix(p.RequestPath, "/") { // "*"
-		p.RequestPath = "/" + p.RequestPath
+	p.Method, p.Path, p.Queries = strings.ToUpper(method), u.EscapedPath(), values
+	if !strings.HasPrefix(p.Path, "/") { // "*"
+		p.Path = "/" + p.Path
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/config/upstream"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -93,7 +94,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
 	before := len(d.faults)
 	url := d.scalar("upstream", func(n *yaml.Node, s string) {
-		v, err := ParseUpstream(s)
+		v, err := upstream.Parse(s)
 		if err != nil {
 			d.fault(n, "upstream %v", err)
 			return
@@ -110,7 +111,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		}),
 		d.scalar("path", func(n *yaml.Node, s string) {
 			var err error
-			if u.Path, err = parseUpstreamPath(s); err != nil {
+			if u.Path, err = upstream.ParsePath(s); err != nil {
 				d.fault(n, "path %v", err)
 			}
 		}),

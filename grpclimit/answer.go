@@ -15,35 +15,37 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Statuses returns the HTTP statuses of codes, for a rule's When; some codes share one: see
-// [policy.RPCStatus].
+// [evaluate.RPCStatus].
 func Statuses(of ...codes.Code) []policy.Status {
 	all := make([]policy.Status, len(of))
 	for i, code := range of {
-		all[i] = policy.Code(policy.RPCStatus(uint32(code)))
+		all[i] = policy.Code(evaluate.RPCStatus(uint32(code)))
 	}
 	return all
 }
 
 // refuse returns the trailer and the error of a call or message that does not pass.
-func refuse(c *policy.Call) (metadata.MD, error) {
+func refuse(c *evaluate.Call) (metadata.MD, error) {
 	var details []protoadapt.MessageV1
 	trailer := metadata.MD{}
 	if c.Limit != nil {
 		trailer = fields(c)
 	}
-	if pushback := c.Pushback(); pushback != "" {
+	code, pushback := c.RPC()
+	if pushback != "" {
 		trailer.Set("grpc-retry-pushback-ms", pushback)
 	}
 	if wait, ok := c.Retry(); ok {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	if c.Verdict == policy.Denied {
+	if c.Verdict == evaluate.Denied {
 		details = append(details, quotaFailure(c))
 	}
-	st := status.New(codes.Code(c.RPCCode()), string(c.AppendDetail(nil)))
+	st := status.New(codes.Code(code), string(c.AppendDetail(nil)))
 	if full, err := st.WithDetails(details...); err == nil { // else without details
 		st = full
 	}
@@ -51,7 +53,7 @@ func refuse(c *policy.Call) (metadata.MD, error) {
 }
 
 // quotaFailure names the limits that denied. It holds nothing of the key.
-func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
+func quotaFailure(c *evaluate.Call) *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for _, name := range c.Violated {
 		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: string(c.AppendDetail(nil))})
@@ -63,7 +65,7 @@ func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
 }
 
 // fields returns the rate limit fields of HTTP as metadata.
-func fields(c *policy.Call) metadata.MD {
+func fields(c *evaluate.Call) metadata.MD {
 	h := http.Header{}
 	httplimit.Draft11.Set(h, c.Limits(), c.Limit, c.Decision)
 	md := metadata.MD{}

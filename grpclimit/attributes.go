@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Call describes a call, or a message of a stream, to the keys, costs and hooks of this
@@ -55,15 +56,15 @@ func ByMethod() policy.Part {
 // attributes are the attributes of a call, or of a message of a stream.
 type attributes struct {
 	Call
-	server *Server
-	front  *policy.Front
-	client netip.Addr
-	token  policy.Token
+	server    *Server
+	evaluator *evaluate.Evaluator
+	client    netip.Addr
+	token     policy.Token
 }
 
-// set makes a the attributes of a call that a front is to decide.
-func (a *attributes) set(s *Server, f *policy.Front, c Call) {
-	*a = attributes{Call: c, server: s, front: f}
+// set makes a the attributes of a call that an evaluator is to decide.
+func (a *attributes) set(s *Server, f *evaluate.Evaluator, c Call) {
+	*a = attributes{Call: c, server: s, evaluator: f}
 	if f != nil {
 		a.client = f.Client(peerOf(c.Context), a.Header)
 	}
@@ -114,11 +115,11 @@ func (a *attributes) Client() netip.Addr { return a.client }
 // Claim returns a claim of the call's verified token.
 func (a *attributes) Claim(name string) (string, error) {
 	o := &a.server.opts
-	verify := func() (policy.Lookup, error) { return nil, nil } // there is no token
+	verify := func() (func(string) (string, error), error) { return nil, nil } // there is no token
 	if o.Claims != nil {
-		verify = func() (policy.Lookup, error) { return o.Claims(a.Context) }
+		verify = func() (func(string) (string, error), error) { return o.Claims(a.Context) }
 	}
-	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.front.Report(a.Context, a, err) })
+	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.evaluator.Report(a.Context, a, err) })
 }
 
 // Certificate returns a name in the client's certificate, "" if the server has verified none.

@@ -27,6 +27,7 @@ import (
 	"github.com/sluicegate/sluice/grpclimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // clientService is service with streams of one direction.
@@ -80,8 +81,8 @@ func newClientServer(t testing.TB, text string, always bool) *clientServer {
 	s := &clientServer{}
 	s.limit, err = grpclimit.New(grpclimit.Options{
 		Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{policy.NewRule("api", all, limit)}, Fields: always,
-		OnDecision: func(_ grpclimit.Call, e policy.Event) {
-			if e.Verdict == policy.Denied {
+		OnDecision: func(_ grpclimit.Call, e evaluate.Event) {
+			if e.Verdict == evaluate.Denied {
 				s.denied.Add(1)
 			} else {
 				s.allowed.Add(1)

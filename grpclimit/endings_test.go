@@ -23,6 +23,7 @@ import (
 	"github.com/sluicegate/sluice/grpclimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // endings are the ways in which calls of TestEndings end.
@@ -106,7 +107,7 @@ func TestEndings(t *testing.T) {
 		}
 		return "k", nil
 	}), sluice.PerMinute(1_000_000))
-	keyed.Cost = policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{After: func(a policy.Attributes, _ *policy.Response) int64 {
+	keyed.Cost = policy.Cost{Func: &policy.CostFunc{After: func(a policy.Attributes, _ *policy.Response) int64 {
 		if howOf(grpclimit.CallOf(a).Context) == "cost" {
 			panic("as asked")
 		}
@@ -117,7 +118,7 @@ func TestEndings(t *testing.T) {
 			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{crowd, keyed},
 			Messages: []policy.Rule{rule(t, "messages", policy.IP(), "1000000/s burst 3")},
 			Replies:  []policy.Rule{rule(t, "replies", policy.IP(), "1000000/s burst 3")},
-			OnDecision: func(c grpclimit.Call, _ policy.Event) {
+			OnDecision: func(c grpclimit.Call, _ evaluate.Event) {
 				if howOf(c.Context) == "reported" {
 					panic("as asked")
 				}

@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // two is a rule of two calls in flight.
@@ -133,23 +134,23 @@ func TestRetryPolicy(t *testing.T) {
 		limit    string
 		units    int64
 		want     []codes.Code
-		reported map[policy.VerdictKind]int
+		reported map[evaluate.VerdictKind]int
 	}{
-		{"waits", "2/s burst 1", 1, []codes.Code{ok, ok, ok}, map[policy.VerdictKind]int{policy.Allowed: 3, policy.Denied: 2}},
-		{"gives up", "1/s", 2, []codes.Code{denied}, map[policy.VerdictKind]int{policy.Denied: 1}},
+		{"waits", "2/s burst 1", 1, []codes.Code{ok, ok, ok}, map[evaluate.VerdictKind]int{evaluate.Allowed: 3, evaluate.Denied: 2}},
+		{"gives up", "1/s", 2, []codes.Code{denied}, map[evaluate.VerdictKind]int{evaluate.Denied: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reported := make(chan policy.VerdictKind, 100)
+			reported := make(chan evaluate.VerdictKind, 100)
 			r := rule(t, "api", policy.IP(), c.limit)
 			r.Cost.Units = c.units
 			_, dial := start(t, &service{}, grpclimit.Options{
 				Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{r},
-				OnDecision: func(_ grpclimit.Call, e policy.Event) { reported <- e.Verdict },
+				OnDecision: func(_ grpclimit.Call, e evaluate.Event) { reported <- e.Verdict },
 			})
 			client := dial(grpc.WithDefaultServiceConfig(retries))
 			want(t, "calls", times(len(c.want), func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), c.want...)
 			close(reported)
-			got := map[policy.VerdictKind]int{}
+			got := map[evaluate.VerdictKind]int{}
 			for kind := range reported {
 				got[kind]++
 			}

@@ -24,6 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // recovering turns a panic within into a status.
@@ -55,7 +56,7 @@ func TestSizeThatPanics(t *testing.T) {
 // TestBothWaysDenied: if messages of both directions are denied, the client gets the pushback of
 // the first: with two it would never retry.
 func TestBothWaysDenied(t *testing.T) {
-	queue, never := policy.NewQueue(10), rule(t, "messages", policy.IP(), "1/min")
+	queue, never := evaluate.NewQueue(10), rule(t, "messages", policy.IP(), "1/min")
 	never.Cost.Units = 2
 	client, _ := start(t, &service{duplex: func(stream testgrpc.TestService_FullDuplexCallServer) error {
 		sent := make(chan error)
@@ -68,7 +69,7 @@ func TestBothWaysDenied(t *testing.T) {
 			}
 			sent <- nil
 		}()
-		for queue.Held() == 0 {
+		for queue.Stats().Held == 0 {
 			runtime.Gosched()
 		}
 		_, err := stream.Recv()
@@ -111,8 +112,8 @@ func TestDenyWithoutCalls(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Messages: []policy.Rule{rule(t, "messages", policy.IP(), "1/min")},
 		Deny:     []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		OnDecision: func(_ grpclimit.Call, e policy.Event) {
-			if e.Verdict == policy.Refused {
+		OnDecision: func(_ grpclimit.Call, e evaluate.Event) {
+			if e.Verdict == evaluate.Refused {
 				reported.Add(1)
 			}
 		},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Options configure a [Server]. Store is required, and one of Rules, Policy,
@@ -39,7 +40,7 @@ type Options struct {
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// ClientHops, from 1 to 16, is for proxies whose networks are not known: see
-	// [policy.FrontOptions].
+	// [evaluate.Options].
 	ClientHops int
 	// Allow, if not empty, are the only networks whose clients are admitted; clients in
 	// Deny are not admitted even so.
@@ -49,7 +50,7 @@ type Options struct {
 	// none. It is called once for each call and each direction of a stream, and only if a
 	// rule needs a claim. Its errors mean the same as those of httplimit.Options: the call
 	// ends with UNAUTHENTICATED.
-	Claims func(ctx context.Context) (policy.Lookup, error)
+	Claims func(ctx context.Context) (func(string) (string, error), error)
 	// TokenRequired refuses a call that has no token, if a rule needs a claim, whatever the
 	// rule's [policy.Missing] is.
 	TokenRequired bool
@@ -61,7 +62,7 @@ type Options struct {
 	MaxWait time.Duration
 	// Queue bounds how many calls and messages are delayed at once. Nil means one new Queue
 	// each for calls, messages and replies, of 10,000 places.
-	Queue *policy.Queue
+	Queue *evaluate.Queue
 
 	// Fields sends ratelimit and ratelimit-policy in the header of every call that passes,
 	// at about a microsecond each. Denials always have them.
@@ -72,7 +73,7 @@ type Options struct {
 
 	// OnDecision, if not nil, is called once for every call and message that is decided,
 	// and after any delay. It must be safe for concurrent use and quick.
-	OnDecision func(c Call, e policy.Event)
+	OnDecision func(c Call, e evaluate.Event)
 	// OnError, if not nil, is called with every error of the store, and of a function of the
 	// Options that is not the client's fault. For a call that has left, c may hold only a
 	// context. OnError must be safe for concurrent use and quick. Nil logs errors to
@@ -91,12 +92,12 @@ func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.L
 // New returns a Server, or an error that joins all faults of o.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, idle: sync.Pool{New: func() any { return new(decision) }}}
-	common := policy.FrontOptions{
+	common := evaluate.Options{
 		Store: o.Store, Slots: o.Slots, Trusted: o.Trusted, ClientHeader: o.ClientHeader, ClientHops: o.ClientHops,
 		Allow: o.Allow, Deny: o.Deny, MaxWait: o.MaxWait, Queue: o.Queue, Now: o.Now, NoBodies: true,
 	}
 	if o.OnDecision != nil {
-		common.OnDecision = func(_ context.Context, a policy.Attributes, e *policy.Event) { o.OnDecision(CallOf(a), *e) }
+		common.OnDecision = func(_ context.Context, a policy.Attributes, e *evaluate.Event) { o.OnDecision(CallOf(a), *e) }
 	}
 	if o.OnError != nil {
 		common.OnError = func(ctx context.Context, a policy.Attributes, err error) {
@@ -106,10 +107,10 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	var all []error
-	front := func(option string, rules []policy.Rule, compiled *policy.Policy) *policy.Front {
+	evaluator := func(option string, rules []policy.Rule, compiled *policy.Policy) *evaluate.Evaluator {
 		of := common
 		of.Name, of.Rules, of.Policy, of.NoResponses = "grpclimit: "+option, rules, compiled, option != "calls"
-		f, err := policy.NewFront(of)
+		f, err := evaluate.New(of)
 		all = append(all, err)
 		return f
 	}
@@ -117,13 +118,13 @@ func New(o Options) (*Server, error) {
 		o.Policy, _ = policy.Compile(nil) // each call is decided on arrival
 	}
 	if len(o.Messages)+len(o.Replies) == 0 || o.Policy != nil || len(o.Rules) > 0 {
-		s.calls = front("calls", o.Rules, o.Policy)
+		s.calls = evaluator("calls", o.Rules, o.Policy)
 	}
 	if len(o.Messages) > 0 {
-		s.messages = front("Messages", ofMessages(o.Messages), nil)
+		s.messages = evaluator("Messages", ofMessages(o.Messages), nil)
 	}
 	if len(o.Replies) > 0 {
-		s.replies = front("Replies", ofMessages(o.Replies), nil)
+		s.replies = evaluator("Replies", ofMessages(o.Replies), nil)
 	}
 	if err := errors.Join(all...); err != nil {
 		return nil, err

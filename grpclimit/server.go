@@ -15,23 +15,24 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Server limits the calls of a gRPC server under one policy. It does not change, is safe for
 // concurrent use and holds no state of its own, which is in the store.
 type Server struct {
 	opts     Options
-	calls    *policy.Front // nil if calls are not limited
-	messages *policy.Front // nil if messages are not limited
-	replies  *policy.Front // nil if replies are not limited
-	idle     sync.Pool     // of *decision
+	calls    *evaluate.Evaluator // nil if calls are not limited
+	messages *evaluate.Evaluator // nil if messages are not limited
+	replies  *evaluate.Evaluator // nil if replies are not limited
+	idle     sync.Pool           // of *decision
 }
 
 // decision is the decision of a call, or of the messages of a stream in one direction, which
 // grpc lets one goroutine at a time use.
 type decision struct {
 	attributes
-	call  policy.Call
+	call  evaluate.Call
 	bytes atomic.Int64 // of messages
 }
 
@@ -95,17 +96,17 @@ func (s *Server) begin(c Call) (*decision, error) {
 
 // end clears d and keeps it for another call.
 func (s *Server) end(d *decision) {
-	d.attributes, d.call.Event = attributes{}, policy.Event{}
+	d.attributes, d.call.Event = attributes{}, evaluate.Event{}
 	s.idle.Put(d)
 }
 
 // decide decides, and returns the trailer and the error of a call or message that does not
-// pass. Without a front all pass.
+// pass. Without an evaluator all pass.
 func (d *decision) decide() (metadata.MD, error) {
-	if d.front == nil {
+	if d.evaluator == nil {
 		return nil, nil
 	}
-	if d.front.Decide(d.Context, &d.attributes, &d.call); d.call.Passes() {
+	if d.evaluator.Decide(d.Context, &d.attributes, &d.call); d.call.Verdict.Passes() {
 		return nil, nil
 	}
 	return refuse(&d.call)
@@ -117,7 +118,7 @@ func statusOf(err error) int {
 	if !ok {
 		st = status.FromContextError(err) // as grpc does
 	}
-	return policy.RPCStatus(uint32(st.Code()))
+	return evaluate.RPCStatus(uint32(st.Code()))
 }
 
 // settle settles a call after its handler has returned.

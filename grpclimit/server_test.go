@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // TestDenial: a denial has its reason and the time to retry in every form that clients read.
@@ -72,7 +73,7 @@ func TestNeverFits(t *testing.T) {
 
 // TestKeys: the keys that calls are charged to.
 func TestKeys(t *testing.T) {
-	claims := func(ctx context.Context) (policy.Lookup, error) {
+	claims := func(ctx context.Context) (func(string) (string, error), error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		switch token := strings.Join(md.Get("authorization"), ""); {
 		case token == "":
@@ -146,7 +147,7 @@ func TestCosts(t *testing.T) {
 		}
 		return &testgrpc.SimpleResponse{}, errors.Join(grpc.SetHeader(ctx, cost), grpc.SetSendCompressor(ctx, "gzip"))
 	}}
-	bySize := policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(a policy.Attributes) (int64, error) {
+	bySize := policy.Cost{Func: &policy.CostFunc{Before: func(a policy.Attributes) (int64, error) {
 		m, _ := grpclimit.CallOf(a).Message.(*testgrpc.SimpleRequest)
 		return int64(m.GetResponseSize()), nil
 	}}}
@@ -222,7 +223,7 @@ func TestFields(t *testing.T) {
 	var reported []string
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Rules: []policy.Rule{rule(t, "api", policy.IP(), "3/min")}, Fields: true,
-		OnDecision: func(c grpclimit.Call, e policy.Event) {
+		OnDecision: func(c grpclimit.Call, e evaluate.Event) {
 			reported = append(reported, fmt.Sprintf("%s %v %d", c.FullMethod, e.Verdict, e.Decision.Remaining))
 		},
 	})

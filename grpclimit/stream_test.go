@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/grpclimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // echo sends messages on a stream, one after another, and returns how many came back and the
@@ -175,8 +176,8 @@ func TestFailedLogIns(t *testing.T) {
 			<-ctx.Done()
 			done <- struct{}{}
 			return &testgrpc.SimpleResponse{}, nil // as if it had succeeded
-		}}, grpclimit.Options{Rules: logins(t), OnDecision: func(_ grpclimit.Call, e policy.Event) {
-			if e.Verdict == policy.Denied {
+		}}, grpclimit.Options{Rules: logins(t), OnDecision: func(_ grpclimit.Call, e evaluate.Event) {
+			if e.Verdict == evaluate.Denied {
 				running <- struct{}{}
 				done <- struct{}{}
 			}

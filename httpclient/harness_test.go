@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // base starts a server in the bubble and returns a RoundTripper to it.
@@ -108,7 +109,7 @@ func newCounterOf(t *testing.T, fields httplimit.Fields, rule policy.Rule) *coun
 		Rules:  []policy.Rule{rule},
 		Fields: fields,
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
-			if e.Verdict == policy.Denied {
+			if e.Verdict == evaluate.Denied {
 				c.denied.Add(1)
 			} else {
 				c.allowed.Add(1)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // warningField warns a client whose request passed that later requests may be denied. It
@@ -44,17 +45,17 @@ func (q *Request) refuse(w http.ResponseWriter) {
 		return
 	}
 	started := len(h) > 0
-	if e.Verdict == policy.Denied && e.Limit != nil {
+	if e.Verdict == evaluate.Denied && e.Limit != nil {
 		opts.Fields.set(h, &q.memory, q.limitItem(), q.policies(), &e.Decision)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
 	}
-	if names := e.SetAnswer(h); names != nil {
+	if names := q.mw.answers.set(h, e); names != nil {
 		exchange.Release(w, names)
 		started = true
 	}
-	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // a front's call has unwrapped it
+	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // the evaluator has unwrapped it
 		challenge(h, token)
 	}
 	if opts.Refuse != nil {
@@ -65,7 +66,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	if started {
 		deleteStarted(h)
 	}
-	p := problem{Event: e, status: q.status, memory: &q.memory, buf: q.buf[:0]}
+	p := problem{Event: e, status: q.status, answer: q.mw.answers.of(e), memory: &q.memory, buf: q.buf[:0]}
 	if e.Limit != nil {
 		p.item = q.limitItem()
 	}
@@ -89,7 +90,7 @@ func challenge(h http.Header, token *policy.TokenError) {
 
 // policies returns RateLimit-Policy for all limits that applied.
 func (q *Request) policies() string {
-	if q.call.Evaluated.Limits() == 1 {
+	if q.call.Evaluated.Limits == 1 {
 		return q.limitItem().policy
 	}
 	var buf [256]byte
@@ -141,13 +142,13 @@ func (q *Request) setFields(h http.Header) (own []string) {
 		return nil
 	}
 	fields.set(h, &q.memory, q.limitItem(), q.policies(), &c.Decision)
-	own = c.SetAnswer(h)
+	own = q.mw.answers.set(h, &c.Event)
 	if fields&NoFields != 0 {
 		return own
 	}
 	var warning []byte
 	for w := range c.Evaluated.Warnings() {
-		warning = appendWarning(warning, w.Name(), w.Left.Remaining, w.Left.ResetAfter, "soft")
+		warning = appendWarning(warning, w.Name, w.Left.Remaining, w.Left.ResetAfter, "soft")
 	}
 	if warning == nil && near(c.Limit, c.Charge.Cost, c.Decision.Remaining) {
 		warning = appendWarning(warning, c.Limit.Name, c.Decision.Remaining, c.Decision.ResetAfter, "near")

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/sluicegate/sluice/internal/wire"
-	"github.com/sluicegate/sluice/policy"
 )
 
 // attributes are the Attributes of a request. The number of bytes after a switch of protocols
@@ -32,9 +31,9 @@ func maySwitch(r *http.Request) bool {
 
 // lookUp returns a claim of the request's token, which its first call verifies.
 func (q *Request) lookUp(name string) (string, error) {
-	verify := func() (policy.Lookup, error) { return nil, nil } // there is no token
+	verify := func() (func(string) (string, error), error) { return nil, nil } // there is no token
 	if q.mw.opts.Claims != nil {
-		verify = func() (policy.Lookup, error) { return q.mw.opts.Claims(q.r) }
+		verify = func() (func(string) (string, error), error) { return q.mw.opts.Claims(q.r) }
 	}
 	return q.token.Claim(name, verify, q.mw.opts.TokenRequired, func(err error) { q.mw.report(q.r, err) })
 }

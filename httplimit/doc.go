@@ -36,7 +36,7 @@
 //     draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.
 //   - The field RateLimit-Warning reports that a request went over a soft limit, or is
 //     close to a limit.
-//   - A request that may pass only later is delayed in a bounded [policy.Queue]; a client that
+//   - A request that may pass only later is delayed in a bounded [evaluate.Queue]; a client that
 //     hangs up frees its place and gets its units back.
 //   - Bodies under a rule that shapes are slowed down, not cut: see
 //     [policy.Rule]. Bytes after a switch of protocols count as the bodies of the

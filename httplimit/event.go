@@ -9,35 +9,38 @@ import (
 	"net/http"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Event is a request's verdict and its reason. It may be kept, except Evaluated.
 type Event struct {
-	policy.Event
+	evaluate.Event
 	// Status is the status of the answer if the request was not passed on, 0 if it was.
 	Status int
+
+	answers ruleAnswers // nil if no rule has one
 }
 
 // status returns the status of the answer to a request that is not passed on.
-func status(e *policy.Event) int {
+func (all ruleAnswers) status(e *evaluate.Event) int {
 	switch e.Verdict {
-	case policy.Denied:
-		if a := e.Answer(); a != nil && a.Status != 0 {
-			return a.Status
+	case evaluate.Denied:
+		if a := all.of(e); a != nil && a.status != 0 {
+			return a.status
 		}
 		if e.Rule != nil {
 			return cmp.Or(e.Rule.Status, http.StatusTooManyRequests)
 		}
 		return http.StatusTooManyRequests
-	case policy.Refused:
+	case evaluate.Refused:
 		if _, ok := errors.AsType[*policy.TokenError](e.Err); ok {
 			return http.StatusUnauthorized
 		}
-		if errors.Is(e.Err, policy.ErrNotAdmitted) {
+		if errors.Is(e.Err, evaluate.ErrNotAdmitted) {
 			return http.StatusForbidden
 		}
 		return http.StatusBadRequest
-	case policy.Abandoned, policy.FailedClosed:
+	case evaluate.Abandoned, evaluate.FailedClosed:
 		return http.StatusServiceUnavailable
 	default:
 		return 0

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Fields are families of header fields, which may be combined by |. The zero value means
@@ -240,8 +240,8 @@ func (s *texts) write(m *memory) {
 
 // setRetryAfter sets Retry-After, in seconds rounded up, for a request that failed or was
 // abandoned. It keeps an existing field.
-func setRetryAfter(h http.Header, e *policy.Event) {
-	if e.Verdict != policy.FailedClosed && e.Verdict != policy.Abandoned || h[fieldRetryAfter] != nil {
+func setRetryAfter(h http.Header, e *evaluate.Event) {
+	if e.Verdict != evaluate.FailedClosed && e.Verdict != evaluate.Abandoned || h[fieldRetryAfter] != nil {
 		return
 	}
 	if wait, ok := e.Retry(); ok {

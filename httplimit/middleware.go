@@ -16,19 +16,22 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Middleware limits the requests to a handler under one policy. It does not change, is safe
 // for concurrent use and holds no state of its own, which is in the store. For another
 // policy make another Middleware.
 type Middleware struct {
-	opts     Options
-	front    *policy.Front
-	clients  *clientip.Finder // groups clients by network
-	own      *ownLimits       // nil if clients may not ask
-	items    limitItems
-	log      *sampledlog.Log
-	requests sync.Pool // of *Request
+	opts      Options
+	evaluator *evaluate.Evaluator
+	answers   ruleAnswers
+	admission clientip.Admission
+	clients   *clientip.Finder // groups clients by network
+	own       *ownLimits // nil if clients may not ask
+	items     limitItems
+	log       *sampledlog.Log
+	requests  sync.Pool // of *Request
 }
 
 // Limit returns a Middleware that charges each request to its key under limits, as the
@@ -48,15 +51,18 @@ func New(o Options) (*Middleware, error) {
 	if err := o.Fields.check(); err != nil {
 		all = append(all, fmt.Errorf("httplimit: Fields: %w", err))
 	}
-	of := policy.FrontOptions{
-		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy,
+	if p, err := policy.Compile(o.Rules); err == nil && o.Policy == nil && len(o.Rules) > 0 {
+		o.Policy, o.Rules = p, nil // else evaluate.New reports the faults
+	}
+	of := evaluate.Options{
+		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy, Overrides: o.Overrides,
 		Trusted: o.Trusted, ClientHeader: o.ClientHeader, ClientHops: o.ClientHops, Allow: o.Allow, Deny: o.Deny,
 		MaxWait: o.MaxWait, Queue: o.Queue, OnDelay: m.onHold, OnError: m.onError, Now: o.Now,
 	}
 	if o.OnDecision != nil {
 		of.OnDecision = m.onDecision
 	}
-	front, err := policy.NewFront(of)
+	evaluator, err := evaluate.New(of)
 	if all = append(all, err); errors.Join(all...) != nil {
 		return nil, errors.Join(all...)
 	}
@@ -66,11 +72,12 @@ func New(o Options) (*Middleware, error) {
 	if o.ReadAhead == nil {
 		o.ReadAhead = new(ReadAhead)
 	}
-	m.opts, m.front, m.clients = o, front, clients
+	m.opts, m.evaluator, m.answers, m.clients = o, evaluator, newRuleAnswers(o.Policy), clients
+	m.admission = clientip.NewAdmission(o.Allow, o.Deny)
 	if o.OwnLimits != nil {
 		p := o.Policy
 		if p == nil {
-			p, _ = policy.Compile(o.Rules) // as the front has
+			p, _ = policy.Compile(o.Rules) // as the evaluator has
 		}
 		if m.own, err = newOwnLimits(p, &o, clients); err != nil {
 			return nil, err
@@ -82,7 +89,7 @@ func New(o Options) (*Middleware, error) {
 
 // client returns the address of a request's client.
 func (m *Middleware) client(r *http.Request) netip.Addr {
-	return m.front.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
+	return m.evaluator.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
 }
 
 // verifies reports whether tokens are used in decisions.
@@ -126,14 +133,19 @@ func (m *Middleware) release(q *Request) {
 	m.requests.Put(q)
 }
 
+// event returns an Event of the Middleware.
+func (m *Middleware) event(e *evaluate.Event, status int) Event {
+	return Event{Event: *e, Status: status, answers: m.answers}
+}
+
 // onDecision reports a decision.
-func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *policy.Event) {
+func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *evaluate.Event) {
 	if of, ok := a.(*attributes); ok && m.opts.OnDecision != nil {
-		m.opts.OnDecision(of.of.r, Event{Event: *e, Status: status(e)})
+		m.opts.OnDecision(of.of.r, m.event(e, m.answers.status(e)))
 	}
 }
 
-// onError reports an error of the front, with the request as it came, since a renewal of
+// onError reports an error of the evaluator, with the request as it came, since a renewal of
 // slots may fail while the request gets another body. Errors without a request, as of
 // canceling an instant, are logged.
 func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Options configure a [Middleware]. Store is required, and one of Rules and Policy; zero
@@ -24,6 +25,8 @@ type Options struct {
 	Rules []policy.Rule
 	// Policy are compiled rules, such as those of a file that package config has read.
 	Policy *policy.Policy
+	// Overrides, if not nil, are looked at before the rules' own limits of a key.
+	Overrides *evaluate.Overrides
 
 	// Skip, if not nil, reports whether a request is passed on undecided.
 	Skip func(*http.Request) bool
@@ -33,7 +36,7 @@ type Options struct {
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// ClientHops, from 1 to 16, is for proxies whose networks are not known: see
-	// [policy.FrontOptions].
+	// [evaluate.Options].
 	ClientHops int
 	// Allow, if not empty, are the only networks whose clients are admitted; clients in
 	// Deny are not admitted even so. A client that is not admitted is answered with 403
@@ -46,10 +49,10 @@ type Options struct {
 	//
 	// An error means that the token is not usable, whatever the Lookup: the request is
 	// answered with 401. If the Lookup fails with a [*policy.TokenError], the status is 401,
-	// otherwise 400. The response has the problem of a TokenError or a [*policy.ClaimError].
+	// otherwise 400. The response has the problem of a TokenError or a [*policy.PartError].
 	// For any other error it says that the token cannot be verified, or that the claim
 	// cannot be read, and OnError is called with the error.
-	Claims func(*http.Request) (policy.Lookup, error)
+	Claims func(*http.Request) (func(string) (string, error), error)
 	// TokenRequired answers with 401 a request that has no token, if a rule needs a claim,
 	// whatever the rule's [policy.Missing] is.
 	TokenRequired bool
@@ -61,7 +64,7 @@ type Options struct {
 	MaxWait time.Duration
 	// Queue bounds the number of requests that are delayed at once. Middlewares may share
 	// one. Nil means a new Queue of 10,000 places.
-	Queue *policy.Queue
+	Queue *evaluate.Queue
 	// ReadAhead bounds the bytes of bodies that are kept while their requests are delayed.
 	// Middlewares may share one. Nil means a new ReadAhead.
 	ReadAhead *ReadAhead
@@ -94,7 +97,7 @@ type Options struct {
 	OnEnd func(r *http.Request, s *Summary)
 	// OnError, if not nil, is called with every error of the store, and of a function of the
 	// Options that is not the client's fault. It also receives errors after the response, and
-	// [policy.ErrExpired]. It must be safe for concurrent use and quick. Nil logs errors to
+	// [evaluate.ErrExpired]. It must be safe for concurrent use and quick. Nil logs errors to
 	// slog.Default, at most one a second. Errors without a request, of canceling an instant
 	// that no request waits for, are always logged.
 	OnError func(r *http.Request, err error)

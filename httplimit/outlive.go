@@ -30,7 +30,7 @@ func (q *Request) settleLater(o exchange.Outcome) {
 	q.over(&resp)
 }
 
-// presume charges the units that depend on the response: see [policy.Call.Presume].
+// presume charges the units that depend on the response: see [evaluate.Call.Presume].
 func (q *Request) presume() { q.call.Presume(q.r.Context()) }
 
 // keys yields the keys that wait for the response. If there is none but shared budgets, it

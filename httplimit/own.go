@@ -10,21 +10,17 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // mostOwn is the largest number of rules in an answer: each may need a call of the store.
 const mostOwn = 64
-
-// fewOverrides is the largest number of overrides that newOwnLimits compiles at once: more would
-// slow down each change of one.
-const fewOverrides = 256
 
 // ownLimits answers a client with the state of its own keys: for every rule whose key the
 // request at [wire.OwnLimits] itself has, with its address, fields and cookies, whatever paths
@@ -34,22 +30,19 @@ const fewOverrides = 256
 // other requests. An ownLimits does not change and is safe for concurrent use.
 type ownLimits struct {
 	rules     []string // names, in order; empty if nothing can be shown
-	evaluator func() (*policy.Evaluator, error)
+	evaluator *evaluate.Evaluator
 	askers    *sluice.Limiter
 	clients   *clientip.Finder // groups clients by network
 	fields    Fields
 	omitted   bool // there are more rules than mostOwn
 }
 
-// newOwnLimits returns the ownLimits of a policy. The rules of a policy with many overrides
-// are compiled when the first client asks.
+// newOwnLimits returns the ownLimits of a policy.
 func newOwnLimits(p *policy.Policy, options *Options, clients *clientip.Finder) (*ownLimits, error) {
 	o := &ownLimits{askers: options.OwnLimits, clients: clients, fields: options.Fields}
-	store, now := options.Store, options.Now
 	var rules []policy.Rule
-	overrides := 0
-	for i := range p.Len() {
-		r := ownRule(*p.Rule(i))
+	for i := range len(p.Rules()) {
+		r := ownRule(p.Rules()[i])
 		if len(r.Levels) == 0 {
 			continue
 		}
@@ -59,18 +52,14 @@ func newOwnLimits(p *policy.Policy, options *Options, clients *clientip.Finder) 
 		}
 		rules = append(rules, r)
 		o.rules = append(o.rules, ownPath(r.Name))
-		for j := range r.Levels {
-			overrides += len(r.Levels[j].Overrides)
-		}
 	}
-	o.evaluator = sync.OnceValues(func() (*policy.Evaluator, error) {
-		compiled, err := policy.Compile(rules)
-		return &policy.Evaluator{Policy: compiled, Store: store, Now: now}, err
-	})
-	if overrides <= fewOverrides {
-		if _, err := o.evaluator(); err != nil {
-			return nil, fmt.Errorf("httplimit: own limits: %w", err)
-		}
+	compiled, err := policy.Compile(rules)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: own limits: %w", err)
+	}
+	o.evaluator, err = evaluate.New(evaluate.Options{Name: "httplimit: own limits", Policy: compiled, Store: options.Store, Overrides: options.Overrides, Now: options.Now, CallerWaits: true})
+	if err != nil {
+		return nil, err
 	}
 	return o, nil
 }
@@ -169,14 +158,14 @@ type ownAnswer struct {
 func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused}, Status: http.StatusMethodNotAllowed})
+		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.Refused}, Status: http.StatusMethodNotAllowed})
 		return
 	}
 	d, err := o.askers.Take(r.Context(), o.clients.Group(client), 1)
 	if err == nil && !d.Allowed {
 		limit := o.askers.Plan().Term(d.Binding)
 		o.fields.Set(w.Header(), slices.Values([]*sluice.Term{limit}), limit, d)
-		denied := policy.Event{Verdict: policy.Denied, Decision: d, Limit: limit, Violated: []string{limit.Name}}
+		denied := evaluate.Event{Verdict: evaluate.Denied, Decision: d, Limit: limit, Violated: []string{limit.Name}}
 		WriteProblem(w, r, Event{Event: denied, Status: http.StatusTooManyRequests})
 		return
 	}
@@ -186,12 +175,12 @@ func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *wire.Attrib
 	}
 	if token, ok := errors.AsType[*policy.TokenError](err); ok {
 		challenge(w.Header(), token)
-		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused, Err: token}, Status: http.StatusUnauthorized})
+		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.Refused, Err: token}, Status: http.StatusUnauthorized})
 		return
 	}
 	body, failed := json.Marshal(answer)
 	if err != nil || failed != nil {
-		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.FailedClosed}, Status: http.StatusServiceUnavailable})
+		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.FailedClosed}, Status: http.StatusServiceUnavailable})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -204,13 +193,10 @@ func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *wire.Attrib
 // look adds the client's remaining units to answer. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that is not usable.
 func (o *ownLimits) look(r *http.Request, a *wire.Attributes, answer *ownAnswer) error {
-	evaluator, err := o.evaluator()
-	if err != nil {
-		return err
-	}
-	var v policy.Verdict
+	c := evaluate.Call{Peek: true}
 	for _, path := range o.rules {
-		evaluator.Peek(r.Context(), &ownRequest{a, path}, &v)
+		o.evaluator.Decide(r.Context(), &ownRequest{a, path}, &c)
+		v := c.Evaluated
 		if v.Refused != nil {
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
 				return v.Refused.Err
@@ -247,7 +233,7 @@ func (o *ownLimits) look(r *http.Request, a *wire.Attributes, answer *ownAnswer)
 }
 
 // blockOf describes a block that denies: no units remain until it ends.
-func blockOf(out *policy.Outcome) ownLimit {
+func blockOf(out *evaluate.Outcome) ownLimit {
 	left := max(ceilSeconds(out.RetryAfter), 1)
 	return ownLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.Block.For), ResetAfter: left, RetryAfter: left}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // quotaExceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-11.
@@ -18,7 +18,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a problem document
 // (RFC 9457, application/problem+json) that states the problem and names the limits that
-// denied. Of a store error a client sees only when to retry: see [policy.RetryError]. A
+// denied. Of a store error a client sees only when to retry: see [evaluate.Event.Retry]. A
 // denial by a rule whose [policy.Answer] has a body is answered with that body.
 //
 // A gRPC call, by its Content-Type over HTTP/2, is answered with status 200 and the gRPC code
@@ -26,7 +26,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // is down. See package grpclimit.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	deleteStarted(w.Header())
-	p := problem{Event: &e.Event, status: e.Status, memory: &memory{alone: true}}
+	p := problem{Event: &e.Event, status: e.Status, answer: e.answers.of(&e.Event), memory: &memory{alone: true}}
 	p.write(w, r)
 }
 
@@ -39,11 +39,12 @@ func deleteStarted(h http.Header) {
 
 // problem is the answer to a request that is not passed on.
 type problem struct {
-	*policy.Event
+	*evaluate.Event
 	status int
-	item   *limitItem // of the limit that binds; nil: only its name is known
-	memory *memory    // for the header's values
-	buf    []byte     // for the body
+	answer *ruleAnswer // the rule's own; nil: none
+	item   *limitItem  // of the limit that binds; nil: only its name is known
+	memory *memory     // for the header's values
+	buf    []byte      // for the body
 }
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
@@ -56,9 +57,9 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	if cap(p.buf) == 0 {
 		p.buf = make([]byte, 0, 384)
 	}
-	if a := p.Answer(); a != nil && a.Body != "" { // the rule's own answer
-		p.setType(h, a.ContentType)
-		p.buf = a.AppendBody(p.buf, p.Event, p.status)
+	if a := p.answer; a != nil && a.contentType != "" {
+		p.setType(h, a.contentType)
+		p.buf = a.appendBody(p.buf, p.Event, p.status)
 	} else {
 		p.setType(h, "application/problem+json")
 		setRetryAfter(h, p.Event)
@@ -78,7 +79,7 @@ func (p *problem) setType(h http.Header, contentType string) {
 // append appends the document. Under attack nearly every answer is a denial by one limit, and
 // they differ only in the time to retry.
 func (p *problem) append(b []byte) []byte {
-	if p.item == nil || p.Verdict != policy.Denied || p.Limit.Block.For > 0 || p.Decision.TooLarge || len(p.Violated) != 1 {
+	if p.item == nil || p.Verdict != evaluate.Denied || p.Limit.Block.For > 0 || p.Decision.TooLarge || len(p.Violated) != 1 {
 		return p.appendWhole(b)
 	}
 	d := p.item.denial.Load()
@@ -112,7 +113,7 @@ func (p *problem) denial() *denial {
 // appendWhole appends the document without package json, as its form is fixed.
 func (p *problem) appendWhole(b []byte) []byte {
 	kind, title := "about:blank", http.StatusText(p.status)
-	if p.Verdict == policy.Denied {
+	if p.Verdict == evaluate.Denied {
 		kind, title = quotaExceeded, "Quota exceeded"
 	}
 	b = append(append(b, `{"type":"`...), kind...)

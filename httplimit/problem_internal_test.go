@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // With any error text, the document is JSON and holds the text.
@@ -19,7 +19,7 @@ func FuzzProblemIsJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e := Event{Event: policy.Event{Verdict: policy.Refused, Err: errors.New(text)}, Status: 400}
+		e := Event{Event: evaluate.Event{Verdict: evaluate.Refused, Err: errors.New(text)}, Status: 400}
 		var got struct {
 			Type, Title, Detail string
 			Status              int

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Request is a request that was decided. It belongs to one goroutine at a time.
@@ -21,7 +22,7 @@ type Request struct {
 	x          *exchange.Exchange  // of w; nil until it is needed
 	r          *http.Request       // as passed to the next handler
 	attributes attributes
-	call       policy.Call
+	call       evaluate.Call
 	status     int    // of the answer, if it is not passed on
 	own        bool   // it asks for its own limits
 	ahead      *ahead // of the body, if it was read during a delay
@@ -82,7 +83,7 @@ func (m *Middleware) newRequest() *Request {
 func (q *Request) Allowed() bool { return q.status == 0 }
 
 // Event returns the verdict and its reason.
-func (q *Request) Event() Event { return Event{Event: q.call.Event, Status: q.status} }
+func (q *Request) Event() Event { return q.mw.event(&q.call.Event, q.status) }
 
 // HTTP returns the request to pass on: without the header fields that its Connection field
 // names, and with the part of its body that was read during the delay.
@@ -115,13 +116,13 @@ func (q *Request) decide(w http.ResponseWriter, r *http.Request) {
 		q.status = http.StatusOK
 		return
 	}
-	if fault := wire.Fault(q.r); fault != "" && m.front.Admits(q.attributes.Client()) {
-		q.call.Event = policy.Event{Verdict: policy.Refused, Err: errors.New(fault)}
+	if fault := wire.Fault(q.r); fault != "" && m.admission.Admits(q.attributes.Client()) {
+		q.call.Event = evaluate.Event{Verdict: evaluate.Refused, Err: errors.New(fault)}
 		m.onDecision(r.Context(), &q.attributes, &q.call.Event)
 	} else {
-		m.front.Decide(r.Context(), &q.attributes, &q.call)
+		m.evaluator.Decide(r.Context(), &q.attributes, &q.call)
 	}
-	q.status = status(&q.call.Event)
+	q.status = m.answers.status(&q.call.Event)
 }
 
 func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Addr) {
@@ -129,7 +130,7 @@ func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Add
 	q.attributes.Reset(r, client, q.claim)
 	q.start()
 	m := q.mw
-	q.own = m.own != nil && r.URL.Path == wire.OwnLimits && m.front.Admits(client) && wire.Fault(r) == ""
+	q.own = m.own != nil && r.URL.Path == wire.OwnLimits && m.admission.Admits(client) && wire.Fault(r) == ""
 }
 
 // end clears everything except the charges, whose memory the next request reuses. It tests

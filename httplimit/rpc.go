@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/sluicegate/sluice/internal/wire"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // isRPC reports whether a client expects a gRPC answer: it takes any HTTP status other than
@@ -19,14 +19,15 @@ func isRPC(r *http.Request) bool {
 }
 
 // writeRPC answers a gRPC call with a status and without a message.
-func writeRPC(w http.ResponseWriter, e *policy.Event) {
+func writeRPC(w http.ResponseWriter, e *evaluate.Event) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{"application/grpc"}, []string{"no-store"}
-	h["Grpc-Status"] = []string{strconv.FormatUint(uint64(e.RPCCode()), 10)}
+	code, pushback := e.RPC()
+	h["Grpc-Status"] = []string{strconv.FormatUint(uint64(code), 10)}
 	var buf [256]byte
 	h["Grpc-Message"] = []string{percented(e.AppendDetail(buf[:0]))}
-	if wait := e.Pushback(); wait != "" {
-		h["Grpc-Retry-Pushback-Ms"] = []string{wait}
+	if pushback != "" {
+		h["Grpc-Retry-Pushback-Ms"] = []string{pushback}
 	}
 	w.WriteHeader(http.StatusOK)
 }

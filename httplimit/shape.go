@@ -14,13 +14,15 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // paces returns the paces of a request's response and of its body under its verdict; nil
 // means no bound.
 func (q *Request) paces() (response, upload *exchange.Pace) {
 	var of [2]*pace // of the response, and of the body
-	for s := range q.call.Evaluated.Shapes() {
+	for i := range q.call.Evaluated.Shapes {
+		s := &q.call.Evaluated.Shapes[i]
 		into := &of[0]
 		if s.Rule.Cost.Of == policy.RequestBytes {
 			into = &of[1]
@@ -29,7 +31,7 @@ func (q *Request) paces() (response, upload *exchange.Pace) {
 			*into = &pace{mw: q.mw, of: q.r, maxWait: s.MaxWait, Pace: exchange.Pace{Chunk: mostAtOnce}}
 			(*into).Take = (*into).take
 		}
-		(*into).add(&s)
+		(*into).add(s)
 	}
 	if of[0] != nil {
 		response = &of[0].Pace
@@ -57,7 +59,7 @@ type pace struct {
 	most    atomic.Int64  // bytes at once, if a node's share is less than a chunk; 0: a chunk
 }
 
-func (p *pace) add(s *policy.Shape) {
+func (p *pace) add(s *evaluate.Shape) {
 	p.charges = append(p.charges, s.Charge)
 	p.failure = max(p.failure, s.Rule.Failure)
 	p.maxWait = min(p.maxWait, s.MaxWait)
@@ -119,12 +121,12 @@ func aboveShare(err error) bool {
 
 // meter charges the request's body while it is read, if its length is not known and a rule
 // counts it; else it returns nil. The result holds the denial of the body, if it is denied.
-func (q *Request) meter() *atomic.Pointer[policy.Event] {
+func (q *Request) meter() *atomic.Pointer[evaluate.Event] {
 	take := q.call.Meter(q.r.Context())
 	if take == nil {
 		return nil
 	}
-	denied := new(atomic.Pointer[policy.Event])
+	denied := new(atomic.Pointer[evaluate.Event])
 	q.exchange().Meter(func(n int, last bool) bool {
 		denied.Store(take(n, last))
 		return denied.Load() == nil
@@ -140,11 +142,11 @@ func (q *Request) meter() *atomic.Pointer[policy.Event] {
 }
 
 // overrule makes the denial of the request's body the request's verdict, once.
-func (q *Request) overrule(e *policy.Event) {
+func (q *Request) overrule(e *evaluate.Event) {
 	if !q.Allowed() {
 		return
 	}
-	if q.status = status(e); e.Verdict == policy.Denied && e.Decision.TooLarge {
+	if q.status = q.mw.answers.status(e); e.Verdict == evaluate.Denied && e.Decision.TooLarge {
 		q.status = http.StatusRequestEntityTooLarge
 	}
 	q.call.Event = *e // which the settlement reports

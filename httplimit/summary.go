@@ -91,7 +91,7 @@ func (q *Request) over(resp *policy.Response) {
 		s.Upstream = new(Upstream)
 	}
 	if !q.own {
-		s.Event.Event, s.Event.Status = q.call.Event, q.status
+		s.Event = q.mw.event(&q.call.Event, q.status)
 	}
 	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.attributes.Client(), resp.Status, resp.Written, resp.Read
 	if s.Took == 0 {

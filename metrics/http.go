@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // maxRoutes is the largest number of routes. Further routes count as otherRoute.
@@ -112,7 +112,7 @@ func (m *Metrics) routeOf(name string) *route {
 	r := &route{name: name, label: value, of: m.http}
 	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(value) }
 	for i := range r.took {
-		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(value, policy.VerdictKind(i).String()) }
+		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(value, evaluate.VerdictKind(i).String()) }
 	}
 	m.routes.Store(name, r)
 	return r

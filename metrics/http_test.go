@@ -26,6 +26,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // of returns the series with a prefix, without those of buckets and sums.
@@ -136,7 +137,7 @@ func TestNotTimed(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	m.EndHTTP(r, &httplimit.Summary{Status: http.StatusSwitchingProtocols, Took: time.Hour})
 	m.EndHTTP(r, &httplimit.Summary{Status: http.StatusOK, Own: true})
-	m.EndHTTP(r, &httplimit.Summary{Status: 999, Event: httplimit.Event{Event: policy.Event{Verdict: 77}}})
+	m.EndHTTP(r, &httplimit.Summary{Status: 999, Event: httplimit.Event{Event: evaluate.Event{Verdict: 77}}})
 	want := map[string]float64{
 		`sluice_http_responses_total{class="1xx",route="other"}`:  1,
 		`sluice_http_responses_total{class="2xx",route="other"}`:  1,

@@ -28,7 +28,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Options configure [New]. The zero value is valid.
@@ -69,7 +69,7 @@ type Metrics struct {
 	numRoutes int
 }
 
-const numVerdicts = int(policy.FailedClosed) + 1
+const numVerdicts = int(evaluate.FailedClosed) + 1
 
 // Native histograms have this resolution, beside the listed buckets: 10 % apart, and coarser
 // if more would be needed.
@@ -112,7 +112,7 @@ func New(o Options) (*Metrics, error) {
 	}
 	requests := counter("sluice_requests_total", "Requests by verdict.", "verdict")
 	for i := range m.requests {
-		m.requests[i] = requests.WithLabelValues(policy.VerdictKind(i).String())
+		m.requests[i] = requests.WithLabelValues(evaluate.VerdictKind(i).String())
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sluice_build_info", Help: "1, labelled by what this program was built from.",
@@ -141,9 +141,9 @@ func (m *Metrics) register(all ...prometheus.Collector) error {
 	return nil
 }
 
-// Count counts the outcome of a request. It is for OnDecision of [policy.FrontOptions] and of
+// Count counts the outcome of a request. It is for OnDecision of [evaluate.Options] and of
 // any front, with the arguments adapted.
-func (m *Metrics) Count(e *policy.Event) {
+func (m *Metrics) Count(e *evaluate.Event) {
 	if int(e.Verdict) < len(m.requests) {
 		m.requests[e.Verdict].Inc()
 	}
@@ -153,12 +153,8 @@ func (m *Metrics) Count(e *policy.Event) {
 	if d := e.Decision.Delay; d > 0 && e.Verdict.Passes() {
 		m.delays.Observe(d.Seconds())
 	}
-	for r, l := range e.Evaluated.Unlimited() {
-		scope := r.Name
-		if l.Name != "" {
-			scope += "/" + l.Name
-		}
-		m.unlimited.WithLabelValues(label(scope)).Inc()
+	for _, l := range e.Evaluated.Unlimited {
+		m.unlimited.WithLabelValues(label(l.Scope)).Inc()
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/metrics"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // measured are Metrics in a registry of their own.
@@ -259,14 +259,14 @@ func TestPlansComeAndGo(t *testing.T) {
 
 func TestCountHTTP(t *testing.T) {
 	m := newMetrics(t)
-	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
+	for v := evaluate.Allowed; v <= evaluate.FailedClosed; v++ {
 		for range v + 1 {
-			m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: v}})
+			m.CountHTTP(nil, httplimit.Event{Event: evaluate.Event{Verdict: v}})
 		}
 	}
-	m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: 200}}) // is not one and breaks nothing
+	m.CountHTTP(nil, httplimit.Event{Event: evaluate.Event{Verdict: 200}}) // is not one and breaks nothing
 	got := scraped(t, m)
-	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
+	for v := evaluate.Allowed; v <= evaluate.FailedClosed; v++ {
 		name := fmt.Sprintf("sluice_requests_total{verdict=%q}", v)
 		if got[name] != float64(v)+1 {
 			t.Errorf("%s %v, want %d", name, got[name], v+1)

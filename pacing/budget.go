@@ -49,7 +49,7 @@ func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 	}
 	defer func() { b.turn <- struct{}{} }()
 	for reported := false; ; {
-		now := time.Now()
+		now := b.o.Now()
 		b.mu.Lock()
 		at, known := b.next(now)
 		if known && !at.After(now) {
@@ -86,12 +86,12 @@ func (b *Budget) queue(ctx context.Context, h *Waiting) error {
 		return nil
 	default:
 	}
-	timer := time.NewTimer(time.Until(h.end))
-	defer timer.Stop()
+	over, stop := h.clock.After(h.end.Sub(h.clock.Now()))
+	defer stop()
 	select {
 	case <-b.turn:
 		return nil
-	case <-timer.C:
+	case <-over:
 		return h.refuse(0)
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -101,7 +101,7 @@ func (b *Budget) queue(ctx context.Context, h *Waiting) error {
 // EnterAfter is Enter after a wait that the call makes for itself; h must allow it.
 func (b *Budget) EnterAfter(ctx context.Context, h *Waiting, wait time.Duration) (uint64, error) {
 	h.notify(wait)
-	if err := h.sleep(ctx, time.Now().Add(wait), nil); err != nil {
+	if err := h.sleep(ctx, b.o.Now().Add(wait), nil); err != nil {
 		return 0, err
 	}
 	return b.Enter(ctx, h)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clock"
 )
 
 // Options are the bounds of a client. The zero value of every field is valid.
@@ -20,7 +21,13 @@ type Options struct {
 	MaxRetryAfter time.Duration // of one answer; zero means 10 minutes, or MaxWait if that is longer
 	MaxRetries    int           // how often; zero means 3, a negative number never
 	MaxBudgets    int           // how many in memory; zero means 1024
+	// Now and AfterFunc are the clock by which calls wait, as [time.Now] and [time.AfterFunc],
+	// which nil means. AfterFunc returns a function that stops the timer.
+	Now       func() time.Time
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
+
+func (o *Options) clock() clock.Clock { return clock.Clock{Now: o.Now, AfterFunc: o.AfterFunc} }
 
 // Budgets are the most recently used budgets. They are safe for concurrent use.
 type Budgets struct {
@@ -49,6 +56,8 @@ func NewBudgets(pkg string, o Options) (*Budgets, error) {
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
 	}
+	c := o.clock().Filled()
+	o.Now, o.AfterFunc = c.Now, c.AfterFunc
 	if o.MaxWait == 0 {
 		o.MaxWait = time.Minute
 	}

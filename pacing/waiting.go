@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/clock"
 )
 
 // Waiting bounds how long one call may wait.
@@ -15,6 +17,7 @@ type Waiting struct {
 	end    time.Time // no wait lasts longer
 	own    bool      // end is the deadline of the call's context
 	onWait func(time.Duration)
+	clock  clock.Clock
 }
 
 // WaitError is the error of a wait that was not started, as it would outlast MaxWait or the
@@ -33,7 +36,7 @@ func (e *WaitError) Unwrap() error { return e.Err }
 // Waiting returns the Waiting of a call that begins now. onHold, if not nil, is called before
 // each wait with its least duration.
 func (s *Budgets) Waiting(ctx context.Context, onHold func(time.Duration)) *Waiting {
-	h := &Waiting{end: time.Now().Add(s.o.MaxWait), onWait: onHold}
+	h := &Waiting{end: s.o.Now().Add(s.o.MaxWait), onWait: onHold, clock: s.o.clock()}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(h.end) {
 		h.end, h.own = deadline, true
 	}
@@ -64,10 +67,10 @@ func (h *Waiting) sleep(ctx context.Context, until time.Time, woken <-chan struc
 	if until.After(h.end) {
 		until = h.end
 	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
+	over, stop := h.clock.After(until.Sub(h.clock.Now()))
+	defer stop()
 	select {
-	case <-timer.C:
+	case <-over:
 		return nil
 	case <-woken:
 		return nil
@@ -90,7 +93,7 @@ func (b *Budget) Backoff(h *Waiting, n int, s Statement) (time.Duration, bool) {
 		return 0, false
 	}
 	wait := backoff(n, min(s.Wait, b.o.MaxRetryAfter))
-	return wait, !time.Now().Add(wait).After(h.end)
+	return wait, !b.o.Now().Add(wait).After(h.end)
 }
 
 // backoff returns how long to wait after the n-th denial: the time that the server asked for

@@ -4,34 +4,12 @@
 package policy_test
 
 import (
-	"encoding/json"
-	"maps"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
-
-// denied returns the outcome of a request that a rule with an answer denied.
-func denied(t *testing.T, p *policy.Policy) *policy.Call {
-	t.Helper()
-	f, err := policy.NewFront(policy.FrontOptions{Store: memstore.New(memstore.Options{}), Policy: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var call policy.Call
-	for range 2 {
-		f.Decide(t.Context(), &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}, &call)
-	}
-	if call.Verdict != policy.Denied {
-		t.Fatalf("got %v", call.Verdict)
-	}
-	return &call
-}
 
 func withAnswer(a policy.Answer) []policy.Rule {
 	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1).WithName("minute"))
@@ -84,39 +62,4 @@ func TestAnswerFaults(t *testing.T) {
 			}
 		})
 	}
-	p, err := policy.Compile(withAnswer(policy.Answer{Status: 503, ContentType: "text/plain", Body: "x", Limits: map[string]policy.Answer{"minute": {Status: 429}}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := policy.Compile(p.Rules()); err != nil || denied(t, again).Answer().Status != 429 {
-		t.Errorf("rules that were compiled already: %v", err)
-	}
-}
-
-// FuzzAnswer: no text of an answer crashes, every body compiled as JSON is JSON, and no
-// field has more than one line.
-func FuzzAnswer(f *testing.F) {
-	for _, text := range []string{"{limit}", `{"a":"{detail}"}`, "{{name}", "{", "{a", "{minute.remaining}", "{.}", "a\r\nb", `"{reset_date}"`, "[{retry_after},{used}]", `{"{detail}":{"{rule}":[]}}`} {
-		f.Add(text, "application/json")
-		f.Add(text, "text/html")
-	}
-	f.Fuzz(func(t *testing.T, text, kind string) {
-		p, err := policy.Compile(withAnswer(policy.Answer{ContentType: kind, Body: text, Denied: []policy.AnswerField{{Name: "X", Value: text}}}))
-		if err != nil {
-			if p, err = policy.Compile(withAnswer(policy.Answer{ContentType: kind, Body: text})); err != nil {
-				return
-			}
-		}
-		call, h := denied(t, p), http.Header{}
-		body := call.Answer().AppendBody(nil, &call.Event, 429)
-		if strings.HasPrefix(kind, "application/json") && !json.Valid(body) {
-			t.Errorf("%q became %q", text, body)
-		}
-		call.SetAnswer(h)
-		for _, value := range slices.Concat(slices.Collect(maps.Values(h))...) {
-			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-				t.Errorf("%q became the field %q", text, value)
-			}
-		}
-	})
 }

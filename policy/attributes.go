@@ -3,7 +3,11 @@
 
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/sluicegate/sluice/internal/wire"
+)
 
 // Attributes are the properties of a request that a policy can use. A front implements
 // them over its native request, so that nothing is copied; properties that the protocol
@@ -34,7 +38,8 @@ type Attributes interface {
 	// Claim returns a claim of the request's verified token: "" if there is no token, or
 	// no such claim. On an error, a rule with the claim in its key refuses the request,
 	// whatever its [Missing] is; on a [*TokenError] so does a rule with the claim in its
-	// tiers. A [*ClaimError] means that the token is valid, but the claim is not usable.
+	// tiers. A [*PartError] means that the token is valid, but the claim is not usable, such
+	// as a list; its Problem is for the client and never holds a value that it sent.
 	Claim(name string) (string, error)
 	// Length is the size of the request's body in bytes, -1 if not known.
 	Length() int64
@@ -51,76 +56,54 @@ type TokenError struct {
 	Err     error // the cause, for a log; may be nil
 }
 
-// ErrNoToken is the error of Claim for a request that lacks a required token.
-var ErrNoToken = &TokenError{Problem: "a token is needed, and none was sent", Missing: true}
-
 // Error returns the problem.
 func (e *TokenError) Error() string { return e.Problem }
 
 // Unwrap returns Err.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// ClaimError is the error of [Attributes.Claim] for a claim that the token has and that
-// cannot be part of a key, such as a list.
-type ClaimError struct {
-	// Problem is for the client and never holds a value that it sent: "is a list".
-	Problem string
-	Err     error // the cause, for a log; may be nil
+// Request is a request as data: for tests, for cases, and for protocols without an HTTP
+// request.
+type Request struct {
+	Method       string
+	Host         string
+	Path         string
+	Headers      map[string][]string // by canonical name
+	Queries      map[string][]string
+	Cookies      map[string][]string
+	Client       netip.Addr
+	Claims       map[string]string
+	Certificates map[string]string // the values of Certificate, by name
+	Token        *TokenError       // the error of Claim, if not nil
+	Length       int64             // bytes of the body; -1: not known
 }
 
-// Error returns the problem.
-func (e *ClaimError) Error() string { return e.Problem }
+// Attributes returns the attributes of the request, which may be read concurrently. Their
+// methods fail only by Token. They change with r.
+func (r *Request) Attributes() Attributes { return static{r} }
 
-// Unwrap returns Err.
-func (e *ClaimError) Unwrap() error { return e.Err }
+// static are the attributes of a Request.
+type static struct{ of *Request }
 
-// StaticAttributes are [Attributes] as data: for tests, for cases, and for protocols without
-// an HTTP request. They may be read concurrently. Their methods fail only by Token.
-type StaticAttributes struct {
-	RequestMethod string
-	RequestHost   string
-	RequestPath   string
-	Headers       map[string][]string // by canonical name
-	Queries       map[string][]string
-	Cookies       map[string][]string
-	Address       netip.Addr
-	Claims        map[string]string
-	Certificates  map[string]string // the values of Certificate, by name
-	Token         *TokenError       // the error of Claim, if not nil
-	Bytes         int64
-}
+func (s static) Method() string                          { return s.of.Method }
+func (s static) Host() string                            { return s.of.Host }
+func (s static) Path() string                            { return s.of.Path }
+func (s static) Header(name string) []string             { return s.of.Headers[name] }
+func (s static) Query(name string) ([]string, error)     { return s.of.Queries[name], nil }
+func (s static) Cookie(name string) ([]string, error)    { return s.of.Cookies[name], nil }
+func (s static) Client() netip.Addr                      { return s.of.Client }
+func (s static) Certificate(name string) (string, error) { return s.of.Certificates[name], nil }
+func (s static) Length() int64                           { return s.of.Length }
 
-// Method returns RequestMethod.
-func (p *StaticAttributes) Method() string { return p.RequestMethod }
-
-// Host returns RequestHost.
-func (p *StaticAttributes) Host() string { return p.RequestHost }
-
-// Path returns RequestPath.
-func (p *StaticAttributes) Path() string { return p.RequestPath }
-
-// Header returns the values of name in Headers.
-func (p *StaticAttributes) Header(name string) []string { return p.Headers[name] }
-
-// Query returns the values of name in Queries.
-func (p *StaticAttributes) Query(name string) ([]string, error) { return p.Queries[name], nil }
-
-// Cookie returns the values of name in Cookies.
-func (p *StaticAttributes) Cookie(name string) ([]string, error) { return p.Cookies[name], nil }
-
-// Client returns Address.
-func (p *StaticAttributes) Client() netip.Addr { return p.Address }
-
-// Claim returns the value of name in Claims.
-func (p *StaticAttributes) Claim(name string) (string, error) {
-	if p.Token != nil {
-		return "", p.Token
+func (s static) Claim(name string) (string, error) {
+	if s.of.Token != nil {
+		return "", s.of.Token
 	}
-	return p.Claims[name], nil
+	return s.of.Claims[name], nil
 }
 
-// Certificate returns the value of name in Certificates.
-func (p *StaticAttributes) Certificate(name string) (string, error) { return p.Certificates[name], nil }
-
-// Length returns Bytes.
-func (p *StaticAttributes) Length() int64 { return p.Bytes }
+// HostOf returns the host of a Host field, or of a URL's authority, in the form in which
+// [Attributes] return it and rules compare it: in lower case, without a port and without
+// trailing dots; an IPv6 address is in brackets and in its shortest form. Text after the first
+// colon is ignored.
+func HostOf(authority string) string { return wire.Host(authority) }

@@ -92,7 +92,7 @@ func isBlock(l sluice.Limit) bool {
 }
 
 // blocks compiles those of a level. They stand in every set of its limits.
-func (c *compiler) blocks(r *rule, l *Level, at Place) {
+func (c *compiler) blocks(r *rule, l *Level, at place) {
 	c.levelBlocks = nil
 	if len(l.Blocks) == 0 {
 		return

@@ -18,7 +18,7 @@ import (
 // budgets as it has certificates of different names.
 //
 // Only attributes with a method Certificate(name string) (string, error) have the part, such
-// as [StaticAttributes] and those of packages httplimit and grpclimit: see [VerifiedName].
+// as those of a [Request] and those of packages httplimit and grpclimit: see [VerifiedName].
 func Certificate(name string) Part { return Part{Source: source.Certificate, Name: name} }
 
 // certificateNames are the names that [Certificate] takes.

@@ -12,7 +12,6 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -29,24 +28,14 @@ type compiler struct {
 	finders     map[[2]int]*clientip.Finder
 }
 
-func (c *compiler) fault(at Place, format string, args ...any) {
-	f := &RuleError{Rule: c.number, Name: c.name, At: at}
+func (c *compiler) fault(at place, format string, args ...any) {
+	f := &RuleError{Rule: c.number, Name: c.name, At: at.steps[:at.n:at.n]}
 	err := fmt.Errorf(format, args...)
 	f.Problem = err.Error()
 	if u, ok := err.(interface{ Unwrap() error }); ok {
 		f.Err = u.Unwrap()
 	}
 	c.faults = append(c.faults, f)
-}
-
-// validName reports whether s is 1 to 64 of a-z, 0-9, '.', '_' and '-'.
-func validName(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return 1 <= len(s) && len(s) <= 64
 }
 
 // Compile checks rules and makes a [Policy] of them. Its error is [RuleErrors], with all
@@ -57,15 +46,15 @@ func Compile(rules []Rule) (*Policy, error) {
 		c.fault(in("Name"), "%d rules; a policy has at most %d", len(rules), bounds.MaxRules)
 		return nil, c.faults
 	}
-	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
+	p := &Policy{list: slices.Clone(rules), rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
 	for i := range rules {
 		if i%32 == 0 {
 			runtime.Gosched() // a large policy is compiled beside requests
 		}
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
-		r.Rule = rules[i]
-		if !validName(r.Name) {
+		r.Rule = &p.list[i]
+		if !bounds.ValidName(r.Name) {
 			c.fault(in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
 		} else if first, taken := p.names[r.Name]; taken {
 			c.fault(in("Name"), "%q is the name of rule %d, too; rules of one name would share a budget: choose another", r.Name, first+1)
@@ -74,10 +63,7 @@ func Compile(rules []Rule) (*Policy, error) {
 		}
 		before := len(c.faults)
 		if c.rule(r); len(c.faults) == before {
-			p.answers = p.answers || r.Answer != nil
 			m := &r.Match
-			r.needed()
-			r.simple = r.isSimple()
 			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except) == 0
 			p.index.add(int32(i), r)
 		}
@@ -88,7 +74,6 @@ func Compile(rules []Rule) (*Policy, error) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
-	p.overrider = compiled.NewOverrider(p.withOverride)
 	return p, nil
 }
 
@@ -97,14 +82,14 @@ func Compile(rules []Rule) (*Policy, error) {
 func (c *compiler) crowds(p *Policy) {
 	var m Matches
 	var names []string
-	request := newStaticAttributes()
+	request := newExample()
 	for i := range p.rules {
 		if i%32 == 0 {
 			runtime.Gosched()
 		}
 		r := &p.rules[i]
 		r.fillExample(request)
-		p.Match(request, &m)
+		p.Match(request.Attributes(), &m)
 		var n, shaped [2]int
 		names = names[:0]
 		for _, hit := range m.hits {
@@ -112,7 +97,7 @@ func (c *compiler) crowds(p *Policy) {
 				shaped[o.Cost.Of-RequestBytes] += len(o.levels)
 				names = append(names, o.Name)
 			} else if !o.Shadow {
-				n[o.phase()] += len(o.levels)
+				n[phase(o)] += len(o.levels)
 				names = append(names, o.Name)
 			}
 		}
@@ -123,6 +108,14 @@ func (c *compiler) crowds(p *Policy) {
 			return
 		}
 	}
+}
+
+// phase returns 1 for a rule that is decided with those that count responses, 0 for another.
+func phase(r *rule) int {
+	if r.When != nil && !r.When.Hold {
+		return 1
+	}
+	return 0
 }
 
 func (c *compiler) rule(r *rule) {
@@ -161,7 +154,7 @@ func (c *compiler) rule(r *rule) {
 		c.lease(r)
 	}
 	r.Levels = slices.Clone(r.Levels)
-	r.levels = make([]level, len(r.Levels))
+	r.levels = make([]CompiledLevel, len(r.Levels))
 	for i := range r.Levels {
 		c.level(r, i)
 	}
@@ -175,9 +168,9 @@ func (c *compiler) cost(cost *Cost) {
 	case cost.Of >= costs:
 		c.fault(in("Cost"), "%d is not a cost; use one of the constants of CostOf", cost.Of)
 		return
-	case (cost.Of == FuncCost) != (cost.Func != nil):
-		c.fault(in("Cost"), "a Func goes with FuncCost, and with no other")
-	case (cost.Bytes() || cost.Of == Milliseconds) && cost.Units != 0:
+	case cost.Func != nil && *cost != (Cost{Func: cost.Func}):
+		c.fault(in("Cost"), "a Func is the cost by itself; leave out the rest")
+	case (cost.bytes() || cost.Of == Milliseconds) && cost.Units != 0:
 		c.fault(in("Cost"), "units belong to a fixed cost or the estimate of a header's; leave them out")
 	case cost.Units < 0 || cost.Units > sluice.MaxQuota:
 		c.fault(in("Cost"), "%d units must be 1 to %d", cost.Units, int64(sluice.MaxQuota))

@@ -115,7 +115,7 @@ func TestCompileFaults(t *testing.T) {
 				t.Fatalf("got\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))
 			}
 			for i, f := range faults {
-				if got := f.At.String() + ": " + f.Problem; !strings.HasPrefix(got, test.want[i]) {
+				if got := strings.SplitN(policy.RuleErrors{f}.Error(), ": ", 3)[2]; !strings.HasPrefix(got, test.want[i]) {
 					t.Errorf("got %s, want %s", got, test.want[i])
 				}
 			}
@@ -129,10 +129,6 @@ func TestCompileReportsAllRules(t *testing.T) {
 	var faults policy.RuleErrors
 	if !errors.As(err, &faults) || len(faults) != 3 || faults[0].Rule != 1 || faults[1].Rule != 2 || faults[2].Rule != 3 {
 		t.Fatalf("faults %v", err)
-	}
-	var fault *policy.RuleError
-	if !errors.As(err, &fault) || fault.Rule != 1 {
-		t.Errorf("as a fault: %v", fault)
 	}
 }
 
@@ -157,26 +153,6 @@ func TestCrowds(t *testing.T) {
 	if _, err := policy.Compile(append(rules, special)); err != nil {
 		t.Errorf("a shadow rule is asked by itself: %v", err)
 	}
-}
-
-// A crowd that only some requests make is not known when rules are compiled; such a request
-// falls to the failure policy.
-func TestCrowdAtRun(t *testing.T) {
-	var rules []policy.Rule
-	for i := range sluice.MaxCharges + 1 {
-		rules = append(rules, rule(fmt.Sprint("r", i), policy.Match{Headers: []policy.Field{{Name: fmt.Sprint("X-", i)}}}))
-	}
-	rules[3].Failure = sluice.FailClosed
-	w := newWorld(t, rules...)
-	p := &policy.StaticAttributes{RequestPath: "/", Headers: map[string][]string{}}
-	for i := range sluice.MaxCharges + 1 {
-		p.Headers[fmt.Sprint("X-", i)] = []string{"1"}
-	}
-	if v := w.decide(p); v.Allowed || v.Err == nil || v.Failure != sluice.FailClosed {
-		t.Errorf("allowed %v, failure %v, error %v", v.Allowed, v.Failure, v.Err)
-	}
-	delete(p.Headers, "X-0")
-	w.allow(p)
 }
 
 func TestCompileKeepsTheRules(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/sluicegate/sluice/internal/placeholder"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -26,14 +26,13 @@ var notInAnswers = []string{
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// answer compiles a rule's answer, after its levels.
+// answer checks a rule's answer, after its levels.
 func (c *compiler) answer(r *rule) {
 	if r.Answer == nil {
 		return
 	}
 	at := in("Answer")
-	a := *r.Answer
-	r.Answer = &a
+	a := r.Answer
 	if r.Shape {
 		c.fault(at, "is about denials, and a rule that shapes denies nothing; leave it out")
 	}
@@ -41,10 +40,9 @@ func (c *compiler) answer(r *rule) {
 		c.fault(at.in("Status"), "the rule has a status, too; leave out one of them")
 	}
 	names := limitNames(r)
-	a.fields = c.answerFields(at.in("Fields"), a.Fields, names)
-	c.answerParts(&a, at, names)
-	c.distinguished(&a, at)
-	a.limits = make(map[string]*Answer, len(a.Limits))
+	c.answerFields(at.in("Fields"), a.Fields, names)
+	c.answerParts(a, at, names)
+	c.distinguished(a, at)
 	for _, name := range slices.Sorted(maps.Keys(a.Limits)) {
 		here := at.in("Limits").key(name)
 		if !slices.Contains(names, name) {
@@ -58,44 +56,34 @@ func (c *compiler) answer(r *rule) {
 			of.ContentType = cmp.Or(of.ContentType, a.ContentType)
 		}
 		c.answerParts(&of, here, names)
-		of.inherit(&a)
+		of.Status, of.Body = cmp.Or(of.Status, a.Status), cmp.Or(of.Body, a.Body) // what it does not have is the rule's
 		c.distinguished(&of, here)
-		a.limits[name] = &of
 	}
 }
 
 // distinguished checks that a denial is not taken for a success.
-func (c *compiler) distinguished(a *Answer, at Place) {
+func (c *compiler) distinguished(a *Answer, at place) {
 	if a.Status == http.StatusOK && a.Body == "" {
 		c.fault(at.in("Status"), "a denial of status 200 differs from a success by its body only; set a body")
 	}
 }
 
-// inherit fills the zero parts of a limit's answer from the rule's answer.
-func (a *Answer) inherit(of *Answer) {
-	a.Status = cmp.Or(a.Status, of.Status)
-	if a.Body == "" {
-		a.Body, a.ContentType, a.body = of.Body, of.ContentType, of.body
-	}
-	a.denied = slices.Concat(of.denied, a.denied) // its own fields come last and replace the rule's
-}
-
-// answerParts compiles the parts that answer denials.
-func (c *compiler) answerParts(a *Answer, at Place, names []string) {
+// answerParts checks the parts that answer denials.
+func (c *compiler) answerParts(a *Answer, at place, names []string) {
 	if s := a.Status; s != 0 && s != 200 && (s < 400 || s > 599) {
 		c.fault(at.in("Status"), "%d must be 400 to 599, or 200 for an API that denies so", s)
 	}
-	a.denied = c.answerFields(at.in("Denied"), a.Denied, names)
+	c.answerFields(at.in("Denied"), a.Denied, names)
 	if (a.Body == "") != (a.ContentType == "") {
 		c.fault(at, "a body and its content type go together; set both, or none")
 		return
 	}
 	if a.Body != "" {
-		a.body = c.answerBody(a, at)
+		c.answerBody(a, at)
 	}
 }
 
-func (c *compiler) answerBody(a *Answer, at Place) (t template) {
+func (c *compiler) answerBody(a *Answer, at place) {
 	kind, _, err := mime.ParseMediaType(a.ContentType)
 	if err != nil || !strings.Contains(kind, "/") || !visible(a.ContentType) {
 		c.fault(at.in("ContentType"), "%q is no content type; use one such as application/json", a.ContentType)
@@ -103,40 +91,65 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	here := at.in("Body")
 	if len(a.Body) > maxAnswerBytes {
 		c.fault(here, "%d bytes; a body has at most %d", len(a.Body), maxAnswerBytes)
-		return t
+		return
 	}
-	if t, err = parseTemplate(a.Body); err != nil {
+	pieces, err := placeholder.Parse(a.Body)
+	if err != nil {
 		c.fault(here, "%w", err)
-		return t
+		return
 	}
-	for _, s := range t.pieces {
-		if s.limit != "" {
-			c.fault(here, "{%s.%s} is of a limit that may not apply; use {%s}, of the limit that denied", s.limit, wordNames[s.word], wordNames[s.word])
-			return t
+	detailed := false
+	for _, s := range pieces {
+		if s.Limit != "" {
+			c.fault(here, "{%s.%s} is of a limit that may not apply; use {%s}, of the limit that denied", s.Limit, s.Word, s.Word)
+			return
 		}
+		detailed = detailed || s.Word == placeholder.Detail
 	}
 	switch {
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
-		t.escape = escapeJSON
-		if !json.Valid(t.append(nil, &samples[0])) || !json.Valid(t.append(nil, &samples[1])) {
+		if !json.Valid(filled(pieces, 0)) || !json.Valid(filled(pieces, 1)) {
 			c.fault(here, "is not JSON, whatever its placeholders are; put text in quotes, not numbers")
 		}
 	case kind == "application/xml" || strings.HasSuffix(kind, "+xml") || kind == "text/xml" || kind == "text/html":
-		t.escape = escapeXML
-	case t.has(wordDetail) && kind != "text/plain":
+	case detailed && kind != "text/plain":
 		c.fault(here, "{detail} has quotes and spaces, and how to escape these in %s is not known; leave it out, or write text/plain", kind)
 	}
-	return t
 }
 
-// samples are values of placeholders with which a body is checked: with known times and
-// with unknown ones. None of their texts completes an escape before the placeholder.
-var samples = [...]values{
-	{rule: &Rule{Name: "x"}, name: "x", retry: time.Second, reset: time.Second, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
-	{rule: &Rule{Name: "x"}, name: "x", retry: unknown, reset: unknown, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
+// samples are values of placeholders with which a body of JSON is checked: with a known time
+// and with an unknown one. A word without samples is a number. None of the texts completes an
+// escape before the placeholder.
+var samples = map[placeholder.Word][2]string{
+	placeholder.Reset:        {"1", "-1"},
+	placeholder.ResetUnix:    {"1", "-1"},
+	placeholder.ResetDate:    {"Thu, 01 Jan 1970 00:00:01 GMT", ""},
+	placeholder.ResetTime:    {"1970-01-01T00:00:01Z", ""},
+	placeholder.RetryAfter:   {"1", "-1"},
+	placeholder.RetryAfterMS: {"1000", "-1"},
+	placeholder.Rule:         {"x", "x"},
+	placeholder.Name:         {"x", "x"},
+	placeholder.Status:       {"429", "429"},
+	placeholder.Detail:       {`x \"x\"`, `x \"x\"`},
 }
 
-func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) (compiled []fieldTemplate) {
+// filled returns a body with the i-th samples.
+func filled(pieces []placeholder.Piece, i int) (b []byte) {
+	for _, p := range pieces {
+		value, ok := samples[p.Word]
+		switch {
+		case p.Word == placeholder.Text:
+			b = append(b, p.Text...)
+		case ok:
+			b = append(b, value[i]...)
+		default:
+			b = append(b, '0')
+		}
+	}
+	return b
+}
+
+func (c *compiler) answerFields(at place, fields []AnswerField, names []string) {
 	for i, f := range fields {
 		here := at.item(i)
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
@@ -150,21 +163,19 @@ func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) 
 		case !visible(f.Value) || len(f.Value) > maxAnswerBytes/100:
 			c.fault(here, "the value of %s must be at most %d printable characters of ASCII", f.Name, maxAnswerBytes/100)
 		}
-		t, err := parseTemplate(f.Value)
+		pieces, err := placeholder.Parse(f.Value)
 		if err != nil {
 			c.fault(here, "%w", err)
 		}
-		for _, s := range t.pieces {
+		for _, s := range pieces {
 			switch {
-			case s.word == wordStatus || s.word == wordDetail:
-				c.fault(here, "{%s} is of a body; leave it out", wordNames[s.word])
-			case s.limit != "" && !slices.Contains(names, s.limit):
-				c.fault(here, "no limit of the rule has the name %q; it has %s", s.limit, strings.Join(names, ", "))
+			case s.Word == placeholder.Status || s.Word == placeholder.Detail:
+				c.fault(here, "{%s} is of a body; leave it out", s.Word)
+			case s.Limit != "" && !slices.Contains(names, s.Limit):
+				c.fault(here, "no limit of the rule has the name %q; it has %s", s.Limit, strings.Join(names, ", "))
 			}
 		}
-		compiled = append(compiled, fieldTemplate{f.Name, t})
 	}
-	return compiled
 }
 
 // visible reports whether s is one line of text that a field may have.
@@ -181,20 +192,18 @@ func limitNames(r *rule) (names []string) {
 	}
 	for i := range r.levels {
 		l := &r.levels[i]
-		sets := []*set{l.base}
-		for _, tier := range slices.Sorted(maps.Keys(l.tiers)) {
-			sets = append(sets, l.tiers[tier])
+		sets := []*Set{l.Base}
+		for _, tier := range slices.Sorted(maps.Keys(l.ByTier)) {
+			sets = append(sets, l.ByTier[tier])
 		}
-		for _, o := range l.Overrides {
-			sets = append(sets, l.overrides[encodeKey(o.Key)].set)
-		}
+		sets = append(sets, l.ByOverride...)
 		for _, s := range sets {
-			for t := 0; s != nil && t < s.all.Len(); t++ {
-				add(s.all.Term(t).Name)
+			for t := 0; s != nil && t < s.All.Len(); t++ {
+				add(s.All.Term(t).Name)
 			}
 		}
 		if l.InFlight != nil {
-			add(l.inFlight.Name)
+			add(l.Slots.Name)
 		}
 	}
 	return names

@@ -4,39 +4,55 @@
 package policy
 
 import (
-	"sync"
-	"sync/atomic"
-	"time"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
 )
 
 // rule is a compiled Rule.
 type rule struct {
-	needs    needs
-	simple   bool  // see isSimple
-	bare     bool  // the index checks all that the rule matches
-	cost     int64 // of each request, unless needsCost
-	levels   []level
+	bare     bool // the index checks all that the rule matches
+	levels   []CompiledLevel
 	patterns []pattern
 	except   []pattern
-	Rule
+	*Rule
 }
 
-// level is a compiled Level.
-type level struct {
+// CompiledLevel is a [Level] of a [Policy] with its limits as the store takes them. It is
+// for the code that decides requests, such as package evaluate. It must not be changed and
+// may be read concurrently.
+type CompiledLevel struct {
 	*Level
-	parts      []keyPart
-	limited    bool // it has limits besides those of requests in flight
-	base       *set // nil if not limited, or if requests without a tier have no limits
-	overrides  map[string]override
-	exempt     map[string]struct{}
-	scope      string
-	inFlight   sluice.SlotLimit
-	tierPart   keyPart
-	tiers      map[string]*set // nil: the tier has no limits
-	candidates []candidate
+	Rule *Rule
+	// Scope is the scope of the level's plans and slots in the store: the rule's name,
+	// followed by a slash and the level's name if it has one.
+	Scope string
+	// Limited says that the level has limits besides InFlight.
+	Limited bool
+	// Base are the Limits; nil if the level has none.
+	Base *Set
+	// ByTier are the limits of each of the Tiers; nil for a tier without limits.
+	ByTier map[string]*Set
+	// ByOverride are the limits of each of the Overrides, in their order, and ByKey the
+	// indexes of these by the keys that [Matches.Key] returns.
+	ByOverride []*Set
+	ByKey      map[string]int
+	// ByCandidate are the plans of each of the Candidates, in their order, by the limits that
+	// they would replace.
+	ByCandidate []map[*Set]*sluice.Plan
+	// Slots is InFlight with its defaults.
+	Slots sluice.SlotLimit
+
+	parts    []keyPart
+	exempt   map[string]struct{}
+	tierPart keyPart
+}
+
+// Set is a compiled list of limits. It must not be changed.
+type Set struct {
+	Take *sluice.Plan // the hard limits and, last, the soft one
+	Over *sluice.Plan // the hard limits and the grace limit; nil without a soft limit
+	All  *sluice.Plan // all of them, the grace limit last
+	Soft int          // the index of the soft limit in Take, -1 if none is soft
 }
 
 // keyPart is a Part with its finder, which groups addresses, and its own parts.
@@ -44,78 +60,4 @@ type keyPart struct {
 	Part
 	finder *clientip.Finder
 	of     []keyPart
-}
-
-// set is a compiled list of limits.
-type set struct {
-	take *sluice.Plan // hard limits and, last, the soft one
-	over *sluice.Plan // hard limits and the grace limit; nil without a soft limit
-	all  *sluice.Plan // all of them
-	// counts says that a limit of take counts denied requests.
-	counts bool
-
-	named, namedOver   atomic.Pointer[[]namedTerm] // the limits of take and over
-	shares, sharesOver sync.Map                    // the same for a node's share: int32, the number of nodes, to shares
-}
-
-// namedTerm is a limit by the name that clients know.
-type namedTerm struct {
-	sluice.Term
-	alone [1]string // the name, as a list
-}
-
-// shares are a node's shares of a plan's limits, by their names and by those clients know.
-type shares struct {
-	terms []sluice.Term
-	named []namedTerm
-}
-
-// soft returns the index of the soft limit in take, -1 if none is soft.
-func (s *set) soft() int {
-	if s.over == nil {
-		return -1
-	}
-	return s.take.Len() - 1
-}
-
-type override struct {
-	set     *set
-	expires time.Time
-}
-
-func (o *override) valid(now time.Time) bool { return o.expires.IsZero() || now.Before(o.expires) }
-
-type candidate struct {
-	*Candidate
-	plans map[*set]*sluice.Plan // by the limits that they would replace
-}
-
-func (l *level) tier(value string) *set {
-	if s, ok := l.tiers[value]; ok && value != "" {
-		return s
-	}
-	return l.base
-}
-
-// set returns the limits of a key of v's request, nil if it has none. The error says why the
-// request cannot be charged: the token that holds its tier is not usable.
-func (r *rule) set(l *level, key string, v *Verdict, by hit) (*set, error) {
-	if len(l.overrides) > 0 {
-		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(v.now())) {
-			return o.set, nil
-		}
-	}
-	if l.Tiers == nil {
-		return l.base, nil
-	}
-	value, err := r.value(&l.tierPart, v.attributes, &v.matches, by)
-	bad, ok := err.(*PartError) //nolint:errorlint // value returns no other kind of it
-	switch {
-	case err == nil:
-		return l.tier(value), nil
-	case !ok || bad.ofToken():
-		return nil, err
-	default:
-		return l.base, nil
-	}
 }

@@ -38,12 +38,12 @@ func (c *compiler) lease(r *rule) {
 }
 
 // leasable reports which limits of a set cannot be leased. Limits of overrides and
-// candidates need not be leasable: see [Rule.Leased].
-func (c *compiler) leasable(r *rule, at Place, s *set) {
+// candidates need not be leasable.
+func (c *compiler) leasable(r *rule, at place, s *Set) {
 	if r.Lease == nil || s == nil {
 		return
 	}
-	_, _, err := s.take.Lease(*r.Lease)
+	_, _, err := s.Take.Lease(*r.Lease)
 	if err == nil {
 		return
 	}
@@ -57,15 +57,4 @@ func (c *compiler) leasable(r *rule, at Place, s *set) {
 			c.fault(at, "cannot be leased: %w", err)
 		}
 	}
-}
-
-// Leased returns the terms under which a plan's limits are leased. leased is false if the
-// rule has no Lease, or if the limits belong to an override or a candidate and cannot be
-// leased. Each call checks anew: a store calls it once for each plan.
-func (r *Rule) Leased(plan *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
-	if r.Lease == nil {
-		return terms, false
-	}
-	_, _, err := plan.Lease(*r.Lease)
-	return *r.Lease, err == nil
 }

@@ -17,13 +17,13 @@ import (
 
 func (c *compiler) level(r *rule, i int) {
 	source, l := &r.Levels[i], &r.levels[i]
-	l.Level = source
+	l.Level, l.Rule = source, r.Rule
 	at := in("Levels").item(i)
 	if source.Name == "" {
 		if len(r.Levels) > 1 {
 			c.fault(at.in("Name"), "is empty; the levels of a hierarchy need names")
 		}
-	} else if !validName(source.Name) {
+	} else if !bounds.ValidName(source.Name) {
 		c.fault(at.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 	}
 	for j := range r.Levels[:i] {
@@ -55,17 +55,17 @@ func (c *compiler) level(r *rule, i int) {
 	if source.Name != "" {
 		scope += "/" + source.Name
 	}
-	l.scope = scope
+	l.Scope = scope
 	if source.InFlight != nil {
 		c.inFlight(l, at)
 	}
 	c.blocks(r, source, at)
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
-		l.limited = true
+		l.Limited = true
 		here := at.in("Limits")
 		if !source.Unlimited {
-			l.base = c.set(r, here, scope, source.Limits)
-			c.leasable(r, here, l.base)
+			l.Base = c.set(r, here, scope, source.Limits)
+			c.leasable(r, here, l.Base)
 		}
 	}
 	c.unlimited(source, at)
@@ -83,15 +83,15 @@ func (c *compiler) level(r *rule, i int) {
 	}
 }
 
-func (c *compiler) inFlight(l *level, at Place) {
-	l.inFlight = *l.InFlight
-	if l.inFlight.TTL == 0 {
-		l.inFlight.TTL = bounds.DefaultLease
+func (c *compiler) inFlight(l *CompiledLevel, at place) {
+	l.Slots = *l.InFlight
+	if l.Slots.TTL == 0 {
+		l.Slots.TTL = bounds.DefaultLease
 	}
-	if l.inFlight.Name == "" {
-		l.inFlight.Name = "slots"
+	if l.Slots.Name == "" {
+		l.Slots.Name = "slots"
 	}
-	if err := l.inFlight.Validate(); err != nil {
+	if err := l.Slots.Validate(); err != nil {
 		for _, err := range joined(err) {
 			c.fault(at.in("InFlight"), "%w", err)
 		}
@@ -99,8 +99,8 @@ func (c *compiler) inFlight(l *level, at Place) {
 }
 
 // key replaces values by those that requests have, if they are a key of the level.
-func (c *compiler) key(l *level, at Place, values *[]string) bool {
-	key, err := l.key(*values)
+func (c *compiler) key(l *CompiledLevel, at place, values *[]string) bool {
+	_, key, err := l.Key(*values)
 	if err != nil {
 		for _, err := range joined(err) {
 			c.fault(at, "%w", err)
@@ -111,7 +111,7 @@ func (c *compiler) key(l *level, at Place, values *[]string) bool {
 	return true
 }
 
-func (c *compiler) part(r *rule, at Place, p Part) keyPart {
+func (c *compiler) part(r *rule, at place, p Part) keyPart {
 	switch {
 	case !source.Known(p.Source):
 		c.fault(at, "is not a part of a key; use one such as ip or header.X-User")
@@ -172,7 +172,7 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 }
 
 // madePart compiles a part of First or All.
-func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
+func (c *compiler) madePart(r *rule, at place, p Part) keyPart {
 	if p.made == nil || len(p.made.of) == 0 {
 		c.fault(at, "is made of no parts; name those that a request may have")
 		return keyPart{Part: p}
@@ -198,7 +198,7 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 }
 
 // set compiles a list of limits. It returns nil if something is wrong with it.
-func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
+func (c *compiler) set(r *rule, at place, scope string, limits []Limit) *Set {
 	before := len(c.faults)
 	var room [2]sluice.Limit // most lists are no longer
 	var soft, grace []sluice.Limit
@@ -254,33 +254,28 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	switch {
 	case unit == sluice.Bytes && r.Cost.Of == Fixed:
 		c.fault(at, "counts bytes but the rule's cost is a number of requests; set the cost to request-bytes, response-bytes or a header")
-	case unit != sluice.Bytes && r.Cost.Bytes() && len(limits) > 0:
+	case unit != sluice.Bytes && r.Cost.bytes() && len(limits) > 0:
 		c.fault(at, "counts requests but the rule's cost is in bytes; use the quota in bytes, such as 100MB/min")
 	}
 	if len(c.faults) > before {
 		return nil
 	}
 	hard = append(hard, c.levelBlocks...)
-	s := &set{}
-	s.take = c.plan(at, scope, hard, soft)
-	s.all = s.take
+	s := &Set{Soft: -1}
+	s.Take = c.plan(at, scope, hard, soft)
+	s.All = s.Take
 	if len(soft) > 0 {
-		s.over = c.plan(at, scope, hard, grace)
-		s.all = c.plan(at, scope, hard, soft, grace)
+		s.Over, s.Soft = c.plan(at, scope, hard, grace), len(hard)
+		s.All = c.plan(at, scope, hard, soft, grace)
 	}
 	if len(c.faults) > before {
 		return nil
 	}
-	for i := range s.take.Len() {
-		t := s.take.Term(i)
-		s.counts = s.counts || t.CountDenied || t.Block.For > 0
-	}
-	r.needs |= s.needed()
 	return s
 }
 
 // limit reports each fault of a limit separately.
-func (c *compiler) limit(at Place, l sluice.Limit) {
+func (c *compiler) limit(at place, l sluice.Limit) {
 	if l == c.sound {
 		return
 	}
@@ -306,7 +301,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice.Plan {
+func (c *compiler) plan(at place, scope string, lists ...[]sluice.Limit) *sluice.Plan {
 	limits := lists[0]
 	for _, more := range lists[1:] {
 		limits = append(slices.Clip(limits), more...)
@@ -328,7 +323,7 @@ func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice
 	return nil
 }
 
-func (c *compiler) overrides(r *rule, l *level, at Place) {
+func (c *compiler) overrides(r *rule, l *CompiledLevel, at place) {
 	if len(l.Overrides) > bounds.MaxOverrides {
 		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), bounds.MaxOverrides)
 		return
@@ -336,34 +331,31 @@ func (c *compiler) overrides(r *rule, l *level, at Place) {
 	if len(l.Overrides) == 0 {
 		return
 	}
-	l.overrides = make(map[string]override, len(l.Overrides))
+	l.ByOverride, l.ByKey = make([]*Set, len(l.Overrides)), make(map[string]int, len(l.Overrides))
 	l.Overrides = slices.Clone(l.Overrides)
-	taken := make(map[string]bool, len(l.Overrides))
 	for i := range l.Overrides {
 		here := at.in("Overrides").item(i)
-		if key, ok := c.oneOverride(r, l, at, i); ok {
-			if taken[key] {
-				c.fault(here.in("Key"), "has an override already; a key has one")
-			}
-			taken[key] = true
+		key, s, ok := c.override(r, l, here, &l.Overrides[i])
+		if _, taken := l.ByKey[key]; taken && ok {
+			c.fault(here.in("Key"), "has an override already; a key has one")
+		}
+		if l.ByOverride[i] = s; ok {
+			l.ByKey[key] = i
 		}
 	}
 }
 
-// oneOverride compiles the i-th override of a level, and returns its key.
-func (c *compiler) oneOverride(r *rule, l *level, at Place, i int) (key string, ok bool) {
-	o, here := &l.Overrides[i], at.in("Overrides").item(i)
+// override compiles an override of a level. ok is false if its key has a fault.
+func (c *compiler) override(r *rule, l *CompiledLevel, here place, o *Override) (key string, s *Set, ok bool) {
 	if o.Reason == "" {
 		c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
 	}
 	if o.Author == "" {
 		c.fault(here.in("Author"), "the author is empty; set author")
 	}
-	s := c.set(r, here.in("Limits"), l.scope, o.Limits)
+	s = c.set(r, here.in("Limits"), l.Scope, o.Limits)
 	if !c.key(l, here.in("Key"), &o.Key) {
-		return "", false
+		return "", nil, false
 	}
-	key = encodeKey(o.Key)
-	l.overrides[key] = override{set: s, expires: o.Expires}
-	return key, true
+	return encodeKey(o.Key), s, true
 }

@@ -57,7 +57,7 @@ func ParseHost(text string) (string, error) {
 	return wire.Host(host), nil
 }
 
-func (c *compiler) patterns(where Place, texts []string) []pattern {
+func (c *compiler) patterns(where place, texts []string) []pattern {
 	patterns := make([]pattern, 0, len(texts))
 	for i, text := range texts {
 		p, err := parsePattern(text)
@@ -109,7 +109,7 @@ func validHost(h string) bool {
 	return true
 }
 
-func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
+func (c *compiler) fields(where place, fields []Field, header bool) []Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
 		f, at := &fields[i], where.item(i)
@@ -137,7 +137,7 @@ func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
 }
 
 // networks checks prefixes and makes them comparable.
-func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix {
+func (c *compiler) networks(where place, networks []netip.Prefix) []netip.Prefix {
 	networks = slices.Clone(networks)
 	for i, n := range networks {
 		if !n.IsValid() {
@@ -152,24 +152,24 @@ func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix
 	return networks
 }
 
-// newStaticAttributes returns an empty request for fillExample.
-func newStaticAttributes() *StaticAttributes {
-	return &StaticAttributes{Headers: map[string][]string{}, Queries: map[string][]string{}}
+// newExample returns an empty request for fillExample.
+func newExample() *Request {
+	return &Request{Headers: map[string][]string{}, Queries: map[string][]string{}}
 }
 
 // fillExample makes p a request that the rule matches.
-func (r *rule) fillExample(p *StaticAttributes) {
+func (r *rule) fillExample(p *Request) {
 	clear(p.Headers)
 	clear(p.Queries)
-	*p = StaticAttributes{RequestMethod: "GET", Headers: p.Headers, Queries: p.Queries}
+	*p = Request{Method: "GET", Headers: p.Headers, Queries: p.Queries}
 	m := &r.Match
 	if len(m.Methods) > 0 {
-		p.RequestMethod = m.Methods[0]
+		p.Method = m.Methods[0]
 	}
 	if len(m.Hosts) > 0 {
-		p.RequestHost = strings.Replace(m.Hosts[0], "*.", "example.", 1)
+		p.Host = strings.Replace(m.Hosts[0], "*.", "example.", 1)
 	}
-	p.RequestPath = r.examplePath()
+	p.Path = r.examplePath()
 	fill := func(fields []Field, into map[string][]string) {
 		for _, f := range fields {
 			if len(f.Values) > 0 {
@@ -182,7 +182,7 @@ func (r *rule) fillExample(p *StaticAttributes) {
 	fill(m.Headers, p.Headers)
 	fill(m.Queries, p.Queries)
 	if len(m.Networks) > 0 {
-		p.Address = m.Networks[0].Addr()
+		p.Client = m.Networks[0].Addr()
 	}
 }
 

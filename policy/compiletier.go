@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
+func (c *compiler) tiers(r *rule, l *CompiledLevel, at place, scope string) {
 	t := l.Tiers
 	if t == nil {
 		return
@@ -17,7 +17,7 @@ func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
 	if n := len(t.Limits) + len(t.Unlimited); n == 0 || n > maxListed {
 		c.fault(at.in("Tiers"), "%d tiers; name at least one", n)
 	}
-	l.tiers = make(map[string]*set, len(t.Limits)+len(t.Unlimited))
+	l.ByTier = make(map[string]*Set, len(t.Limits)+len(t.Unlimited))
 	for _, value := range slices.Concat(slices.Sorted(maps.Keys(t.Limits)), t.Unlimited) {
 		if value == "" {
 			c.fault(at.in("Tiers"), "a tier without a name; requests without one get the rule's own limits")
@@ -28,19 +28,19 @@ func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
 		} else if as != value {
 			c.fault(here, "%v: no request has %q; use %q", t.By, value, as)
 		}
-		if _, twice := l.tiers[value]; twice {
+		if _, twice := l.ByTier[value]; twice {
 			c.fault(here, "the tier has no limits, and is named twice; name it once")
 		} else if limits, has := t.Limits[value]; has {
-			l.tiers[value] = c.set(r, here, scope, limits)
-			c.leasable(r, here, l.tiers[value])
+			l.ByTier[value] = c.set(r, here, scope, limits)
+			c.leasable(r, here, l.ByTier[value])
 		} else {
-			l.tiers[value] = nil
+			l.ByTier[value] = nil
 		}
 	}
 }
 
 // unlimited finds faults of a level without limits of its own.
-func (c *compiler) unlimited(l *Level, at Place) {
+func (c *compiler) unlimited(l *Level, at place) {
 	switch here := at.in("Limits"); {
 	case !l.Unlimited:
 	case len(l.Limits) > 0:

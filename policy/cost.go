@@ -4,19 +4,15 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/source"
 )
 
 // Cost is the cost of a request in units. The zero Cost is 1.
 //
 // A cost that is known only after the response is charged as an estimate on arrival and
-// settled afterwards: see [Verdict.Settle].
+// settled afterwards: package evaluate does both.
 type Cost struct {
 	Of CostOf
 	// Units are the cost of Fixed, or the estimate of a header's cost. Zero means 1.
@@ -27,7 +23,7 @@ type Cost struct {
 	// one counts as Most. It is required: without it a mistake of the peer could spend a
 	// budget for good.
 	Most int64
-	// Func is the cost of FuncCost.
+	// Func, if not nil, computes the cost; nothing else is set then.
 	Func *CostFunc
 }
 
@@ -50,7 +46,7 @@ const (
 	Fixed CostOf = iota
 	// RequestBytes is the size of the request's body. On arrival it is the
 	// Content-Length, or 1 without one; afterwards the number of bytes read, including
-	// those after a switch of protocols. [Call.Meter] charges a body of unknown length
+	// those after a switch of protocols. Meter of an evaluate.Call charges a body of unknown length
 	// while it is read.
 	RequestBytes
 	// ResponseBytes is the size of the response's body: 1 on arrival.
@@ -66,13 +62,14 @@ const (
 	// is 1 on arrival. Requests in flight may exceed a limit, as under every cost that is
 	// known only afterwards; the excess is owed: see [Rule.Counted].
 	Milliseconds
-	// FuncCost is the cost that Func returns.
-	FuncCost
 	costs
 )
 
 // String returns the cost's text: "1", "response-bytes", "response-header X-Cost most 1000".
 func (c Cost) String() string {
+	if c.Func != nil {
+		return "func"
+	}
 	switch c.Of {
 	case RequestBytes:
 		return "request-bytes"
@@ -86,8 +83,6 @@ func (c Cost) String() string {
 		return fmt.Sprintf("%s %s most %d", word, c.Header, c.Most)
 	case Milliseconds:
 		return "milliseconds"
-	case FuncCost:
-		return "func"
 	default:
 		return strconv.FormatInt(c.units(), 10)
 	}
@@ -100,12 +95,12 @@ func (c Cost) units() int64 {
 	return c.Units
 }
 
-// Bytes reports whether the cost counts bytes.
-func (c Cost) Bytes() bool { return c.Of == RequestBytes || c.Of == ResponseBytes }
+// bytes reports whether the cost counts bytes.
+func (c Cost) bytes() bool { return c.Of == RequestBytes || c.Of == ResponseBytes }
 
 // Afterwards reports whether the cost may change once the response is known.
 func (c Cost) Afterwards() bool {
-	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Of == FuncCost && c.Func.After != nil
+	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Func != nil && c.Func.After != nil
 }
 
 // NeverAdmits returns why no request of the rule ever fits a limit, "" if one may: each is
@@ -120,7 +115,7 @@ func (r *Rule) NeverAdmits(limit Limit) string {
 	units, most := r.Cost.Units, l.Full()
 	what, raise := fmt.Sprintf("each request costs %d units", units), "quota"
 	switch {
-	case r.Cost.Of == FuncCost, units <= most, l.Validate() != nil:
+	case r.Cost.Func != nil, units <= most, l.Validate() != nil:
 		return ""
 	case r.Cost.Of == RequestHeader:
 		what = fmt.Sprintf("a request without %s is charged %d units", r.Cost.Header, units)
@@ -134,107 +129,6 @@ func (r *Rule) NeverAdmits(limit Limit) string {
 		l, what, most, raise, units, most)
 }
 
-// before returns the rule's charge for a request on arrival.
-func (r *rule) before(a Attributes) (int64, error) {
-	c := &r.Cost
-	switch c.Of {
-	case Fixed:
-		return max(c.Units, 1), nil
-	case FuncCost:
-	default:
-		return c.before(a), nil
-	}
-	if c.Func.Before == nil {
-		return 1, nil
-	}
-	n, err := c.Func.Before(a)
-	part := Part{Source: source.Func, Name: "cost"}
-	bad, ok := errors.AsType[*PartError](err)
-	switch {
-	case ok && bad.Part.Source != source.None:
-		return 0, &PartError{Rule: r.Name, Part: bad.Part, Problem: bad.Problem, Missing: bad.Missing}
-	case ok:
-		return 0, &PartError{Rule: r.Name, Part: part, Problem: bad.Problem, Missing: bad.Missing}
-	case err != nil:
-		return 0, fmt.Errorf("policy: rule %q: cost: %w", r.Name, err)
-	case n < 0 || n > sluice.MaxQuota:
-		return 0, &PartError{Rule: r.Name, Part: part, Problem: fmt.Sprintf("is not from 0 to %d", int64(sluice.MaxQuota))}
-	}
-	return n, nil
-}
-
-// before returns the charge for a request on arrival.
-func (c Cost) before(a Attributes) int64 {
-	switch c.Of {
-	case RequestBytes:
-		if n := a.Length(); n >= 0 {
-			return min(n, sluice.MaxQuota)
-		}
-		return 1
-	case ResponseBytes, Milliseconds:
-		return 1
-	case RequestHeader:
-		if n, ok := c.number(a.Header(c.Header)); ok {
-			return n
-		}
-	case Fixed, ResponseHeader, FuncCost, costs:
-	}
-	return c.units()
-}
-
-// after returns the actual cost of a request that was charged an estimate.
-func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
-	switch c.Of {
-	case RequestBytes:
-		if r.Read < 0 {
-			return charged
-		}
-		return clamp(r.Read) // whatever length the client announced
-	case ResponseBytes:
-		if r.Unseen {
-			return max(charged, clamp(r.Written))
-		}
-		return clamp(r.Written)
-	case ResponseHeader:
-		if n, ok := c.stated(r); ok && !r.Unseen {
-			return n
-		}
-	case Milliseconds:
-		if r.Took > 0 {
-			return clamp(int64((r.Took-1)/time.Millisecond) + 1)
-		}
-	case FuncCost:
-		if c.Func.After != nil {
-			if n := c.Func.After(a, r); n >= 0 {
-				return clamp(n)
-			}
-		}
-	case Fixed, RequestHeader, costs:
-	}
-	return charged
-}
-
-// stated returns the cost that a response states in its header.
-func (c Cost) stated(r *Response) (int64, bool) {
-	if r.Header == nil {
-		return 0, false
-	}
-	return c.number(r.Header(c.Header))
-}
-
-func (c Cost) number(values []string) (int64, bool) {
-	if len(values) != 1 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(values[0], 10, 63)
-	if err != nil {
-		return 0, false
-	}
-	return min(int64(n), c.Most), true
-}
-
-func clamp(n int64) int64 { return max(min(n, sluice.MaxQuota), 0) }
-
 // Response is the outcome of a request that passed.
 type Response struct {
 	Status  int
@@ -242,7 +136,7 @@ type Response struct {
 	Read    int64                      // bytes read of the request's body; below 0: not known, the estimate stands
 	Written int64                      // bytes of the response's body
 	// Took is how long the request ran. Zero means not known: the estimate stands, but a
-	// [Call] measures the time itself.
+	// Call of package evaluate measures the time itself.
 	Took time.Duration
 	// Unseen says that the request may have been executed, but its response was not seen:
 	// the client left, or the upstream failed or took too long. It then counts under every

@@ -15,15 +15,15 @@ type Step struct {
 	Item  int    // of a list, from 1; 0: all of it
 }
 
-// Place is the location of a part of a rule. It has a fixed size, as the compiler makes one
+// place is the location of a part of a rule. It has a fixed size, as the compiler makes one
 // for each part of each rule.
-type Place struct {
+type place struct {
 	steps [4]Step
 	n     int
 }
 
 // in returns the place of the last field, nested in those before it.
-func in(fields ...string) (p Place) {
+func in(fields ...string) (p place) {
 	p.n = len(fields)
 	for i, f := range fields {
 		p.steps[i].Field = f
@@ -31,29 +31,26 @@ func in(fields ...string) (p Place) {
 	return p
 }
 
-func (p Place) in(field string) Place {
+func (p place) in(field string) place {
 	p.steps[p.n] = Step{Field: field}
 	p.n++
 	return p
 }
 
-func (p Place) item(i int) Place {
+func (p place) item(i int) place {
 	p.steps[p.n-1].Item = i + 1
 	return p
 }
 
-func (p Place) key(k string) Place {
+func (p place) key(k string) place {
 	p.steps[p.n-1].Key = k
 	return p
 }
 
-// Steps returns the path from the rule to the place.
-func (p Place) Steps() []Step { return p.steps[:p.n] }
-
-// String returns the place as "Match.Paths[1]" or "Levels[0].Limits[2]".
-func (p Place) String() string {
+// pathOf returns the steps as "Match.Paths[1]" or "Levels[0].Limits[2]".
+func pathOf(steps []Step) string {
 	var b strings.Builder
-	for i, s := range p.Steps() {
+	for i, s := range steps {
 		if i > 0 {
 			b.WriteByte('.')
 		}
@@ -72,22 +69,19 @@ func (p Place) String() string {
 type RuleError struct {
 	Rule    int    // index of the rule
 	Name    string // the rule's name, if it has one
-	At      Place  // its part at fault
+	At      []Step // from the rule to its part at fault
 	Problem string // what is wrong and what to write instead
 	Err     error  // the cause, such as a fault of a limit; may be nil
 }
 
-// Error returns the fault with the rule's name and the field.
-func (f *RuleError) Error() string {
+// text returns the fault with the rule's name and the field.
+func (f *RuleError) text() string {
 	name := fmt.Sprintf("rule %d", f.Rule+1)
 	if f.Name != "" {
 		name = fmt.Sprintf("rule %q", f.Name)
 	}
-	return fmt.Sprintf("%s: %s: %s", name, f.At, f.Problem)
+	return fmt.Sprintf("%s: %s: %s", name, pathOf(f.At), f.Problem)
 }
-
-// Unwrap returns Err.
-func (f *RuleError) Unwrap() error { return f.Err }
 
 // RuleErrors are all faults of a list of rules, in their order.
 type RuleErrors []*RuleError
@@ -99,16 +93,17 @@ func (f RuleErrors) Error() string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString("policy: " + fault.Error())
+		b.WriteString("policy: " + fault.text())
 	}
 	return b.String()
 }
 
-// Unwrap returns the faults as errors.
-func (f RuleErrors) Unwrap() []error {
-	errs := make([]error, len(f))
-	for i, fault := range f {
-		errs[i] = fault
+// Unwrap returns the causes of the faults.
+func (f RuleErrors) Unwrap() (errs []error) {
+	for _, fault := range f {
+		if fault.Err != nil {
+			errs = append(errs, fault.Err)
+		}
 	}
 	return errs
 }

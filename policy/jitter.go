@@ -5,12 +5,9 @@ package policy
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluicegate/sluice"
 )
 
 // maxJitter is the longest time that a [Jitter] may add.
@@ -39,14 +36,6 @@ func ParseJitter(text string) (j Jitter, err error) {
 	return j, nil
 }
 
-// String returns the jitter as [ParseJitter] reads it.
-func (j Jitter) String() string {
-	if j.Percent != 0 {
-		return strconv.Itoa(j.Percent) + "%"
-	}
-	return j.Most.String()
-}
-
 // problem returns what is wrong with j, "" if nothing is.
 func (j Jitter) problem() string {
 	switch {
@@ -59,19 +48,4 @@ func (j Jitter) problem() string {
 	default:
 		return ""
 	}
-}
-
-// delay lengthens a denial. All of its times move by the same amount, as clients may use any
-// of them.
-func (j Jitter) delay(d *sluice.Decision) {
-	if d.TooLarge {
-		return
-	}
-	most := j.Most + d.RetryAfter/100*time.Duration(j.Percent)
-	if most <= 0 {
-		return
-	}
-	more := time.Duration(rand.Int64N(int64(most) + 1)) //nolint:gosec // a guess shows when there is room again, which is no secret
-	d.RetryAfter += more
-	d.ResetAfter += more
 }

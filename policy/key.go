@@ -25,13 +25,16 @@ type PartError struct {
 	Err error
 }
 
-// Error returns the part and the problem.
+// Error returns the part, if there is one, and the problem.
 func (e *PartError) Error() string {
 	part := e.Part.String()
 	if named(e.Part.Source) && e.Part.Source != source.Func {
 		part = e.Part.Source + " " + e.Part.Name
 	}
-	if e.ofToken() {
+	switch {
+	case part == "": // of an error of Attributes.Claim
+		return e.Problem
+	case e.ofToken():
 		return part + ": " + e.Problem
 	}
 	return part + " " + e.Problem
@@ -52,7 +55,8 @@ func (r *rule) unusable(p *keyPart, problem string) *PartError {
 
 // value returns the part's value, "" if the request has none. The error says why a value
 // cannot be used: a [*PartError] is the client's fault.
-func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault error) {
+func (r *rule) value(p *keyPart, m *Matches, by hit) (value string, fault error) {
+	a := m.found.attributes
 	if p.finder != nil { // of an address
 		if !m.found.client.IsValid() {
 			return "", nil
@@ -93,12 +97,16 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		return r.called(p, a)
 	case source.First, source.All:
 		most = sluice.MaxKeyBytes
-		if value, err = r.made(p, a, m, by); err != nil {
+		if value, err = r.made(p, m, by); err != nil {
 			return "", err
 		}
 	}
 	if err != nil {
-		return "", &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
+		fault := &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
+		if bad, ok := errors.AsType[*PartError](err); ok { // of a claim
+			fault.Problem, fault.Err = bad.Problem, bad.Err
+		}
+		return "", fault
 	}
 	if len(values) > 1 {
 		return "", r.unusable(p, "is sent more than once; send it once")
@@ -132,10 +140,10 @@ func (r *rule) called(p *keyPart, a Attributes) (string, error) {
 }
 
 // made returns the value of a part that is made of others.
-func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error) {
+func (r *rule) made(p *keyPart, m *Matches, by hit) (string, error) {
 	values := make([]string, 0, 4) // most have no more, and these are not allocated
 	for i := range p.of {
-		value, err := r.value(&p.of[i], a, m, by)
+		value, err := r.value(&p.of[i], m, by)
 		switch {
 		case err != nil:
 			return "", err
@@ -152,13 +160,20 @@ func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error
 	return encodeKey(values), nil
 }
 
-// key returns the key of v's request at a level. ok is false if the level does not apply;
-// err says why the request cannot be charged.
-func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error) {
-	v.values = v.values[:0]
+// Key returns the key of the request at a level of the i-th rule that matched. ok is false if
+// the level does not apply, as the rule exempts the client's network, the request lacks a part
+// that may be missing, or its key is exempt. The error says why the request cannot be charged: a [*PartError] is the client's
+// fault, any other that of a function.
+func (m *Matches) Key(i int, l *CompiledLevel) (key string, ok bool, err error) {
+	by := m.hits[i]
+	r := &m.of.rules[by.rule]
+	if len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, m.found.client) {
+		return "", false, nil
+	}
+	m.values = m.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]
-		value, err := r.value(p, v.attributes, &v.matches, by)
+		value, err := r.value(p, m, by)
 		if err != nil {
 			return "", false, err
 		}
@@ -174,10 +189,10 @@ func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error
 			key = value
 			break
 		}
-		v.values = append(v.values, value)
+		m.values = append(m.values, value)
 	}
 	if len(l.parts) > 1 {
-		key = encodeKey(v.values)
+		key = encodeKey(m.values)
 	}
 	if len(key) > sluice.MaxKeyBytes {
 		return "", false, &PartError{Rule: r.Name, Part: l.parts[0].Part, Problem: "and what else the key is made of is too long"}
@@ -192,8 +207,43 @@ func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error
 
 var escapeKey = strings.NewReplacer("%", "%25", "|", "%7C")
 
-// encodeKey makes a key of the values of its parts. Two lists of one length never make
-// the same key, as an unescaped bar only separates values.
+// Tier returns the value of the attribute that chooses among the level's tiers, for the i-th
+// rule that matched. It is "" if the level has no tiers, or the request no usable value. The
+// error is that of a token that is not usable, or of a function.
+func (m *Matches) Tier(i int, l *CompiledLevel) (string, error) {
+	if l.Tiers == nil {
+		return "", nil
+	}
+	by := m.hits[i]
+	value, err := m.of.rules[by.rule].value(&l.tierPart, m, by)
+	bad, ok := err.(*PartError) //nolint:errorlint // value returns no other kind of it
+	if ok && !bad.ofToken() {
+		return "", nil
+	}
+	return value, err
+}
+
+// Parts returns the values of a level's key by the texts of its parts, for the i-th rule that
+// matched, and the first part that the request lacks, "" if it has all. A value that cannot be
+// used counts as lacking.
+func (m *Matches) Parts(i int, l *CompiledLevel) (values map[string]string, lacks string) {
+	by := m.hits[i]
+	values = make(map[string]string, len(l.parts))
+	for j := range l.parts {
+		part := l.parts[j].Part
+		value, _ := m.of.rules[by.rule].value(&l.parts[j], m, by) // its error is that of Key
+		if value != "" {
+			part, value = part.Of(value)
+		} else if lacks == "" {
+			lacks = part.String()
+		}
+		values[part.String()] = value
+	}
+	return values, lacks
+}
+
+// encodeKey makes a key of the values of its parts, as [Matches.Key] returns it. Two lists of
+// one length never make the same key, as an unescaped bar only separates values.
 func encodeKey(values []string) string {
 	switch len(values) {
 	case 0:

@@ -28,19 +28,14 @@ func (p Part) Value(text string) (string, error) {
 	return part.written(text)
 }
 
-// Key returns the values of a key in the form of requests, by [Part.Value]. The error says
-// why no request has that key.
-func (l *Level) Key(values []string) ([]string, error) {
-	return l.key(values, func(i int, text string) (string, error) { return l.By[i].Value(text) })
-}
-
-// key is Key with a function that reads the value of the i-th part.
-func (l *Level) key(values []string, value func(i int, text string) (string, error)) ([]string, error) {
+// Key returns a key as [Matches.Key] does, by its values, and these in the form of requests. The
+// error says why no request has that key.
+func (l *CompiledLevel) Key(values []string) (key string, written []string, err error) {
 	if len(values) != len(l.By) || len(values) == 0 {
-		return nil, fmt.Errorf("a key of %d values; the level's key has %d: %v", len(values), len(l.By), l.By)
+		return "", nil, fmt.Errorf("a key of %d values; the level's key has %d: %v", len(values), len(l.By), l.By)
 	}
 	var faults []error
-	key := slices.Clone(values)
+	written = slices.Clone(values)
 	for i, text := range values {
 		if text == "" {
 			if l.Missing != Share {
@@ -48,20 +43,15 @@ func (l *Level) key(values []string, value func(i int, text string) (string, err
 			}
 			continue
 		}
-		var err error
-		if key[i], err = value(i, text); err != nil {
+		if written[i], err = l.parts[i].written(text); err != nil {
 			faults = append(faults, fmt.Errorf("%v: %w", l.By[i], err))
 		}
 	}
-	if n := len(encodeKey(key)); len(faults) == 0 && n > sluice.MaxKeyBytes {
+	key = encodeKey(written)
+	if n := len(key); len(faults) == 0 && n > sluice.MaxKeyBytes {
 		faults = append(faults, fmt.Errorf("a key of %d bytes; requests with more than %d are refused", n, sluice.MaxKeyBytes))
 	}
-	return key, errors.Join(faults...)
-}
-
-// key returns the values of a key in the form of requests.
-func (l *level) key(values []string) ([]string, error) {
-	return l.Level.key(values, func(i int, text string) (string, error) { return l.parts[i].written(text) })
+	return key, written, errors.Join(faults...)
 }
 
 // written returns a written value in the form of requests.

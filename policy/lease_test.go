@@ -5,7 +5,6 @@ package policy_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
@@ -28,20 +27,19 @@ func TestLeased(t *testing.T) {
 		{"of another rule", "cold", "ada", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			charge, err := p.Charge(c.rule, "", []string{c.key}, "", time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			of, ok := p.RuleOf(charge.Plan.Scope())
+			charge := chargeOf(t, p, c.rule, "", c.key)
+			i, ok := p.RuleOf(charge.Plan.Scope())
 			if !ok {
 				t.Fatalf("no rule of %q", charge.Plan.Scope())
 			}
-			terms, got := of.Leased(charge.Plan)
-			if got != c.want || got && terms.Units != 7 {
-				t.Errorf("got %+v, %v, want %v", terms, got, c.want)
+			of := &p.Rules()[i]
+			got := of.Lease != nil
+			if got {
+				_, _, err := charge.Plan.Lease(*of.Lease)
+				got = err == nil
 			}
-			if _, _, err := charge.Plan.Lease(terms); got && err != nil {
-				t.Error(err)
+			if got != c.want || got && of.Lease.Units != 7 {
+				t.Errorf("got %+v, %v, want %v", of.Lease, got, c.want)
 			}
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
@@ -24,7 +23,7 @@ func matched(p *policy.Policy, a policy.Attributes) []string {
 	p.Match(a, &m)
 	names := []string{}
 	for i := range m.Len() {
-		names = append(names, m.Rule(i).Name)
+		names = append(names, p.Rules()[m.At(i)].Name)
 	}
 	return names
 }
@@ -63,64 +62,64 @@ func TestMatch(t *testing.T) {
 	)
 	tests := []struct {
 		name    string
-		request policy.StaticAttributes
+		request policy.Request
 		want    string
 	}{
-		{"nothing", policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/x"}, ""},
-		{"method", policy.StaticAttributes{RequestMethod: "POST", RequestPath: "/m"}, "post"},
-		{"GET includes HEAD", policy.StaticAttributes{RequestMethod: "HEAD", RequestPath: "/m"}, "get"},
-		{"methods are exact", policy.StaticAttributes{RequestMethod: "post", RequestPath: "/m"}, ""},
-		{"host", policy.StaticAttributes{RequestHost: "api.example.com", RequestPath: "/x"}, "host below"},
-		{"host of IPv6", policy.StaticAttributes{RequestHost: "[2001:db8::1]", RequestPath: "/x"}, "literal"},
-		{"below a host", policy.StaticAttributes{RequestHost: "a.b.example.org", RequestPath: "/x"}, "below"},
-		{"below is not itself", policy.StaticAttributes{RequestHost: "example.com", RequestPath: "/x"}, ""},
-		{"wildcard", policy.StaticAttributes{RequestPath: "/users/7"}, "user"},
-		{"two paths of a rule match once", policy.StaticAttributes{RequestPath: "/users/me"}, "user"},
-		{"a wildcard is one segment", policy.StaticAttributes{RequestPath: "/users/7/x"}, ""},
-		{"a wildcard is not empty", policy.StaticAttributes{RequestPath: "/users/"}, ""},
-		{"an escaped slash is no slash", policy.StaticAttributes{RequestPath: "/users/7%2Fx"}, "user"},
-		{"subtree", policy.StaticAttributes{RequestPath: "/static/a/b"}, "tree"},
-		{"subtree and exact", policy.StaticAttributes{RequestPath: "/static/"}, "tree exact"},
-		{"below only", policy.StaticAttributes{RequestPath: "/static"}, ""},
-		{"rest", policy.StaticAttributes{RequestPath: "/files/a/b"}, "rest"},
-		{"doubled slashes", policy.StaticAttributes{RequestPath: "//users///7"}, "user"},
-		{"dot segments", policy.StaticAttributes{RequestPath: "/x/../users/./7"}, "user"},
-		{"escaped dot segments", policy.StaticAttributes{RequestPath: "/x/%2e%2E/users/7"}, "user"},
-		{"above the root", policy.StaticAttributes{RequestPath: "/../../users/7"}, "user"},
-		{"escaped literal", policy.StaticAttributes{RequestPath: "/%75sers/7"}, "user"},
-		{"an escaped slash may be one", policy.StaticAttributes{RequestPath: "/%2Fusers/7"}, "user"},
-		{"dot segments behind an escaped slash", policy.StaticAttributes{RequestPath: "/x/..%2fusers/7"}, "user"},
-		{"dot segments between escaped slashes", policy.StaticAttributes{RequestPath: "/x%2F..%2fusers%2F7"}, "user"},
-		{"a backslash may be a slash", policy.StaticAttributes{RequestPath: `/x/..\users/7`}, "user"},
-		{"an escaped backslash may be one", policy.StaticAttributes{RequestPath: "/x%5c..%5Cusers/7"}, "user"},
-		{"a slash is one and a backslash none", policy.StaticAttributes{RequestPath: "/x%2F..%2Fstatic/a%5C..%5C..%5C.."}, "tree"},
-		{"not a path", policy.StaticAttributes{RequestMethod: "OPTIONS", RequestPath: "*"}, ""},
-		{"header", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial"}}}, "header"},
-		{"header, second value", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"pro", "free"}}}, "header"},
-		{"header, both values", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial", "free"}}}, "header"},
-		{"header present", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {"0"}}}, "present"},
-		{"header present but empty", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {""}}}, ""},
-		{"header absent", policy.StaticAttributes{RequestPath: "/auth"}, "anonymous"},
-		{"header not absent", policy.StaticAttributes{RequestPath: "/auth", Headers: map[string][]string{"Authorization": {"x"}}}, ""},
-		{"query", policy.StaticAttributes{RequestPath: "/x", Queries: map[string][]string{"format": {"csv"}}}, "query"},
-		{"network", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("10.2.3.4")}, "network"},
-		{"network of IPv6", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1")}, "network"},
-		{"network mapped", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("::ffff:10.2.3.4")}, "network"},
-		{"network with a zone", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1%eth0")}, "network"},
-		{"except: meant", policy.StaticAttributes{RequestPath: "/shop/cart"}, "except"},
-		{"except: meant without a slash", policy.StaticAttributes{RequestPath: "/shop"}, "except"},
-		{"except: a subtree", policy.StaticAttributes{RequestPath: "/shop/static/x"}, ""},
-		{"except: a subtree around the corner", policy.StaticAttributes{RequestPath: "/shop/x/../static//"}, ""},
-		{"except: a subtree that is left by an escaped slash", policy.StaticAttributes{RequestPath: "/shop/static/..%2Fcart"}, "except"},
-		{"except: a subtree however it is read", policy.StaticAttributes{RequestPath: "/shop/static/a%2Fb"}, ""},
-		{"except: beside the subtree", policy.StaticAttributes{RequestPath: "/shop/static"}, "except"},
-		{"except: a wildcard", policy.StaticAttributes{RequestPath: "/shop/eu/health"}, ""},
-		{"except: exactly", policy.StaticAttributes{RequestPath: "/shop/"}, ""},
-		{"network and header", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("10.1.3.4"), Headers: map[string][]string{"X-Plan": {"free"}}}, "header network both"},
+		{"nothing", policy.Request{Method: "GET", Path: "/x"}, ""},
+		{"method", policy.Request{Method: "POST", Path: "/m"}, "post"},
+		{"GET includes HEAD", policy.Request{Method: "HEAD", Path: "/m"}, "get"},
+		{"methods are exact", policy.Request{Method: "post", Path: "/m"}, ""},
+		{"host", policy.Request{Host: "api.example.com", Path: "/x"}, "host below"},
+		{"host of IPv6", policy.Request{Host: "[2001:db8::1]", Path: "/x"}, "literal"},
+		{"below a host", policy.Request{Host: "a.b.example.org", Path: "/x"}, "below"},
+		{"below is not itself", policy.Request{Host: "example.com", Path: "/x"}, ""},
+		{"wildcard", policy.Request{Path: "/users/7"}, "user"},
+		{"two paths of a rule match once", policy.Request{Path: "/users/me"}, "user"},
+		{"a wildcard is one segment", policy.Request{Path: "/users/7/x"}, ""},
+		{"a wildcard is not empty", policy.Request{Path: "/users/"}, ""},
+		{"an escaped slash is no slash", policy.Request{Path: "/users/7%2Fx"}, "user"},
+		{"subtree", policy.Request{Path: "/static/a/b"}, "tree"},
+		{"subtree and exact", policy.Request{Path: "/static/"}, "tree exact"},
+		{"below only", policy.Request{Path: "/static"}, ""},
+		{"rest", policy.Request{Path: "/files/a/b"}, "rest"},
+		{"doubled slashes", policy.Request{Path: "//users///7"}, "user"},
+		{"dot segments", policy.Request{Path: "/x/../users/./7"}, "user"},
+		{"escaped dot segments", policy.Request{Path: "/x/%2e%2E/users/7"}, "user"},
+		{"above the root", policy.Request{Path: "/../../users/7"}, "user"},
+		{"escaped literal", policy.Request{Path: "/%75sers/7"}, "user"},
+		{"an escaped slash may be one", policy.Request{Path: "/%2Fusers/7"}, "user"},
+		{"dot segments behind an escaped slash", policy.Request{Path: "/x/..%2fusers/7"}, "user"},
+		{"dot segments between escaped slashes", policy.Request{Path: "/x%2F..%2fusers%2F7"}, "user"},
+		{"a backslash may be a slash", policy.Request{Path: `/x/..\users/7`}, "user"},
+		{"an escaped backslash may be one", policy.Request{Path: "/x%5c..%5Cusers/7"}, "user"},
+		{"a slash is one and a backslash none", policy.Request{Path: "/x%2F..%2Fstatic/a%5C..%5C..%5C.."}, "tree"},
+		{"not a path", policy.Request{Method: "OPTIONS", Path: "*"}, ""},
+		{"header", policy.Request{Path: "/x", Headers: map[string][]string{"X-Plan": {"trial"}}}, "header"},
+		{"header, second value", policy.Request{Path: "/x", Headers: map[string][]string{"X-Plan": {"pro", "free"}}}, "header"},
+		{"header, both values", policy.Request{Path: "/x", Headers: map[string][]string{"X-Plan": {"trial", "free"}}}, "header"},
+		{"header present", policy.Request{Path: "/x", Headers: map[string][]string{"X-Debug": {"0"}}}, "present"},
+		{"header present but empty", policy.Request{Path: "/x", Headers: map[string][]string{"X-Debug": {""}}}, ""},
+		{"header absent", policy.Request{Path: "/auth"}, "anonymous"},
+		{"header not absent", policy.Request{Path: "/auth", Headers: map[string][]string{"Authorization": {"x"}}}, ""},
+		{"query", policy.Request{Path: "/x", Queries: map[string][]string{"format": {"csv"}}}, "query"},
+		{"network", policy.Request{Path: "/x", Client: netip.MustParseAddr("10.2.3.4")}, "network"},
+		{"network of IPv6", policy.Request{Path: "/x", Client: netip.MustParseAddr("2001:db8::1")}, "network"},
+		{"network mapped", policy.Request{Path: "/x", Client: netip.MustParseAddr("::ffff:10.2.3.4")}, "network"},
+		{"network with a zone", policy.Request{Path: "/x", Client: netip.MustParseAddr("2001:db8::1%eth0")}, "network"},
+		{"except: meant", policy.Request{Path: "/shop/cart"}, "except"},
+		{"except: meant without a slash", policy.Request{Path: "/shop"}, "except"},
+		{"except: a subtree", policy.Request{Path: "/shop/static/x"}, ""},
+		{"except: a subtree around the corner", policy.Request{Path: "/shop/x/../static//"}, ""},
+		{"except: a subtree that is left by an escaped slash", policy.Request{Path: "/shop/static/..%2Fcart"}, "except"},
+		{"except: a subtree however it is read", policy.Request{Path: "/shop/static/a%2Fb"}, ""},
+		{"except: beside the subtree", policy.Request{Path: "/shop/static"}, "except"},
+		{"except: a wildcard", policy.Request{Path: "/shop/eu/health"}, ""},
+		{"except: exactly", policy.Request{Path: "/shop/"}, ""},
+		{"network and header", policy.Request{Path: "/x", Client: netip.MustParseAddr("10.1.3.4"), Headers: map[string][]string{"X-Plan": {"free"}}}, "header network both"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, want := matched(p, &test.request), append([]string{"every"}, strings.Fields(test.want)...)
+			got, want := matched(p, test.request.Attributes()), append([]string{"every"}, strings.Fields(test.want)...)
 			if !slices.Equal(got, want) {
 				t.Errorf("matched %v, want %v", got, want)
 			}
@@ -208,98 +207,6 @@ func TestMatchesAll(t *testing.T) {
 		if got := c.m.MatchesAll(); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
-	}
-}
-
-func TestWildcardsMakeKeys(t *testing.T) {
-	r := one("files", by(policy.Path("owner"), policy.Path("rest")), "9/min fixed-window")
-	r.Match.Paths = []string{"/u/{owner}/{rest...}", "/v/{rest...}"}
-	if _, err := policy.Compile([]policy.Rule{r}); err == nil || !strings.Contains(err.Error(), "/v/{rest...} has no wildcard {owner}") {
-		t.Errorf("error %v", err)
-	}
-	r.Match.Paths = r.Match.Paths[:1]
-	tests := []struct{ path, owner, rest string }{
-		{"/u/ada/x", "ada", "x"},
-		{"/u/ada/x/y", "ada", "x/y"},
-		{"/u/a%7Cb/x/y/", "a|b", "x/y/"},
-		{"/u/50%25/x%2Fy", "50%", "x/y"},
-		{"//u/./bob//z", "bob", "z"},
-	}
-	for _, test := range tests {
-		t.Run(test.path, func(t *testing.T) {
-			w := newWorld(t, r)
-			w.allow(&policy.StaticAttributes{RequestPath: test.path})
-			if got := w.remaining("files", "", test.owner, test.rest); got[0] != 8 {
-				t.Errorf("%d left of key %q, %q", got[0], test.owner, test.rest)
-			}
-		})
-	}
-}
-
-// TestWildcardsOfTwoMinds: a request is refused if its key depends on how an upstream reads
-// the path.
-func TestWildcardsOfTwoMinds(t *testing.T) {
-	r := one("users", by(policy.Path("id")), "9/min fixed-window")
-	r.Match.Paths = []string{"/users/{id}", "/users/{id}/"}
-	for _, test := range []struct{ path, key string }{
-		{"/users/u1/cart", "u1"},
-		{"/users/u1/a%2Fb", "u1"},
-		{"/users/a%2Fb", ""}, // below a, or itself
-		{"/users/u1/..%2Fu2/cart", ""},
-		{"/users/u1%2Fx/cart", ""},
-		{"/users/u1%5Cx/cart", ""},
-		{"/users%2Fu1/cart", "u1"}, // in the one reading that matches
-	} {
-		t.Run(test.path, func(t *testing.T) {
-			w := newWorld(t, r)
-			v := w.decide(&policy.StaticAttributes{RequestPath: test.path})
-			if test.key == "" {
-				if v.Allowed || v.Refused == nil || !strings.Contains(v.Refused.Problem, "escaped slash") {
-					t.Errorf("allowed %v, refused %v; want a refusal of the path", v.Allowed, v.Refused)
-				}
-				return
-			}
-			if got := w.remaining("users", "", test.key); !v.Allowed || got[0] != 8 {
-				t.Errorf("allowed %v, %d left of key %q", v.Allowed, got[0], test.key)
-			}
-		})
-	}
-}
-
-func TestKeysCannotCollide(t *testing.T) {
-	values := []string{"a", "b", "|", "%", "a|", "|b", "%7C", "a%7C", "%25", "a|b", ""}
-	keys := map[string][2]string{}
-	r := one("api", by(policy.Header("A"), policy.Header("B")), "1/min")
-	r.Levels[0].Missing = policy.Share
-	p := compile(t, r)
-	for _, a := range values {
-		for _, b := range values {
-			c, err := p.Charge("api", "", []string{a, b}, "", time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if other, taken := keys[c.Key]; taken {
-				t.Errorf("%q and %q make the key %q", other, [2]string{a, b}, c.Key)
-			}
-			keys[c.Key] = [2]string{a, b}
-		}
-	}
-}
-
-func TestAddressesShareABudgetByNetwork(t *testing.T) {
-	w := newWorld(t, one("a", by(policy.IP()), "1/min"), one("b", by(policy.Network(24, 48)), "2/min"))
-	w.allow(from("2001:db8:0:1::1"))
-	if v := w.decide(from("2001:db8:0:1::2")); v.Allowed {
-		t.Error("two addresses of a /64 do not share a budget")
-	}
-	w.allow(from("2001:db8:0:2::1"))
-	if v := w.decide(from("2001:db8:0:3::1")); v.Allowed {
-		t.Error("two networks of a /48 do not share a budget")
-	}
-	w.allow(from("192.0.2.1"))
-	w.allow(from("::ffff:192.0.2.2"))
-	if v := w.decide(from("192.0.2.3")); v.Allowed {
-		t.Error("addresses of a /24 do not share a budget")
 	}
 }
 

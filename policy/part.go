@@ -127,15 +127,6 @@ func (p Part) String() string {
 	}
 }
 
-// ByIP reports whether the part holds the client's address, by itself or among
-// others.
-func (p Part) ByIP() bool {
-	if p.made == nil {
-		return p.Source == source.IP
-	}
-	return slices.ContainsFunc(p.made.of, Part.ByIP)
-}
-
 func (p Part) list(between string) string {
 	var texts []string
 	for _, part := range p.Parts() {

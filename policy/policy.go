@@ -5,48 +5,32 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/sluicegate/sluice"
 )
 
 // Policy is a compiled list of rules. It does not change and is safe for concurrent use.
 type Policy struct {
-	overrider
-
+	list  []Rule
 	rules []rule
 	names map[string]int
 	index *index
-
-	answers bool // a rule has an Answer
 }
 
-// Len returns the number of rules.
-func (p *Policy) Len() int { return len(p.rules) }
-
-// Rule returns the i-th rule as compiled. It must not be changed.
-func (p *Policy) Rule(i int) *Rule { return &p.rules[i].Rule }
-
-// Rules returns the rules of the policy in a new slice, from which a policy that differs in
-// a few of them can be compiled. Values that the rules point to must not be changed.
-func (p *Policy) Rules() []Rule {
-	rules := make([]Rule, len(p.rules))
-	for i := range p.rules {
-		rules[i] = p.rules[i].Rule
-	}
-	return rules
-}
+// Rules returns the rules as compiled. They must not be changed, nor values that they point to;
+// a copy of the slice may be.
+func (p *Policy) Rules() []Rule { return p.list }
 
 // Example returns a request that the i-th rule matches. Other rules may match it, too.
-func (p *Policy) Example(i int) *StaticAttributes {
-	request := newStaticAttributes()
+func (p *Policy) Example(i int) *Request {
+	request := newExample()
 	p.rules[i].fillExample(request)
 	return request
 }
+
+// Levels returns the levels of the i-th rule as compiled.
+func (p *Policy) Levels(i int) []CompiledLevel { return p.rules[i].levels }
 
 // Matches are the rules that match a request. The zero Matches is ready to use. A used
 // Matches may be used again and keeps its memory. It belongs to one goroutine at a time.
@@ -56,6 +40,8 @@ type Matches struct {
 	hits  []hit // one for each rule
 	all   []hit // one for each rule and reading of the path, if there are several
 	of    *Policy
+
+	values []string // of the parts of a key
 }
 
 // hit is a rule that matches, with its pattern and the reading of the path.
@@ -70,15 +56,13 @@ func (m *Matches) Len() int { return len(m.hits) }
 // At returns the index in the policy of the i-th rule that matched.
 func (m *Matches) At(i int) int { return int(m.hits[i].rule) }
 
-// Rule returns the i-th rule that matched, in the order of the policy.
-func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
-
-// Match finds all rules that match a. Exemptions by network are not applied: the decision
+// Match finds all rules that match a. Exemptions by network are not applied: [Matches.Key]
 // applies them. It takes about a microsecond, however many rules
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
 	m.all = m.all[:0]
+	m.found.attributes = a
 	m.found.from(a.Client())
 	if m.hits = append(m.hits[:0], p.index.every...); len(m.hits) == len(p.rules) {
 		return
@@ -88,7 +72,6 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 	} else {
 		m.path.n, m.path.paths[0].ok = 1, false // no rule needs the path
 	}
-	m.found.attributes = a
 	for i := range m.path.n {
 		m.found.path, m.found.found = &m.path.paths[i], m.found.found[:0]
 		p.index.find(&m.found)
@@ -98,7 +81,6 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 			}
 		}
 	}
-	m.found.attributes = nil
 	if len(m.hits) < 2 {
 		return
 	}
@@ -196,62 +178,13 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// RuleOf returns the rule of a plan's Scope, which is the rule's name, followed by a slash
-// and the level's name, and by a plus and the candidate's name. It gives a plan its failure
-// policy and its name in metrics.
-func (p *Policy) RuleOf(scope string) (*Rule, bool) {
-	if i := strings.IndexAny(scope, "/+"); i >= 0 {
-		scope = scope[:i]
+// RuleOf returns the index of the rule of a plan's Scope, which is the rule's name, followed by
+// a slash and the level's name, and by a plus and the candidate's name. It gives a plan its
+// failure policy and its name in metrics.
+func (p *Policy) RuleOf(scope string) (i int, ok bool) {
+	if end := strings.IndexAny(scope, "/+"); end >= 0 {
+		scope = scope[:end]
 	}
-	i, ok := p.names[scope]
-	if !ok {
-		return nil, false
-	}
-	return p.Rule(i), true
-}
-
-// InFlight returns the request to a [sluice.SlotStore] for the number of requests in flight
-// of a key under a level of a rule. ok is false if the level does not limit them.
-func (p *Policy) InFlight(rule, level string, values []string) (req sluice.SlotRequest, ok bool) {
-	i, ok := p.names[rule]
-	if !ok {
-		return req, false
-	}
-	for j := range p.rules[i].levels {
-		if l := &p.rules[i].levels[j]; l.Name == level && l.InFlight != nil && len(values) == len(l.By) {
-			return sluice.SlotRequest{Op: sluice.SlotPeek, Scope: l.scope, Limit: l.inFlight, Key: encodeKey(values), Cost: 1}, true
-		}
-	}
-	return req, false
-}
-
-// Charge returns the charge of a level of a rule for a key, at a cost of 1: to peek at or
-// reset the key's units. The values are those of the level's parts; tier is the value of the
-// attribute that chooses among the level's tiers, or empty. The plan holds all limits, with
-// the grace limit of a soft limit last. Charge fails if there is no such rule or level, or
-// if the number of values is wrong.
-func (p *Policy) Charge(rule, level string, values []string, tier string, now time.Time) (sluice.Charge, error) {
-	i, ok := p.names[rule]
-	if !ok {
-		return sluice.Charge{}, fmt.Errorf("policy: no rule has the name %q", rule)
-	}
-	for j := range p.rules[i].levels {
-		l := &p.rules[i].levels[j]
-		if l.Name != level {
-			continue
-		}
-		if len(values) != len(l.By) {
-			return sluice.Charge{}, fmt.Errorf("policy: rule %q: a key of %q has %d parts, not %d", rule, level, len(l.By), len(values))
-		}
-		key := encodeKey(values)
-		set := l.tier(tier)
-		if o, ok := l.overrides[key]; ok && o.valid(now) {
-			set = o.set
-		}
-		if set == nil {
-			return sluice.Charge{}, fmt.Errorf("policy: rule %q, level %q has no limits for the key, other than of requests in flight", rule, level)
-		}
-		return sluice.Charge{Plan: set.all, Key: key, Cost: 1}, nil
-	}
-	return sluice.Charge{}, fmt.Errorf("policy: rule %q has no level %q", rule, level)
+	i, ok = p.names[scope]
+	return i, ok
 }

@@ -53,7 +53,7 @@ type Rule struct {
 	Failure sluice.Failure
 	// Lease, if not nil, lets a node take units of a hot key in advance, see package
 	// remote. It is for a store that nodes share; the program that sets up the stores
-	// applies it, by [Rule.Leased].
+	// applies it, by sluice.Plan.Lease.
 	Lease *sluice.LeaseTerms
 	// Status is an HTTP front's status for a request that the rule denies: 400 to 599.
 	// Zero means 429.
@@ -105,7 +105,7 @@ type Level struct {
 	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while after too
 	// many denials by the level's limits: its own and those of Tiers, Overrides and
 	// Candidates. Denials by InFlight and by other levels do not count. A rule with Blocks
-	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the [Evaluator] does
+	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the Evaluator does
 	// not delay its requests.
 	Blocks []sluice.Limit
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero TTL means
@@ -120,18 +120,6 @@ type Level struct {
 	// ExemptKeys are keys to which the level does not apply, each as the values of all
 	// parts.
 	ExemptKeys [][]string
-}
-
-// Like returns the level's limits and grace limits, each as the model by which
-// [sluice.ParseLimit] reads a replacement.
-func (l *Level) Like() (limits, graces []sluice.Limit) {
-	for _, limit := range l.Limits {
-		limits = append(limits, limit.Limit)
-		if limit.Grace != nil {
-			graces = append(graces, *limit.Grace)
-		}
-	}
-	return limits, graces
 }
 
 // Limit is a limit of a rule. With Grace it is a soft limit: requests over it pass with a
@@ -252,15 +240,6 @@ func (s Status) String() string {
 	default:
 		return fmt.Sprintf("%d-%d", s.From, s.To)
 	}
-}
-
-func (w *When) counts(status int) bool {
-	for _, s := range w.Status {
-		if s.From <= status && status <= s.To {
-			return true
-		}
-	}
-	return false
 }
 
 // Missing is the treatment of a request without a part of a level's key: one that is absent

@@ -5,38 +5,11 @@ package policy
 
 import (
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 )
-
-// Shape is the charge of one level of a rule that shapes, for the bytes of a request. The
-// code that passes the bytes on reserves them in parts: with OpReserve, the Charge at a Cost
-// of as many bytes, and MaxWait.
-type Shape struct {
-	Rule    *Rule
-	Level   *Level
-	Charge  sluice.Charge // its Cost is 0
-	MaxWait time.Duration // of each part
-}
-
-// Shapes returns the charges that slow down the bytes of the request, or of its response, by
-// Rule.Cost. They are valid until v is used again. There are none if the request was
-// refused.
-func (v *Verdict) Shapes() iter.Seq[Shape] {
-	return func(yield func(Shape) bool) {
-		if v.Refused != nil {
-			return
-		}
-		for _, s := range v.shapes {
-			if !yield(s) {
-				return
-			}
-		}
-	}
-}
 
 // Unshapeable returns why a limit cannot slow bytes down, if each part of them waits for
 // maxWait at most, and what to write instead; "" if it can. A maxWait of 0 is a minute.
@@ -81,7 +54,7 @@ func (c *compiler) shape(r *rule) {
 	if !r.Shape {
 		return
 	}
-	if !r.Cost.Bytes() {
+	if !r.Cost.bytes() {
 		c.fault(in("Shape"), "slows bodies down, but the rule counts requests; set the cost to request-bytes or response-bytes")
 	}
 	if r.Shadow {

@@ -5,28 +5,25 @@ package policy
 
 import "errors"
 
-// Lookup returns a claim of a verified token, "" if it has no such claim.
-type Lookup = func(name string) (string, error)
-
 // Token is the token of a request, for [Attributes] whose claims are read: it is verified
 // once, and only if a rule reads a claim. The zero Token is ready to use. It belongs to one
 // goroutine at a time.
 type Token struct {
-	claims   Lookup
+	claims   func(name string) (string, error)
 	err      error // why there are no claims; also nil if there is no token
 	verified bool
 }
 
-// Claim returns a claim. Its first call calls verify, which returns a Lookup, or nil if the
-// request has no token. An error of verify means that the token is not usable. An error of
-// the Lookup means the same if it is a [*TokenError]; otherwise the claim is not usable. Any
-// error that is neither a TokenError nor a [*ClaimError] is hidden from the client and
+// Claim returns a claim. Its first call calls verify, which returns a function that looks up
+// claims, or nil if the request has no token. An error of verify means that the token is not usable. An error of
+// that function means the same if it is a [*TokenError]; otherwise the claim is not usable. Any
+// error that is neither a TokenError nor a [*PartError] is hidden from the client and
 // passed to report. If required, a request without a token is refused.
-func (t *Token) Claim(name string, verify func() (Lookup, error), required bool, report func(error)) (string, error) {
+func (t *Token) Claim(name string, verify func() (func(name string) (string, error), error), required bool, report func(error)) (string, error) {
 	if !t.verified {
 		t.verify(verify, report)
 		if t.verified = true; t.claims == nil && t.err == nil && required {
-			t.err = ErrNoToken
+			t.err = &TokenError{Problem: "a token is needed, and none was sent", Missing: true}
 		}
 	}
 	if t.claims == nil {
@@ -39,14 +36,14 @@ func (t *Token) Claim(name string, verify func() (Lookup, error), required bool,
 	if token, ok := errors.AsType[*TokenError](err); ok {
 		return "", token
 	}
-	if claim, ok := errors.AsType[*ClaimError](err); ok {
+	if claim, ok := errors.AsType[*PartError](err); ok {
 		return "", claim
 	}
 	report(err)
-	return "", &ClaimError{Problem: "cannot be read", Err: err}
+	return "", &PartError{Problem: "cannot be read", Err: err}
 }
 
-func (t *Token) verify(verify func() (Lookup, error), report func(error)) {
+func (t *Token) verify(verify func() (func(name string) (string, error), error), report func(error)) {
 	claims, err := verify()
 	if err == nil {
 		t.claims = claims

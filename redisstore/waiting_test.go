@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // waitedFor are limits of every algorithm, none of which divides evenly.
@@ -51,22 +52,22 @@ func newFrontWay(c *crowd) way {
 	r := policy.NewRule("api", policy.Header("X-User"), c.limit)
 	r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 9}
 	r.MaxWait = sluice.MaxWait
-	queue := policy.NewQueue(1000)
-	front, err := policy.NewFront(policy.FrontOptions{
+	queue := evaluate.NewQueue(1000)
+	front, err := evaluate.New(evaluate.Options{
 		Store: c.store, Rules: []policy.Rule{r}, Queue: queue,
 		OnError: func(_ context.Context, _ policy.Attributes, err error) { c.t.Errorf("reported: %v", err) },
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return way{held: queue.Held, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
-		a := &policy.StaticAttributes{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}
-		var call policy.Call
+	return way{held: func() int { return queue.Stats().Held }, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
+		a := (&policy.Request{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}).Attributes()
+		var call evaluate.Call
 		front.Decide(ctx, a, &call)
-		if !call.Passes() && call.Verdict != policy.Abandoned {
+		if !call.Verdict.Passes() && call.Verdict != evaluate.Abandoned {
 			c.t.Errorf("%v: %+v", call.Verdict, call.Decision)
 		}
-		return call.Decision, call.Charge.Key, call.Passes()
+		return call.Decision, call.Charge.Key, call.Verdict.Passes()
 	}}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest/teststore"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -48,7 +49,7 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 					proxy := redistest.StartProxy(t, server.Addr)
 					redis := teststore.New(t, proxy.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second})
 					far := testkit.Closed(t, wrap(t, redis, remote.Options{Timeout: 30 * time.Second}))
-					front, err := policy.NewFront(policy.FrontOptions{
+					front, err := evaluate.New(evaluate.Options{
 						Store:   far,
 						Rules:   []policy.Rule{{Name: "r", Failure: failure, Levels: []policy.Level{rule.level}}},
 						OnError: func(_ context.Context, _ policy.Attributes, err error) { t.Error(err) },
@@ -60,14 +61,14 @@ func TestShortDeadlineLiftsNoLimit(t *testing.T) {
 					var ran, left atomic.Int64
 					var group sync.WaitGroup
 					ask := func(ctx context.Context) {
-						var c policy.Call
-						front.Decide(ctx, &policy.StaticAttributes{}, &c)
+						var c evaluate.Call
+						front.Decide(ctx, (&policy.Request{}).Attributes(), &c)
 						switch {
-						case c.Passes():
+						case c.Verdict.Passes():
 							ran.Add(1) // and runs on: nobody settles it
-						case c.Verdict == policy.Abandoned && errors.Is(c.Err, context.DeadlineExceeded):
+						case c.Verdict == evaluate.Abandoned && errors.Is(c.Err, context.DeadlineExceeded):
 							left.Add(1)
-						case c.Verdict != policy.Denied:
+						case c.Verdict != evaluate.Denied:
 							t.Errorf("%v: %v", c.Verdict, c.Err)
 						}
 					}

@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice/adapters/internal/watch"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // New returns a function that wraps a handler, or a whole mux: allowed calls are passed on and
@@ -36,7 +37,7 @@ import (
 // as by [httplimit.Middleware.Wrap].
 //
 // A call is settled when its handler has returned, by the bytes read and written and by its
-// code, in every protocol: each code stands for an HTTP status, see [policy.RPCStatus]. A call
+// code, in every protocol: each code stands for an HTTP status, see [evaluate.RPCStatus]. A call
 // counts under every When if its code is not known: its handler panicked, it failed after its
 // client had left, the code is canceled or deadline_exceeded, or the end of its stream is
 // compressed other than by gzip.
@@ -83,7 +84,7 @@ func (x *exchange) response(returned bool) policy.Response {
 	resp.Header = func(name string) []string { return x.Header()[name] }
 	if media := x.media(); resp.Status == http.StatusOK && (strings.HasPrefix(media, grpcMedia) || strings.HasPrefix(media, streamMedia)) {
 		code, known := x.code()
-		resp.Status, resp.Unseen = policy.RPCStatus(uint32(code)), resp.Unseen || !known
+		resp.Status, resp.Unseen = evaluate.RPCStatus(uint32(code)), resp.Unseen || !known
 	}
 	if resp.Status == statusCanceled || resp.Status == http.StatusGatewayTimeout || resp.Status != http.StatusOK && x.Left() {
 		resp.Unseen = true

@@ -208,7 +208,7 @@ func failing(t *testing.T) policy.Rule {
 	t.Helper()
 	r := limittest.Rule(t, "1/min")
 	r.Failure = sluice.FailClosed
-	r.Cost = policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{
+	r.Cost = policy.Cost{Func: &policy.CostFunc{
 		Before: func(policy.Attributes) (int64, error) { return 0, errors.New("secret") },
 	}}
 	return r

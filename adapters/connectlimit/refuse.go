@@ -13,13 +13,13 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // refuse answers a call that is not passed on.
 func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q *httplimit.Request) {
 	e := q.Event()
-	if own := e.Status < http.StatusBadRequest && e.Verdict != policy.Denied; own || !isCall(errs, r) {
+	if own := e.Status < http.StatusBadRequest && e.Verdict != evaluate.Denied; own || !isCall(errs, r) {
 		q.Refuse(w)
 		return
 	}
@@ -50,14 +50,15 @@ const keyPushback = "Grpc-Retry-Pushback-Ms"
 
 // failure returns the error of a call that is not passed on.
 func failure(e httplimit.Event) *connect.Error {
-	err := connect.NewError(connect.Code(e.RPCCode()), errors.New(string(e.AppendDetail(nil))))
+	code, pushback := e.RPC()
+	err := connect.NewError(connect.Code(code), errors.New(string(e.AppendDetail(nil))))
 	if wait, ok := e.Retry(); ok {
 		addDetail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	if pushback := e.Pushback(); pushback != "" {
+	if pushback != "" {
 		err.Meta().Set(keyPushback, pushback)
 	}
-	if e.Verdict == policy.Denied {
+	if e.Verdict == evaluate.Denied {
 		addDetail(err, quotaFailure(e))
 	}
 	return err

@@ -174,8 +174,8 @@ func (c *cluster) checkConfigs(t *testing.T) {
 		parsed, err := config.Parse("sluice.yaml", []byte(text))
 		if err != nil {
 			t.Errorf("%v\n%s", err, text)
-		} else if parsed.Policy.Len() != 1 {
-			t.Errorf("%d rules", parsed.Policy.Len())
+		} else if len(parsed.Policy.Rules()) != 1 {
+			t.Errorf("%d rules", len(parsed.Policy.Rules()))
 		}
 	}
 }

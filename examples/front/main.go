@@ -17,10 +17,11 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 func main() {
-	front, err := policy.NewFront(policy.FrontOptions{
+	evaluator, err := evaluate.New(evaluate.Options{
 		Store: memstore.New(memstore.Options{}),
 		Rules: []policy.Rule{policy.NewRule("shout", policy.Header("User"), sluice.PerMinute(3))},
 	})
@@ -32,21 +33,21 @@ func main() {
 		log.Fatal(err)
 	}
 	for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-		go shout(front, conn)
+		go shout(evaluator, conn)
 	}
 }
 
-func shout(front *policy.Front, conn net.Conn) {
+func shout(evaluator *evaluate.Evaluator, conn net.Conn) {
 	defer conn.Close() //nolint:errcheck // the client is gone
 	peer := netip.MustParseAddrPort(conn.RemoteAddr().String()).Addr()
-	var call policy.Call // used again for each line
+	var call evaluate.Call // used again for each line
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		user, word, _ := strings.Cut(lines.Text(), " ")
-		request := &policy.StaticAttributes{ // 1. what rules may know of it
-			RequestPath: "/shout", Address: peer, Headers: map[string][]string{"User": {user}}, Bytes: int64(len(word)),
+		request := &policy.Request{ // 1. what rules may know of it
+			Path: "/shout", Client: peer, Headers: map[string][]string{"User": {user}}, Length: int64(len(word)),
 		}
-		front.Decide(context.Background(), request, &call) // 2. decide; it may be delayed
-		if !call.Passes() {                                // 3. answer in the protocol's words
+		evaluator.Decide(context.Background(), request.Attributes(), &call) // 2. decide; it may be delayed
+		if !call.Verdict.Passes() {                                         // 3. answer in the protocol's words
 			fmt.Fprintf(conn, "DENIED %s\n", call.AppendDetail(nil)) //nolint:errcheck // as below
 			continue
 		}

@@ -15,11 +15,12 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // TestShout: three words a minute for each user.
 func TestShout(t *testing.T) {
-	front, err := policy.NewFront(policy.FrontOptions{
+	front, err := evaluate.New(evaluate.Options{
 		Store: memstore.New(memstore.Options{Now: func() time.Time { return time.Unix(1_700_000_000, 0) }}),
 		Rules: []policy.Rule{policy.NewRule("shout", policy.Header("User"), sluice.PerMinute(3))},
 	})

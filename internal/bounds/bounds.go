@@ -74,3 +74,17 @@ const (
 	MaxDenialAge = time.Second // for which a denial is remembered at most
 	Drift        = 1000        // clocks differ in rate by one part in this at most; those kept by NTP by half of that
 )
+
+// UndoTimeout bounds giving units back once no caller waits.
+const UndoTimeout = time.Second
+
+// ValidName reports whether s is the name of a limit, rule or level: 1 to 64 of a-z, 0-9, '.',
+// '_' and '-'.
+func ValidName(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return 1 <= len(s) && len(s) <= 64
+}

@@ -5,7 +5,6 @@ package instants
 
 import (
 	"slices"
-	"time"
 )
 
 // line holds the requests with the same charges that wait. Its n-th request waits for its n-th
@@ -16,7 +15,7 @@ type line[K comparable, R any] struct {
 	instants    []Instant[R] // in the order of Due
 	first, last *Waiter[K, R]
 	waiting     int
-	timer       *time.Timer // of the first instant
+	stop        func() bool // ends the timer of the first instant
 }
 
 // free returns the number of instants that no request waits for: they are the last ones.

@@ -37,6 +37,8 @@ type Instant[R any] struct {
 // neither blocks nor calls out. It has no goroutine: each line has a timer.
 type Registry[K comparable, R any] struct {
 	giveBack func([]R)
+	now      func() time.Time
+	after    func(d time.Duration, f func()) (stop func() bool)
 	seed     maphash.Seed
 	free     atomic.Int64 // instants that no request waits for; changed under mu
 
@@ -47,11 +49,11 @@ type Registry[K comparable, R any] struct {
 	vacant map[K]map[*line[K, R]]struct{}
 }
 
-// New returns a Registry of at most so many free instants. A free instant that is due is given
-// back by giveBack, which a goroutine of its own calls.
-func New[K comparable, R any](most int, giveBack func([]R)) *Registry[K, R] {
+// New returns a Registry of at most so many free instants, on a clock with its timers. A free
+// instant that is due is given back by giveBack, which a goroutine of its own calls.
+func New[K comparable, R any](most int, now func() time.Time, after func(time.Duration, func()) (stop func() bool), giveBack func([]R)) *Registry[K, R] {
 	return &Registry[K, R]{
-		giveBack: giveBack, seed: maphash.MakeSeed(), most: int64(most),
+		giveBack: giveBack, now: now, after: after, seed: maphash.MakeSeed(), most: int64(most),
 		lines: make(map[uint64]*line[K, R]), vacant: make(map[K]map[*line[K, R]]struct{}),
 	}
 }
@@ -165,17 +167,20 @@ func (r *Registry[K, R]) hash(charges []Charge[K]) uint64 {
 
 // arm sets the timer of a line to its first instant.
 func (r *Registry[K, R]) arm(l *line[K, R]) {
-	wait := time.Until(l.instants[0].Due)
-	if l.timer == nil {
-		l.timer = time.AfterFunc(wait, func() { r.fire(l) })
-		return
+	if l.stop != nil {
+		l.stop()
 	}
-	l.timer.Reset(wait)
+	due := l.instants[0].Due
+	l.stop = r.after(due.Sub(r.now()), func() { r.fire(l, due) })
 }
 
-// fire lets the requests of due instants go on, and gives the free ones back.
-func (r *Registry[K, R]) fire(l *line[K, R]) {
-	if back := r.due(l, time.Now()); len(back) > 0 {
+// fire lets the requests of due instants go on, and gives the free ones back. The instant of the
+// timer is due, whatever the clock says.
+func (r *Registry[K, R]) fire(l *line[K, R], due time.Time) {
+	if now := r.now(); now.After(due) {
+		due = now
+	}
+	if back := r.due(l, due); len(back) > 0 {
 		r.giveBack(back)
 	}
 }
@@ -215,7 +220,7 @@ func (r *Registry[K, R]) tidy(l *line[K, R]) {
 		r.arm(l)
 		return
 	}
-	l.timer.Stop()
+	l.stop()
 	if r.lines[l.id] == l {
 		delete(r.lines, l.id)
 	}

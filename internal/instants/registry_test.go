@@ -23,7 +23,7 @@ type room struct {
 
 func newRoom(most int) *room {
 	r := &room{start: time.Now()}
-	r.Registry = New[string](most, func(receipts []int) {
+	r.Registry = New[string](most, time.Now, func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }, func(receipts []int) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, n := range receipts {

@@ -171,12 +171,12 @@ func (d drawer) value(p policy.Part) string {
 }
 
 // Request returns a request.
-func Request(rnd *rand.Rand) *policy.StaticAttributes {
+func Request(rnd *rand.Rand) *policy.Request {
 	d := drawer{rnd}
-	p := &policy.StaticAttributes{
-		RequestMethod: pick(d, "GET", "GET", "HEAD", "POST"), RequestHost: pick(d, "a.example", "b.example", "c.test"),
-		RequestPath: pick(d, "/a", "/a", "/b", "/a/b", "/ada", "/a%2Fb", "/"), Address: pick(d, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("2001:db8::1"), netip.Addr{}),
-		Headers: map[string][]string{}, Queries: map[string][]string{}, Cookies: map[string][]string{}, Claims: map[string]string{}, Bytes: -1,
+	p := &policy.Request{
+		Method: pick(d, "GET", "GET", "HEAD", "POST"), Host: pick(d, "a.example", "b.example", "c.test"),
+		Path: pick(d, "/a", "/a", "/b", "/a/b", "/ada", "/a%2Fb", "/"), Client: pick(d, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("2001:db8::1"), netip.Addr{}),
+		Headers: map[string][]string{}, Queries: map[string][]string{}, Cookies: map[string][]string{}, Claims: map[string]string{}, Length: -1,
 	}
 	for _, of := range []struct {
 		in     map[string][]string

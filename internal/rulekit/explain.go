@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Store is a store whose clock stands where it is set.
@@ -42,8 +43,14 @@ func Explain(t *testing.T, open func() Store, requests int, seed uint64) {
 		}
 		policies++
 		store := open()
-		x := explained{t: t, rnd: rnd, store: store, now: now, seen: seen, name: fmt.Sprintf("seed %d, draw %d", seed, draw)}
-		x.evaluator = policy.Evaluator{Policy: p, Store: store.Store, Now: func() time.Time { return x.now }}
+		x := explained{t: t, policy: p, rnd: rnd, store: store, now: now, seen: seen, name: fmt.Sprintf("seed %d, draw %d", seed, draw)}
+		x.evaluator, err = evaluate.New(evaluate.Options{
+			Policy: p, Store: store.Store, Now: func() time.Time { return x.now }, CallerWaits: true,
+			OnError: func(_ context.Context, _ policy.Attributes, err error) { x.failed = err },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range perPolicy {
 			x.now = x.now.Add(pick(drawer{rnd}, 0, 0, time.Microsecond, 77*time.Millisecond, time.Second, 10*time.Second, 40*time.Second))
 			store.Set(x.now)
@@ -63,9 +70,11 @@ type explained struct {
 	t         *testing.T
 	rnd       *rand.Rand
 	store     Store
-	evaluator policy.Evaluator
+	policy    *policy.Policy
+	evaluator *evaluate.Evaluator
+	failed    error // of the store
 	now       time.Time
-	held      []*policy.Verdict
+	held      []*evaluate.Call
 	seen      map[string]int
 	name      string
 }
@@ -73,7 +82,7 @@ type explained struct {
 func (x *explained) request() {
 	x.t.Helper()
 	ctx := context.Background()
-	a := Request(x.rnd)
+	a := Request(x.rnd).Attributes()
 	before := x.store.State()
 	e, err := x.evaluator.Explain(ctx, a)
 	if err != nil {
@@ -82,33 +91,34 @@ func (x *explained) request() {
 	if x.store.State() != before {
 		x.t.Fatalf("%s: to explain %+v has changed the store", x.name, a)
 	}
-	v := new(policy.Verdict)
-	x.evaluator.Decide(ctx, a, v)
+	c := new(evaluate.Call)
+	x.evaluator.Decide(ctx, a, c)
+	v := c.Evaluated
 	if fault := x.differ(e, v, a); fault != "" {
 		x.t.Fatalf("%s: %+v\n%s\nexplained %+v\ndecided %+v\n%+v", x.name, a, fault, e, v.Decision, e.Rules)
 	}
 	x.count(e)
 	if v.Allowed {
-		x.held = append(x.held, v)
+		x.held = append(x.held, c)
 	}
 	for len(x.held) > 0 && x.rnd.IntN(2) == 0 { // others stay in flight
 		r := policy.Response{Status: pick(drawer{x.rnd}, 200, 404), Took: time.Millisecond, Read: -1}
-		if err := x.held[0].Settle(ctx, r); err != nil {
-			x.t.Fatalf("%s: %v", x.name, err)
+		if x.held[0].Settle(ctx, r); x.failed != nil {
+			x.t.Fatalf("%s: %v", x.name, x.failed)
 		}
 		x.held = x.held[1:]
 	}
 }
 
 // differ says in what an explanation is not the decision.
-func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.Attributes) string {
+func (x *explained) differ(e *evaluate.Explanation, v *evaluate.Verdict, a policy.Attributes) string {
 	passes := passed(e)
 	switch {
 	case v.Err != nil:
 		return fmt.Sprintf("error %v", v.Err)
 	case passes != v.Allowed, e.Decision != v.Decision:
 		return "another decision"
-	case (e.Verdict == policy.Refused.String()) != (v.Refused != nil):
+	case (e.Verdict == evaluate.Refused.String()) != (v.Refused != nil):
 		return "another refusal"
 	}
 	var want []sluice.Outcome
@@ -119,7 +129,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 		want = append(want, o.Outcome)
 	}
 	var m policy.Matches
-	x.evaluator.Policy.Match(a, &m)
+	x.policy.Match(a, &m)
 	for i, r := range e.Rules {
 		matched := slices.ContainsFunc(slices.Collect(numbers(m.Len())), func(n int) bool { return m.At(n) == i })
 		if matched != r.Matches || matched != (len(r.Differences) == 0) {
@@ -129,7 +139,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 			continue
 		}
 		for _, l := range r.Levels {
-			graced := slices.ContainsFunc(l.Limits, func(limit policy.LimitExplanation) bool { return limit.Grace })
+			graced := slices.ContainsFunc(l.Limits, func(limit evaluate.LimitExplanation) bool { return limit.Grace })
 			for _, limit := range l.Limits {
 				o := plain(limit.Outcome, limit.Grace)
 				i := slices.IndexFunc(want, func(w sluice.Outcome) bool { return plain(w, limit.Grace) == o })
@@ -158,8 +168,8 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 			}
 		}
 	}
-	if v.InFlight != nil && !slices.ContainsFunc(e.Rules, func(r policy.RuleExplanation) bool {
-		return slices.ContainsFunc(r.Levels, func(l policy.LevelExplanation) bool {
+	if v.InFlight != nil && !slices.ContainsFunc(e.Rules, func(r evaluate.RuleExplanation) bool {
+		return slices.ContainsFunc(r.Levels, func(l evaluate.LevelExplanation) bool {
 			return l.InFlight != nil && l.InFlight.Level == v.InFlight.Level && reflect.DeepEqual(l.InFlight.Decision, v.InFlight.Decision)
 		})
 	}) {
@@ -168,8 +178,8 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 	return ""
 }
 
-func passed(e *policy.Explanation) bool {
-	return slices.Contains([]string{policy.Allowed.String(), policy.Warned.String(), policy.Delayed.String(), policy.FailedOpen.String()}, e.Verdict)
+func passed(e *evaluate.Explanation) bool {
+	return slices.Contains([]string{evaluate.Allowed.String(), evaluate.Warned.String(), evaluate.Delayed.String(), evaluate.FailedOpen.String()}, e.Verdict)
 }
 
 // plain returns what a verdict keeps of an outcome; a grace limit's says when there
@@ -192,7 +202,7 @@ func numbers(n int) func(func(int) bool) {
 }
 
 // count notes what an explanation was about.
-func (x *explained) count(e *policy.Explanation) {
+func (x *explained) count(e *evaluate.Explanation) {
 	x.seen[e.Verdict]++
 	if passed(e) && len(e.Violated) > 0 {
 		x.seen["shadowed"]++

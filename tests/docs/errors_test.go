@@ -34,13 +34,13 @@ var sections = []struct {
 		"..": {"fail"},
 	}, ""},
 	{"Rules", "What a rule is made of. These also come from `policy.Compile`, with the name of the Go field.", 60, map[string][]string{
-		"../policy": {"fault"},
+		"../policy": {"fault"}, "../policy/evaluate": {"fault"},
 	}, ""},
 	{"Blocks", "The text of a block, such as `10min after 20 denials/min`.", 6, map[string][]string{
 		"../policy": {"fail"},
 	}, "; use for example 10min after 20 denials/min"},
 	{"Addresses and URLs", "Upstreams, stores and networks.", 20, map[string][]string{
-		"../redisstore/redisurl": {"fault", "Errorf"}, "../redisstore/options.go": {"Errorf"}, "../config": {"Errorf"}, "../internal/clientip": {"Errorf"},
+		"../redisstore/redisurl": {"fault", "Errorf"}, "../redisstore/options.go": {"Errorf"}, "../config/upstream": {"Errorf"}, "../internal/clientip": {"Errorf"},
 	}, ""},
 }
 

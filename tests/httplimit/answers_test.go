@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 type problem struct {
@@ -223,7 +224,7 @@ func TestFaultIsReported(t *testing.T) {
 		r.URL.Opaque, r.RemoteAddr, reported = "x", c.remote, nil
 		w := httptest.NewRecorder()
 		mw.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
-		if w.Code != c.status || len(reported) != 1 || reported[0].Verdict != policy.Refused || reported[0].Status != c.status || reported[0].Evaluated != nil {
+		if w.Code != c.status || len(reported) != 1 || reported[0].Verdict != evaluate.Refused || reported[0].Status != c.status || reported[0].Evaluated != nil {
 			t.Errorf("%s: %d, reported %+v; want %d", c.remote, w.Code, reported, c.status)
 		}
 	}

@@ -35,7 +35,7 @@ const client = "192.0.2.1"
 func TestCostBefore(t *testing.T) {
 	header := policy.Cost{Of: policy.RequestHeader, Header: "x-cost", Units: 2, Most: 50}
 	bytes := policy.Cost{Of: policy.RequestBytes}
-	free := policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return 0, nil }}}
+	free := policy.Cost{Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return 0, nil }}}
 	cases := []struct {
 		name   string
 		cost   policy.Cost
@@ -80,7 +80,7 @@ func TestCostBefore(t *testing.T) {
 
 // limitOf returns a limit of 100 units of a cost.
 func limitOf(cost policy.Cost) string {
-	if cost.Bytes() {
+	if cost.Of == policy.RequestBytes || cost.Of == policy.ResponseBytes {
 		return "100B/min sliding-log"
 	}
 	return "100/min sliding-log"
@@ -102,8 +102,8 @@ func TestCostAfter(t *testing.T) {
 	silent := func(http.ResponseWriter, *http.Request) {}
 	bytes := policy.Cost{Of: policy.ResponseBytes}
 	named := policy.Cost{Of: policy.ResponseHeader, Header: "x-cost", Units: 5, Most: 50}
-	huge := policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{After: func(policy.Attributes, *policy.Response) int64 { return 1<<63 - 1 }}}
-	kept := policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{
+	huge := policy.Cost{Func: &policy.CostFunc{After: func(policy.Attributes, *policy.Response) int64 { return 1<<63 - 1 }}}
+	kept := policy.Cost{Func: &policy.CostFunc{
 		Before: func(policy.Attributes) (int64, error) { return 7, nil },
 		After:  func(policy.Attributes, *policy.Response) int64 { return -1 },
 	}}

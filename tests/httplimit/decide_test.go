@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // settled decides r and settles it if it is allowed. It returns the status of the client's
@@ -39,7 +40,7 @@ func settled(mw *httplimit.Middleware, r *http.Request, resp policy.Response) in
 // TestDecide: an allowed request passes with its fields, and any other is answered as by
 // Wrap.
 func TestDecide(t *testing.T) {
-	var reported []policy.VerdictKind
+	var reported []evaluate.VerdictKind
 	closed := rule(t, "api", policy.Query("user"), "1/min")
 	closed.Failure = sluice.FailClosed
 	store := &testkit.Store{Store: newStore(newClock())}
@@ -52,15 +53,15 @@ func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
 		down         bool
-		verdict      policy.VerdictKind
+		verdict      evaluate.VerdictKind
 		status       int // 0: allowed
 		limit        string
 		retry        string
 	}{
-		{"allowed", "/?user=u1", false, policy.Allowed, 0, `"api";r=0;t=60`, ""},
-		{"denied", "/?user=u1", false, policy.Denied, 429, `"api";r=0;t=60`, "60"},
-		{"without a key", "/", false, policy.Refused, 400, "", ""},
-		{"not decided", "/?user=u2", true, policy.FailedClosed, 503, "", "1"},
+		{"allowed", "/?user=u1", false, evaluate.Allowed, 0, `"api";r=0;t=60`, ""},
+		{"denied", "/?user=u1", false, evaluate.Denied, 429, `"api";r=0;t=60`, "60"},
+		{"without a key", "/", false, evaluate.Refused, 400, "", ""},
+		{"not decided", "/?user=u2", true, evaluate.FailedClosed, 503, "", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if store.Before = nil; c.down {
@@ -71,7 +72,7 @@ func TestDecide(t *testing.T) {
 			if e := q.Event(); q.Allowed() != (c.status == 0) || e.Verdict != c.verdict || e.Status != c.status {
 				t.Fatalf("allowed %v, event %+v; want %v, %d", q.Allowed(), e, c.verdict, c.status)
 			}
-			if !slices.Equal(reported, []policy.VerdictKind{c.verdict}) {
+			if !slices.Equal(reported, []evaluate.VerdictKind{c.verdict}) {
 				t.Errorf("reported %v, want %v once", reported, c.verdict)
 			}
 			rec := httptest.NewRecorder()

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -30,16 +31,16 @@ func TestFailure(t *testing.T) {
 		name    string
 		failure sluice.Failure
 		status  int
-		verdict policy.VerdictKind
+		verdict evaluate.VerdictKind
 	}{
-		{"open is the default", sluice.Failure(0), 200, policy.FailedOpen},
-		{"closed", sluice.FailClosed, 503, policy.FailedClosed},
-		{"local, and there is none", sluice.FailLocal, 503, policy.FailedClosed},
+		{"open is the default", sluice.Failure(0), 200, evaluate.FailedOpen},
+		{"closed", sluice.FailClosed, 503, evaluate.FailedClosed},
+		{"local, and there is none", sluice.FailLocal, 503, evaluate.FailedClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &testkit.Store{Store: newStore(newClock()), Before: outage}
 			var seen []error
-			var verdict policy.VerdictKind
+			var verdict evaluate.VerdictKind
 			api := rule(t, "api", policy.IP(), "1B/min")
 			api.Failure = c.failure
 			h := newMiddleware(t, httplimit.Options{
@@ -55,7 +56,7 @@ func TestFailure(t *testing.T) {
 				t.Errorf("the client sees an error of the store: %s", rec.Body)
 			}
 			store.Before = nil
-			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != policy.Allowed {
+			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != evaluate.Allowed {
 				t.Errorf("once the store is available again: status %d, %v", rec.Code, verdict)
 			}
 		})
@@ -107,7 +108,7 @@ func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 		h := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()),
 			Rules: []policy.Rule{costing(rule(t, "api", policy.IP(), "1/min"), policy.Cost{
-				Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return cost, nil }},
+				Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return cost, nil }},
 			})},
 			OnError: func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
 		}).Wrap(ok)
@@ -131,7 +132,7 @@ func TestClientThatIsGone(t *testing.T) {
 	cancel()
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, request(t, "/").WithContext(ctx))
-	if rec.Code != 503 || len(events) != 1 || events[0].Verdict != policy.Abandoned || !errors.Is(events[0].Err, context.Canceled) {
+	if rec.Code != 503 || len(events) != 1 || events[0].Verdict != evaluate.Abandoned || !errors.Is(events[0].Err, context.Canceled) {
 		t.Errorf("status %d, events %+v", rec.Code, events)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // TestHangUpIsSeen: on a real connection a delayed client that hangs up frees its place at
@@ -33,7 +33,7 @@ func TestHangUpIsSeen(t *testing.T) {
 		{"in the middle of a chunked body", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			queue := policy.NewQueue(10)
+			queue := evaluate.NewQueue(10)
 			g := newGuard(t, "  - {name: a, limits: 1/h leaky-bucket burst 3, max_wait: 1h}", echo, httplimit.Options{Queue: queue})
 			server := httptest.NewServer(g)
 			defer server.Close()
@@ -56,9 +56,9 @@ func TestHangUpIsSeen(t *testing.T) {
 }
 
 // reach waits until so many requests are delayed.
-func reach(t *testing.T, queue *policy.Queue, want int) {
+func reach(t *testing.T, queue *evaluate.Queue, want int) {
 	t.Helper()
-	testkit.Until(t, fmt.Sprintf("%d held requests", want), func() bool { return queue.Held() == want })
+	testkit.Until(t, fmt.Sprintf("%d held requests", want), func() bool { return queue.Stats().Held == want })
 }
 
 // TestHeldBodies: a body of any size arrives whole after the delay; one that breaks off is
@@ -158,7 +158,7 @@ func TestLateLeave(t *testing.T) {
 	}{{"what is read", 64 << 10, false}, {"more", 96 << 10, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				queue := policy.NewQueue(10)
+				queue := evaluate.NewQueue(10)
 				g := newGuard(t, "  - {name: a, limits: 1/s burst 1, max_wait: 2s}", echo, httplimit.Options{Queue: queue})
 				answer(g, requestOf(t, "GET", "/", "")) // at once
 				next, last := servePipe(t, g), make(chan error, 1)
@@ -179,13 +179,13 @@ func TestLateLeave(t *testing.T) {
 				if c.late {
 					held = 1
 				}
-				if got := queue.Held(); got != held {
+				if got := queue.Stats().Held; got != held {
 					t.Errorf("after the client has left %d are held, want %d", got, held)
 				}
 				start := time.Now()
 				answer(g, requestOf(t, "GET", "/", ""))
-				if got, want := time.Since(start), time.Duration(held+1)*time.Second; got != want || queue.Held() != 0 {
-					t.Errorf("the next goes on after %v, want %v; %d are held then", got, want, queue.Held())
+				if got, want := time.Since(start), time.Duration(held+1)*time.Second; got != want || queue.Stats().Held != 0 {
+					t.Errorf("the next goes on after %v, want %v; %d are held then", got, want, queue.Stats().Held)
 				}
 			})
 		})

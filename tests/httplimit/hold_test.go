@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // TestHold: a leaky bucket delays requests in order, and denies at once a request that
@@ -36,7 +36,7 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				queue := policy.NewQueue(100)
+				queue := evaluate.NewQueue(100)
 				g := newGuard(t, "  - {name: a, "+c.rule+"}", echo, httplimit.Options{Queue: queue})
 				start := time.Now()
 				var clients sync.WaitGroup
@@ -55,7 +55,7 @@ func TestHold(t *testing.T) {
 					synctest.Wait()
 				}
 				clients.Wait()
-				if got := queue.Held(); got != 0 {
+				if got := queue.Stats().Held; got != 0 {
 					t.Errorf("%d are held at the end", got)
 				}
 			})
@@ -67,7 +67,7 @@ func TestHold(t *testing.T) {
 // request.
 func TestHangUpFreesPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := policy.NewQueue(100)
+		queue := evaluate.NewQueue(100)
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 3}", echo, httplimit.Options{Queue: queue})
 		answer(g, requestOf(t, "GET", "/", "")) // at once
 		var clients sync.WaitGroup
@@ -77,7 +77,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 			clients.Go(func() { answer(g, r) })
 			synctest.Wait()
 		}
-		if got := queue.Held(); got != 2 {
+		if got := queue.Stats().Held; got != 2 {
 			t.Fatalf("%d are held, want 2", got)
 		}
 		if w := answer(g, requestOf(t, "GET", "/", "")); w.Code != http.StatusTooManyRequests {
@@ -85,7 +85,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 		}
 		gone()
 		synctest.Wait()
-		if got := queue.Held(); got != 1 {
+		if got := queue.Stats().Held; got != 1 {
 			t.Errorf("after one hung up %d are held, want 1", got)
 		}
 		start := time.Now()
@@ -100,7 +100,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 // and nothing is charged.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := policy.NewQueue(2)
+		queue := evaluate.NewQueue(2)
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 10}", echo, httplimit.Options{Queue: queue})
 		var clients sync.WaitGroup
 		var passed, full atomic.Int64

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // faltering is a store whose slots are unavailable at times.
@@ -82,7 +82,7 @@ func (c *crowd) full(t *testing.T) bool {
 
 func (c *crowd) expired() (n int) {
 	for _, err := range c.errors.all() {
-		if errors.Is(err, policy.ErrExpired) {
+		if errors.Is(err, evaluate.ErrExpired) {
 			n++
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // upload returns a rule that counts the bytes of bodies.
@@ -290,7 +290,7 @@ func TestUnknownLengthFailures(t *testing.T) {
 // TestUnknownLengthEvents: a denial in the middle of a body is the request's one verdict and
 // in its summary; a body that fits is also reported once.
 func TestUnknownLengthEvents(t *testing.T) {
-	var verdicts []policy.VerdictKind
+	var verdicts []evaluate.VerdictKind
 	var end httplimit.Summary
 	var read atomic.Int64
 	g := newGuard(t, upload("1MB/day"), countingBytes(&read), httplimit.Options{
@@ -298,10 +298,10 @@ func TestUnknownLengthEvents(t *testing.T) {
 		OnEnd:      func(_ *http.Request, s *httplimit.Summary) { end = *s },
 	})
 	answer(g, chunked(t, 2_000_000))
-	if !slices.Equal(verdicts, []policy.VerdictKind{policy.Denied}) {
+	if !slices.Equal(verdicts, []evaluate.VerdictKind{evaluate.Denied}) {
 		t.Errorf("decisions: %v", verdicts)
 	}
-	if end.Event.Verdict != policy.Denied || end.Event.Status != 413 || end.Status != 413 || end.Read != read.Load() {
+	if end.Event.Verdict != evaluate.Denied || end.Event.Status != 413 || end.Status != 413 || end.Read != read.Load() {
 		t.Errorf("summary: %v %d %d, %d read of %d", end.Event.Verdict, end.Event.Status, end.Status, end.Read, read.Load())
 	}
 	verdicts = nil
@@ -309,7 +309,7 @@ func TestUnknownLengthEvents(t *testing.T) {
 		OnDecision: func(_ *http.Request, e httplimit.Event) { verdicts = append(verdicts, e.Verdict) },
 	})
 	answer(fits, chunked(t, 100_000))
-	if !slices.Equal(verdicts, []policy.VerdictKind{policy.Allowed}) {
+	if !slices.Equal(verdicts, []evaluate.VerdictKind{evaluate.Allowed}) {
 		t.Errorf("decisions: %v", verdicts)
 	}
 }

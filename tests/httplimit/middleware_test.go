@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // A request that one rule denies is charged under no rule.
@@ -113,7 +114,7 @@ func TestMissingKey(t *testing.T) {
 			t.Errorf("%d decisions, want 3", len(events))
 		}
 		for _, e := range events {
-			if e.Verdict != policy.Allowed || e.Limit != nil || e.Decision != (sluice.Decision{}) {
+			if e.Verdict != evaluate.Allowed || e.Limit != nil || e.Decision != (sluice.Decision{}) {
 				t.Errorf("no rule applied, and got %+v", e)
 			}
 		}
@@ -124,7 +125,7 @@ func TestMissingKey(t *testing.T) {
 // requests without a usable key only as trials.
 func TestShadow(t *testing.T) {
 	type step struct {
-		verdict  policy.VerdictKind
+		verdict  evaluate.VerdictKind
 		violated string
 		side     string // the error of the rule's result
 	}
@@ -154,11 +155,11 @@ func TestShadow(t *testing.T) {
 	c.Advance(time.Minute) // what was shadowed is not charged
 	ask(t, h, "/", "X-User: u1")
 	want := []step{
-		{verdict: policy.Allowed},
-		{verdict: policy.Allowed, violated: "user/u"},
-		{verdict: policy.Allowed, violated: "user/u"},
-		{verdict: policy.Allowed, side: "header X-User is missing"},
-		{verdict: policy.Allowed},
+		{verdict: evaluate.Allowed},
+		{verdict: evaluate.Allowed, violated: "user/u"},
+		{verdict: evaluate.Allowed, violated: "user/u"},
+		{verdict: evaluate.Allowed, side: "header X-User is missing"},
+		{verdict: evaluate.Allowed},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -177,12 +178,12 @@ func TestShadowBesideOthers(t *testing.T) {
 	}).Wrap(ok)
 	for i, want := range []struct {
 		status   int
-		verdict  policy.VerdictKind
+		verdict  evaluate.VerdictKind
 		violated []string
 	}{
-		{200, policy.Allowed, nil},
-		{200, policy.Allowed, []string{"trial"}},
-		{429, policy.Denied, []string{"api"}},
+		{200, evaluate.Allowed, nil},
+		{200, evaluate.Allowed, []string{"trial"}},
+		{429, evaluate.Denied, []string{"api"}},
 	} {
 		rec := ask(t, h, "/")
 		if rec.Code != want.status || last.Verdict != want.verdict || !slices.Equal(last.Violated, want.violated) {

@@ -125,7 +125,7 @@ func TestOwnOfSharedBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	newMiddleware(t, httplimit.Options{Policy: p, Store: memstore.New(memstore.Options{}), OwnLimits: askers(t)})
-	if l := p.Rule(0).Levels[0]; len(l.Overrides) != 1 || len(l.ExemptKeys) != 1 {
+	if l := p.Rules()[0].Levels[0]; len(l.Overrides) != 1 || len(l.ExemptKeys) != 1 {
 		t.Errorf("the policy has changed: %+v", l)
 	}
 }

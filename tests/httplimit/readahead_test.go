@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // newReadAhead returns a ReadAhead of that many bytes.
@@ -49,8 +50,8 @@ func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, requests = 32 << 20, 10_000
-		room, queue := newReadAhead(most), policy.NewQueue(2*requests)
-		queue.Share(requests)
+		room, queue := newReadAhead(most), evaluate.NewQueue(2*requests)
+		queue.Resize(2*requests, requests)
 		g := newGuard(t, "  - {name: a, by: query.u, limits: 1/min leaky-bucket burst 20000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 		for _, u := range []string{"a", "b"} {
 			answer(g, requestOf(t, "GET", "/?u="+u, "")) // at once
@@ -68,7 +69,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if got := queue.Held(); got != requests {
+		if got := queue.Stats().Held; got != requests {
 			t.Errorf("%d are held, want %d", got, requests)
 		}
 		// Half of the bytes are for first chunks, of which there are more than fit.
@@ -170,7 +171,7 @@ func TestReadAheadWithoutWriter(t *testing.T) {
 // TestReadAheadOfLeavers: over real connections, clients that send large bodies and hang up
 // give back their kept bytes and their places.
 func TestReadAheadOfLeavers(t *testing.T) {
-	room, queue := newReadAhead(4<<20), policy.NewQueue(1000)
+	room, queue := newReadAhead(4<<20), evaluate.NewQueue(1000)
 	g := newGuard(t, "  - {name: a, limits: 1/min leaky-bucket burst 1000}", echo, httplimit.Options{Queue: queue, ReadAhead: room})
 	server := httptest.NewServer(g)
 	defer server.Close()

@@ -124,7 +124,7 @@ func TestPanickingHandlerIsSettled(t *testing.T) {
 		Store: store,
 		Rules: []policy.Rule{
 			rule(t, "b", policy.IP(), "100B/min"),
-			costing(rule(t, "r", policy.IP(), "10/min"), policy.Cost{Of: policy.FuncCost, Func: &policy.CostFunc{
+			costing(rule(t, "r", policy.IP(), "10/min"), policy.Cost{Func: &policy.CostFunc{
 				After: func(_ policy.Attributes, r *policy.Response) int64 {
 					statuses = append(statuses, r.Status)
 					return -1

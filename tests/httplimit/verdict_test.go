@@ -90,7 +90,7 @@ func TestClaimsAreVerifiedOnce(t *testing.T) {
 func TestClaimsThatFail(t *testing.T) {
 	secret := errors.New("dial 10.0.0.5: refused")
 	expired := &policy.TokenError{Problem: "the token has expired"}
-	list := &policy.ClaimError{Problem: "is a list"}
+	list := &policy.PartError{Problem: "is a list"}
 	for _, c := range []struct {
 		name        string
 		token, read error

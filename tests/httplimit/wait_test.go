@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // queue runs requests in a bubble, whose time passes only when all wait.
@@ -26,7 +27,7 @@ type queue struct {
 	start   time.Time
 	mu      sync.Mutex
 	served  []string // "name at duration" in the order in which the handler saw them
-	events  []policy.VerdictKind
+	events  []evaluate.VerdictKind
 	wg      sync.WaitGroup
 }
 
@@ -69,7 +70,7 @@ func (q *queue) send(ctx context.Context, path string) *httptest.ResponseRecorde
 	return rec
 }
 
-func (q *queue) check(t *testing.T, want []string, events []policy.VerdictKind) {
+func (q *queue) check(t *testing.T, want []string, events []evaluate.VerdictKind) {
 	t.Helper()
 	q.wg.Wait()
 	if !slices.Equal(q.served, want) {
@@ -86,7 +87,7 @@ func TestDelayOfAQueue(t *testing.T) {
 		ctx := t.Context()
 		a, b, c, d := q.send(ctx, "/a"), q.send(ctx, "/b"), q.send(ctx, "/c"), q.send(ctx, "/d")
 		q.check(t, []string{"/a at 0s", "/b at 1s", "/c at 2s"},
-			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Delayed, policy.Delayed})
+			[]evaluate.VerdictKind{evaluate.Allowed, evaluate.Denied, evaluate.Delayed, evaluate.Delayed})
 		for name, rec := range map[string]*httptest.ResponseRecorder{"a": a, "b": b, "c": c} {
 			if rec.Code != 200 || len(rec.Header()["RateLimit"]) != 1 {
 				t.Errorf("%s: status %d, fields %v", name, rec.Code, rec.Header())
@@ -128,7 +129,7 @@ func TestHangingUpGivesBack(t *testing.T) {
 				}
 				q.send(t.Context(), "/d") // is given b's turn
 				q.check(t, []string{"/a at 0s", "/d at 1s"},
-					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Abandoned, policy.Delayed})
+					[]evaluate.VerdictKind{evaluate.Allowed, evaluate.Denied, evaluate.Abandoned, evaluate.Delayed})
 			})
 		})
 	}
@@ -157,7 +158,7 @@ func TestDeadlineBeforeTheTurn(t *testing.T) {
 				}
 				q.send(t.Context(), "/d")
 				q.check(t, []string{"/a at 0s", "/b at 1s", "/d at 2s"},
-					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Delayed, policy.Delayed})
+					[]evaluate.VerdictKind{evaluate.Allowed, evaluate.Denied, evaluate.Delayed, evaluate.Delayed})
 			})
 		})
 	}
@@ -174,7 +175,7 @@ func TestMaxWait(t *testing.T) {
 			t.Errorf("a wait of 3 s: status %d, want 429", d.Code)
 		}
 		q.check(t, []string{"/a at 0s", "/b at 1s", "/c at 2s"},
-			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Delayed, policy.Delayed})
+			[]evaluate.VerdictKind{evaluate.Allowed, evaluate.Denied, evaluate.Delayed, evaluate.Delayed})
 	})
 }
 
@@ -187,7 +188,7 @@ func TestRefundAfterADelay(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		q.send(t.Context(), "/c")
-		q.check(t, []string{"/a at 0s", "/missing at 1s", "/c at 1s"}, []policy.VerdictKind{policy.Allowed, policy.Delayed, policy.Allowed})
+		q.check(t, []string{"/a at 0s", "/missing at 1s", "/c at 1s"}, []evaluate.VerdictKind{evaluate.Allowed, evaluate.Delayed, evaluate.Allowed})
 	})
 }
 
@@ -200,6 +201,6 @@ func TestShadowDoesNotDelay(t *testing.T) {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			q.send(t.Context(), path)
 		}
-		q.check(t, []string{"/a at 0s", "/b at 0s", "/c at 0s"}, []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Allowed})
+		q.check(t, []string{"/a at 0s", "/b at 0s", "/c at 0s"}, []evaluate.VerdictKind{evaluate.Allowed, evaluate.Allowed, evaluate.Allowed})
 	})
 }

@@ -155,7 +155,7 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 }
 
 // library are the public packages of the root.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/pacing", "/policy", "/profile", "/redisstore", "/redisstore/redisurl", "/remote", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/pacing", "/policy", "/policy/evaluate", "/profile", "/redisstore", "/redisstore/redisurl", "/remote", "/storetest"}
 
 // TestInternal: of the published modules only the server imports internal packages of the root,
 // since modules are versioned one by one.
@@ -237,12 +237,13 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/profile", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling"}},
 		{"/storetest", []string{"", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/testkit", "/algo", "/profile", "/internal/vector"}},
 		{"/remote", []string{"", "/internal/caller", "/internal/amount", "/internal/logentry", "/internal/stores", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
-		{"/policy", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
-		{"/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/structured"}},
-		{"/httpclient", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/pacing", "/internal/structured"}},
+		{"/policy", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/internal/placeholder"}},
+		{"/policy/evaluate", []string{"", "/internal/caller", "/internal/clock", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/placeholder", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/pacing", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/structured", "/internal/clock"}},
+		{"/httpclient", []string{"", "/internal/bounds", "/internal/compiled", "/internal/instants", "/internal/span", "/pacing", "/internal/structured", "/internal/clock"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/server/internal/logfile", []string{"/internal/regular"}},
-		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/httplimit", []string{"", "/internal/caller", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy", "/internal/clock", "/internal/placeholder", "/policy/evaluate"}},
 		{"/server/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		p := load(t)[c.pkg]

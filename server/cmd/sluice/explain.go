@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
 	"github.com/sluicegate/sluice/server/internal/serve"
@@ -58,7 +58,7 @@ func runExplain(ctx context.Context, c *cli.Call) error {
 	return c.Print(explanationText(e, c.Given("all")))
 }
 
-func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*policy.Explanation, error) {
+func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*evaluate.Explanation, error) {
 	if name := values.One("config"); name != "" {
 		c, err := loadFile(name)
 		if err != nil {
@@ -70,7 +70,7 @@ func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*
 	if err != nil {
 		return nil, err
 	}
-	e := new(policy.Explanation)
+	e := new(evaluate.Explanation)
 	return e, c.call(ctx, http.MethodPost, "/v1/explain", q, e)
 }
 
@@ -129,7 +129,7 @@ func pairs(flag string, texts []string) (map[string]string, error) {
 const mostDifferent = 8
 
 // explanationText writes an explanation for people: the verdict first.
-func explanationText(e *policy.Explanation, all bool) string {
+func explanationText(e *evaluate.Explanation, all bool) string {
 	var b strings.Builder
 	b.WriteString(verdictText(e))
 	other := 0
@@ -162,7 +162,7 @@ func explanationText(e *policy.Explanation, all bool) string {
 }
 
 // verdictText describes the verdict in a line or two.
-func verdictText(e *policy.Explanation) string {
+func verdictText(e *evaluate.Explanation) string {
 	text, d := e.Verdict, &e.Decision
 	if d.Degraded {
 		text += ", as the store is unavailable"
@@ -170,7 +170,7 @@ func verdictText(e *policy.Explanation) string {
 	switch {
 	case e.Why != "":
 		text += ": " + e.Why
-	case len(e.Violated) > 0 && e.Verdict != policy.Denied.String():
+	case len(e.Violated) > 0 && e.Verdict != evaluate.Denied.String():
 		text += "; in shadow mode it would be denied by " + strings.Join(e.Violated, ", ")
 	case len(e.Violated) > 0:
 		text += " by " + strings.Join(e.Violated, ", ")
@@ -179,7 +179,7 @@ func verdictText(e *policy.Explanation) string {
 		}
 	}
 	switch {
-	case e.Verdict != policy.Denied.String():
+	case e.Verdict != evaluate.Denied.String():
 	case d.TooLarge:
 		text += "\nit never passes"
 	case d.RetryAfter > 0 && d.At > 0:
@@ -195,7 +195,7 @@ func verdictText(e *policy.Explanation) string {
 
 // writeExplainedRule writes a rule of an explanation. It leaves out the note that the
 // verdict has said already.
-func writeExplainedRule(b *strings.Builder, r *policy.RuleExplanation, said string) {
+func writeExplainedRule(b *strings.Builder, r *evaluate.RuleExplanation, said string) {
 	fmt.Fprintf(b, "\nrule %s", r.Name)
 	if r.Mode != "enforce" {
 		fmt.Fprintf(b, " (%s)", r.Mode)
@@ -214,7 +214,7 @@ func writeExplainedRule(b *strings.Builder, r *policy.RuleExplanation, said stri
 	}
 }
 
-func writeExplainedLevel(b *strings.Builder, l *policy.LevelExplanation, said string) {
+func writeExplainedLevel(b *strings.Builder, l *evaluate.LevelExplanation, said string) {
 	b.WriteString("  ")
 	if l.Name != "" {
 		b.WriteString(l.Name + ": ")

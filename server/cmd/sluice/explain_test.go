@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
@@ -81,7 +81,7 @@ func TestExplainCommand(t *testing.T) {
 				s.Want(t, want, "/", "X-User", "ada")
 			}
 			out, _ := command(t, cli.OK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
-			var e policy.Explanation
+			var e evaluate.Explanation
 			if err := json.Unmarshal([]byte(out), &e); err != nil || e.Verdict != "refused" || e.Why != "header X-User is missing" {
 				t.Errorf("%v: %s", err, out)
 			}

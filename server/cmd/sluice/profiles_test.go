@@ -127,8 +127,8 @@ func TestLikeFlag(t *testing.T) {
 				t.Errorf("%v: %v", args, err)
 				continue
 			}
-			r := c.Policy.Rule(0)
-			if c.Policy.Len() != 1 || r.Name != "gateway" || r.Status != p.Status || len(r.Levels[0].Limits) != len(p.Limits) || r.Levels[0].Limits[0].Limit != p.Limits[0] {
+			r := &c.Policy.Rules()[0]
+			if len(c.Policy.Rules()) != 1 || r.Name != "gateway" || r.Status != p.Status || len(r.Levels[0].Limits) != len(p.Limits) || r.Levels[0].Limits[0].Limit != p.Limits[0] {
 				t.Errorf("%v: got %+v\n%s", args, r, f.file)
 			}
 		}

@@ -28,11 +28,11 @@ import (
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
-// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared, Unused,
+// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared,
 // Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts,
 // Secret and Now are required.
 type APIOptions struct {
-	// Policy returns the active policy, overrides included.
+	// Policy returns the active policy.
 	Policy func() *policy.Policy
 	Store  sluice.Store
 	Slots  sluice.SlotStore // of requests in flight; nil: they are not shown
@@ -53,9 +53,6 @@ type APIOptions struct {
 	Fleet     func(ctx context.Context, rules []string) report.Fleet
 	Self      func() report.Node
 	Overrides *Overrides
-	// Unused returns the reason why an override matches no rule of the active policy, empty
-	// if it matches one.
-	Unused func(*StoredOverride) string
 	// Records are the records that the nodes of a shared store share, nil if there are no
 	// others. Node is this node.
 	Records *fleet.Records
@@ -66,7 +63,7 @@ type APIOptions struct {
 	// Admits and Claims are as in [Explainer].
 	Explains sluice.Store
 	Admits   func(netip.Addr) bool
-	Claims   func(*http.Request) (claims policy.Lookup, required bool, err error)
+	Claims   func(*http.Request) (claims func(string) (string, error), required bool, err error)
 
 	// Token is the bearer token that callers need. Empty means that every
 	// caller on this machine may see and change everything. Then the API

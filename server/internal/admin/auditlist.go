@@ -100,8 +100,8 @@ func Touched(p *policy.Policy, entry []byte, now time.Time) (charges []sluice.Ch
 			continue // this node's rules have no such key, so it remembers nothing
 		}
 		for _, tier := range t.tiers(now) {
-			if c, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // all tiers have one scope
-				charges = append(charges, c)
+			if s := t.set(tier, now); s != nil { // all tiers have one scope
+				charges = append(charges, t.charge(s))
 				break
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 const (
@@ -42,12 +43,14 @@ type ExplainRequest struct {
 // Explainer explains the decisions of requests. It charges nothing.
 type Explainer struct {
 	Policy *policy.Policy
-	Store  sluice.Store          // a sluice.ExplainStore, of units and slots
-	Now    func() time.Time      // decides which overrides are active; nil: time.Now
-	Admits func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
+	Store  sluice.Store // a sluice.ExplainStore, of units and slots
+	// Overrides are the active ones besides those of the rules; nil: there are none.
+	Overrides *evaluate.Overrides
+	Now       func() time.Time      // decides which overrides are active; nil: time.Now
+	Admits    func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
 	// Claims verifies the token of a request, and reports whether the request must have
 	// one; nil: requests have none.
-	Claims func(*http.Request) (claims policy.Lookup, required bool, err error)
+	Claims func(*http.Request) (claims func(string) (string, error), required bool, err error)
 }
 
 // explainedRequest has the attributes of a request to explain, which was not sent.
@@ -62,25 +65,28 @@ func (r *explainedRequest) Certificate(name string) (string, error) { return r.c
 type requestError struct{ error }
 
 // Explain explains a request. The error is that of the store, or a fault of q.
-func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*policy.Explanation, error) {
+func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*evaluate.Explanation, error) {
 	r, client, err := q.request(ctx)
 	if err != nil {
 		return nil, requestError{err}
 	}
 	admitted := x.Admits == nil || x.Admits(client)
 	if fault := wire.Fault(r); !admitted || fault != "" {
-		e := &policy.Explanation{Verdict: policy.Refused.String(), Why: fault, Rules: []policy.RuleExplanation{}}
+		e := &evaluate.Explanation{Verdict: evaluate.Refused.String(), Why: fault, Rules: []evaluate.RuleExplanation{}}
 		if !admitted {
-			e.Why = policy.ErrNotAdmitted.Error()
+			e.Why = evaluate.ErrNotAdmitted.Error()
 		}
 		return e, nil
 	}
 	if r.URL.Path == wire.OwnLimits {
-		return &policy.Explanation{Verdict: policy.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []policy.RuleExplanation{}}, nil
+		return &evaluate.Explanation{Verdict: evaluate.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []evaluate.RuleExplanation{}}, nil
 	}
 	a := &explainedRequest{certificate: q.Certificate}
 	a.Reset(r, client, x.claims(r, q.Claims))
-	evaluator := policy.Evaluator{Policy: x.Policy, Store: x.Store, Now: x.Now}
+	evaluator, err := evaluate.New(evaluate.Options{Name: "explain", Policy: x.Policy, Store: x.Store, Overrides: x.Overrides, Now: x.Now, CallerWaits: true})
+	if err != nil {
+		return nil, err
+	}
 	return evaluator.Explain(ctx, a)
 }
 
@@ -94,7 +100,7 @@ func (x *Explainer) claims(r *http.Request, given map[string]string) func(string
 	}
 	var t policy.Token
 	claims, required, err := x.Claims(r)
-	verified := func() (policy.Lookup, error) { return claims, err }
+	verified := func() (func(string) (string, error), error) { return claims, err }
 	return func(name string) (string, error) { return t.Claim(name, verified, required, func(error) {}) }
 }
 
@@ -158,7 +164,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		fail(w, status, err)
 		return
 	}
-	x := Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
+	x := Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Overrides: a.o.Overrides.Active(), Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
 	e, err := x.Explain(r.Context(), &q)
 	if _, bad := errors.AsType[requestError](err); bad {
 		fail(w, http.StatusBadRequest, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/reload"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
@@ -29,9 +30,9 @@ import (
 type watched struct {
 	*API
 	now   time.Time
-	front *policy.Front
+	front *evaluate.Evaluator
 	tally tally.Tally
-	call  policy.Call
+	call  evaluate.Call
 }
 
 func newWatched(t *testing.T, rules string) *watched {
@@ -43,7 +44,7 @@ func newWatched(t *testing.T, rules string) *watched {
 	w := &watched{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return w.now }
 	store := memstore.New(memstore.Options{Now: clock})
-	if w.front, err = policy.NewFront(policy.FrontOptions{Policy: c.Policy, Store: store}); err != nil {
+	if w.front, err = evaluate.New(evaluate.Options{Policy: c.Policy, Store: store}); err != nil {
 		t.Fatal(err)
 	}
 	w.tally.Share(sha256.Sum256(nil)) // numbers are the same in every run
@@ -68,8 +69,8 @@ func newWatched(t *testing.T, rules string) *watched {
 func (w *watched) ask(t *testing.T, user string, n int) {
 	t.Helper()
 	for range n {
-		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
-		w.front.Decide(t.Context(), &a, &w.call)
+		a := policy.Request{Method: "GET", Path: "/", Headers: map[string][]string{"X-User": {user}}, Client: netip.MustParseAddr("192.0.2.1")}
+		w.front.Decide(t.Context(), a.Attributes(), &w.call)
 		w.tally.Count(&w.call.Event, tally.Cause{})
 	}
 }

@@ -148,7 +148,7 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 // fleetRules adds the rules of this node's policy, then those of other nodes.
 func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 	p := a.o.Policy()
-	here := make(map[string]bool, p.Len())
+	here := make(map[string]bool, len(p.Rules()))
 	add := func(of *policy.Rule, s *report.RuleSum) {
 		fr := FleetRule{Elsewhere: of == nil}
 		if of != nil {
@@ -166,8 +166,8 @@ func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 		}
 		f.Rules = append(f.Rules, fr)
 	}
-	for i := range p.Len() {
-		of := p.Rule(i)
+	for i := range len(p.Rules()) {
+		of := &p.Rules()[i]
 		here[of.Name] = true
 		if rule == "" || rule == of.Name {
 			add(of, sum.Rule(of.Name))

@@ -40,8 +40,8 @@ func ReportOf(t *tally.Tally, p *policy.Policy, now time.Time, rules []string) *
 		detailed[rule] = true
 	}
 	shadow := make(map[string]bool)
-	for i := range p.Len() {
-		shadow[p.Rule(i).Name] = p.Rule(i).Shadow
+	for i := range len(p.Rules()) {
+		shadow[p.Rules()[i].Name] = p.Rules()[i].Shadow
 	}
 	for _, of := range t.Reports() {
 		rule := report.Rule{Name: of.Rule, Shadow: shadow[of.Rule], Counts: of.Counts, Candidates: of.Candidates}
@@ -86,8 +86,8 @@ func detail(t *tally.Tally, r *report.Rule) {
 func RulesHash(p *policy.Policy) string {
 	h := sha256.New()
 	e := json.NewEncoder(h)
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		var candidates []string
 		for _, l := range r.Levels {
 			for _, c := range l.Candidates {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/decided"
 )
 
@@ -45,9 +45,9 @@ type KeyState struct {
 	Unlimited   bool         `json:"unlimited,omitempty"` // Limits is empty
 	// Tiers are the limits of each tier if the query names none, and MoreTiers
 	// is the number of further tiers.
-	Tiers     []TierState      `json:"tiers,omitempty"`
-	MoreTiers int              `json:"more_tiers,omitempty"`
-	InFlight  *policy.InFlight `json:"in_flight,omitempty"` // nil: no limit of requests in flight
+	Tiers     []TierState        `json:"tiers,omitempty"`
+	MoreTiers int                `json:"more_tiers,omitempty"`
+	InFlight  *evaluate.InFlight `json:"in_flight,omitempty"` // nil: no limit of requests in flight
 }
 
 // TierState is the state of a key under the limits of a tier.
@@ -80,15 +80,14 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
 			k.Parts[name] = values[0]
 		}
 	}
-	p := a.o.Policy()
-	targets, omitted, err := k.targets(p)
+	targets, omitted, err := a.targets(&k)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
 	states := KeyStates{Omitted: omitted}
 	for i := range targets {
-		s, err := a.state(r.Context(), p, &targets[i])
+		s, err := a.state(r.Context(), &targets[i])
 		if err != nil {
 			fail(w, http.StatusServiceUnavailable, err)
 			return
@@ -96,53 +95,51 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
 		states.Keys = append(states.Keys, s)
 	}
 	if a.o.Decisions != nil {
-		states.Last = new(a.o.Decisions(loggedKeys(p, targets, a.o.Now())))
+		states.Last = new(a.o.Decisions(loggedKeys(targets)))
 	}
 	answer(w, http.StatusOK, states)
 }
 
-// loggedKeys returns the keys that are charged, as the decision log names them.
-func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decided.Key) {
+// targets returns the keys that k means under the active rules and overrides.
+func (a *API) targets(k *Key) (targets []target, omitted bool, err error) {
+	targets, omitted, err = k.targets(a.o.Policy())
+	for i := range targets {
+		targets[i].overrides = a.o.Overrides
+	}
+	return targets, omitted, err
+}
+
+// loggedKeys returns the keys as the decision log names them.
+func loggedKeys(targets []target) (keys []decided.Key) {
 	for i := range targets {
 		t := &targets[i]
-		k := decided.Key{Rule: t.rule.Name, Level: t.level.Name}
-		if req, ok := p.InFlight(k.Rule, k.Level, t.values); ok {
-			k.Key = req.Key
-			keys = append(keys, k)
-			continue
-		}
-		for _, tier := range t.tiers(now) {
-			if charge, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // otherwise it has no limits
-				k.Key = charge.Key
-				keys = append(keys, k)
-				break
-			}
-		}
+		keys = append(keys, decided.Key{Rule: t.rule.Name, Level: t.level.Name, Key: t.key})
 	}
 	return keys
 }
 
 func (t *target) describe() KeyState {
-	return KeyState{Key: Key{Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values)}, Shadow: t.rule.Shadow}
+	return KeyState{Key: Key{Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level.Level, t.values)}, Shadow: t.rule.Shadow}
 }
 
 // state peeks at a key under all limits of its level.
-func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState, error) {
+func (a *API) state(ctx context.Context, t *target) (KeyState, error) {
 	s := t.describe()
 	now := a.o.Now()
 	s.Exempt = slices.ContainsFunc(t.level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.values) })
-	if o := t.override(now); o != nil {
+	if o, _ := t.override(now); o != nil {
 		s.Override = o.Reason + " (" + o.Author + ")"
 		if !o.Expires.IsZero() {
 			s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
 		}
 	}
-	if req, ok := p.InFlight(s.Rule, s.Level, t.values); ok && a.o.Slots != nil {
+	if t.level.InFlight != nil && a.o.Slots != nil {
+		req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: t.level.Scope, Limit: t.level.Slots, Key: t.key, Cost: 1}
 		d, err := a.o.Slots.Slot(ctx, req)
 		if err != nil {
 			return s, err
 		}
-		s.InFlight = &policy.InFlight{Limit: req.Limit, Decision: d}
+		s.InFlight = &evaluate.InFlight{Limit: req.Limit, Decision: d}
 	}
 	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
 		return s, nil // it limits only requests in flight
@@ -156,13 +153,13 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	}
 	s.MoreTiers = max(0, len(tiers)-1-mostTiers)
 	tiers = tiers[:len(tiers)-s.MoreTiers]
-	reqs, decisions, err := a.takes(ctx, p, t, sluice.OpPeek, tiers, now)
+	reqs, decisions, err := a.takes(ctx, t, sluice.OpPeek, tiers, now)
 	if err != nil {
 		return s, err
 	}
 	asked := 0
 	for i, tier := range tiers {
-		of := TierState{Tier: tier, Unlimited: t.free(tier, now)}
+		of := TierState{Tier: tier, Unlimited: t.set(tier, now) == nil}
 		if !of.Unlimited {
 			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
 			asked++
@@ -176,19 +173,23 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	return s, nil
 }
 
+// errChanged is the error of a key whose limits have changed during a call.
+var errChanged = errors.New("the limits of the key have just changed; ask again")
+
 // takes asks the store about a key under each of the tiers that limit it, all in one
 // call. It returns an error if one of the results is an error.
-func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
-	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.free(tier, now) })
+func (a *API) takes(ctx context.Context, t *target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.set(tier, now) == nil })
 	reqs, out := make([]sluice.Request, len(tiers)), make([]sluice.Result, len(tiers))
 	if len(tiers) == 0 {
 		return reqs, out, nil
 	}
 	for i, tier := range tiers {
-		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, tier, now)
-		if err != nil {
-			return nil, nil, err
+		s := t.set(tier, now)
+		if s == nil { // its override has expired meanwhile
+			return nil, nil, errChanged
 		}
+		charge := t.charge(s)
 		if reqs[i] = (sluice.Request{Op: op, Charge: charge}); op == sluice.OpPeek {
 			reqs[i].Outcomes = new(make(sluice.Outcomes, charge.Plan.Len()))
 		} else {
@@ -290,8 +291,7 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	if !asked(w, r, &q) {
 		return
 	}
-	p := a.o.Policy()
-	targets, omitted, err := q.targets(p)
+	targets, omitted, err := a.targets(&q.Key)
 	if err == nil && omitted {
 		err = fmt.Errorf("more than %d keys are meant; name a rule", mostTargets)
 	}
@@ -308,7 +308,7 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	err = a.change(r, e, func(e *AuditEntry) (bool, error) {
 		var errs []error
 		for i := range targets {
-			errs = append(errs, a.reset(ctx, p, &targets[i]))
+			errs = append(errs, a.reset(ctx, &targets[i]))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return false, err
@@ -327,12 +327,12 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done)
 }
 
-func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
+func (a *API) reset(ctx context.Context, t *target) error {
 	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
 		return nil // it limits only requests in flight, which end by themselves
 	}
 	now := a.o.Now()
-	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.tiers(now), now) // the key may have spent units under each
+	_, _, err := a.takes(ctx, t, sluice.OpReset, t.tiers(now), now) // the key may have spent units under each
 	return err
 }
 

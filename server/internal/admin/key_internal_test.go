@@ -57,13 +57,13 @@ func TestOneCall(t *testing.T) {
 			}
 		}
 		show := func(target *target) error {
-			s, err := a.state(t.Context(), p, target)
+			s, err := a.state(t.Context(), target)
 			if err == nil && (len(s.Limits) != 1 || len(s.Tiers) != c.requests-1) {
 				t.Errorf("%s: got %+v", c.key, s)
 			}
 			return err
 		}
-		reset := func(target *target) error { return a.reset(t.Context(), p, target) }
+		reset := func(target *target) error { return a.reset(t.Context(), target) }
 		one("show", show)
 		one("reset", reset)
 		fail = errors.New("gone")

@@ -10,7 +10,6 @@ import (
 	"net/http"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/policy"
 )
 
 // Add is the document of POST /v1/key/add: give a key units. It names one key of one
@@ -42,18 +41,18 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	if !asked(w, r, &q) {
 		return
 	}
-	p := a.o.Policy()
-	t, err := q.target(p)
+	t, err := a.addTarget(&q)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
 	now := a.o.Now()
 	tier := t.tiers(now)[0]
+	o, _ := t.override(now)
 	switch tiers := t.level.Tiers; {
-	case t.free(tier, now), tiers == nil && len(t.level.Limits) == 0 && t.override(now) == nil:
+	case t.set(tier, now) == nil:
 		err = errors.New("the key has no limits there, so there is nothing to add to")
-	case tiers != nil && !t.hasTier && t.override(now) == nil:
+	case tiers != nil && !t.hasTier && o == nil:
 		err = fmt.Errorf("the key's limits are those of its tier; name that, too: %s=TIER", tiers.By)
 	}
 	if err != nil {
@@ -64,7 +63,7 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	e := AuditEntry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
 	ctx := r.Context()
 	err = a.change(r, e, func(e *AuditEntry) (told bool, err error) {
-		if done.Given, err = a.add(ctx, p, t, tier, q.Units); err != nil {
+		if done.Given, err = a.add(ctx, t, tier, q.Units); err != nil {
 			return false, err
 		}
 		if err := a.tell(ctx, *e); err != nil {
@@ -79,12 +78,12 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done)
 }
 
-// target returns the one key that the document names.
-func (q *Add) target(p *policy.Policy) (*target, error) {
+// addTarget returns the one key that the document names.
+func (a *API) addTarget(q *Add) (*target, error) {
 	if q.Units < 1 || q.Units > sluice.MaxQuota {
 		return nil, fmt.Errorf("%d units; must be 1 to %d", q.Units, int64(sluice.MaxQuota))
 	}
-	targets, omitted, err := q.targets(p)
+	targets, omitted, err := a.targets(&q.Key)
 	switch {
 	case err != nil:
 		return nil, err
@@ -95,11 +94,12 @@ func (q *Add) target(p *policy.Policy) (*target, error) {
 }
 
 // add gives units to a key under the limits of a tier.
-func (a *API) add(ctx context.Context, p *policy.Policy, t *target, tier string, units int64) ([]Given, error) {
-	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, tier, a.o.Now())
-	if err != nil {
-		return nil, err
+func (a *API) add(ctx context.Context, t *target, tier string, units int64) ([]Given, error) {
+	s := t.set(tier, a.o.Now())
+	if s == nil { // its override has expired meanwhile
+		return nil, errChanged
 	}
+	charge := t.charge(s)
 	charge.Cost = units
 	out := make(sluice.Outcomes, charge.Plan.Len())
 	if _, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpAdd, Charge: charge, Outcomes: &out}); err != nil {

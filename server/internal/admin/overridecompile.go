@@ -5,12 +5,12 @@ package admin
 
 import (
 	"errors"
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // LostOverride is an override that matches none of the present rules. They may have
@@ -23,36 +23,128 @@ type LostOverride struct {
 	Fits bool
 }
 
-// CompileWith returns a policy of rules, which are valid, with the overrides, which replace
-// the rules' own for the same keys. It also returns the overrides that it left out.
-func CompileWith(rules []policy.Rule, all []StoredOverride) (*policy.Policy, []LostOverride, error) {
-	with, lost := over(rules, all)
-	p, err := policy.Compile(with)
-	if err == nil {
-		return p, lost, nil
+// Active returns the table of the overrides that requests are decided by.
+func (l *Overrides) Active() *evaluate.Overrides { return &l.active }
+
+// Follow puts the overrides over the rules of another policy. An override that does not fit
+// them is not active and stays in the list. lost is called with such overrides, at once and at
+// each later change. now is the time by which they expire.
+func (l *Overrides) Follow(p *policy.Policy, now time.Time, lost func([]LostOverride)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.policy, l.onLost = p, lost
+	clear(l.problems)
+	l.activate(l.current(now), now)
+}
+
+// Problem returns the reason why the rules leave an override out, "" if they do not.
+func (l *Overrides) Problem(o *StoredOverride) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.problems[o.ID()]
+}
+
+// activate compiles changed overrides and puts them into the table. Each has the present limits
+// of its key, or is Removed.
+func (l *Overrides) activate(changed []StoredOverride, now time.Time) {
+	if l.policy == nil {
+		return
 	}
-	misfits, err := misfits(with, err)
-	if err != nil {
-		return nil, nil, err
-	}
-	all = slices.DeleteFunc(slices.Clone(all), func(o StoredOverride) bool {
-		problem, misfit := misfits[o.ID()]
-		if misfit {
-			lost = append(lost, LostOverride{o, "its limits do not fit the rule: " + problem, true})
+	var lost []LostOverride
+	puts := make([]policy.CompiledOverride, len(changed))
+	for i := range changed {
+		o := &changed[i]
+		id := o.ID()
+		puts[i] = l.compiled[id] // ends the override before it
+		puts[i].Set = nil
+		delete(l.problems, id)
+		delete(l.compiled, id)
+		if o.Removed {
+			continue
 		}
-		return misfit
-	})
-	with, _ = over(rules, all)
-	if p, err = policy.Compile(with); err != nil {
-		return nil, nil, fmt.Errorf("with the overrides made while running: %w", err)
+		c, problem := compileOverride(l.policy, o)
+		if problem != "" {
+			l.problems[id] = problem
+			lost = append(lost, LostOverride{*o, problem, !unused(l.policy, *o)})
+			continue
+		}
+		l.compiled[id] = c
+		if puts[i] = c; !c.Override.Expires.IsZero() { // by the store's clock
+			puts[i].Override.Expires = c.Override.Expires.Add(-l.Drift())
+		}
 	}
-	return p, lost, nil
+	l.active.Put(now.Add(-l.Drift()), puts...)
+	l.onLost(lost)
+}
+
+// of returns the override that is active for a key of a level, and its limits; nil if there is
+// none.
+func (l *Overrides) of(t *target, now time.Time) (*policy.Override, *policy.Set) {
+	if l == nil {
+		return nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Override: policy.Override{Key: t.values}}
+	k, s := l.inForce(o.ID(), now), l.compiled[o.ID()].Set
+	if k == nil || s == nil {
+		return nil, nil
+	}
+	return &k.Override, s
+}
+
+// compileOverride compiles an override for the rules of a policy, or returns the reason why it
+// does not fit them.
+func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOverride, problem string) {
+	const unfit = "its limits do not fit the rule: "
+	l := levelOf(p, o.Rule, o.Level)
+	switch {
+	case l == nil:
+		return c, "the configuration has no such rule or level"
+	case !has(l, o.Key):
+		return c, "the rule has no such key"
+	case len(o.Limits) == 0:
+		return c, unfit + "no limit; write one, such as 100/min"
+	}
+	for _, limit := range o.Limits {
+		if problem := l.Rule.NeverAdmits(limit); problem != "" {
+			return c, unfit + problem
+		}
+	}
+	c, err := p.CompileOverride(o.Rule, o.Level, o.Override)
+	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
+		return c, unfit + faults[0].Problem
+	}
+	return c, ""
+}
+
+// levelOf returns a level of a rule, nil if there is none.
+func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
+	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
+		for j := range p.Levels(i) {
+			if l := &p.Levels(i)[j]; l.Name == level {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// fits returns an error if an override does not match a policy.
+func fits(p *policy.Policy, o StoredOverride) error {
+	if _, problem := compileOverride(p, &o); problem != "" {
+		return errors.New("override: " + problem)
+	}
+	return nil
 }
 
 // parseLimits reads the texts of limits that replace those of a level. They inherit from
 // the level's limits, see [sluice.ParseLimit]. The error joins all faults.
 func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
-	like, _ := l.Like()
+	var like []sluice.Limit
+	for _, limit := range l.Limits {
+		like = append(like, limit.Limit)
+	}
 	var faults []error
 	for _, text := range texts {
 		limit, err := sluice.ParseLimit(text, like...)
@@ -65,188 +157,15 @@ func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 	return limits, errors.Join(faults...)
 }
 
-// fits returns an error if an override does not match a policy.
-func fits(p *policy.Policy, o StoredOverride) error {
-	_, lost, err := Put(p, p, []StoredOverride{o})
-	if err == nil && len(lost) > 0 {
-		err = errors.New("override: " + lost[0].Problem)
-	}
-	return err
-}
-
-// Put returns p with changed overrides. Each has the new limits of its key, or is Removed:
-// then the key gets the limits of base, the policy without overrides. Put compiles only
-// the changed keys.
-func Put(base, p *policy.Policy, changed []StoredOverride) (*policy.Policy, []LostOverride, error) {
-	var lost []LostOverride
-	for i := range changed {
-		o := &changed[i]
-		next, problem, err := putOne(base, p, o)
-		if err != nil {
-			return nil, nil, err
-		}
-		if problem == "" {
-			p = next
-			continue
-		}
-		// The override before it is not active any more.
-		gone := *o
-		gone.Removed = true
-		if next, unknown, err := putOne(base, p, &gone); err == nil && unknown == "" {
-			p = next
-		}
-		if !o.Removed {
-			lost = append(lost, LostOverride{*o, problem, !unused(p, *o)})
-		}
-	}
-	return p, lost, nil
-}
-
-func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, problem string, err error) {
-	l := levelFor(p, o.Rule, o.Level)
-	if l == nil {
-		return p, "the configuration has no such rule or level", nil
-	}
-	if !has(l, o.Key) {
-		return p, "the rule has no such key", nil
-	}
-	with := o.Override
-	if o.Removed {
-		with.Limits = nil
-		for _, of := range levelFor(base, o.Rule, o.Level).Overrides {
-			if slices.Equal(of.Key, o.Key) {
-				with = of
-			}
-		}
-	} else {
-		if len(o.Limits) == 0 {
-			return p, "its limits do not fit the rule: no limit; write one, such as 100/min", nil
-		}
-		if problem := neverAdmits(p, o.Rule, o.Limits); problem != "" {
-			return p, problem, nil
-		}
-	}
-	next, err = p.WithOverride(o.Rule, o.Level, with)
-	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
-		return p, "its limits do not fit the rule: " + faults[0].Problem, nil
-	}
-	return next, "", err
-}
-
-// neverAdmits returns the reason why limits of an override deny every request of a rule, ""
-// if they do not.
-func neverAdmits(p *policy.Policy, rule string, limits []policy.Limit) string {
-	r, _ := p.RuleOf(rule) // exists, as one of its levels does
-	for _, l := range limits {
-		if problem := r.NeverAdmits(l); problem != "" {
-			return "its limits do not fit the rule: " + problem
-		}
-	}
-	return ""
-}
-
-// levelFor returns the level of a rule with these names, nil if there is none.
-func levelFor(p *policy.Policy, rule, level string) *policy.Level {
-	r, ok := p.RuleOf(rule)
-	if !ok || r.Name != rule {
-		return nil
-	}
-	for j := range r.Levels {
-		if r.Levels[j].Name == level {
-			return &r.Levels[j]
-		}
-	}
-	return nil
-}
-
 // unused reports whether the rules of a policy do not have the key of an override.
 func unused(p *policy.Policy, o StoredOverride) bool {
-	l := levelFor(p, o.Rule, o.Level)
+	l := levelOf(p, o.Rule, o.Level)
 	return l == nil || !has(l, o.Key)
 }
 
 // has reports whether a level has a key in the form in which it is written. A form that
 // means another key now would give the override to the wrong key.
-func has(l *policy.Level, values []string) bool {
-	key, err := l.Key(values)
-	return err == nil && slices.Equal(key, values)
-}
-
-// misfits returns the faults of the overrides of rules, and err if another part of the rules
-// has a fault.
-func misfits(with []policy.Rule, err error) (map[string]string, error) {
-	faults, ok := errors.AsType[policy.RuleErrors](err)
-	if !ok {
-		return nil, err
-	}
-	problems := make(map[string]string)
-	for _, f := range faults {
-		at := f.At.Steps()
-		if len(at) < 2 || at[1].Field != "Overrides" || at[1].Item == 0 {
-			return nil, err
-		}
-		r := &with[f.Rule]
-		l := &r.Levels[at[0].Item-1]
-		o := StoredOverride{Rule: r.Name, Level: l.Name, Override: l.Overrides[at[1].Item-1]}
-		if _, reported := problems[o.ID()]; !reported {
-			problems[o.ID()] = f.Problem
-		}
-	}
-	return problems, nil
-}
-
-// over returns rules with the overrides, which replace the rules' own for the same keys. It
-// does not change the rules.
-func over(rules []policy.Rule, all []StoredOverride) (with []policy.Rule, lost []LostOverride) {
-	of := make(map[[2]string][]*StoredOverride) // by rule and level
-	for i := range all {
-		at := [2]string{all[i].Rule, all[i].Level}
-		of[at] = append(of[at], &all[i])
-	}
-	with = slices.Clone(rules)
-	for i := range with {
-		r, cloned := &with[i], false
-		for j := range r.Levels {
-			at := [2]string{r.Name, r.Levels[j].Name}
-			if of[at] == nil {
-				continue
-			}
-			if !cloned {
-				r.Levels, cloned = slices.Clone(r.Levels), true
-			}
-			lost = append(lost, put(r.Name, &r.Levels[j], of[at])...)
-			delete(of, at)
-		}
-	}
-	for i := range all {
-		if of[[2]string{all[i].Rule, all[i].Level}] != nil {
-			lost = append(lost, LostOverride{StoredOverride: all[i], Problem: "the configuration has no such rule or level"})
-		}
-	}
-	return with, lost
-}
-
-// put adds overrides to a level. They replace the level's own for the same keys.
-func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverride) {
-	l.Overrides = slices.Clone(l.Overrides)
-	at := make(map[string]int, len(l.Overrides)) // by key
-	for i := range l.Overrides {
-		o := StoredOverride{Rule: rule, Level: l.Name, Override: l.Overrides[i]}
-		at[o.ID()] = i
-	}
-	for _, o := range all {
-		i, taken := at[o.ID()]
-		switch {
-		case !has(l, o.Key):
-			lost = append(lost, LostOverride{StoredOverride: *o, Problem: "the rule has no such key"})
-		case taken:
-			l.Overrides[i] = o.Override
-		case len(l.Overrides) == bounds.MaxOverrides:
-			lost = append(lost, LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true})
-		default:
-			at[o.ID()] = len(l.Overrides)
-			l.Overrides = append(l.Overrides, o.Override)
-		}
-	}
-	return lost
+func has(l *policy.CompiledLevel, values []string) bool {
+	_, written, err := l.Key(values)
+	return err == nil && slices.Equal(written, values)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/replace"
 )
@@ -61,17 +62,16 @@ type Overrides struct {
 	file   string // empty: in memory only
 	own    map[string]*kept
 	shared map[string]*kept
-	last   int       // number of the last override
-	apply  applyFunc // see [Overrides.Follow]
+	last   int // number of the last override
+
+	policy   *policy.Policy // nil: none is active yet
+	active   evaluate.Overrides
+	compiled map[string]policy.CompiledOverride // the active overrides, by ID
+	problems map[string]string                  // why others are not active
+	onLost   func([]LostOverride)
 
 	records *fleet.Records // nil: the store is in this process
 	log     *slog.Logger
-}
-
-type applyFunc = func(changed []StoredOverride, all func() []StoredOverride) error
-
-func (l *Overrides) activate(changed []StoredOverride, now time.Time) error {
-	return l.apply(changed, func() []StoredOverride { return l.current(now) })
 }
 
 // kept is an override with its version and its line in the file.
@@ -87,7 +87,7 @@ type kept struct {
 func OpenOverrides(file string) (*Overrides, error) {
 	l := &Overrides{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
-		apply: func([]StoredOverride, func() []StoredOverride) error { return nil },
+		compiled: make(map[string]policy.CompiledOverride), problems: make(map[string]string),
 	}
 	if file == "" {
 		return l, nil
@@ -107,16 +107,6 @@ func OpenOverrides(file string) (*Overrides, error) {
 		l.put(&all[i], v)
 	}
 	return l, nil
-}
-
-// Follow sets the function that applies changes of overrides to the active policy. Each
-// change has the present limits of its key, or is Removed. all returns all overrides: after
-// many changes it is quicker to compile all of them. If apply returns an error, it must
-// have changed nothing.
-func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []StoredOverride) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.apply = apply
 }
 
 // Alone turns the shared overrides of the file into this node's own, because its store is
@@ -182,14 +172,6 @@ func (l *Overrides) current(now time.Time) []StoredOverride {
 	return all
 }
 
-// Apply calls apply with the overrides that have not expired. They do not change
-// during the call.
-func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return apply(l.current(now))
-}
-
 // errNoOverride is the error of a removal if the key has no override.
 var errNoOverride = errors.New("override: there is none for this key")
 
@@ -198,8 +180,8 @@ var errNoOverride = errors.New("override: there is none for this key")
 // the next start may still read the change.
 var errNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
-// Add replaces the override of a key on this node only, and keeps it. If it cannot be
-// activated, nothing changes.
+// Add replaces the override of a key on this node only, and keeps it. If it cannot be kept,
+// nothing changes.
 func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,6 +233,7 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	for id, k := range l.own {
 		if !k.active(now) {
 			delete(l.own, id)
+			delete(l.compiled, id) // Put has forgotten it, or does now
 		}
 	}
 	o := l.own[id]
@@ -258,13 +241,11 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	if o == nil {
 		o = l.own[id]
 	}
-	if err := l.activate(l.changed(o, now), now); err != nil {
-		l.own = before
-		return nil, err
-	}
+	l.activate(l.changed(o, now), now)
 	if err := l.save(); err != nil {
 		l.own = before
-		return nil, errors.Join(fmt.Errorf("%w: %w", errNotKept, err), l.activate(l.changed(o, now), now)) // as if nothing had been
+		l.activate(l.changed(o, now), now) // as if nothing had been
+		return nil, fmt.Errorf("%w: %w", errNotKept, err)
 	}
 	if was != nil {
 		replaced = &was.StoredOverride

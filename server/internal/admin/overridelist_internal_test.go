@@ -19,7 +19,19 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var (
+	now   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	later = time.Now().Add(24 * time.Hour)
+)
+
+func compiledRules(t *testing.T, rules []policy.Rule) *policy.Policy {
+	t.Helper()
+	p, err := policy.Compile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 func of(rule, key, limit string, expires time.Time) StoredOverride {
 	o := StoredOverride{Rule: rule, Override: policy.Override{Key: []string{key}, Expires: expires, Reason: "r", Author: "a"}, Added: now}
@@ -41,28 +53,55 @@ func rulesOf(t *testing.T) []policy.Rule {
 	}
 }
 
-// TestCompile: overrides of the list replace those of the file for the same key,
-// and the rules do not change.
-func TestCompile(t *testing.T) {
-	rules := rulesOf(t)
-	p, lost, err := CompileWith(rules, []StoredOverride{
-		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", now), of("a", "192.0.2.3", "8/min", now), of("b", "192.0.2.3", "9/min", now),
-	})
-	if err != nil || len(lost) > 0 {
-		t.Fatalf("lost %v, error %v", lost, err)
+// followed returns Overrides with the given ones over rules, and those that are left out.
+func followed(t *testing.T, p *policy.Policy, all ...StoredOverride) (*Overrides, []LostOverride) {
+	t.Helper()
+	l, err := OpenOverrides("")
+	if err != nil {
+		t.Fatal(err)
 	}
-	var got []string
-	for i := range p.Len() {
-		for _, o := range p.Rule(i).Levels[0].Overrides {
-			got = append(got, fmt.Sprint(o.Key[0], " ", o.Author, " ", o.Limits))
+	for i := range all {
+		l.put(&all[i], 0)
+	}
+	var lost []LostOverride
+	l.Follow(p, time.Now(), func(more []LostOverride) { lost = append(lost, more...) })
+	return l, lost
+}
+
+// inForce returns the author and the limits of the override of a key, "" if there is none.
+func inForce(p *policy.Policy, l *Overrides, rule, key string) string {
+	l0 := levelOf(p, rule, "")
+	t := target{rule: l0.Rule, level: l0, values: []string{key}, key: key, overrides: l}
+	o, set := t.override(time.Now())
+	if o == nil {
+		return ""
+	}
+	return fmt.Sprint(o.Author, " ", o.Limits, " ", set.All.Term(0).Limit.Quota)
+}
+
+// TestFollow: overrides of the list replace those of the file for the same key, and the rules
+// do not change.
+func TestFollow(t *testing.T) {
+	p := compiledRules(t, rulesOf(t))
+	l, lost := followed(t, p,
+		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", later), of("a", "192.0.2.3", "8/min", later), of("b", "192.0.2.3", "9/min", later))
+	if len(lost) > 0 {
+		t.Fatalf("lost %v", lost)
+	}
+	for _, c := range [][3]string{
+		{"a", "192.0.2.1", "file [5/min] 5"},
+		{"a", "192.0.2.2", "a [9/min] 9"},
+		{"a", "192.0.2.3", "a [8/min] 8"},
+		{"a", "192.0.2.4", ""},
+		{"b", "192.0.2.2", ""},
+		{"b", "192.0.2.3", "a [9/min] 9"},
+	} {
+		if got := inForce(p, l, c[0], c[1]); got != c[2] {
+			t.Errorf("rule %s, key %s: got %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
-	want := []string{"192.0.2.1 file [5/min]", "192.0.2.2 a [9/min]", "192.0.2.3 a [8/min]", "192.0.2.3 a [9/min]"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if n := len(rules[0].Levels[0].Overrides); n != 2 || rules[0].Levels[0].Overrides[1].Author != "file" {
-		t.Errorf("the rules were changed: %v", rules[0].Levels[0].Overrides)
+	if o := p.Rules()[0].Levels[0].Overrides; len(o) != 2 || o[1].Author != "file" {
+		t.Errorf("the rules were changed: %v", o)
 	}
 }
 
@@ -79,27 +118,27 @@ func TestLost(t *testing.T) {
 		want string
 		fits bool
 	}{
-		"no rule":         {of("gone", "192.0.2.3", "9/min", now), "the configuration has no such rule or level", false},
+		"no rule":         {of("gone", "192.0.2.3", "9/min", later), "the configuration has no such rule or level", false},
 		"no level":        {StoredOverride{Rule: "a", Level: "x"}, "the configuration has no such rule or level", false},
 		"more parts":      {two, "the rule has no such key", false},
-		"another network": {of("net", "192.0.2.3", "9/min", now), "the rule has no such key", false},
-		"other unit":      {of("a", "192.0.2.2", "1MB/min", now), "its limits do not fit the rule: counts bytes but the rule's cost", true},
-		"no limits":       {of("b", "192.0.2.3", "", now.Add(time.Hour)), "its limits do not fit the rule: no limit", true},
+		"another network": {of("net", "192.0.2.3", "9/min", later), "the rule has no such key", false},
+		"other unit":      {of("a", "192.0.2.2", "1MB/min", later), "its limits do not fit the rule: counts bytes but the rule's cost", true},
+		"no limits":       {of("b", "192.0.2.3", "", later.Add(time.Hour)), "its limits do not fit the rule: no limit", true},
 		"no reason":       {bare, "its limits do not fit the rule: the reason is empty", true},
 	}
 	net := rules[1]
 	net.Name, net.Levels = "net", []policy.Level{{By: []policy.Part{policy.Network(24, 48)}, Limits: net.Levels[0].Limits}}
-	rules = append(rules, net)
+	p := compiledRules(t, append(rules, net))
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, lost, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now), test.o})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l, lost := followed(t, p, of("b", "192.0.2.5", "9/min", later), test.o)
 			if len(lost) != 1 || !strings.HasPrefix(lost[0].Problem, test.want) || lost[0].Fits != test.fits || lost[0].Rule != test.o.Rule {
 				t.Errorf("lost %+v, want %q", lost, test.want)
 			}
-			if a, b := p.Rule(0).Levels[0].Overrides, p.Rule(1).Levels[0].Overrides; len(a) != 2 || a[1].Author != "file" || len(b) != 1 {
+			if got := l.Problem(&test.o); !strings.HasPrefix(got, test.want) || len(l.All(time.Now())) != 2 {
+				t.Errorf("problem %q, want %q; kept %v", got, test.want, l.All(time.Now()))
+			}
+			if a, b := inForce(p, l, "a", "192.0.2.2"), inForce(p, l, "b", "192.0.2.5"); a != "file [5/min] 5" || b != "a [9/min] 9" {
 				t.Errorf("active %v and %v", a, b)
 			}
 			if err := fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -110,64 +149,67 @@ func TestLost(t *testing.T) {
 			}
 		})
 	}
-	p, err := policy.Compile(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fits(p, of("a", "192.0.2.3", "9/min", now)); err != nil {
+	if err := fits(p, of("a", "192.0.2.3", "9/min", later)); err != nil {
 		t.Error(err)
-	}
-	rules[0].Levels[0].Limits = nil
-	if _, _, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now)}); err == nil {
-		t.Error("a rule without limits is no fault")
 	}
 }
 
-// TestList: an override outlives a restart until it expires or is removed,
-// and a change that cannot be applied changes nothing.
+// TestRuleComesBack: the override of a rule that is gone stays, and is active again with its
+// rule.
+func TestRuleComesBack(t *testing.T) {
+	all, without := compiledRules(t, rulesOf(t)), compiledRules(t, rulesOf(t)[:1])
+	l, lost := followed(t, all, of("b", "192.0.2.3", "9/min", later))
+	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" || len(lost) > 0 {
+		t.Errorf("got %q, lost %v", got, lost)
+	}
+	l.Follow(without, time.Now(), func(more []LostOverride) { lost = append(lost, more...) })
+	if len(lost) != 1 || len(l.All(time.Now())) != 1 {
+		t.Errorf("lost %v, kept %v", lost, l.All(time.Now()))
+	}
+	l.Follow(all, time.Now(), func([]LostOverride) {})
+	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestList: an override outlives a restart until it expires or is removed, and a change that
+// cannot be kept changes nothing.
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	var applied [][]StoredOverride
-	var refused error
-	apply := func(changed []StoredOverride, _ func() []StoredOverride) error {
-		applied = append(applied, slices.Clone(changed))
-		return refused
-	}
+	p := compiledRules(t, rulesOf(t))
 	open := func() *Overrides {
 		l, err := OpenOverrides(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Follow(apply)
+		l.Follow(p, time.Now(), func([]LostOverride) {})
 		return l
 	}
 	l := open()
 	for _, o := range []StoredOverride{
-		of("a", "x", "1/min", now.Add(time.Hour)), of("a", "y", "2/min", time.Time{}), of("a", "x", "3/min", now.Add(time.Hour)),
+		of("a", "192.0.2.7", "1/min", later), of("a", "192.0.2.8", "2/min", time.Time{}), of("a", "192.0.2.7", "3/min", later),
 	} {
 		if _, err := l.Add(&o, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, again := range []*Overrides{l, open()} {
-		if all := again.All(now); len(all) != 2 || all[0].Key[0] != "y" || all[1].Limits[0].String() != "3/min" {
+		if all := again.All(now); len(all) != 2 || all[0].Key[0] != "192.0.2.8" || all[1].Limits[0].String() != "3/min" {
 			t.Errorf("got %v", all)
 		}
-		if all := again.All(now.Add(time.Hour)); len(all) != 1 || all[0].Key[0] != "y" {
-			t.Errorf("an hour later: got %v", all)
+		if all := again.All(later); len(all) != 1 || all[0].Key[0] != "192.0.2.8" {
+			t.Errorf("once it has expired: got %v", all)
+		}
+		if x, y := inForce(p, again, "a", "192.0.2.7"), inForce(p, again, "a", "192.0.2.8"); x != "a [3/min] 3" || y != "a [2/min] 2" {
+			t.Errorf("active %q and %q", x, y)
 		}
 	}
-	refused = errors.New("no")
-	z, y, other := of("a", "z", "1/min", time.Time{}), of("a", "y", "", time.Time{}), of("b", "y", "", time.Time{})
-	if _, err := l.Add(&z, now); !errors.Is(err, refused) {
-		t.Errorf("got %v", err)
-	}
-	refused = nil
+	y, other := of("a", "192.0.2.8", "", time.Time{}), of("b", "192.0.2.8", "", time.Time{})
 	if _, err := l.Remove(&other, now); !errors.Is(err, errNoOverride) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 	if all := l.All(now); len(all) != 2 {
-		t.Errorf("after two changes that failed: %v", all)
+		t.Errorf("after a change that failed: %v", all)
 	}
 	// The folder is gone: what cannot be kept is taken back.
 	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
@@ -176,8 +218,8 @@ func TestList(t *testing.T) {
 	if _, err := l.Remove(&y, now); err == nil {
 		t.Error("removed, though it cannot be kept")
 	}
-	if last := applied[len(applied)-1]; len(last) != 1 || last[0].Removed || last[0].Key[0] != "y" || len(l.All(now)) != 2 {
-		t.Errorf("active %v, listed %v, want what was before", last, l.All(now))
+	if got := inForce(p, l, "a", "192.0.2.8"); got != "a [2/min] 2" || len(l.All(now)) != 2 {
+		t.Errorf("active %q, listed %v, want what was before", got, l.All(now))
 	}
 }
 

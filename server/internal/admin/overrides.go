@@ -44,6 +44,13 @@ type OverrideDone struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// one returns the only key that k names under the active rules and overrides.
+func (a *API) one(k *Key) (target, error) {
+	t, err := k.one(a.o.Policy())
+	t.overrides = a.o.Overrides
+	return t, err
+}
+
 // one returns the only key that k names.
 func (k *Key) one(p *policy.Policy) (target, error) {
 	if k.Rule == "" {
@@ -85,18 +92,18 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 	}
 	var t target
 	if err == nil {
-		t, err = q.one(a.o.Policy())
+		t, err = a.one(&q.Key)
 	}
 	var limits []policy.Limit
 	if err == nil {
-		limits, err = parseLimits(t.level, q.Limits)
+		limits, err = parseLimits(t.level.Level, q.Limits)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
 	o := StoredOverride{
-		Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values), Added: now,
+		Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level.Level, t.values), Added: now,
 		Override: policy.Override{Key: t.values, Limits: limits, Expires: q.Expires, Reason: q.Reason, Author: q.Author},
 	}
 	if err := fits(a.o.Policy(), o); err != nil {
@@ -160,14 +167,14 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	}
 	var t target
 	if err == nil {
-		t, err = q.one(a.o.Policy())
+		t, err = a.one(&q.Key)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
 	done, err := a.setOverride(r, &q, &StoredOverride{
-		Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level, t.values), Added: a.o.Now(), Removed: true,
+		Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level.Level, t.values), Added: a.o.Now(), Removed: true,
 		Override: policy.Override{Key: t.values, Reason: q.Reason, Author: q.Author},
 	})
 	a.finish(w, r, &t, done, err)
@@ -230,14 +237,13 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, done *Ov
 		failChange(w, err)
 		return
 	}
-	p := a.o.Policy()
 	k := t.describe()
-	now, err := k.one(p)
+	now, err := a.one(&k.Key)
 	if err != nil {
 		fail(w, http.StatusInternalServerError, err)
 		return
 	}
-	if done.Key, err = a.state(r.Context(), p, &now); err != nil {
+	if done.Key, err = a.state(r.Context(), &now); err != nil {
 		done.Key, done.Problem = now.describe(), "what the key has left is not known: "+err.Error()
 	}
 	answer(w, http.StatusOK, done)

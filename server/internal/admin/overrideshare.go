@@ -159,9 +159,7 @@ func (l *Overrides) settle(changed []StoredOverride) {
 	if len(changed) == 0 {
 		return
 	}
-	if err := l.activate(changed, l.now()); err != nil {
-		l.log.Error("overrides that other nodes have cannot be made active here", slog.Any("error", err))
-	}
+	l.activate(changed, l.now())
 	if err := l.save(); err != nil {
 		l.log.Error("overrides cannot be kept in their file; the store has them", slog.Any("error", err))
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/finding"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 const mostTop = 5 // keys of each level in an overview
@@ -56,8 +56,8 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	for _, level := range a.topOf(rule, mostTop, o.Hidden) {
 		top[level.Rule] = append(top[level.Rule], level)
 	}
-	for i := range p.Len() {
-		of := p.Rule(i)
+	for i := range len(p.Rules()) {
+		of := &p.Rules()[i]
 		if rule != "" && rule != of.Name {
 			continue
 		}
@@ -74,7 +74,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 // ruleOverview describes a rule with its counts. report is nil if nothing was counted.
-func ruleOverview(r *policy.Rule, report *tally.Report) RuleOverview {
+func ruleOverview(r *policy.Rule, report *outcome.Report) RuleOverview {
 	o := RuleOverview{RuleStatus: ruleStatus(r, report), By: byText(r), Failure: r.Failure.String()}
 	for _, c := range o.Candidates {
 		o.Evaluated += c.Evaluated
@@ -115,7 +115,7 @@ func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 }
 
 // keyed adds the number of the rule's keys, and the findings.
-func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials tally.Denials) {
+func (o *RuleOverview) keyed(now time.Time, past *history.Series, hourKeys, dayKeys *sketch.Sum, denials history.Denials) {
 	hour, day := hourKeys.Count(), dayKeys.Count()
 	o.KeysHour, o.KeysDay = &hour, &day
 	o.Findings = finding.Of(&finding.Figures{

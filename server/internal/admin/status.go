@@ -11,8 +11,8 @@ import (
 	"strconv"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/reload"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // Status is the answer of GET /policy.
@@ -32,8 +32,8 @@ type RuleStatus struct {
 	Name   string   `json:"name"`
 	Mode   string   `json:"mode"` // enforce or shadow
 	Limits []string `json:"limits"`
-	tally.Counts
-	Candidates []tally.CandidateReport `json:"candidates,omitempty"`
+	outcome.Counts
+	Candidates []outcome.CandidateReport `json:"candidates,omitempty"`
 }
 
 func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
@@ -48,25 +48,23 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	p := a.o.Policy()
 	for i := range s.Overrides {
 		o := &s.Overrides[i]
-		if l := levelFor(p, o.Rule, o.Level); l != nil && has(l, o.Key) {
-			o.Parts = named(l, o.Key)
+		if l := levelOf(p, o.Rule, o.Level); l != nil && has(l, o.Key) {
+			o.Parts = named(l.Level, o.Key)
 		}
 		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""
-		if a.o.Unused != nil {
-			o.Unused = a.o.Unused(o)
-		}
+		o.Unused = a.o.Overrides.Problem(o)
 	}
 	reports := a.reports()
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		s.Rules = append(s.Rules, ruleStatus(r, reports[r.Name]))
 	}
 	answer(w, http.StatusOK, s)
 }
 
 // reports returns the counts by rule.
-func (a *API) reports() map[string]*tally.Report {
-	reports := make(map[string]*tally.Report)
+func (a *API) reports() map[string]*outcome.Report {
+	reports := make(map[string]*outcome.Report)
 	for _, r := range a.o.Tally.Reports() {
 		reports[r.Rule] = &r
 	}
@@ -74,7 +72,7 @@ func (a *API) reports() map[string]*tally.Report {
 }
 
 // ruleStatus describes a rule with its counts. report is nil if nothing was counted.
-func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
+func ruleStatus(r *policy.Rule, report *outcome.Report) RuleStatus {
 	s := RuleStatus{Name: r.Name, Mode: mode(r.Shadow)}
 	if report != nil {
 		s.Counts, s.Candidates = report.Counts, report.Candidates
@@ -127,8 +125,8 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 	n := 10
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > tally.Places {
-			answer(w, http.StatusBadRequest, Error{Error: "n must be 1 to " + strconv.Itoa(tally.Places)})
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > outcome.Places {
+			answer(w, http.StatusBadRequest, Error{Error: "n must be 1 to " + strconv.Itoa(outcome.Places)})
 			return
 		}
 	}
@@ -143,7 +141,7 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	p := a.o.Policy()
 	all := []TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
-		if levelFor(p, d.Rule, d.Level) != nil { // otherwise a reload has just removed it
+		if levelOf(p, d.Rule, d.Level) != nil { // otherwise a reload has just removed it
 			all = append(all, a.topLevel(p, &d, hidden))
 		}
 	}
@@ -153,8 +151,8 @@ func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 // topLevel returns the keys of a level in the form in which they are shown. This node's
 // policy names their parts. If it does not have the level, or another node uses other parts,
 // a key is one text.
-func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel {
-	l := levelFor(p, d.Rule, d.Level)
+func (a *API) topLevel(p *policy.Policy, d *outcome.Denied, hidden bool) TopLevel {
+	l := levelOf(p, d.Rule, d.Level)
 	top := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
 	for _, k := range d.Keys {
 		key := TopKey{Least: k.Least, Most: k.Most}
@@ -164,7 +162,7 @@ func (a *API) topLevel(p *policy.Policy, d *tally.Denied, hidden bool) TopLevel 
 		case l == nil:
 			key.Parts = map[string]string{"key": k.Key}
 		default:
-			key.Parts = partsOf(l, k.Key)
+			key.Parts = partsOf(l.Level, k.Key)
 		}
 		top.Keys = append(top.Keys, key)
 	}

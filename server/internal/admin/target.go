@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -30,21 +31,43 @@ type Key struct {
 
 // target is a key of a level.
 type target struct {
-	rule    *policy.Rule
-	level   *policy.Level
-	values  []string
-	tier    string
-	hasTier bool // the query names the tier, which may be empty
+	rule      *policy.Rule
+	level     *policy.CompiledLevel
+	values    []string
+	key       string // of the values
+	tier      string
+	hasTier   bool       // the query names the tier, which may be empty
+	overrides *Overrides // nil: there are none but those of the rules
 }
 
-// override returns the active override of the key at a moment, nil if there is none.
-func (t *target) override(now time.Time) *policy.Override {
-	for i := range t.level.Overrides {
-		if o := &t.level.Overrides[i]; slices.Equal(o.Key, t.values) && (o.Expires.IsZero() || now.Before(o.Expires)) {
-			return o
+// override returns the active override of the key at a moment with its limits, nil if there is
+// none.
+func (t *target) override(now time.Time) (*policy.Override, *policy.Set) {
+	if o, s := t.overrides.of(t, now); s != nil {
+		return o, s
+	}
+	if i, ok := t.level.ByKey[t.key]; ok {
+		if o := &t.level.Overrides[i]; o.Expires.IsZero() || now.Before(o.Expires) {
+			return o, t.level.ByOverride[i]
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// set returns the limits of the key under a tier at a moment, nil if it has none.
+func (t *target) set(tier string, now time.Time) *policy.Set {
+	if _, s := t.override(now); s != nil {
+		return s
+	}
+	if s, ok := t.level.ByTier[tier]; ok && tier != "" {
+		return s
+	}
+	return t.level.Base
+}
+
+// charge returns the charge of the key under a set of limits, at a cost of 1.
+func (t *target) charge(s *policy.Set) sluice.Charge {
+	return sluice.Charge{Plan: s.All, Key: t.key, Cost: 1}
 }
 
 // tiers returns the names of the tiers that the key may have. The first is empty: the
@@ -54,17 +77,15 @@ func (t *target) tiers(now time.Time) []string {
 	switch {
 	case t.hasTier:
 		return []string{t.tier}
-	case t.level.Tiers == nil || t.override(now) != nil:
+	case t.level.Tiers == nil:
+		return []string{""}
+	}
+	if o, _ := t.override(now); o != nil {
 		return []string{""}
 	}
 	tiers := slices.AppendSeq(slices.Clone(t.level.Tiers.Unlimited), maps.Keys(t.level.Tiers.Limits))
 	slices.Sort(tiers)
 	return slices.Concat([]string{""}, tiers)
-}
-
-// free reports whether the key has no limits under a tier at a moment.
-func (t *target) free(tier string, now time.Time) bool {
-	return t.override(now) == nil && t.level.Free(tier)
 }
 
 // given is a part with its value.
@@ -99,14 +120,15 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 	}
 	found := k.Rule == ""
 	var never error // why a level has no such key
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		if k.Rule != "" && r.Name != k.Rule {
 			continue
 		}
 		found = true
-		for j := range r.Levels {
-			l := &r.Levels[j]
+		levels := p.Levels(i)
+		for j := range levels {
+			l := &levels[j]
 			if k.Level != "" && l.Name != k.Level || len(l.By) == 0 && k.Rule == "" {
 				continue
 			}
@@ -146,8 +168,8 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 func needs(p *policy.Policy, rule string) string {
 	const most = 8
 	var all []string
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		if rule != "" && r.Name != rule {
 			continue
 		}
@@ -171,7 +193,7 @@ func needs(p *policy.Policy, rule string) string {
 }
 
 // targetOf returns the key of a level, if all of its parts are given.
-func targetOf(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, err error) {
+func targetOf(r *policy.Rule, l *policy.CompiledLevel, parts []given) (t target, ok bool, err error) {
 	t = target{rule: r, level: l}
 	var used []int
 	for _, need := range l.By {
@@ -183,7 +205,7 @@ func targetOf(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool
 		t.values = append(t.values, value)
 	}
 	if len(l.By) > 0 {
-		if t.values, err = l.Key(t.values); err != nil {
+		if t.key, t.values, err = l.Key(t.values); err != nil {
 			return t, false, err
 		}
 	}

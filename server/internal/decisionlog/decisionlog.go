@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Version is the version of the schema. It grows when a field is removed or changes its
@@ -122,7 +122,7 @@ func hashOf[T string | []byte](key T) uint64 {
 }
 
 // keyOf returns the request's key under the rule By.
-func (e *Encoder) keyOf(v *policy.Verdict) (key string, ok bool) {
+func (e *Encoder) keyOf(v *evaluate.Verdict) (key string, ok bool) {
 	if e.o.By == "" || v == nil {
 		return "", false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // Append appends the line of a request, with its end. The line is at most 64 KiB long.
@@ -57,7 +58,7 @@ func appendEvent(b []byte, ev *httplimit.Event) []byte {
 	if ev.Err != nil {
 		b = appendField(b, `,"error":`, ev.Err.Error(), mostText)
 	}
-	if ev.Verdict == policy.Denied && ev.Limit != nil {
+	if ev.Verdict == evaluate.Denied && ev.Limit != nil {
 		b = appendRetry(b, ev.Decision.RetryAfter, ev.Decision.TooLarge)
 	}
 	if ev.Decision.Delay > 0 {
@@ -105,9 +106,9 @@ func (l *rules) begin() bool {
 	return true
 }
 
-func (e *Encoder) appendRules(b []byte, from int, v *policy.Verdict) []byte {
+func (e *Encoder) appendRules(b []byte, from int, v *evaluate.Verdict) []byte {
 	l := rules{Encoder: e, b: append(b, `,"rules":[`...), from: from}
-	_, bound := v.Binding()
+	_, bound := v.Binding(nil)
 	i := 0
 	for o := range v.Outcomes() {
 		l.outcome(&o, bound && i == v.Decision.Binding)
@@ -118,10 +119,10 @@ func (e *Encoder) appendRules(b []byte, from int, v *policy.Verdict) []byte {
 		l.b = appendField(l.b, `{"rule":`, v.Refused.Rule, mostName)
 		l.b = append(l.b, `,"mode":"enforced","verdict":"refused"}`...)
 	}
-	for r, level := range v.Unlimited() {
-		l.named(r, level, "unlimited")
+	for _, of := range v.Unlimited {
+		l.named(of.Rule, of.Level, "unlimited")
 	}
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		l.named(s.Rule, s.Level, "shape")
 	}
 	for s := range v.Trials() {
@@ -144,7 +145,7 @@ func (l *rules) named(r *policy.Rule, level *policy.Level, mode string) {
 	l.b = append(append(append(l.b, `,"mode":"`...), mode...), `","verdict":"allowed"}`...)
 }
 
-func (l *rules) outcome(o *policy.Outcome, binds bool) {
+func (l *rules) outcome(o *evaluate.Outcome, binds bool) {
 	if !l.begin() {
 		return
 	}
@@ -191,7 +192,7 @@ func (l *rules) result(limit *sluice.Term, o *sluice.Outcome, err error) {
 	}
 }
 
-func (l *rules) inFlight(f *policy.InFlight) {
+func (l *rules) inFlight(f *evaluate.InFlight) {
 	if f == nil || !l.begin() {
 		return
 	}
@@ -209,7 +210,7 @@ func (l *rules) inFlight(f *policy.InFlight) {
 }
 
 // side appends the trial of a shadow rule or a candidate.
-func (l *rules) side(s *policy.Trial) {
+func (l *rules) side(s *evaluate.Trial) {
 	if !l.begin() {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluicegate/sluice/server/internal/history"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // Kinds of a [Finding].
@@ -34,9 +33,9 @@ type Figures struct {
 	Now time.Time
 	// Hour and Day are the keys of about the last hour and day, and Hourly and Daily the
 	// requests since then.
-	Hour, Day     sketch.Count
-	Hourly, Daily history.Counts
-	tally.Denials // of the last hour
+	Hour, Day       sketch.Count
+	Hourly, Daily   history.Counts
+	history.Denials // of the last hour
 }
 
 // Thresholds.

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/upstream"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/wire"
 )
@@ -91,7 +91,7 @@ type Gateway struct {
 // means HTTP/2 without TLS: gRPC passes with streams and trailers, and nothing switches
 // protocol. All faults are returned at once.
 func New(to string, opts Options) (*Gateway, error) {
-	target, err := config.ParseUpstream(to)
+	target, err := upstream.Parse(to)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("upstream: %w", err))
@@ -132,7 +132,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	if opts.Dial == nil {
 		opts.Dial = (&net.Dialer{}).DialContext
 	}
-	h2c := target.Scheme == "h2c"
+	h2c := target.Scheme == upstream.HTTP2
 	if h2c {
 		target.Scheme = "http" // the scheme that the transport knows
 	}

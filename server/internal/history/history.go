@@ -235,3 +235,15 @@ func (h *History) Fine() Series { return h.fine.series() }
 
 // Coarse returns the coarser, longer series.
 func (h *History) Coarse() Series { return h.coarse.series() }
+
+// Denials are the denials of a rule in the last hour; its numbers are lower bounds.
+type Denials struct {
+	Total uint64
+	// Keys are lower bounds of the denials of each key, largest first, for the keys kept of
+	// each level.
+	Keys []uint64
+	// Rescued is how many of the rule's denials each candidate would have allowed.
+	Rescued map[string]uint64
+	// Unstated is the number of responses without the header field of their cost.
+	Unstated uint64
+}

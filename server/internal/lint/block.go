@@ -54,8 +54,8 @@ func shortestDenial(l *policy.Level) (least time.Duration) {
 
 // blockHints hints at keys under which a client may get another one blocked.
 func blockHints(c *config.Config) (hints []Hint) {
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for j := range r.Levels {
 			if l := &r.Levels[j]; len(l.Blocks) > 0 && !r.Shadow {
 				if text := blocksOthers(r, l); text != "" {

@@ -44,7 +44,7 @@ func leaseCosts(t *sluice.LeaseTerms, limits []policy.Limit) ([]algo.Shortfall, 
 
 // unleased warns of a lease that saves little or nothing.
 func unleased(c *config.Config, i int) (texts []string) {
-	r := c.Policy.Rule(i)
+	r := &c.Policy.Rules()[i]
 	if r.Lease == nil {
 		return nil
 	}
@@ -59,9 +59,9 @@ func unleased(c *config.Config, i int) (texts []string) {
 		add("the limits are too small for leases of more than a unit, and others save nothing; leave out the lease, or write its units")
 	}
 	var m policy.Matches
-	c.Policy.Match(c.Policy.Example(i), &m)
+	c.Policy.Match(c.Policy.Example(i).Attributes(), &m)
 	for k := range m.Len() {
-		other := m.Rule(k)
+		other := &c.Policy.Rules()[m.At(k)]
 		switch {
 		case m.At(k) == i:
 		case !other.Shadow && !r.Shadow:

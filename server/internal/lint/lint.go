@@ -73,8 +73,8 @@ func Check(c *config.Config, now time.Time) *Report {
 			l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.Line, Lines: listenerWords(c, at)})
 		}
 	}
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.Platforms[r.Name])...)})
 	}
 	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c), nodesHints(c))
@@ -92,8 +92,8 @@ func Warnings(c *config.Config, now time.Time) (all []Warning) {
 			all = append(all, Warning{File: c.File, Line: at.Line, Listener: at.Name, Problem: text})
 		}
 	}
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), forged(r), foreignPaths(r)) {
 			all = append(all, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
@@ -137,7 +137,7 @@ func count[N int | int64](n N, what string) string {
 
 // warnings returns the settings without effect in the i-th rule.
 func warnings(c *config.Config, i int, now time.Time) (texts []string) {
-	p, r := c.Policy, c.Policy.Rule(i)
+	p, r := c.Policy, &c.Policy.Rules()[i]
 	chosen := profileLimits(c.Platforms[r.Name]) // their bursts are meant so
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
@@ -227,7 +227,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; use a max_wait, a smaller burst, or nodelay", l, wait))
 		}
 	}
-	if r.Cost.Bytes() && !r.Shape && algo.WorstOf(l).Delay > 0 {
+	if (r.Cost.Of == policy.RequestBytes || r.Cost.Of == policy.ResponseBytes) && !r.Shape && algo.WorstOf(l).Delay > 0 {
 		texts = append(texts, fmt.Sprintf("%v delays a request as a whole, by the bytes that are known of it when it comes; use shape: true to slow bodies down, or nodelay", l))
 	}
 	if wait := algo.WorstOf(l).NextWait; wait > 30*time.Second {
@@ -281,18 +281,18 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 // covered returns the limits of the i-th rule that can never deny because of another rule that
 // applies whenever it does, without those already reported.
 func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) {
-	r := p.Rule(i)
+	r := &p.Rules()[i]
 	if r.Shadow || r.Cost.Afterwards() || len(r.Levels) != 1 {
 		return nil
 	}
 	var m policy.Matches
-	p.Match(p.Example(i), &m)
+	p.Match(p.Example(i).Attributes(), &m)
 	for _, loose := range r.Levels[0].Limits {
 		if slices.Contains(reported, loose.Limit) {
 			continue
 		}
 		for k := range m.Len() {
-			at, other := m.At(k), m.Rule(k)
+			at, other := m.At(k), &p.Rules()[m.At(k)]
 			if at == i || !wider(other, r) || wider(r, other) && at > i {
 				continue
 			}
@@ -311,14 +311,14 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 // free warns if clients can state a cost of nothing for their requests and no rule with a
 // fixed cost limits these.
 func free(p *policy.Policy, i int) (texts []string) {
-	r := p.Rule(i)
+	r := &p.Rules()[i]
 	if r.Shadow || r.Cost.Of != policy.RequestHeader {
 		return nil
 	}
 	var m policy.Matches
-	p.Match(p.Example(i), &m)
+	p.Match(p.Example(i).Attributes(), &m)
 	for k := range m.Len() {
-		other := *m.Rule(k)
+		other := p.Rules()[m.At(k)]
 		if other.Cost.Of != policy.Fixed {
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 // tooLate warns of a rule that may delay a request for longer than the longest request of its
 // upstream: the request would never be sent.
 func tooLate(c *config.Config, i int) []string {
-	r, example := c.Policy.Rule(i), c.Policy.Example(i)
-	at := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Takes(example.Host(), example.Path()) })
+	r, example := &c.Policy.Rules()[i], c.Policy.Example(i)
+	at := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Takes(example.Host, example.Path) })
 	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
 		return nil
 	}

@@ -33,7 +33,7 @@ const (
 // within a key's life that the store in this process evicts keys that are not denied: see
 // package memstore.
 func tooManyKeys(c *config.Config, i int) (texts []string) {
-	r := c.Policy.Rule(i)
+	r := &c.Policy.Rules()[i]
 	if c.Store.Redis != "" || r.Shadow {
 		return nil
 	}
@@ -131,9 +131,9 @@ func chosen(r *policy.Rule, p policy.Part) bool {
 // bounded reports whether a limit whose key a client cannot choose admits fewer requests than
 // room within d, among those that the i-th rule charges at its j-th level.
 func bounded(p *policy.Policy, i, j int, d time.Duration, room int64) bool {
-	r := p.Rule(i)
-	for k := range p.Len() {
-		other := p.Rule(k)
+	r := &p.Rules()[i]
+	for k := range len(p.Rules()) {
+		other := &p.Rules()[k]
 		if k != i && !matchesAll(other, r) || other.Shadow || other.When != nil || other.Cost.Of != policy.Fixed {
 			continue
 		}

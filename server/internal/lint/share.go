@@ -70,8 +70,8 @@ func shares(c *config.Config, cost policy.Cost, limits []sluice.Limit, slots int
 // nodes.
 func nodesHints(c *config.Config) []Hint {
 	line := 0
-	for i := range c.Policy.Len() {
-		if r := c.Policy.Rule(i); line == 0 && r.Failure == sluice.FailLocal && !r.Shadow {
+	for i := range len(c.Policy.Rules()) {
+		if r := &c.Policy.Rules()[i]; line == 0 && r.Failure == sluice.FailLocal && !r.Shadow {
 			line = c.Line(i)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // invited hints at tiers without limits that clients can claim themselves.
 func invited(c *config.Config) (hints []Hint) {
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
 		for j := range r.Levels {
 			t := r.Levels[j].Tiers
 			if t == nil || !chosen(r, t.By) {

@@ -19,7 +19,7 @@ var requestCount = regexp.MustCompile(`\b[0-9]+ requests?\b`)
 func inUnits(c policy.Cost, text string) string {
 	unit := "unit"
 	switch {
-	case c.Bytes(), c.Of == policy.Fixed && c.Units <= 1:
+	case c.Of == policy.RequestBytes, c.Of == policy.ResponseBytes, c.Of == policy.Fixed && c.Units <= 1:
 		return text
 	case c.Of == policy.Milliseconds:
 		unit = "millisecond"

@@ -66,7 +66,7 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 	}
 	lines = append(lines, answerWords(r.Answer)...)
 	if j := r.RetryJitter; j.Percent > 0 {
-		add("Retry-After is up to %v longer than needed, at random", j)
+		add("Retry-After is up to %d%% longer than needed, at random", j.Percent)
 	} else if j.Most > 0 {
 		add("Retry-After is up to %s longer than needed, at random", amount.Length(j.Most))
 	}
@@ -309,7 +309,7 @@ func costWords(c policy.Cost, shape bool) string {
 	case policy.Milliseconds:
 		return "the milliseconds that it runs"
 	default:
-		return inUnits(policy.Cost{Of: policy.FuncCost}, amount.Of(c.Units, false))
+		return inUnits(policy.Cost{Of: policy.ResponseHeader}, amount.Of(c.Units, false))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/series"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
@@ -134,7 +135,7 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 			}
 			on := r.Candidates
 			if r.Evaluated > 0 { // the rule itself is in shadow
-				on = append(on, tally.CandidateReport{Evaluated: r.Evaluated, WouldDeny: r.WouldDeny})
+				on = append(on, outcome.CandidateReport{Evaluated: r.Evaluated, WouldDeny: r.WouldDeny})
 			}
 			for _, trial := range on {
 				series.Put(ch, trials, trial.Evaluated-trial.WouldDeny, r.Rule, trial.Level, trial.Name, "allowed")

@@ -4,6 +4,7 @@
 package nginx_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 const connConfig = `
@@ -60,10 +62,13 @@ func TestRealNginxInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := memstore.New(memstore.Options{MaxKeys: 64})
-	eval := policy.Evaluator{Policy: c.Policy, Store: store, Slots: store}
+	eval, err := evaluate.New(evaluate.Options{Policy: c.Policy, Store: store, Slots: store, OnError: func(_ context.Context, _ policy.Attributes, err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	var running sync.WaitGroup
-	var held []*policy.Verdict
+	var held []*evaluate.Call
 	ask := func(path, key string) (got, want int) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
 		if err != nil {
@@ -74,13 +79,14 @@ func TestRealNginxInFlight(t *testing.T) {
 		}
 		var h wire.Attributes
 		h.Reset(req, netip.MustParseAddr("127.0.0.1"), nil)
-		v := new(policy.Verdict)
-		eval.Decide(t.Context(), &h, v)
+		call := new(evaluate.Call)
+		eval.Decide(t.Context(), &h, call)
+		v := call.Evaluated
 		if v.Err != nil || v.Refused != nil {
 			t.Fatalf("error %v, refused %v", v.Err, v.Refused)
 		}
 		if got = http.StatusOK; v.Allowed {
-			held = append(held, v)
+			held = append(held, call)
 		} else {
 			got = v.InFlight.Rule.Status
 		}
@@ -133,9 +139,7 @@ func TestRealNginxInFlight(t *testing.T) {
 		}
 		for _, v := range held {
 			finish <- struct{}{}
-			if err := v.Settle(t.Context(), policy.Response{Status: http.StatusOK}); err != nil {
-				t.Fatal(err)
-			}
+			v.Settle(t.Context(), policy.Response{Status: http.StatusOK})
 		}
 		running.Wait()
 		held = nil

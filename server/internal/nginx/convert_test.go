@@ -129,7 +129,7 @@ func TestRoundedRateIsExplained(t *testing.T) {
 			t.Errorf("%s: got\n%swant the line\n%s", test.rate, yaml, want)
 		}
 		c, err := config.Parse("f", yaml)
-		if err != nil || c.Policy.Len() != 1 {
+		if err != nil || len(c.Policy.Rules()) != 1 {
 			t.Errorf("%s: what was made is not a file of ours: %v", test.rate, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestDecidesAsNginx(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limit := c.Policy.Rule(0).Levels[0].Limits[0].Limit
+			limit := c.Policy.Rules()[0].Levels[0].Limits[0].Limit
 			now := time.UnixMilli(1_700_000_000_000)
 			lim, err := sluice.New(memstore.New(memstore.Options{MaxKeys: 16, Now: func() time.Time { return now }}), "s", limit)
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 // realConfig is a configuration for nginx itself. The rates are so low that nothing refills
@@ -64,7 +64,10 @@ func TestRealNginx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eval := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1024})}
+	eval, err := evaluate.New(evaluate.Options{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1024}), CallerWaits: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	timeline := []struct {
 		path, key, from string
@@ -101,13 +104,14 @@ func TestRealNginx(t *testing.T) {
 			}
 			var h wire.Attributes
 			h.Reset(req, netip.MustParseAddr(from), nil)
-			var v policy.Verdict
-			eval.Decide(t.Context(), &h, &v)
+			var call evaluate.Call
+			eval.Decide(t.Context(), &h, &call)
+			v := call.Evaluated
 			if v.Err != nil || v.Refused != nil {
 				t.Fatalf("error %v, refused %v", v.Err, v.Refused)
 			}
 			got := http.StatusOK
-			if o, ok := v.Binding(); !v.Allowed && ok {
+			if o, ok := v.Binding(nil); !v.Allowed && ok {
 				got = o.Rule.Status
 				denied++
 			}

@@ -21,10 +21,10 @@ import (
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/peers"
 	"github.com/sluicegate/sluice/server/internal/report"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // member is a node of a fleet that reports the counts it is given.
@@ -115,9 +115,9 @@ func watchUntil(t testing.TB, m *member, what string, is func(*report.Fleet) boo
 
 // small returns a report of one rule, in detail if it is asked for.
 func small(rules []string) *report.Report {
-	r := &report.Report{Rules: []report.Rule{{Name: "api", Counts: tally.Counts{Unlimited: 7}}}}
+	r := &report.Report{Rules: []report.Rule{{Name: "api", Counts: outcome.Counts{Unlimited: 7}}}}
 	if len(rules) > 0 {
-		r.Rules[0].Detail = &report.Detail{Top: []tally.Denied{{Total: 1, Keys: []tally.KeyCount{{Key: "alice@example.com", Least: 1, Most: 1}}}}}
+		r.Rules[0].Detail = &report.Detail{Top: []outcome.Denied{{Total: 1, Keys: []outcome.KeyCount{{Key: "alice@example.com", Least: 1, Most: 1}}}}}
 	}
 	return r
 }
@@ -326,11 +326,11 @@ func full(seed uint64) *report.Report {
 				k.Used(hash, 1000)
 			}
 			rule.Detail = &report.Detail{Recent: fill(history.RuleFine.Empty(now)), Day: fill(history.RuleCoarse.Empty(now)), Hour: k.Hour(), Days: k.Day()}
-			level := tally.Denied{Total: 1e6, Rest: 3}
+			level := outcome.Denied{Total: 1e6, Rest: 3}
 			for range 20 {
-				level.Keys = append(level.Keys, tally.KeyCount{Key: fmt.Sprintf("2001:db8:%x::%x", random.IntN(1<<16), random.IntN(1<<16)), Least: 10_000, Most: 12_000, Recent: 500})
+				level.Keys = append(level.Keys, outcome.KeyCount{Key: fmt.Sprintf("2001:db8:%x::%x", random.IntN(1<<16), random.IntN(1<<16)), Least: 10_000, Most: 12_000, Recent: 500})
 			}
-			rule.Detail.Top = []tally.Denied{level}
+			rule.Detail.Top = []outcome.Denied{level}
 		}
 		r.Rules = append(r.Rules, rule)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/report"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // TestStrangers: a stranger that writes to the store cannot make a node exceed its bound of
@@ -20,9 +20,9 @@ import (
 func TestStrangers(t *testing.T) {
 	const mostMiB = 80 // what reports may take together, and some for all else
 	tried := func(rule *report.Rule) {
-		rule.Candidates = make([]tally.CandidateReport, 64)
+		rule.Candidates = make([]outcome.CandidateReport, 64)
 		for k := range rule.Candidates {
-			rule.Candidates[k] = tally.CandidateReport{Name: fmt.Sprint("c", k), Evaluated: 1, WouldDeny: 1}
+			rule.Candidates[k] = outcome.CandidateReport{Name: fmt.Sprint("c", k), Evaluated: 1, WouldDeny: 1}
 		}
 	}
 	for _, c := range []struct {

@@ -57,7 +57,7 @@ func watch(t *testing.T, story func(*watched)) {
 				}
 				named([]string{w.names})
 				if w.refuse == nil {
-					w.applied = append(w.applied, c.Policy.Rule(0).Levels[0].Limits[0].Quota)
+					w.applied = append(w.applied, c.Policy.Rules()[0].Levels[0].Limits[0].Quota)
 				}
 				return w.refuse
 			},

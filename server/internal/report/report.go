@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // version is the version of the written form. A node skips other versions, and says so.
@@ -88,22 +88,22 @@ type Report struct {
 
 // Rule is the outcomes of requests under a rule.
 type Rule struct {
-	Name       string                  `json:"n"`
-	Shadow     bool                    `json:"s,omitempty"`
-	Counts     tally.Counts            `json:"c,omitzero"` // since the start
-	Recent     history.Counts          `json:"r,omitzero"` // in the last 10 minutes
-	Candidates []tally.CandidateReport `json:"k,omitempty"`
-	Unstated   uint64                  `json:"u,omitempty"` // recent responses that lacked the header field of their cost
-	Detail     *Detail                 `json:"d,omitempty"` // of a rule of the look
+	Name       string                    `json:"n"`
+	Shadow     bool                      `json:"s,omitempty"`
+	Counts     outcome.Counts            `json:"c,omitzero"` // since the start
+	Recent     history.Counts            `json:"r,omitzero"` // in the last 10 minutes
+	Candidates []outcome.CandidateReport `json:"k,omitempty"`
+	Unstated   uint64                    `json:"u,omitempty"` // recent responses that lacked the header field of their cost
+	Detail     *Detail                   `json:"d,omitempty"` // of a rule of the look
 }
 
 // Detail holds the parts of a rule's report that take room.
 type Detail struct {
-	Recent *history.Series `json:"recent,omitempty"`
-	Day    *history.Series `json:"day,omitempty"`
-	Hour   *sketch.Sum     `json:"hour,omitempty"`
-	Days   *sketch.Sum     `json:"days,omitempty"`
-	Top    []tally.Denied  `json:"top,omitempty"`
+	Recent *history.Series  `json:"recent,omitempty"`
+	Day    *history.Series  `json:"day,omitempty"`
+	Hour   *sketch.Sum      `json:"hour,omitempty"`
+	Days   *sketch.Sum      `json:"days,omitempty"`
+	Top    []outcome.Denied `json:"top,omitempty"`
 }
 
 // Seen is the line and the report that were last read of a node.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -42,7 +42,7 @@ func sample(id string, rules, detailed, keys int) *Report {
 	fill(r.Day)
 	for i := range rules {
 		rule := Rule{
-			Name: fmt.Sprintf("rule-of-a-service-%d", i), Counts: tally.Counts{Unlimited: random.Uint64N(1e6), Evaluated: random.Uint64N(1e5)},
+			Name: fmt.Sprintf("rule-of-a-service-%d", i), Counts: outcome.Counts{Unlimited: random.Uint64N(1e6), Evaluated: random.Uint64N(1e5)},
 			Recent: history.Counts{Allowed: random.Uint64N(1e4), Denied: random.Uint64N(1000)},
 		}
 		if i < detailed {
@@ -55,11 +55,11 @@ func sample(id string, rules, detailed, keys int) *Report {
 				k.Used(hash, 1000)
 			}
 			rule.Detail = &Detail{Recent: fill(history.RuleFine.Empty(noon)), Day: fill(history.RuleCoarse.Empty(noon)), Hour: k.Hour(), Days: k.Day()}
-			level := tally.Denied{Total: 1000, Rest: 3}
+			level := outcome.Denied{Total: 1000, Rest: 3}
 			for range 20 {
-				level.Keys = append(level.Keys, tally.KeyCount{Key: fmt.Sprintf("198.51.100.%d", random.IntN(256)), Least: 10, Most: 12})
+				level.Keys = append(level.Keys, outcome.KeyCount{Key: fmt.Sprintf("198.51.100.%d", random.IntN(256)), Least: 10, Most: 12})
 			}
-			rule.Detail.Top = []tally.Denied{level}
+			rule.Detail.Top = []outcome.Denied{level}
 		}
 		r.Rules = append(r.Rules, rule)
 	}
@@ -215,7 +215,7 @@ func TestSum(t *testing.T) {
 		s.Allowed[s.Steps-1] = last
 		return s
 	}
-	node := func(id, secret string, n uint64, clock time.Time, keys ...tally.KeyCount) *Report {
+	node := func(id, secret string, n uint64, clock time.Time, keys ...outcome.KeyCount) *Report {
 		k := sketch.New(sketch.Coarse)
 		k.Turn(noon)
 		for i := range n {
@@ -224,18 +224,18 @@ func TestSum(t *testing.T) {
 		return &Report{
 			ID: id, Hashed: secret, Total: history.Counts{Allowed: n}, Recent: series(history.TotalFine, clock, 2), Day: series(history.TotalCoarse, clock, 3), More: int(n),
 			Rules: []Rule{{
-				Name: "api", Counts: tally.Counts{Counts: history.Counts{Allowed: n}, Evaluated: 2 * n, Unlimited: 1}, Recent: history.Counts{Denied: n},
-				Candidates: []tally.CandidateReport{{Level: "l", Name: "c", Evaluated: n, WouldDeny: 1, Rescued: 1}},
+				Name: "api", Counts: outcome.Counts{Counts: history.Counts{Allowed: n}, Evaluated: 2 * n, Unlimited: 1}, Recent: history.Counts{Denied: n},
+				Candidates: []outcome.CandidateReport{{Level: "l", Name: "c", Evaluated: n, WouldDeny: 1, Rescued: 1}},
 				Detail: &Detail{
 					Recent: series(history.RuleFine, clock, 1), Day: series(history.RuleCoarse, clock, 1), Hour: k.Hour(), Days: k.Day(),
-					Top: []tally.Denied{{Total: 10 * n, Recent: n, Rest: n, Keys: keys}},
+					Top: []outcome.Denied{{Total: 10 * n, Recent: n, Rest: n, Keys: keys}},
 				},
 			}},
 		}
 	}
 	s := NewSum(noon, "x")
-	s.Add(node("a", "x", 3, noon, tally.KeyCount{Key: "ada", Least: 7, Most: 9, Recent: 1}, tally.KeyCount{Key: "bob", Least: 5, Most: 5}))
-	s.Add(node("b", "x", 4, noon.Add(-5*time.Second), tally.KeyCount{Key: "ada", Least: 10, Most: 10, Recent: 2}))
+	s.Add(node("a", "x", 3, noon, outcome.KeyCount{Key: "ada", Least: 7, Most: 9, Recent: 1}, outcome.KeyCount{Key: "bob", Least: 5, Most: 5}))
+	s.Add(node("b", "x", 4, noon.Add(-5*time.Second), outcome.KeyCount{Key: "ada", Least: 10, Most: 10, Recent: 2}))
 	s.Add(node("c", "y", 5, noon.Add(time.Hour))) // its clock and its secret are others
 	if s.Nodes != 3 || s.Total.Allowed != 12 || s.More != 5 || s.Recent.Sum().Allowed != 4 || s.Day.Sum().Allowed != 6 {
 		t.Errorf("got %+v", s)
@@ -244,18 +244,18 @@ func TestSum(t *testing.T) {
 		t.Errorf("series %v", s.Recent.Allowed[n-10:])
 	}
 	r := s.Rule("api")
-	if r.Counts != (tally.Counts{Counts: history.Counts{Allowed: 12}, Evaluated: 24, Unlimited: 3}) || r.Recent.Denied != 12 || len(r.Nodes) != 3 || r.Nodes[1].ID != "b" || r.Detailed != 3 || r.Keyed != 2 {
+	if r.Counts != (outcome.Counts{Counts: history.Counts{Allowed: 12}, Evaluated: 24, Unlimited: 3}) || r.Recent.Denied != 12 || len(r.Nodes) != 3 || r.Nodes[1].ID != "b" || r.Detailed != 3 || r.Keyed != 2 {
 		t.Errorf("got %+v", r)
 	}
-	if want := []tally.CandidateReport{{Level: "l", Name: "c", Evaluated: 12, WouldDeny: 3, Rescued: 3}}; !reflect.DeepEqual(r.Candidates, want) {
+	if want := []outcome.CandidateReport{{Level: "l", Name: "c", Evaluated: 12, WouldDeny: 3, Rescued: 3}}; !reflect.DeepEqual(r.Candidates, want) {
 		t.Errorf("candidates %+v", r.Candidates)
 	}
 	if got := r.Detail.Hour.Count(); got.Seen != 4 {
 		t.Errorf("keys %+v; want those of two nodes, each once", got)
 	}
-	want := []tally.Denied{{
+	want := []outcome.Denied{{
 		Rule: "api", Total: 120, Recent: 12, Rest: 12,
-		Keys: []tally.KeyCount{{Key: "ada", Least: 17, Most: 19 + 5, Recent: 3}, {Key: "bob", Least: 5, Most: 5 + 4 + 5}},
+		Keys: []outcome.KeyCount{{Key: "ada", Least: 17, Most: 19 + 5, Recent: 3}, {Key: "bob", Least: 5, Most: 5 + 4 + 5}},
 	}}
 	if got := r.Top(5); !reflect.DeepEqual(got, want) {
 		t.Errorf("top %+v, want %+v", got, want)

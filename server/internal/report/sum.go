@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // Sum is the sum of the counts of several nodes.
@@ -40,18 +40,18 @@ type RuleSum struct {
 // NodeCounts holds the counts of one node.
 type NodeCounts struct {
 	ID string `json:"id"`
-	tally.Counts
+	outcome.Counts
 	Recent history.Counts `json:"lately"`
 }
 
 // levelSum is the keys of a level that several nodes have listed.
 type levelSum struct {
-	tally.Denied
+	outcome.Denied
 	keys map[string]*keySum
 }
 
 type keySum struct {
-	tally.KeyCount
+	outcome.KeyCount
 	rest uint64 // sum of Rest of the nodes that have listed the key
 }
 
@@ -100,7 +100,7 @@ func (s *RuleSum) add(id string, r *Rule) {
 	s.Recent = s.Recent.Plus(r.Recent)
 	s.Unstated += r.Unstated
 	for _, c := range r.Candidates {
-		i := slices.IndexFunc(s.Candidates, func(o tally.CandidateReport) bool { return o.Level == c.Level && o.Name == c.Name })
+		i := slices.IndexFunc(s.Candidates, func(o outcome.CandidateReport) bool { return o.Level == c.Level && o.Name == c.Name })
 		if i < 0 {
 			s.Candidates = append(s.Candidates, c)
 			continue
@@ -126,7 +126,7 @@ func (s *RuleSum) detail(d *Detail, now time.Time, sameKeys bool) {
 		l := &d.Top[i]
 		of := s.levels[l.Level]
 		if of == nil {
-			of = &levelSum{Denied: tally.Denied{Rule: s.Name, Level: l.Level}, keys: make(map[string]*keySum)}
+			of = &levelSum{Denied: outcome.Denied{Rule: s.Name, Level: l.Level}, keys: make(map[string]*keySum)}
 			s.levels[l.Level] = of
 		}
 		of.add(l)
@@ -141,14 +141,14 @@ func mergeInto(to **sketch.Sum, from *sketch.Sum) bool {
 	return (*to).Merge(from)
 }
 
-func (s *levelSum) add(l *tally.Denied) {
+func (s *levelSum) add(l *outcome.Denied) {
 	s.Total += l.Total
 	s.Recent += l.Recent
 	s.Rest += l.Rest
 	for _, k := range l.Keys {
 		of := s.keys[k.Key]
 		if of == nil {
-			of = &keySum{KeyCount: tally.KeyCount{Key: k.Key}}
+			of = &keySum{KeyCount: outcome.KeyCount{Key: k.Key}}
 			s.keys[k.Key] = of
 		}
 		of.Least += k.Least
@@ -159,17 +159,17 @@ func (s *levelSum) add(l *tally.Denied) {
 }
 
 // Report returns the counts of the rule, nil for a nil sum.
-func (s *RuleSum) Report() *tally.Report {
+func (s *RuleSum) Report() *outcome.Report {
 	if s == nil {
 		return nil
 	}
-	return &tally.Report{Rule: s.Name, Counts: s.Counts, Candidates: s.Candidates}
+	return &outcome.Report{Rule: s.Name, Counts: s.Counts, Candidates: s.Candidates}
 }
 
 // Denials returns the recent denials.
-func (s *RuleSum) Denials() tally.Denials {
-	d := tally.Denials{Unstated: s.Unstated, Rescued: make(map[string]uint64)}
-	for _, l := range s.Top(tally.Places) {
+func (s *RuleSum) Denials() history.Denials {
+	d := history.Denials{Unstated: s.Unstated, Rescued: make(map[string]uint64)}
+	for _, l := range s.Top(outcome.Places) {
 		for _, k := range l.Keys {
 			if k.Recent > 0 {
 				d.Keys = append(d.Keys, k.Recent)
@@ -185,8 +185,8 @@ func (s *RuleSum) Denials() tally.Denials {
 
 // Top returns the n keys of each level that were denied most, sorted by the levels' names. A
 // node that has not listed a key may have denied it as often as its bound for other keys.
-func (s *RuleSum) Top(n int) []tally.Denied {
-	var all []tally.Denied
+func (s *RuleSum) Top(n int) []outcome.Denied {
+	var all []outcome.Denied
 	for _, of := range s.levels {
 		l := of.Denied
 		for _, sum := range of.keys {
@@ -194,12 +194,12 @@ func (s *RuleSum) Top(n int) []tally.Denied {
 			k.Most += of.Rest - sum.rest
 			l.Keys = append(l.Keys, k)
 		}
-		slices.SortFunc(l.Keys, func(a, b tally.KeyCount) int {
+		slices.SortFunc(l.Keys, func(a, b outcome.KeyCount) int {
 			return cmp.Or(cmp.Compare(b.Least, a.Least), cmp.Compare(b.Most, a.Most), cmp.Compare(a.Key, b.Key))
 		})
 		l.Keys = l.Keys[:min(n, len(l.Keys))]
 		all = append(all, l)
 	}
-	slices.SortFunc(all, func(a, b tally.Denied) int { return cmp.Compare(a.Level, b.Level) })
+	slices.SortFunc(all, func(a, b outcome.Denied) int { return cmp.Compare(a.Level, b.Level) })
 	return all
 }

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluicegate/sluice/server/internal/history"
-	"github.com/sluicegate/sluice/server/internal/tally"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
 // Bounds of written and read texts.
@@ -173,7 +173,7 @@ func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 func (r *Report) size() int {
 	n := cap(r.Rules) * int(reflect.TypeFor[Rule]().Size())
 	for i := range r.Rules {
-		n += cap(r.Rules[i].Candidates) * int(reflect.TypeFor[tally.CandidateReport]().Size())
+		n += cap(r.Rules[i].Candidates) * int(reflect.TypeFor[outcome.CandidateReport]().Size())
 	}
 	return n
 }

@@ -32,7 +32,7 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 	if token != "" || !c.Public {
 		api := admin.APIOptions{
 			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
-			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Unused: s.runtime.unused,
+			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides,
 			Records: s.records, Node: s.node(),
 			System: s.system, State: s.state, Logs: s.faultyLogs, Decisions: s.runtime.lastDecisions,
 			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,

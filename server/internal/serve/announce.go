@@ -29,8 +29,8 @@ func (s *server) announce() {
 	}
 	const most = 20
 	p := s.runtime.activePolicy()
-	for i := range min(p.Len(), most) {
-		r := p.Rule(i)
+	for i := range min(len(p.Rules()), most) {
+		r := &p.Rules()[i]
 		for _, l := range r.Levels {
 			for _, limit := range l.Limits {
 				says := lint.Worst(r, limit.Limit)
@@ -39,8 +39,8 @@ func (s *server) announce() {
 			}
 		}
 	}
-	if p.Len() > most {
-		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", p.Len()-most, s.Config.File)
+	if len(p.Rules()) > most {
+		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", len(p.Rules())-most, s.Config.File)
 	}
 	if sh := s.store.shared; sh != nil {
 		fmt.Fprintf(&b, "  store  %v; while it is unavailable %s\n", sh.target, sh.meanwhile())
@@ -52,8 +52,8 @@ func (s *server) announce() {
 		}
 		fmt.Fprintf(&b, "  admin  http://%s%s\n", at.Addr(), pages)
 	}
-	if o := s.listeners.open[0]; o.raw == nil && p.Len() > 0 && p.Rule(0).Match.MatchesAll() {
-		fmt.Fprintf(&b, "  try    %s\n", s.curl(o.url(), p.Rule(0)))
+	if o := s.listeners.open[0]; o.raw == nil && len(p.Rules()) > 0 && p.Rules()[0].Match.MatchesAll() {
+		fmt.Fprintf(&b, "  try    %s\n", s.curl(o.url(), &p.Rules()[0]))
 	}
 	changes := "a change needs a restart"
 	if s.rereads() {

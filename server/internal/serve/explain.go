@@ -12,14 +12,14 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/token"
 )
 
 // Explain says how a request would be decided under a configuration where no key
 // has spent anything. It asks no store but one of its own.
-func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*policy.Explanation, error) {
+func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*evaluate.Explanation, error) {
 	clients := clientip.NewAdmission(c.Allow, c.Deny)
 	x := admin.Explainer{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10}), Admits: clients.Admits}
 	if c.Tokens != nil && q.Claims == nil { // else the token's files are not needed, and may be elsewhere
@@ -27,7 +27,7 @@ func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*p
 		if err != nil {
 			return nil, fmt.Errorf("%s: tokens: %w", c.File, err)
 		}
-		x.Claims = func(r *http.Request) (policy.Lookup, bool, error) {
+		x.Claims = func(r *http.Request) (func(string) (string, error), bool, error) {
 			claims, err := v.Claims(r)
 			return claims, c.Tokens.Required, err
 		}

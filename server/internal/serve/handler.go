@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 	"github.com/sluicegate/sluice/server/internal/tally"
@@ -30,17 +30,17 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	}
 	logged := s.logs.onEnd(c, g.decisions)
 	return httplimit.New(httplimit.Options{
-		Policy: g.policy, Store: s.store,
+		Policy: g.config.Policy, Overrides: s.overrides.Active(), Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops), Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, OwnLimits: s.askers, OnError: s.report, Now: s.expiryNow,
+		Queue: s.held, ReadAhead: s.ahead, OwnLimits: s.askers, OnError: s.report, Now: s.now,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			if s.trace != nil { // avoids a copy of e
 				s.trace.Decided(r, e)
 			}
 			cause := tally.Cause{Status: e.Status}
-			if e.Verdict == policy.Refused {
+			if e.Verdict == evaluate.Refused {
 				cause.Text = token.Cause(e.Err)
 			}
 			s.tally.Count(&e.Event, cause)
@@ -62,12 +62,15 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 }
 
 // stated records whether a response stated its cost.
-func (s *runtime) stated(v *policy.Verdict) {
+func (s *runtime) stated(v *evaluate.Verdict) {
 	if v == nil {
 		return
 	}
-	for r, has := range v.StatedCosts() {
-		if s.tally.Stated(r.Name, has, s.now()) {
+	for _, r := range v.Stated {
+		s.tally.Stated(r.Name, true, s.now())
+	}
+	for _, r := range v.Unstated {
+		if s.tally.Stated(r.Name, false, s.now()) {
 			s.log.Warn("a response has no usable header field of its cost: the estimate stays", slog.String("rule", r.Name), slog.String("header", r.Cost.Header))
 		}
 	}
@@ -105,7 +108,7 @@ var fieldWords = map[string]httplimit.Fields{
 
 // noMemory counts a request answered with 503 before any rule was evaluated.
 func (s *runtime) noMemory() {
-	e := policy.Event{Verdict: policy.FailedClosed}
+	e := evaluate.Event{Verdict: evaluate.FailedClosed}
 	s.tally.Count(&e, tally.Cause{})
 	s.counts.Count(&e)
 }
@@ -117,11 +120,11 @@ func (s *runtime) cutOff() metrics.CutOff {
 
 // heldBack returns the numbers of delayed requests and their memory.
 func (s *runtime) heldBack() metrics.Held {
-	full, share := s.held.Refused()
+	held := s.held.Stats()
 	kept, stopped := s.ahead.Held()
 	return metrics.Held{
-		InFlight: s.held.InFlight(),
-		Requests: s.held.Held(), Full: full, ShareFull: share,
+		InFlight: held.InFlight,
+		Requests: held.Held, Full: held.Full, ShareFull: held.ShareFull,
 		ReadAhead: kept, Stopped: stopped,
 	}
 }

@@ -16,7 +16,7 @@ import (
 func (s *server) state() admin.State {
 	v, failure := s.watcher.Status()
 	st := admin.State{
-		Delayed: s.runtime.held.Held(), StoreUp: s.store.up(), Version: v.Hash, Current: failure == nil,
+		Delayed: s.runtime.held.Stats().Held, StoreUp: s.store.up(), Version: v.Hash, Current: failure == nil,
 	}
 	d := s.listeners
 	d.mu.Lock()
@@ -52,8 +52,9 @@ func (s *server) system() admin.System {
 
 func (s *server) configOverview() admin.ConfigOverview {
 	v, failure := s.watcher.Status()
-	c, p := s.runtime.active()
-	o := admin.ConfigOverview{File: v.File, Version: v.Hash, Loaded: v.Loaded.UTC(), Tokens: c.Tokens != nil, Rules: p.Len()}
+	c := s.runtime.active()
+	p := c.Policy
+	o := admin.ConfigOverview{File: v.File, Version: v.Hash, Loaded: v.Loaded.UTC(), Tokens: c.Tokens != nil, Rules: len(p.Rules())}
 	if failure != nil {
 		o.Failure = failure.Error()
 	}
@@ -76,7 +77,7 @@ func (s *server) configOverview() admin.ConfigOverview {
 // refuses URLs with a user.
 func (s *server) upstreamURLs() []string {
 	urls := []string{}
-	c, _ := s.runtime.active()
+	c := s.runtime.active()
 	for _, u := range c.Upstreams {
 		urls = append(urls, u.URL.String())
 	}

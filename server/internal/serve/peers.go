@@ -48,7 +48,7 @@ func (s *server) self() report.Node {
 		ID: node.ID, Name: node.Name, Version: programVersion(), Config: v.Hash, Rules: s.rulesHash(), Failed: failure != nil, StoreUp: s.store.up(),
 		Started: s.started.UnixMilli(), Clock: time.Now().UnixMilli(), Total: s.runtime.tally.Total(),
 	}
-	c, _ := s.runtime.active()
+	c := s.runtime.active()
 	if l := listenersOf(c); len(l) > 0 {
 		n.Listen = l[0].Address
 	}
@@ -94,8 +94,8 @@ func plainURL(u *url.URL) string {
 // named returns the names of the rules with the smallest hashes, so that nodes that share many
 // rules name some of the same.
 func named(p *policy.Policy) (names []string) {
-	for i := range p.Len() {
-		names = append(names, p.Rule(i).Name)
+	for i := range len(p.Rules()) {
+		names = append(names, p.Rules()[i].Name)
 	}
 	hash := func(name string) uint64 {
 		h := fnv.New64a()

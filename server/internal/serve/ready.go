@@ -15,7 +15,8 @@ import (
 // refusesAll reports whether all clients are refused while the shared store is unavailable,
 // over HTTP and TCP.
 func (s *runtime) refusesAll() bool {
-	c, p := s.active()
+	c := s.active()
+	p := c.Policy
 	listeners, web := listenersOf(c), false
 	for i := range listeners {
 		l := &listeners[i]
@@ -36,8 +37,8 @@ func closedTCP(l *config.Listener) bool {
 // closedHTTP reports whether an active rule with the policy closed matches every request: the
 // other rules do not matter then.
 func closedHTTP(p *policy.Policy) bool {
-	for i := range p.Len() {
-		if r := p.Rule(i); !r.Shadow && r.Failure == sluice.FailClosed && matchesAll(r) {
+	for i := range len(p.Rules()) {
+		if r := &p.Rules()[i]; !r.Shadow && r.Failure == sluice.FailClosed && matchesAll(r) {
 			return true
 		}
 	}
@@ -97,9 +98,10 @@ func (s *runtime) notApplied() string {
 // failures returns the policies of the enforced rules and limited TCP listeners in order,
 // without adjacent duplicates.
 func (s *runtime) failures() (all []sluice.Failure) {
-	c, p := s.active()
-	for i := range p.Len() {
-		if r := p.Rule(i); !r.Shadow {
+	c := s.active()
+	p := c.Policy
+	for i := range len(p.Rules()) {
+		if r := &p.Rules()[i]; !r.Shadow {
 			all = append(all, r.Failure)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/gateway"
@@ -49,7 +50,7 @@ type runtime struct {
 	report    func(*http.Request, error)
 	tally     tally.Tally
 	overrides *admin.Overrides
-	held      *policy.Queue      // over all configurations
+	held      *evaluate.Queue    // over all configurations
 	abandoned *gateway.Abandoned // over all configurations
 	ahead     *httplimit.ReadAhead
 	memory    *gateway.Memory // nil without GOMEMLIMIT
@@ -63,14 +64,13 @@ type runtime struct {
 	slowBodies   atomic.Int64 // cut off by the least rate of bodies
 	longRequests atomic.Int64 // cut off by longest_request
 
-	mu      sync.Mutex // of changes, locked inside that of overrides
+	mu      sync.Mutex // of changes
 	current atomic.Pointer[snapshot]
 }
 
-// snapshot holds all that is made from one configuration and its overrides.
+// snapshot holds all that is made from one configuration.
 type snapshot struct {
 	config    *config.Config
-	policy    *policy.Policy // overrides included
 	limits    *httplimit.Middleware
 	handler   http.Handler // limits around routes
 	routes    http.Handler
@@ -78,7 +78,6 @@ type snapshot struct {
 	claims    func(*http.Request) (func(string) (string, error), error)
 	proxies   *proxies
 	decisions *decisionlog.Encoder // nil without a decision log
-	lost      map[string]string    // why overrides are left out, by ID
 }
 
 // upstreamOf holds the settings of a gateway: while they stay, the gateway and its connections
@@ -94,7 +93,7 @@ type upstreamOf struct {
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
-		held: policy.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
+		held: evaluate.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
 		ahead: new(httplimit.ReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
 		lingering: gateway.NewLingering(defaultConnections / 4),
@@ -102,8 +101,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	if s.now == nil {
 		s.now = time.Now
 	}
-	overrides.Follow(s.override)
-	s.current.Store(&snapshot{config: first, policy: first.Policy}) // nothing is served yet
+	s.current.Store(&snapshot{config: first}) // nothing is served yet
 	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
 	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 	var err error
@@ -113,18 +111,11 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	return s, counts.WatchMemory(asked.Stats, "own-limits")
 }
 
-// active returns the active configuration, or the first one before any is active, and its
-// policy with all overrides.
-func (s *runtime) active() (*config.Config, *policy.Policy) {
-	g := s.current.Load()
-	return g.config, g.policy
-}
+// active returns the active configuration, or the first one before any is active.
+func (s *runtime) active() *config.Config { return s.current.Load().config }
 
-// activePolicy returns the policy with all overrides.
-func (s *runtime) activePolicy() *policy.Policy {
-	_, p := s.active()
-	return p
-}
+// activePolicy returns the policy of the active configuration.
+func (s *runtime) activePolicy() *policy.Policy { return s.active().Policy }
 
 // ServeHTTP answers a client.
 func (s *runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +135,7 @@ func (s *runtime) admits(client netip.Addr) bool {
 }
 
 // claims verifies the token of a request to be explained.
-func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, err error) {
+func (s *runtime) claims(r *http.Request) (claims func(string) (string, error), required bool, err error) {
 	g := s.current.Load()
 	if g.claims != nil {
 		claims, err = g.claims(r)
@@ -159,9 +150,9 @@ func (s *runtime) exempt(client netip.Addr) bool {
 
 // failureOf returns the failure policy of a scope: that of its rule or its listener.
 func (s *runtime) failureOf(scope string) sluice.Failure {
-	c, p := s.active()
-	if r, ok := p.RuleOf(scope); ok {
-		return r.Failure
+	c := s.active()
+	if i, ok := c.Policy.RuleOf(scope); ok {
+		return c.Policy.Rules()[i].Failure
 	}
 	for i := range c.Listen {
 		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
@@ -175,24 +166,20 @@ func (s *runtime) failureOf(scope string) sluice.Failure {
 // change of the terms the store carries over what keys have spent, as after any change of a
 // limit, and requests under the new terms do not use units leased under the old ones.
 func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
-	r, ok := s.activePolicy().RuleOf(p.Scope())
-	if !ok {
+	rules := s.activePolicy()
+	i, ok := rules.RuleOf(p.Scope())
+	if !ok || rules.Rules()[i].Lease == nil {
 		return terms, false
 	}
-	return r.Leased(p)
+	terms = *rules.Rules()[i].Lease
+	_, _, err := p.Lease(terms) // limits of an override or a candidate may be no fit
+	return terms, err == nil
 }
 
 // apply activates a configuration. If it returns an error, nothing has changed.
 func (s *runtime) apply(c *config.Config) error {
-	return s.overrides.Apply(s.expiryNow(), func(all []admin.StoredOverride) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.generate(c, all)
-	})
-}
-
-// generate makes a snapshot of a configuration and activates it.
-func (s *runtime) generate(c *config.Config, overrides []admin.StoredOverride) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	g := &snapshot{config: c}
 	if err := s.addRoutes(g); err != nil {
 		return err
@@ -208,7 +195,7 @@ func (s *runtime) generate(c *config.Config, overrides []admin.StoredOverride) e
 		}
 		g.claims = v.Claims
 	}
-	return s.enforce(g, overrides)
+	return s.enforce(g)
 }
 
 func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Request, error)) token.Options {
@@ -218,75 +205,25 @@ func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Re
 	}
 }
 
-// mostPut is the most changes of overrides that are put over the policy one by one; more are
-// compiled together with all others.
-const mostPut = 32
-
-// override puts changed overrides over the active policy. The overrides call it; all returns
-// all of them.
-func (s *runtime) override(changed []admin.StoredOverride, all func() []admin.StoredOverride) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := *s.current.Load()
-	if len(changed) > mostPut {
-		lost, err := g.override(all())
-		if err != nil {
-			return err
-		}
-		return s.activate(&g, lost)
-	}
-	p, lost, err := admin.Put(g.config.Policy, g.policy, changed)
-	if err != nil {
-		return err
-	}
-	g.policy, g.lost = p, maps.Clone(g.lost)
-	for i := range changed {
-		delete(g.lost, changed[i].ID())
-	}
-	return s.activate(&g, lost)
-}
-
-// enforce compiles the overrides of g, activates it and resizes the bounds to it.
-func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
-	lost, err := g.override(overrides)
-	if err != nil {
-		return err
-	}
-	if err := s.activate(g, lost); err != nil {
-		return err
-	}
-	s.tally.Follow(g.policy)
-	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
-	s.held.Share(int(g.config.MaxHeldPerKey))
-	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
-	s.setPlaces(g.config)
-	return nil
-}
-
-// activate replaces the active snapshot by g. It logs and records the lost overrides.
-func (s *runtime) activate(g *snapshot, lost []admin.LostOverride) (err error) {
+// enforce activates g with the overrides, and resizes the bounds to it.
+func (s *runtime) enforce(g *snapshot) (err error) {
 	if g.limits, err = s.newLimits(g); err != nil {
 		return err
 	}
 	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
-	s.logLost(lost)
-	for i := range lost {
-		if g.lost == nil {
-			g.lost = make(map[string]string)
-		}
-		g.lost[lost[i].ID()] = lost[i].Problem
-	}
 	old := s.current.Swap(g)
+	s.overrides.Follow(g.config.Policy, s.expiryNow(), s.logLost)
 	for at, up := range old.upstreams {
 		if g.upstreams[at] != up {
 			up.Close() // connections in use close when they are done
 		}
 	}
+	s.tally.Follow(g.config.Policy)
+	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)), int(g.config.MaxHeldPerKey))
+	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
+	s.setPlaces(g.config)
 	return nil
 }
-
-// unused returns why the active policy leaves an override out, or "" if it does not.
-func (s *runtime) unused(o *admin.StoredOverride) string { return s.current.Load().lost[o.ID()] }
 
 // expiryNow returns the time by which overrides expire: that of a shared store.
 func (s *runtime) expiryNow() time.Time { return s.now().Add(s.overrides.Drift()) }
@@ -296,17 +233,6 @@ func (s *runtime) closeIdle() {
 	for _, up := range s.current.Load().upstreams {
 		up.Close()
 	}
-}
-
-// override compiles the policy of g from its configuration and the overrides. It returns the
-// overrides that are left out.
-func (g *snapshot) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
-	g.policy, g.lost = g.config.Policy, nil
-	if len(overrides) == 0 {
-		return nil, nil
-	}
-	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides)
-	return lost, err
 }
 
 // addRoutes makes the routes of g, and the gateways that are not there yet.

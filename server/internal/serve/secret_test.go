@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
@@ -52,23 +53,23 @@ func wired(t *testing.T, store string) *server {
 }
 
 // counted returns decisions on n keys under each rule.
-func counted(t *testing.T, n int) []policy.Call {
+func counted(t *testing.T, n int) []evaluate.Call {
 	t.Helper()
 	c, err := config.Parse("test.yaml", []byte(countingRules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := policy.NewFront(policy.FrontOptions{Policy: c.Policy, Store: memstore.New(memstore.Options{})})
+	front, err := evaluate.New(evaluate.Options{Policy: c.Policy, Store: memstore.New(memstore.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := make([]policy.Call, n)
+	calls := make([]evaluate.Call, n)
 	for i := range calls {
-		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: make(map[string][]string), Address: netip.MustParseAddr("192.0.2.1")}
+		a := policy.Request{Method: "GET", Path: "/", Headers: make(map[string][]string), Client: netip.MustParseAddr("192.0.2.1")}
 		for _, rule := range []string{"A", "B", "C", "D"} {
 			a.Headers["X-"+rule] = []string{rule + strconv.Itoa(i)}
 		}
-		front.Decide(t.Context(), &a, &calls[i])
+		front.Decide(t.Context(), a.Attributes(), &calls[i])
 	}
 	return calls
 }
@@ -76,7 +77,7 @@ func counted(t *testing.T, n int) []policy.Call {
 // estimates counts decisions at a node, and returns its estimates of keys under each rule.
 // Estimates of 2,000 keys differ by chance under different secrets: all four agree once in
 // 10^8 times.
-func estimates(s *server, calls []policy.Call) (reported [4]int64) {
+func estimates(s *server, calls []evaluate.Call) (reported [4]int64) {
 	for i := range calls {
 		s.runtime.tally.Count(&calls[i].Event, tally.Cause{})
 	}

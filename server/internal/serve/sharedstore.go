@@ -147,7 +147,7 @@ func (s *sharedStore) live() int64 { return max(s.nodes.Load(), 1) }
 
 // divisor returns by how many nodes limits are divided while the store is unavailable.
 func (s *sharedStore) divisor() int {
-	c, _ := s.of.active()
+	c := s.of.active()
 	return int(max(s.live(), s.most.Load(), c.Nodes))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
@@ -21,12 +22,12 @@ func BenchmarkCount(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	calls := make([]policy.Call, 1024)
+	calls := make([]evaluate.Call, 1024)
 	front := frontOf(b, c.Policy, memstore.New(memstore.Options{}))
 	for i := range calls {
-		front.Decide(context.Background(), &policy.StaticAttributes{
-			RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {strconv.Itoa(i)}}, Address: netip.MustParseAddr("192.0.2.1"),
-		}, &calls[i])
+		front.Decide(context.Background(), (&policy.Request{
+			Method: "GET", Path: "/", Headers: map[string][]string{"X-User": {strconv.Itoa(i)}}, Client: netip.MustParseAddr("192.0.2.1"),
+		}).Attributes(), &calls[i])
 	}
 	var t tally.Tally
 	t.Follow(c.Policy)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/keyhash"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/sketch"
 )
 
@@ -118,7 +119,7 @@ func (r *room) keysOf(c *counted) *hashed {
 }
 
 // charged counts the keys that a request was charged to, and the used shares of their limits.
-func (t *Tally) charged(in *index, v *policy.Verdict) {
+func (t *Tally) charged(in *index, v *evaluate.Verdict) {
 	if v.InFlight != nil {
 		if c := in.rules[v.InFlight.Rule.Name]; c != nil {
 			if keys := t.room.keysOf(c); keys != nil {
@@ -159,7 +160,7 @@ func (t *Tally) charged(in *index, v *policy.Verdict) {
 
 // shadowKey counts the key of a shadow rule, as denied if it would have been: of several
 // levels the key of the one whose limit binds.
-func (t *Tally) shadowKey(c *counted, s *policy.Trial) {
+func (t *Tally) shadowKey(c *counted, s *evaluate.Trial) {
 	if s.Err != nil || s.Limit == nil {
 		return
 	}
@@ -185,7 +186,7 @@ func (h *hashed) hash(l *policy.Level, key string) uint64 {
 
 // rescued counts a denial of r for those of its candidates that would have allowed the
 // request.
-func (in *index) rescued(v *policy.Verdict, r *policy.Rule) {
+func (in *index) rescued(v *evaluate.Verdict, r *policy.Rule) {
 	for s := range v.Trials() {
 		if s.Candidate == nil || s.Rule != r || !s.Allowed {
 			continue

@@ -124,20 +124,8 @@ func (t *Tally) Keys(rule string) (hour, day *sketch.Sum, ok bool) {
 	return keys.Hour(), keys.Day(), true
 }
 
-// Denials are the denials of a rule in the last hour, in the sense of [sketch.Keys].
-type Denials struct {
-	Total uint64
-	// Keys are lower bounds of the denials of each key, largest first, for the keys kept of
-	// each level.
-	Keys []uint64
-	// Rescued is how many of the rule's denials each candidate would have allowed.
-	Rescued map[string]uint64
-	// Unstated is the number of responses without the header field of their cost.
-	Unstated uint64
-}
-
 // Denials returns the recent denials of a rule.
-func (t *Tally) Denials(rule string) (d Denials) {
+func (t *Tally) Denials(rule string) (d history.Denials) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
 	in := t.current.Load()

@@ -29,7 +29,7 @@ func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 		c := in.rules["rule0"]
 		for i := from; i < to; i++ {
 			if keys := counts.room.keysOf(c); keys != nil {
-				keys.Seen(keys.hash(&p.Rule(0).Levels[0], strconv.Itoa(i)))
+				keys.Seen(keys.hash(&p.Rules()[0].Levels[0], strconv.Itoa(i)))
 			}
 		}
 	}

@@ -16,14 +16,13 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
-// Places is the number of keys kept for a rule's level, and MostLists the most levels.
-const (
-	Places    = 100
-	MostLists = 1024
-)
+// MostLists is the most levels for which keys are kept.
+const MostLists = 1024
 
 // Tally counts outcomes. The zero Tally is ready to use. It is safe for concurrent use.
 type Tally struct {
@@ -81,10 +80,10 @@ func (t *Tally) Follow(p *policy.Policy) {
 	if in := t.current.Load(); in != nil {
 		old = in.rules
 	}
-	next := &index{names: make([]string, 0, p.Len()), rules: make(map[string]*counted, p.Len())}
+	next := &index{names: make([]string, 0, len(p.Rules())), rules: make(map[string]*counted, len(p.Rules()))}
 	lists := 0
-	for i := range p.Len() {
-		r := p.Rule(i)
+	for i := range len(p.Rules()) {
+		r := &p.Rules()[i]
 		was := old[r.Name]
 		if was == nil {
 			was = &counted{Rule: new(Rule), recent: new(recent)}
@@ -119,26 +118,26 @@ func keep[V any](m *map[string]V, old map[string]V, name string, fresh func() V)
 }
 
 func newRule() *Rule    { return new(Rule) }
-func newList() *topKeys { return newTopKeys(Places) }
+func newList() *topKeys { return newTopKeys(outcome.Places) }
 
 func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
 
 // of returns the counter of a verdict.
-func (r *Rule) of(k policy.VerdictKind) *atomic.Uint64 {
+func (r *Rule) of(k evaluate.VerdictKind) *atomic.Uint64 {
 	switch k {
-	case policy.Allowed:
+	case evaluate.Allowed:
 		return &r.Allowed
-	case policy.Warned:
+	case evaluate.Warned:
 		return &r.Warned
-	case policy.Delayed:
+	case evaluate.Delayed:
 		return &r.Delayed
-	case policy.Denied:
+	case evaluate.Denied:
 		return &r.Denied
-	case policy.Refused:
+	case evaluate.Refused:
 		return &r.Refused
-	case policy.Abandoned:
+	case evaluate.Abandoned:
 		return &r.Abandoned
-	case policy.FailedOpen:
+	case evaluate.FailedOpen:
 		return &r.FailedOpen
 	default:
 		return &r.Failed
@@ -148,9 +147,9 @@ func (r *Rule) of(k policy.VerdictKind) *atomic.Uint64 {
 // Count counts a request by its verdict: in the total, and a denied or refused one for the
 // rule that decided, any other for every rule that applied. Cause is the status and the text
 // of a refusal; there must be few texts.
-func (t *Tally) Count(e *policy.Event, cause Cause) {
+func (t *Tally) Count(e *evaluate.Event, cause Cause) {
 	t.total.of(e.Verdict).Add(1)
-	if e.Verdict == policy.Refused {
+	if e.Verdict == evaluate.Refused {
 		t.refused.add(cause)
 	}
 	in, v := t.current.Load(), e.Evaluated
@@ -166,23 +165,23 @@ func (t *Tally) Count(e *policy.Event, cause Cause) {
 	}
 	t.charged(in, v)
 	switch e.Verdict {
-	case policy.Abandoned:
-	case policy.Refused:
+	case evaluate.Abandoned:
+	case evaluate.Refused:
 		if v.Refused == nil {
 			return
 		}
 		if c := in.rules[v.Refused.Rule]; c != nil {
 			c.Refused.Add(1)
 		}
-	case policy.Denied:
+	case evaluate.Denied:
 		if v.InFlight != nil {
 			t.denied(in, v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
-		} else if o, bound := v.Binding(); bound {
+		} else if o, bound := v.Binding(nil); bound {
 			t.denied(in, o.Rule, o.Level, o.Key)
 			in.rescued(v, o.Rule)
 		}
 	default:
-		in.each(v, func(c *counted, o *policy.Outcome) {
+		in.each(v, func(c *counted, o *evaluate.Outcome) {
 			c.of(under(e, o)).Add(1)
 			if degraded {
 				c.Degraded.Add(1)
@@ -196,22 +195,22 @@ func (t *Tally) Count(e *policy.Event, cause Cause) {
 
 // under returns the verdict for the rule of one outcome: warned if that rule has warned,
 // failed open if it has not decided.
-func under(e *policy.Event, o *policy.Outcome) policy.VerdictKind {
+func under(e *evaluate.Event, o *evaluate.Outcome) evaluate.VerdictKind {
 	undecided := o.Err != nil || o.Degraded && o.Rule.Failure == sluice.FailOpen
 	switch {
-	case e.Verdict == policy.FailedClosed || undecided:
+	case e.Verdict == evaluate.FailedClosed || undecided:
 		return e.Verdict
-	case e.Verdict == policy.Warned || e.Verdict == policy.FailedOpen:
+	case e.Verdict == evaluate.Warned || e.Verdict == evaluate.FailedOpen:
 		for w := range e.Evaluated.Warnings() {
 			if w.Rule == o.Rule {
-				return policy.Warned
+				return evaluate.Warned
 			}
 		}
 	}
 	if e.Decision.Delay > 0 {
-		return policy.Delayed
+		return evaluate.Delayed
 	}
-	return policy.Allowed
+	return evaluate.Allowed
 }
 
 // End counts an error of the upstream: 5xx, or an incomplete response. A client that left or a
@@ -244,16 +243,17 @@ func (t *Tally) Stated(rule string, has bool, now time.Time) (tell bool) {
 
 // unlimited counts a request once for each rule that shapes it or has no limits for it. The
 // latter counts as allowed if no other level of the rule limits it.
-func (in *index) unlimited(v *policy.Verdict) {
+func (in *index) unlimited(v *evaluate.Verdict) {
 	var last *policy.Rule
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
 			c.Allowed.Add(1)
 		}
 		last = s.Rule // the levels of a rule are adjacent
 	}
 	last = nil
-	for r := range v.Unlimited() {
+	for _, l := range v.Unlimited {
+		r := l.Rule
 		c := in.rules[r.Name]
 		if c == nil || r == last {
 			continue
@@ -267,13 +267,13 @@ func (in *index) unlimited(v *policy.Verdict) {
 }
 
 // limited reports whether a level of a rule limits the request.
-func limited(v *policy.Verdict, r *policy.Rule) bool {
+func limited(v *evaluate.Verdict, r *policy.Rule) bool {
 	for o := range v.Outcomes() {
 		if o.Rule == r {
 			return true
 		}
 	}
-	for s := range v.Shapes() {
+	for _, s := range v.Shapes {
 		if s.Rule == r {
 			return true
 		}
@@ -283,8 +283,8 @@ func limited(v *policy.Verdict, r *policy.Rule) bool {
 
 // each calls f once for each active rule, with one of its outcomes, preferably one that the
 // store has not decided.
-func (in *index) each(v *policy.Verdict, f func(*counted, *policy.Outcome)) {
-	var of policy.Outcome
+func (in *index) each(v *evaluate.Verdict, f func(*counted, *evaluate.Outcome)) {
+	var of evaluate.Outcome
 	call := func() {
 		if of.Rule == nil {
 			return
@@ -319,7 +319,7 @@ func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 }
 
 // sides counts candidates and shadow rules, and reports whether any would have denied.
-func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
+func (t *Tally) sides(in *index, v *evaluate.Verdict) (wouldDeny bool) {
 	for s := range v.Trials() {
 		c := in.rules[s.Rule.Name]
 		if c == nil {

@@ -12,7 +12,9 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
@@ -25,9 +27,9 @@ func compiled(t *testing.T, yaml string) *policy.Policy {
 	return c.Policy
 }
 
-func frontOf(t testing.TB, p *policy.Policy, store sluice.Store) *policy.Front {
+func frontOf(t testing.TB, p *policy.Policy, store sluice.Store) *evaluate.Evaluator {
 	t.Helper()
-	front, err := policy.NewFront(policy.FrontOptions{Policy: p, Store: store})
+	front, err := evaluate.New(evaluate.Options{Policy: p, Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,18 +58,18 @@ func TestTally(t *testing.T) {
 		front = frontOf(t, p, store)
 		counts.Follow(p)
 	}
-	var call policy.Call
+	var call evaluate.Call
 	ask := func(path string, users ...string) {
 		for _, user := range users {
-			a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: path, Headers: map[string][]string{}, Address: netip.MustParseAddr("192.0.2.1")}
+			a := policy.Request{Method: "GET", Path: path, Headers: map[string][]string{}, Client: netip.MustParseAddr("192.0.2.1")}
 			if user != "" {
 				a.Headers["X-User"] = []string{user}
 			}
-			front.Decide(t.Context(), &a, &call)
+			front.Decide(t.Context(), a.Attributes(), &call)
 			counts.Count(&call.Event, tally.Cause{})
 		}
 	}
-	expect := func(want map[string]tally.Counts, evaluated, wouldDeny uint64) {
+	expect := func(want map[string]outcome.Counts, evaluated, wouldDeny uint64) {
 		t.Helper()
 		reports := counts.Reports()
 		if len(reports) != len(want) {
@@ -87,7 +89,7 @@ func TestTally(t *testing.T) {
 	follow(api + old + dry + lax)
 	ask("/api", "ada", "ada", "ada", "bob", "")
 	ask("/lax", "", "", "")
-	expect(map[string]tally.Counts{
+	expect(map[string]outcome.Counts{
 		"api": {Counts: history.Counts{Allowed: 3, Denied: 1, Refused: 1}},
 		"old": {Counts: history.Counts{Allowed: 3}},
 		"dry": {Counts: history.Counts{WouldDeny: 1}, Evaluated: 4},
@@ -100,7 +102,7 @@ func TestTally(t *testing.T) {
 
 	follow(dry + api)
 	ask("/api", "ada")
-	expect(map[string]tally.Counts{
+	expect(map[string]outcome.Counts{
 		"api": {Counts: history.Counts{Allowed: 3, Denied: 2, Refused: 1}},
 		"dry": {Counts: history.Counts{WouldDeny: 2}, Evaluated: 5},
 	}, 5, 3)
@@ -118,9 +120,9 @@ func TestShadowKeys(t *testing.T) {
 	counts.Follow(p)
 	front := frontOf(t, p, memstore.New(memstore.Options{Now: func() time.Time { return now }}))
 	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
-		var call policy.Call
-		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
-		front.Decide(t.Context(), &a, &call)
+		var call evaluate.Call
+		a := policy.Request{Method: "GET", Path: "/", Headers: map[string][]string{"X-User": {user}}, Client: netip.MustParseAddr("192.0.2.1")}
+		front.Decide(t.Context(), a.Attributes(), &call)
 		counts.Count(&call.Event, tally.Cause{})
 	}
 	counts.Tick(now)

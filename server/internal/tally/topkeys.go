@@ -8,20 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
 // maxKeyBytes is the longest part kept of a key. Longer keys with the same beginning count as
 // one.
 const maxKeyBytes = 256
-
-// KeyCount bounds the count of a key: it lies from Least to Most, of which at least Recent are
-// recent.
-type KeyCount struct {
-	Key    string `json:"k"`
-	Least  uint64 `json:"l"`
-	Most   uint64 `json:"m"`
-	Recent uint64 `json:"r,omitempty"`
-}
 
 // mark holds the values of a counter when the last two half hours began.
 type mark struct{ before, last uint64 }
@@ -87,17 +80,17 @@ func (l *topKeys) add(key string) {
 
 // top returns the n keys with the largest counts, largest first, without the names of rule and
 // level.
-func (l *topKeys) top(n int) Denied {
+func (l *topKeys) top(n int) outcome.Denied {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counts := make([]KeyCount, 0, len(l.heap))
+	counts := make([]outcome.KeyCount, 0, len(l.heap))
 	for _, p := range l.heap {
-		counts = append(counts, KeyCount{Key: p.key, Least: p.count - p.over, Most: p.count, Recent: p.count - p.mark.before})
+		counts = append(counts, outcome.KeyCount{Key: p.key, Least: p.count - p.over, Most: p.count, Recent: p.count - p.mark.before})
 	}
-	slices.SortFunc(counts, func(a, b KeyCount) int {
+	slices.SortFunc(counts, func(a, b outcome.KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Most, a.Most), cmp.Compare(b.Least, a.Least), cmp.Compare(a.Key, b.Key))
 	})
-	d := Denied{Total: l.total, Recent: l.total - l.mark.before}
+	d := outcome.Denied{Total: l.total, Recent: l.total - l.mark.before}
 	n = min(max(n, 0), len(counts))
 	switch {
 	case n < len(counts):

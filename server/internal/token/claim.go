@@ -15,10 +15,10 @@ import (
 const mostDigits = 64
 
 var (
-	errList   = &policy.ClaimError{Problem: "is a list in the token; a key is a text or a number"}
-	errObject = &policy.ClaimError{Problem: "is an object in the token; a key is a text or a number"}
-	errNumber = &policy.ClaimError{Problem: "is a number of more than 64 digits in the token"}
-	errText   = &policy.ClaimError{Problem: "cannot be read in the token"}
+	errList   = &policy.PartError{Problem: "is a list in the token; a key is a text or a number"}
+	errObject = &policy.PartError{Problem: "is an object in the token; a key is a text or a number"}
+	errNumber = &policy.PartError{Problem: "is a number of more than 64 digits in the token"}
+	errText   = &policy.PartError{Problem: "cannot be read in the token"}
 )
 
 // text returns the text of a claim, or "" without one: a string itself, true or false for a

@@ -34,7 +34,7 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
-	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
 const scope = "github.com/sluicegate/sluice"
@@ -153,7 +153,7 @@ func (t *Tracer) Decided(r *http.Request, e httplimit.Event) {
 	if e.Decision.Delay > 0 {
 		span.SetAttributes(attribute.Float64("sluice.delay_seconds", e.Decision.Delay.Seconds()))
 	}
-	if e.Verdict == policy.FailedClosed || e.Verdict == policy.FailedOpen {
+	if e.Verdict == evaluate.FailedClosed || e.Verdict == evaluate.FailedOpen {
 		span.SetStatus(codes.Error, "not decided by the limits")
 	}
 	span.End()

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
@@ -57,7 +58,11 @@ func Start(t testing.TB, yaml string, more ...func(*serve.Options)) *Gateway {
 // StartFile serves a file.
 func StartFile(t testing.TB, file string, more ...func(*serve.Options)) *Gateway {
 	t.Helper()
-	c, err := config.Load(file)
+	data, err := regular.ReadGiven(file, 32<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(file, data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clock is the time of code that waits: the machine's, or one that a caller moves.
+package clock
+
+import "time"
+
+// Clock is a source of time. A nil field means the machine's.
+type Clock struct {
+	Now func() time.Time
+	// AfterFunc calls f in a goroutine of its own after d, and returns a function that stops
+	// the timer, as [time.Timer.Stop] does.
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
+}
+
+// Filled returns c without nil fields.
+func (c Clock) Filled() Clock {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.AfterFunc == nil {
+		c.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+	}
+	return c
+}
+
+// After returns a channel that is closed after d, unless stop is called before.
+func (c Clock) After(d time.Duration) (over <-chan struct{}, stop func() bool) {
+	done := make(chan struct{})
+	return done, c.AfterFunc(d, func() { close(done) })
+}
