@@ -28,7 +28,7 @@ type Middleware struct {
 	answers   ruleAnswers
 	admission clientip.Admission
 	clients   *clientip.Finder // groups clients by network
-	own       *ownLimits // nil if clients may not ask
+	own       *ownLimits       // nil if clients may not ask
 	items     limitItems
 	log       *sampledlog.Log
 	requests  sync.Pool // of *Request

@@ -112,7 +112,9 @@ func (m *Metrics) routeOf(name string) *route {
 	r := &route{name: name, label: value, of: m.http}
 	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(value) }
 	for i := range r.took {
-		r.took[i].of = func() prometheus.Observer { return m.http.took.WithLabelValues(value, evaluate.VerdictKind(i).String()) }
+		r.took[i].of = func() prometheus.Observer {
+			return m.http.took.WithLabelValues(value, evaluate.VerdictKind(i).String())
+		}
 	}
 	m.routes.Store(name, r)
 	return r
