@@ -4,6 +4,8 @@
 package redisstore_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -70,6 +72,29 @@ func TestExampleClient(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestExampleClientLeaves: a call of the example's Client that waits for the connection ends with
+// its context, and has sent nothing.
+func TestExampleClientLeaves(t *testing.T) {
+	conn, hung := net.Pipe()
+	client := newConnClient(conn)
+	first := line(1, func(int) {
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Ceiling)
+		defer cancel()
+		if _, err := client.Info(ctx); err == nil {
+			t.Error("a server that hangs has answered")
+		}
+	})
+	if _, err := hung.Read(make([]byte, 1)); err != nil { // the first call uses the connection
+		t.Fatal(err)
+	}
+	_, err := client.Info(impatient(t))
+	wantUnsent(t, err, context.DeadlineExceeded)
+	if err := errors.Join(hung.Close(), conn.Close()); err != nil {
+		t.Error(err)
+	}
+	first()
 }
 
 func TestConformance(t *testing.T) {
