@@ -17,21 +17,17 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/grpclimit"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/teststore"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/remote"
 )
 
 // TestShortDeadlineLiftsNoLimit: calls whose grpc-timeout is shorter than the store's answer do
 // not reach the handler beyond the limit, even if the failure policy is open.
 func TestShortDeadlineLiftsNoLimit(t *testing.T) {
-	redis, err := rueidisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{Timeout: testkit.Ceiling})
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, redis)
+	redis := teststore.New(t, redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{Timeout: testkit.Ceiling})
 	store, err := remote.Wrap(redis, remote.Options{Policy: sluice.FailOpen, Timeout: testkit.Ceiling})
 	if err != nil {
 		t.Fatal(err)

@@ -10,13 +10,9 @@ require (
 )
 
 require (
-	github.com/redis/rueidis v1.0.79 // indirect
-	github.com/sluicegate/sluice/redisstore/rueidisstore v0.0.0
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 )
 
 replace github.com/sluicegate/sluice => ..
-
-replace github.com/sluicegate/sluice/redisstore/rueidisstore => ../redisstore/rueidisstore

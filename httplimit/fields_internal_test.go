@@ -8,14 +8,12 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/structured"
 )
 
 func plan(t testing.TB, limits ...string) *sluice.Plan {
@@ -226,89 +224,4 @@ func TestFieldsAfterOthers(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestFieldsAreStructuredFields: a reader of RFC 9651 reads the intended values from every field,
-// for every decision. Package tests/structured compares it with another reader.
-func TestFieldsAreStructuredFields(t *testing.T) {
-	name := rapid.StringMatching(`[a-z0-9._-]{1,64}`)
-	duration := rapid.Custom(func(t *rapid.T) time.Duration {
-		return time.Duration(rapid.Int64Range(0, int64(400*24*time.Hour)).Draw(t, "d"))
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		limits := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) sluice.Limit {
-			l := sluice.Per(rapid.Int64Range(1, sluice.MaxQuota).Draw(t, "quota"), time.Duration(rapid.Int64Range(1, 1e6).Draw(t, "ms"))*time.Millisecond)
-			l.Name = name.Draw(t, "name")
-			l.Unit = rapid.SampledFrom([]sluice.Unit{sluice.Requests, sluice.Bytes}).Draw(t, "unit")
-			return l
-		}), 1, 4, func(l sluice.Limit) string { return l.Name }).Draw(t, "limits")
-		p, err := sluice.Compile("test", limits...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := sluice.Decision{
-			Allowed: rapid.Bool().Draw(t, "allowed"), Remaining: rapid.Int64Range(0, sluice.MaxQuota).Draw(t, "remaining"),
-			ResetAfter: duration.Draw(t, "reset"), Binding: rapid.IntRange(0, p.Len()-1).Draw(t, "binding"),
-		}
-		if !d.Allowed {
-			d.RetryAfter = duration.Draw(t, "retry")
-			if d.TooLarge = rapid.Bool().Draw(t, "too large"); d.TooLarge {
-				d.RetryAfter = sluice.MaxRetryAfter
-			}
-		}
-		h := http.Header{}
-		Draft11.Set(h, terms(p), p.Term(d.Binding), d)
-
-		policy := readList(t, h, fieldPolicy)
-		if len(policy) != p.Len() {
-			t.Fatalf("%d policies of %d limits", len(policy), p.Len())
-		}
-		for i, item := range policy {
-			l := p.Term(i)
-			if got := item.Name; got != l.Name {
-				t.Fatalf("policy %d: name %v, want %s", i, got, l.Name)
-			}
-			if got, want := integer(item, "q"), min(l.Quota, maxInteger); got != want {
-				t.Fatalf("q=%v, want %d", got, want)
-			}
-			if w, ok := item.Integer("w"); ok && (w != int64(l.Window/time.Second) || l.Window%time.Second != 0) {
-				t.Fatalf("w=%v of %v", w, l.Window)
-			}
-			if qu, ok := item.Param("qu"); ok != (l.Unit == sluice.Bytes) || ok && qu.Text != "content-bytes" {
-				t.Fatalf("qu=%v of %v", qu, l.Unit)
-			}
-		}
-		state := readList(t, h, fieldRateLimit)
-		if len(state) != 1 || state[0].Name != p.Term(d.Binding).Name || integer(state[0], "r") != min(d.Remaining, maxInteger) {
-			t.Fatalf("got %v of %+v", h, d)
-		}
-		wait := integer(state[0], "t")
-		retry := h[fieldRetryAfter]
-		switch {
-		case d.Allowed || d.TooLarge:
-			if len(retry) != 0 {
-				t.Fatalf("Retry-After %v of %+v", retry, d)
-			}
-		default:
-			after, err := strconv.ParseInt(retry[0], 10, 64)
-			if err != nil || time.Duration(after)*time.Second < d.RetryAfter || after < wait {
-				t.Fatalf("Retry-After %v, t=%d of %+v", retry, wait, d)
-			}
-		}
-	})
-}
-
-func readList(t *rapid.T, h http.Header, key string) []structured.Member {
-	list, err := structured.ParseList(h[key])
-	if err != nil {
-		t.Fatalf("%s: %q: %v", key, h[key], err)
-	}
-	return list
-}
-
-func integer(item structured.Member, name string) int64 {
-	if n, ok := item.Integer(name); ok {
-		return n
-	}
-	return -1
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -78,7 +79,7 @@ func TestAcrossSlotsNeverOver(t *testing.T) {
 			l := testkit.Limiter(t, s, text, text)
 			const keys = 4
 			var spent [keys]atomic.Int64
-			line(16, func(i int) {
+			clienttest.Line(16, func(i int) {
 				rnd := rand.New(rand.NewPCG(uint64(i), 1))
 				for range takes {
 					k := rnd.Perm(keys)

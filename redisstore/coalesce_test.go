@@ -12,23 +12,10 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
-
-// line starts n callers, one after the other, and returns how to wait for them.
-func line(n int, take func(i int)) (wait func()) {
-	var wg sync.WaitGroup
-	for i := range n {
-		started := make(chan struct{})
-		wg.Go(func() {
-			close(started)
-			take(i)
-		})
-		<-started
-	}
-	return wg.Wait
-}
 
 // TestWaitingTakesShareACall: takes of one key that come while one is on its
 // way go together, and each has a decision of its own.
@@ -47,7 +34,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 			const takes = 100
 			var mu sync.Mutex
 			left := make(map[int64]int)
-			wait := line(takes, func(int) {
+			wait := clienttest.Line(takes, func(int) {
 				d, err := l.Take(t.Context(), "k", 1)
 				if err != nil || !d.Allowed || d.Spent != 1 {
 					t.Errorf("got %+v, %v, want allowed", d, err)
@@ -77,7 +64,7 @@ func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 	l := testkit.Limiter(t, s, "scope", "100/h", "50/h sliding-log")
 	release := redistest.HoldUp(t, server)
 	var spent atomic.Int64
-	wait := line(60, func(i int) {
+	wait := clienttest.Line(60, func(i int) {
 		req := sluice.Request{Charge: l.Of("k", 3), Outcomes: new(make(sluice.Outcomes, 2))}
 		switch i % 3 {
 		case 1:
@@ -111,14 +98,14 @@ func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := redistest.HoldUp(t, server)
-	first := line(1, func(int) { // it is on its way, and the others wait for it
+	first := clienttest.Line(1, func(int) { // it is on its way, and the others wait for it
 		if d, err := l.Take(t.Context(), "k", 10); err != nil || !d.Allowed {
 			t.Errorf("got %+v, %v, want allowed", d, err)
 		}
 	})
 	redistest.AwaitBlocked(t, server, "1")
 	ctx, cancel := context.WithCancel(t.Context())
-	left := line(50, func(int) {
+	left := clienttest.Line(50, func(int) {
 		if _, err := l.Take(ctx, "k", 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
@@ -141,7 +128,7 @@ func TestHotKeyIsExact(t *testing.T) {
 			s := open(t, server, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
 			other := open(t, server, redisstore.Options{Prefix: t.Name(), Timeout: testkit.Ceiling, NoCoalescing: true})
 			var allowed atomic.Int64
-			line(64, func(i int) {
+			clienttest.Line(64, func(i int) {
 				store := s
 				if i%8 == 0 {
 					store = other

@@ -4,24 +4,23 @@
 package redisstore_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
 	_ "time/tzdata" // zones of calendar windows
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// servers are a single server or a Cluster.
-type servers interface {
-	Connect(t testing.TB) *redistest.Client
-}
-
 // open returns a store over a client of its own, both closed when the test ends.
-func open(t *testing.T, at servers, options redisstore.Options) *redisstore.Store {
+func open(t *testing.T, at clienttest.Servers, options redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(redisstore.Over(at.Connect(t)), options)
 	if err != nil {
@@ -32,7 +31,7 @@ func open(t *testing.T, at servers, options redisstore.Options) *redisstore.Stor
 
 // conform runs the suite on an empty store under a prefix of its own for each
 // part.
-func conform(t *testing.T, at servers, options redisstore.Options, all ...*redistest.Server) {
+func conform(t *testing.T, at clienttest.Servers, options redisstore.Options, all ...*redistest.Server) {
 	t.Helper()
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		options.Prefix = t.Name()
@@ -70,6 +69,33 @@ func TestExampleClient(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestExampleClientLeaves: a call of the example's Client that waits for the connection ends with
+// its context, and has sent nothing.
+func TestExampleClientLeaves(t *testing.T) {
+	conn, hung := net.Pipe()
+	client := newConnClient(conn)
+	first := clienttest.Line(1, func(int) {
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Ceiling)
+		defer cancel()
+		if _, err := client.Info(ctx); err == nil {
+			t.Error("a server that hangs has answered")
+		}
+	})
+	if _, err := hung.Read(make([]byte, 1)); err != nil { // the first call uses the connection
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := client.Info(ctx)
+	if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want a NotSentError of %v", err, context.DeadlineExceeded)
+	}
+	if err := errors.Join(hung.Close(), conn.Close()); err != nil {
+		t.Error(err)
+	}
+	first()
 }
 
 func TestConformance(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -37,7 +38,7 @@ func TestVersionsPressOneKey(t *testing.T) {
 				limiters[i] = testkit.Limiter(t, s, "scope", c.texts[i%2])
 			}
 			var admitted atomic.Int64
-			line(nodes*callers, func(i int) {
+			clienttest.Line(nodes*callers, func(i int) {
 				for range takes {
 					d, err := limiters[i%nodes].Take(t.Context(), "k", 1)
 					if err != nil {

@@ -13,7 +13,6 @@ import (
 	"log"
 	"net"
 	"strconv"
-	"sync"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
@@ -22,14 +21,14 @@ import (
 // connClient is a Client over one connection to a single server. After an error it sends
 // nothing more, as the next reply on the connection may be that of another script.
 type connClient struct {
-	mu     sync.Mutex // held by one call at a time
+	token  chan struct{} // has room for one; full while a call uses the connection
 	conn   net.Conn
 	reader *bufio.Reader
 	broken error
 }
 
 func newConnClient(conn net.Conn) *connClient {
-	return &connClient{conn: conn, reader: bufio.NewReader(conn)}
+	return &connClient{token: make(chan struct{}, 1), conn: conn, reader: bufio.NewReader(conn)}
 }
 
 func (c *connClient) Cluster() bool { return false }
@@ -56,14 +55,13 @@ func (c *connClient) Run(ctx context.Context, scripts []*redisstore.Script, repl
 }
 
 func (c *connClient) send(ctx context.Context, commands [][]string, replies []redisstore.Reply) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := cmp.Or(c.broken, ctx.Err()); err != nil {
+	if err := c.acquire(ctx); err != nil {
 		for i := range replies {
 			replies[i] = redisstore.Reply{Err: &sluice.NotSentError{Err: err}}
 		}
 		return
 	}
+	defer func() { <-c.token }()
 	var text []byte
 	for _, command := range commands {
 		text = fmt.Appendf(text, "*%d\r\n", len(command))
@@ -84,6 +82,21 @@ func (c *connClient) send(ctx context.Context, commands [][]string, replies []re
 			replies[i], c.broken = redisstore.Reply{Err: err}, err
 		}
 	}
+}
+
+// acquire waits until the connection is free, or returns an error when ctx ends or the
+// connection is broken.
+func (c *connClient) acquire(ctx context.Context) error {
+	select {
+	case c.token <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err := cmp.Or(c.broken, ctx.Err())
+	if err != nil {
+		<-c.token
+	}
+	return err
 }
 
 // readReply reads a reply in RESP2. An error means that there is none.

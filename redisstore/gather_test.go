@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -28,7 +29,7 @@ func TestTogether(t *testing.T) {
 	defer cancel()
 	contexts := []context.Context{context.Background(), cancellable, bounded}
 	each := func(do func(ctx context.Context, key string, cost int64)) {
-		line(callers, func(i int) { do(contexts[i%len(contexts)], fmt.Sprint("user", i), int64(1+i%4)) })()
+		clienttest.Line(callers, func(i int) { do(contexts[i%len(contexts)], fmt.Sprint("user", i), int64(1+i%4)) })()
 	}
 	each(func(ctx context.Context, key string, cost int64) {
 		for i := range int64(takes) {
@@ -39,7 +40,7 @@ func TestTogether(t *testing.T) {
 		}
 	})
 	release := redistest.HoldUp(t, server)
-	stays := line(1, func(int) { // on the connection on which others give up
+	stays := clienttest.Line(1, func(int) { // on the connection on which others give up
 		if d, err := lim.Take(t.Context(), "patient", 1); err != nil || d.Remaining != 999 {
 			t.Errorf("who waits: got %+v, %v, want 999 remaining", d, err)
 		}

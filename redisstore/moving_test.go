@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -56,7 +57,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 	move(list[0])
 
 	decided := make(chan struct{})
-	wait := line(1, func(int) {
+	wait := clienttest.Line(1, func(int) {
 		defer close(decided)
 		if d, err := l.Take(t.Context(), "k", 1); err != nil || !d.Allowed {
 			t.Errorf("between nodes: got %+v, %v, want allowed", d, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -33,7 +34,7 @@ func hashSecret(t *testing.T, s *redisstore.Store) [32]byte {
 
 // shareSecret checks that Stores that share all share a secret, however many ask for
 // it first, and others do not.
-func shareSecret(t *testing.T, at servers) {
+func shareSecret(t *testing.T, at clienttest.Servers) {
 	t.Helper()
 	const racers = 4
 	var race sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redistest/clienttest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -93,7 +94,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	}
 	l := testkit.Limiter(t, s, "scope", "5/min")
 	server.Stop(t)
-	line(20, func(i int) {
+	clienttest.Line(20, func(i int) {
 		if i%2 == 0 {
 			if _, err := l.Take(context.Background(), "k", 1); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want %v", err, context.DeadlineExceeded)

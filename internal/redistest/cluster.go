@@ -103,6 +103,15 @@ func joinCluster(t testing.TB, masters []*Server) {
 	}
 }
 
+// URL returns the URL of the Cluster, as [Patient] as can be.
+func (c *Cluster) URL() string {
+	var addrs []string
+	for _, s := range c.nodes() {
+		addrs = append(addrs, s.Addr)
+	}
+	return "redis-cluster://" + strings.Join(addrs, ",") + Patient
+}
+
 func (c *Cluster) nodes() []*Server {
 	return append(append([]*Server(nil), c.Masters...), c.Replicas...)
 }

@@ -65,15 +65,6 @@ func sentinelURL(s *redistest.Sentinel) string {
 	return "redis-sentinel://" + strings.Join(hosts, ",") + "/" + redistest.MasterSet
 }
 
-// clusterURL returns the URL of a Cluster.
-func clusterURL(c *redistest.Cluster) string {
-	var hosts []string
-	for _, s := range append(c.Masters, c.Replicas...) {
-		hosts = append(hosts, s.Addr)
-	}
-	return "redis-cluster://" + strings.Join(hosts, ",")
-}
-
 // conform runs the suite on an empty store under a prefix of its own for each part.
 func conform(t *testing.T, at string, options redisstore.Options, servers ...*redistest.Server) {
 	t.Helper()
@@ -85,7 +76,7 @@ func conform(t *testing.T, at string, options redisstore.Options, servers ...*re
 			t.Fatal(err)
 		}
 		testkit.Closed(t, s)
-		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(100, 3000), Stall: func(t *testing.T) func() {
+		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: testkit.Steps(1000, 3000), Stall: func(t *testing.T) func() {
 			t.Helper()
 			return redistest.HoldUp(t, servers...)
 		}}
@@ -108,7 +99,7 @@ func TestConformance(t *testing.T) {
 				testkit.Long(t)
 				t.Parallel()
 				cluster := redistest.StartCluster(t, b, 3, false)
-				conform(t, clusterURL(cluster), redisstore.Options{Secret: []byte("a secret of sixteen")}, cluster.Masters...)
+				conform(t, cluster.URL(), redisstore.Options{Secret: []byte("a secret of sixteen")}, cluster.Masters...)
 			})
 		})
 	}

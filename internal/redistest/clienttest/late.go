@@ -1,16 +1,12 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore_test
+package clienttest
 
 import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"runtime"
-	"runtime/metrics"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,13 +42,14 @@ func impatient(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestLateOperationsAreUndone: whatever a request does, and in whatever way it is
+// LateOperationsAreUndone checks that whatever a request does, and in whatever way it is
 // decided, it has done nothing once its caller has left and had it undone.
-func TestLateOperationsAreUndone(t *testing.T) {
+func LateOperationsAreUndone(t *testing.T, open Open) {
+	t.Helper()
 	server := redistest.Shared(t, redistest.Redis(t))
 	cluster := redistest.SharedCluster(t, redistest.Redis(t))
 	for name, c := range map[string]struct {
-		at      servers
+		at      Servers
 		servers []*redistest.Server
 	}{
 		"single": {server, []*redistest.Server{server}},
@@ -97,9 +94,10 @@ func TestLateOperationsAreUndone(t *testing.T) {
 	}
 }
 
-// TestLateCallersAreUndone: callers that share a call decide on their undo separately, and a
+// LateCallersAreUndone checks that callers that share a call decide on their undo separately, and a
 // caller that left before the call has spent nothing.
-func TestLateCallersAreUndone(t *testing.T) {
+func LateCallersAreUndone(t *testing.T, open Open) {
+	t.Helper()
 	server := redistest.Shared(t, redistest.Redis(t))
 	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "1000/h sliding-log")
@@ -110,7 +108,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 	leave := func(key string, cost int64) (now func() error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)
-		wait := line(1, func(int) {
+		wait := Line(1, func(int) {
 			_, err := l.Take(ctx, key, cost)
 			result <- err
 		})
@@ -126,7 +124,7 @@ func TestLateCallersAreUndone(t *testing.T) {
 		first := leave(key, 1)
 		redistest.AwaitBlocked(t, server, "1")
 		gone, undone, kept := leave(key, 100), leave(key, 10), leave(key, 40)
-		stays := line(1, func(int) {
+		stays := Line(1, func(int) {
 			if _, err := l.Take(context.Background(), key, 20); err != nil {
 				t.Errorf("who stays: got %v", err)
 			}
@@ -168,13 +166,11 @@ func TestLateCallersAreUndone(t *testing.T) {
 	}
 }
 
-// TestUnsent: a request that was never sent returns a NotSentError.
-func TestUnsent(t *testing.T) {
+// Unsent checks that a request that was never sent returns a NotSentError.
+func Unsent(t *testing.T, open Open) {
+	t.Helper()
 	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.New(redisstore.Over(server.Connect(t)), redisstore.Options{Timeout: testkit.Ceiling})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "5/min")
 	slots, err := sluice.NewSlots(s, "scope", sluice.SlotLimit{Cap: 1, TTL: time.Second})
 	if err != nil {
@@ -232,17 +228,15 @@ func TestUnsent(t *testing.T) {
 	all(t.Context(), sluice.ErrClosed)
 }
 
-// TestWordsToAClosedStore: a caller that asks for an undo after Close learns that it was not
+// WordsToAClosedStore checks that a caller that asks for an undo after Close learns that it was not
 // done.
-func TestWordsToAClosedStore(t *testing.T) {
+func WordsToAClosedStore(t *testing.T, open Open) {
+	t.Helper()
 	server := redistest.Shared(t, redistest.Redis(t))
-	s, err := redisstore.New(redisstore.Over(server.Connect(t)), redisstore.Options{Timeout: testkit.Ceiling})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling})
 	l := testkit.Limiter(t, s, "scope", "5/h")
 	release := redistest.HoldUp(t, server)
-	_, err = l.Take(impatient(t), "k", 1)
+	_, err := l.Take(impatient(t), "k", 1)
 	maybe := wantMaybe(t, err)
 	release()
 	if err := s.Close(); err != nil { // it waits for the answer
@@ -252,99 +246,5 @@ func TestWordsToAClosedStore(t *testing.T) {
 	maybe.Undo(func(l sluice.Late) { heard <- l })
 	if l := <-heard; l.Err != nil || !l.Decision.Allowed || l.Undone {
 		t.Errorf("heard %+v, want that it was allowed and is not undone", l)
-	}
-}
-
-// TestOutagesLeaveNothing: after many outages there is no goroutine and no connection
-// more than before.
-func TestOutagesLeaveNothing(t *testing.T) {
-	server := redistest.Shared(t, redistest.Redis(t))
-	proxy := redistest.StartProxy(t, server.Addr)
-	s, err := redisstore.New(redisstore.Over(redistest.ConnectTo(t, proxy.Addr)), redisstore.Options{Timeout: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Closed(t, s)
-	l := testkit.Limiter(t, s, "scope", "1000000/h")
-	decides := func() bool {
-		_, err := l.Take(context.Background(), "a", 1) // in no goroutine that lasts
-		return err == nil
-	}
-	held := func() (goroutines, files int) {
-		list, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Skip(err)
-		}
-		return runtime.NumGoroutine(), len(list)
-	}
-	testkit.Until(t, "a decision", decides)
-	goroutines, files := held()
-	for n := range testkit.Steps(50, 1000) {
-		proxy.Set([]redistest.Manner{redistest.Swallowing, redistest.Cutting}[n%2])
-		line(4, func(i int) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			_, err := l.Take(ctx, []string{"a", "b"}[i%2], 1)
-			if maybe, ok := errors.AsType[*sluice.MaybeSentError](err); ok && i > 0 {
-				maybe.Undo(nil)
-			}
-		})()
-		proxy.Set(redistest.Cutting)
-		proxy.Set(redistest.Faithful)
-		testkit.Until(t, "a decision", decides)
-	}
-	var g, f int
-	defer func() { t.Logf("%d goroutines and %d files, before there were %d and %d", g, f, goroutines, files) }()
-	testkit.Until(t, "goroutines and files to be as many as before", func() bool {
-		g, f = held()
-		return g <= goroutines && f <= files
-	})
-}
-
-// started returns how many goroutines the process has started.
-func started(t *testing.T) uint64 {
-	t.Helper()
-	sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
-	if metrics.Read(sample); sample[0].Value.Kind() != metrics.KindUint64 {
-		t.Skip("the runtime does not report it")
-	}
-	return sample[0].Value.Uint64()
-}
-
-// TestNoGoroutinePerCall: calls that may be left share few goroutines.
-func TestNoGoroutinePerCall(t *testing.T) {
-	const callers = 32
-	calls := testkit.Steps(3200, 10_000)
-	server := redistest.Shared(t, redistest.Redis(t))
-	for name, key := range map[string]func(int) string{
-		"one key":    func(int) string { return "k" },
-		"a key each": func(i int) string { return string(rune('a' + i)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, server, redisstore.Options{Timeout: testkit.Ceiling, Prefix: t.Name()})
-			l := testkit.Limiter(t, s, "scope", "1000000/h")
-			before, now := started(t), runtime.NumGoroutine()
-			var mu sync.Mutex
-			highest := 0
-			line(callers, func(i int) {
-				for range calls / callers {
-					ctx, cancel := context.WithTimeout(t.Context(), testkit.Ceiling)
-					_, err := l.Take(ctx, key(i), 1)
-					cancel()
-					if err != nil {
-						t.Error(err)
-					}
-				}
-				mu.Lock()
-				highest = max(highest, runtime.NumGoroutine())
-				mu.Unlock()
-			})()
-			if most := now + 4*callers + 20; highest > most {
-				t.Errorf("%d goroutines at once, want at most %d", highest, most)
-			}
-			if got := started(t) - before; got > uint64(calls/10) {
-				t.Errorf("%d goroutines were started for %d calls", got, calls)
-			}
-		})
 	}
 }

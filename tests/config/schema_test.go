@@ -40,7 +40,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
-	for _, glob := range []string{"testdata/*.yaml", "testdata/*/*.yaml", "../server/internal/lint/testdata/*.yaml", "../examples/configs/*.yaml", "../examples/*/*.yaml"} {
+	for _, glob := range []string{"../../config/testdata/*.yaml", "../../config/testdata/*/*.yaml", "../../server/internal/lint/testdata/*.yaml", "../../examples/configs/*.yaml", "../../examples/*/*.yaml"} {
 		names, err := filepath.Glob(glob)
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestSchemaAccepts(t *testing.T) {
 // kind, as Parse does.
 func TestSchemaRefuses(t *testing.T) {
 	schema := compiled(t)
-	every, err := os.ReadFile("testdata/every-key.yaml")
+	every, err := os.ReadFile("../../config/testdata/every-key.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
