@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package rueidisstore_test
 
 import (

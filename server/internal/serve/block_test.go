@@ -94,7 +94,7 @@ func TestBlock(t *testing.T) {
 			"/v1/key/add": `{"parts":{"header.X-User":"bob"},"units":1,"author":"eve"}`,
 		} {
 			got := s.Ask(t, http.MethodPost, path, body)
-			if got.Status != http.StatusOK || strings.Contains(got.Body, fmt.Sprintf(`"remaining": %d`, sluice.MaxQuota)) {
+			if got.Status != http.StatusOK || strings.Contains(got.Body, fmt.Sprintf(`"remaining": %d`, int64(sluice.MaxQuota))) {
 				t.Errorf("%s: %d %s", path, got.Status, got.Body)
 			}
 		}
