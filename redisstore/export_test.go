@@ -5,7 +5,6 @@ package redisstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
 )
@@ -36,6 +35,3 @@ func replyOf(r redistest.Reply) Reply {
 	}
 	return reply
 }
-
-// Timeout is that of the Store's Options.
-func (s *Store) Timeout() time.Duration { return s.options.Timeout }

@@ -42,7 +42,11 @@ func opener(change func(*rueidis.ClientOption)) clienttest.Open {
 func TestUnsent(t *testing.T) {
 	clienttest.Unsent(t, func(t *testing.T, at clienttest.Servers, options redisstore.Options) *redisstore.Store {
 		t.Helper()
-		return openURL(t, t.Context(), at.URL(), options).Store
+		s, err := rueidisstore.Open(t.Context(), at.URL(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testkit.Closed(t, s).Store
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,10 +22,10 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
@@ -342,14 +343,11 @@ func TestOptionsOfTheURL(t *testing.T) {
 			t.Errorf("%q, %+v: got keys %q, want one with %q", c.parameters, c.options, list, c.prefix)
 		}
 	}
-	for parameters, want := range map[string]time.Duration{"": 0, "?timeout=20ms": 20 * time.Millisecond} {
-		u, err := redisurl.Parse("redis://" + server.Addr + parameters)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := rueidisstore.Filled(redisstore.Options{}, u)
-		if err != nil || o.Timeout != want {
-			t.Errorf("%q: got a timeout of %v, %v; want %v", parameters, o.Timeout, err, want)
+	for parameters, want := range map[string]time.Duration{"": bounds.DefaultRedisTimeout, "?timeout=20ms": 20 * time.Millisecond} {
+		s := openURL(t, t.Context(), "redis://"+server.Addr+parameters, redisstore.Options{})
+		timeout := reflect.ValueOf(s.Store).Elem().FieldByName("options").FieldByName("Timeout") // no method returns it
+		if got := time.Duration(timeout.Int()); got != want {
+			t.Errorf("%q: got a timeout of %v, want %v", parameters, got, want)
 		}
 	}
 }

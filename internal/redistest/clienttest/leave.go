@@ -52,9 +52,10 @@ func CallersThatLeave(t *testing.T, open Open) {
 			var group sync.WaitGroup
 			var mu sync.Mutex
 			overloaded, highest := 0, 0
+			end := time.Now().Add(testkit.Ceiling / 2) // the store waits longer for their answers
 			for caller := range c.callers {
 				group.Go(func() {
-					for n := range c.each {
+					for n, more := 0, true; more; n++ {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 						_, err := l.Take(ctx, fmt.Sprint("k", (caller*c.each+n)%c.keys), 1)
 						cancel()
@@ -70,12 +71,14 @@ func CallersThatLeave(t *testing.T, open Open) {
 						case !errors.Is(err, context.DeadlineExceeded):
 							t.Errorf("got %v", err)
 						}
+						// On a slow machine few of the requests are sent before their time is over.
+						more = n+1 < c.each || c.keys > 1 && overloaded == 0 && time.Now().Before(end)
 						mu.Unlock()
 					}
 				})
 			}
 			group.Wait()
-			t.Logf("%d goroutines before, %d at most; %d of %d requests found no room", before, highest, overloaded, c.callers*c.each)
+			t.Logf("%d goroutines before, %d at most; %d requests found no room", before, highest, overloaded)
 			if c.keys > 1 && overloaded == 0 {
 				t.Error("every request found room")
 			}
