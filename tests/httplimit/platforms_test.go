@@ -15,11 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/profile"
 )

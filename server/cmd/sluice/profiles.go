@@ -9,10 +9,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )

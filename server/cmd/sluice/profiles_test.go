@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )

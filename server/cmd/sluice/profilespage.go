@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice/profile"
 )
 

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			fail(err)
 		}
-		fmt.Fprintln(os.Stdout, client(os.Args[1], os.Args[2], within))
+		_, _ = fmt.Fprintln(os.Stdout, client(os.Args[1], os.Args[2], within))
 	default:
 		os.Exit(m.Run())
 	}
@@ -87,7 +87,7 @@ func server() error {
 				return
 			}
 			if denied[e.Key]++; denied[e.Key] == 5 {
-				fmt.Fprintln(os.Stdout, "offender", e.Key)
+				_, _ = fmt.Fprintln(os.Stdout, "offender", e.Key)
 			}
 		},
 	})
@@ -98,7 +98,7 @@ func server() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, "ready")
+	_, _ = fmt.Fprintln(os.Stdout, "ready")
 	return s.Serve(l)
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
