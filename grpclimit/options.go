@@ -79,7 +79,8 @@ type Options struct {
 	// context. OnError must be safe for concurrent use and quick. Nil logs errors to
 	// slog.Default, at most one a second.
 	OnError func(c Call, err error)
-	// Now decides which overrides have expired. Nil means time.Now.
+	// Now is the clock by which overrides expire. Calls wait by the machine's clock. Nil means
+	// time.Now.
 	Now func() time.Time
 }
 

@@ -101,6 +101,7 @@ type Options struct {
 	// slog.Default, at most one a second. Errors without a request, of canceling an instant
 	// that no request waits for, are always logged.
 	OnError func(r *http.Request, err error)
-	// Now decides which overrides have expired. Nil means time.Now.
+	// Now is the clock by which overrides expire. Requests wait by the machine's clock. Nil
+	// means time.Now.
 	Now func() time.Time
 }

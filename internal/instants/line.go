@@ -5,6 +5,7 @@ package instants
 
 import (
 	"slices"
+	"time"
 )
 
 // line holds the requests with the same charges that wait. Its n-th request waits for its n-th
@@ -16,6 +17,7 @@ type line[K comparable, R any] struct {
 	first, last *Waiter[K, R]
 	waiting     int
 	stop        func() bool // ends the timer of the first instant
+	armed       time.Time   // the instant of the timer
 }
 
 // free returns the number of instants that no request waits for: they are the last ones.

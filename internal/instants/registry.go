@@ -167,10 +167,14 @@ func (r *Registry[K, R]) hash(charges []Charge[K]) uint64 {
 
 // arm sets the timer of a line to its first instant.
 func (r *Registry[K, R]) arm(l *line[K, R]) {
+	due := l.instants[0].Due
 	if l.stop != nil {
+		if l.armed.Equal(due) {
+			return
+		}
 		l.stop()
 	}
-	due := l.instants[0].Due
+	l.armed = due
 	l.stop = r.after(due.Sub(r.now()), func() { r.fire(l, due) })
 }
 
@@ -188,6 +192,7 @@ func (r *Registry[K, R]) fire(l *line[K, R], due time.Time) {
 func (r *Registry[K, R]) due(l *line[K, R], now time.Time) (back []R) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	l.armed = time.Time{} // the timer has fired
 	for len(l.instants) > 0 && !l.instants[0].Due.After(now) {
 		at := l.shift()
 		if w := l.first; w != nil {

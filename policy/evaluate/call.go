@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/caller"
-	"github.com/sluicegate/sluice/internal/clock"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -59,7 +58,7 @@ func (c *Call) Settle(ctx context.Context, r policy.Response) {
 		return
 	}
 	if r.Took == 0 && c.evaluated.timed() {
-		r.Took = c.evaluator.opts.Now().Sub(c.passed)
+		r.Took = c.evaluator.clock.Now().Sub(c.passed)
 	}
 	if err := c.evaluated.settleBy(ctx, r); err != nil {
 		c.evaluator.Report(ctx, c.evaluated.attributes, err)
@@ -216,7 +215,7 @@ func (c *Call) shadowed() {
 		}
 		name := s.Rule.Name
 		if s.Limit != nil && len(s.Rule.Levels) == 1 {
-			name = limitName(s.Rule, &s.Rule.Levels[0], false, s.Limit.Name)
+			name = limitName(s.Rule, &s.Rule.Levels[0], s.several, s.Limit.Name)
 		}
 		c.Violated = append(c.Violated, name)
 	}
@@ -299,7 +298,7 @@ func (e *Evaluator) renew(ctx context.Context, v *Verdict, lease time.Duration) 
 		defer close(done)
 		lost := false
 		for {
-			over, stop := clock.Clock{AfterFunc: e.opts.AfterFunc}.After(max(lease/3, time.Millisecond))
+			over, stop := e.clock.After(max(lease/3, time.Millisecond))
 			select {
 			case <-ctx.Done():
 				stop()

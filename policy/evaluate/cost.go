@@ -32,7 +32,7 @@ func before(r *policy.Rule, a policy.Attributes) (int64, error) {
 	case ok:
 		return 0, &policy.PartError{Rule: r.Name, Part: part, Problem: bad.Problem, Missing: bad.Missing}
 	case err != nil:
-		return 0, fmt.Errorf("policy: rule %q: cost: %w", r.Name, err)
+		return 0, fmt.Errorf("evaluate: rule %q: cost: %w", r.Name, err)
 	case n < 0 || n > sluice.MaxQuota:
 		return 0, &policy.PartError{Rule: r.Name, Part: part, Problem: fmt.Sprintf("is not from 0 to %d", int64(sluice.MaxQuota))}
 	}

@@ -34,6 +34,7 @@ type Evaluator struct {
 	rules   []rule
 	finder  *clientip.Finder
 	clients clientip.Admission
+	clock   clock.Clock // by which requests wait
 	// identity distinguishes the stores of the evaluators that share a Queue.
 	identity any
 	log      sampledlog.Log
@@ -86,14 +87,18 @@ func New(o Options) (*Evaluator, error) {
 	if o.Queue == nil && !o.CallerWaits {
 		o.Queue = NewQueue(bounds.DefaultQueue)
 	}
-	c := clock.Clock{Now: o.Now, AfterFunc: o.AfterFunc}.Filled()
+	var c clock.Clock // the machine's
+	if o.AfterFunc != nil || o.CallerWaits {
+		c = clock.Clock{Now: o.Now, AfterFunc: o.AfterFunc}
+	}
+	c = c.Filled()
 	if o.Queue != nil {
 		o.Queue.clock.CompareAndSwap(nil, &c)
 		c = *o.Queue.clock.Load()
 	}
-	o.Now, o.AfterFunc = c.Now, c.AfterFunc
+	o.Now = clock.Clock{Now: o.Now}.Filled().Now
 	e := &Evaluator{
-		opts: o, rules: newRules(o.Policy), finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
+		opts: o, clock: c, rules: newRules(o.Policy), finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
 		log: sampledlog.Log{Logger: slog.Default(), Part: o.Name},
 	}
 	if e.identity = o.Store; !reflect.ValueOf(o.Store).Comparable() {
@@ -139,7 +144,7 @@ func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
 		return
 	}
 	if c.evaluated.timed() {
-		c.passed = e.opts.Now()
+		c.passed = e.clock.Now()
 	}
 	if lease := c.evaluated.lease(); lease > 0 && e.opts.Queue != nil { // not before the hook, which may panic
 		c.stop = e.renew(ctx, &c.evaluated, lease)

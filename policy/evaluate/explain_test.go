@@ -131,7 +131,7 @@ func TestExplainDifferencesAreShort(t *testing.T) {
 	}
 }
 
-// TestExplainVerdicts: the verdicts are those of a evaluator.
+// TestExplainVerdicts: the verdicts are those of an evaluator.
 func TestExplainVerdicts(t *testing.T) {
 	shadow := one("shadow", nil, "1/h")
 	shadow.Shadow = true

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// caller is one client of a evaluator.
+// caller is one client of an evaluator.
 type caller struct {
 	evaluator *evaluate.Evaluator
 	headers   map[string][]string

@@ -82,12 +82,14 @@ type Options struct {
 	// request waits for. It must be safe for concurrent use and quick. Nil logs errors to
 	// slog.Default, at most one a second.
 	OnError func(ctx context.Context, a policy.Attributes, err error)
-	// Now is the clock by which overrides expire, requests are delayed and their time is
-	// measured. A context's deadline is compared with it. Nil means the machine's.
+	// Now is the clock by which overrides expire. With AfterFunc or CallerWaits it is also the
+	// clock by which requests are delayed and their time is measured, and with which the
+	// deadline of a context is compared. Nil means the machine's.
 	Now func() time.Time
-	// AfterFunc calls f after d by that clock, and returns a function that stops the timer, as
-	// time.AfterFunc does: delayed requests wait on it, and slots are renewed by it. Nil means
-	// the machine's. Evaluators that share a Queue have the clock of the first.
+	// AfterFunc calls f after d by the clock Now, and returns a function that stops the timer,
+	// as time.AfterFunc does: delayed requests wait on it, and slots are renewed by it. Nil
+	// means that requests wait by the machine's clock. Evaluators that share a Queue wait by
+	// the clock of the first.
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 

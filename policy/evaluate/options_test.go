@@ -39,7 +39,7 @@ func newEvaluator(t *testing.T, o evaluate.Options) *evaluate.Evaluator {
 	return f
 }
 
-// TestEvaluatorAnswers: the answers of a evaluator by kind of verdict.
+// TestEvaluatorAnswers: the answers of an evaluator by kind of verdict.
 func TestEvaluatorAnswers(t *testing.T) {
 	down := errors.New("down")
 	never := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))

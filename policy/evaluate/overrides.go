@@ -15,7 +15,8 @@ import (
 
 // Overrides are limits of single keys that change while requests are decided. They replace
 // the limits that the rules give these keys, whether by a tier or by an override of the rule.
-// They belong to the caller, who may hand them to one [Evaluator] after the other. The zero
+// They belong to the caller, who may hand them to one [Evaluator] after the other, and puts them
+// again, compiled for the rules of the next. The zero
 // Overrides are empty and ready to use. They are safe for concurrent use; a lookup takes no
 // lock.
 type Overrides struct {

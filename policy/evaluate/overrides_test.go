@@ -6,8 +6,11 @@ package evaluate_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -168,4 +171,73 @@ func TestOverrideNeeds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestShadowOverrideNames: an override with two limits names them in the same way, whether it is
+// of the rule or of the table.
+func TestShadowOverrideNames(t *testing.T) {
+	var named []string
+	for _, table := range []bool{false, true} {
+		r := one("a", by(policy.Header("X-User")), "9/day fixed-window")
+		r.Shadow = true
+		o := overrideOf("ada", "9/min")
+		o.Limits = limits("first: 1/min", "second: 9/h")
+		opts := evaluate.Options{Store: memstore.New(memstore.Options{})}
+		if table {
+			opts.Policy, opts.Overrides = compile(t, r), new(evaluate.Overrides)
+			c, err := opts.Policy.CompileOverride("a", "", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts.Overrides.Put(time.Now(), c)
+		} else {
+			r.Levels[0].Overrides = []policy.Override{o}
+			opts.Policy = compile(t, r)
+		}
+		e, err := evaluate.New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c evaluate.Call
+		for range 2 {
+			e.Decide(t.Context(), user("ada"), &c)
+		}
+		named = append(named, c.Violated...)
+	}
+	if want := []string{"a/first", "a/first"}; !slices.Equal(named, want) {
+		t.Errorf("got %q, want %q", named, want)
+	}
+}
+
+// TestClockOfOverridesAlone: without AfterFunc requests wait by the machine's clock, whatever the
+// clock is by which overrides expire.
+func TestClockOfOverridesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := time.Now().Add(time.Hour)
+		e, err := evaluate.New(evaluate.Options{
+			Store: memstore.New(memstore.Options{}), Now: func() time.Time { return ahead },
+			Rules: []policy.Rule{policy.NewRule("a", policy.Header("X-User"), sluice.MustParseLimit("10/s leaky-bucket burst 9"))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var waits sync.Map
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var c evaluate.Call
+				e.Decide(ctx, user("ada"), &c)
+				waits.Store(time.Since(began).Round(time.Millisecond), c.Verdict.Passes())
+			})
+		}
+		all.Wait()
+		for i := range 4 {
+			if passes, _ := waits.Load(time.Duration(i) * 100 * time.Millisecond); passes != true {
+				t.Errorf("no request passes after %d00 ms", i)
+			}
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// askers are requests on a evaluator whose rule counts those answered 401.
+// askers are requests on an evaluator whose rule counts those answered 401.
 type askers struct {
 	t         *testing.T
 	evaluator *evaluate.Evaluator

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// holder is a evaluator that delays, and its requests.
+// holder is an evaluator that delays, and its requests.
 type holder struct {
 	t         *testing.T
 	evaluator *evaluate.Evaluator

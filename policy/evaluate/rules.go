@@ -117,12 +117,12 @@ func (v *Verdict) set(i int, l *level, key string) (*set, error) {
 // override returns the override that applies to a key and its limits, nil if none does: one of
 // Options.Overrides before one of the rule.
 func (v *Verdict) override(l *level, key string) (*set, *policy.Override) {
-	if o := v.evaluator.opts.Overrides.find(l.Scope, key); o != nil && (o.Override.Expires.IsZero() || o.applies(v.now())) {
+	if o := v.evaluator.opts.Overrides.find(l.Scope, key); o != nil && (o.Override.Expires.IsZero() || o.applies(v.evaluator.opts.Now())) {
 		v.needs |= o.set.needs
 		return &o.set, &o.Override
 	}
 	if i, ok := l.ByKey[key]; ok {
-		if o := &l.Overrides[i]; o.Expires.IsZero() || v.now().Before(o.Expires) {
+		if o := &l.Overrides[i]; o.Expires.IsZero() || v.evaluator.opts.Now().Before(o.Expires) {
 			return &l.overrides[i], o
 		}
 	}

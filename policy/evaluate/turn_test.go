@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// line runs requests on a evaluator in a bubble.
+// line runs requests on an evaluator in a bubble.
 type line struct {
 	t         *testing.T
 	evaluator *evaluate.Evaluator

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Verdict is the outcome of a request. The zero Verdict is ready for [Evaluator.Decide]. A
+// Verdict is the outcome of a request, which a [Call] holds. A
 // used Verdict may be used again and keeps its memory. It belongs to one goroutine at a
 // time. Errors of its methods are the store's.
 type Verdict struct {
@@ -109,8 +109,8 @@ func (v *Verdict) reset(e *Evaluator, a policy.Attributes, peek bool) {
 	v.Unstated = v.Unstated[:0]
 }
 
-// now is the present of the evaluator's clock.
-func (v *Verdict) now() time.Time { return v.evaluator.opts.Now() }
+// now is the present of the clock by which requests wait.
+func (v *Verdict) now() time.Time { return v.evaluator.clock.Now() }
 
 // Shape is the charge of one level of a rule that shapes, for the bytes of a request. The
 // code that passes the bytes on reserves them in parts: with OpReserve, the Charge at a Cost
@@ -298,6 +298,7 @@ type Trial struct {
 	Decision  sluice.Decision
 	Limit     *sluice.Term // the limit that binds
 	Err       error        // why there is no result
+	several   bool         // the key may have several limits
 }
 
 // Trials returns the results of shadow rules and candidates. A shadow rule is evaluated
@@ -316,6 +317,8 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 			s := Trial{Rule: c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
 			if k.role == candidacy {
 				s.Level, s.Candidate = c.level.Level, c.candidate
+			} else if c.set != nil { // the rule has a limit
+				s.several = c.set.several
 			}
 			s.Key, s.Cost = c.Key, c.Cost
 			if s.Err == nil {

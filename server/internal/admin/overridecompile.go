@@ -26,15 +26,20 @@ type LostOverride struct {
 // Active returns the table of the overrides that requests are decided by.
 func (l *Overrides) Active() *evaluate.Overrides { return &l.active }
 
-// Follow puts the overrides over the rules of another policy. An override that does not fit
-// them is not active and stays in the list. lost is called with such overrides, at once and at
-// each later change. now is the time by which they expire.
-func (l *Overrides) Follow(p *policy.Policy, now time.Time, lost func([]LostOverride)) {
+// Follow puts the overrides over the rules of another policy, which begin to decide when swap
+// returns: the overrides are compiled before, so that few requests are decided by the new rules
+// and the old overrides. An override that does not fit the rules is not active and stays in the
+// list. lost is called with such overrides, at once and at each later change. now is the time by
+// which they expire.
+func (l *Overrides) Follow(p *policy.Policy, now time.Time, swap func(), lost func([]LostOverride)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.policy, l.onLost = p, lost
 	clear(l.problems)
-	l.activate(l.current(now), now)
+	puts, misfits := l.compile(l.current(now))
+	swap()
+	l.active.Put(now, puts...)
+	l.onLost(misfits)
 }
 
 // Problem returns the reason why the rules leave an override out, "" if they do not.
@@ -50,8 +55,14 @@ func (l *Overrides) activate(changed []StoredOverride, now time.Time) {
 	if l.policy == nil {
 		return
 	}
-	var lost []LostOverride
-	puts := make([]policy.CompiledOverride, len(changed))
+	puts, lost := l.compile(changed)
+	l.active.Put(now, puts...)
+	l.onLost(lost)
+}
+
+// compile returns the changes of the table, and the overrides that do not fit the rules.
+func (l *Overrides) compile(changed []StoredOverride) (puts []policy.CompiledOverride, lost []LostOverride) {
+	puts = make([]policy.CompiledOverride, len(changed))
 	for i := range changed {
 		o := &changed[i]
 		id := o.ID()
@@ -68,13 +79,9 @@ func (l *Overrides) activate(changed []StoredOverride, now time.Time) {
 			lost = append(lost, LostOverride{*o, problem, !unused(l.policy, *o)})
 			continue
 		}
-		l.compiled[id] = c
-		if puts[i] = c; !c.Override.Expires.IsZero() { // by the store's clock
-			puts[i].Override.Expires = c.Override.Expires.Add(-l.Drift())
-		}
+		l.compiled[id], puts[i] = c, c
 	}
-	l.active.Put(now.Add(-l.Drift()), puts...)
-	l.onLost(lost)
+	return puts, lost
 }
 
 // of returns the override that is active for a key of a level, and its limits; nil if there is

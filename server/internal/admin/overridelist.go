@@ -230,10 +230,13 @@ func (l *Overrides) Remove(o *StoredOverride, now time.Time) (replaced *StoredOv
 func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *StoredOverride, err error) {
 	before := maps.Clone(l.own)
 	was := l.inForce(id, now)
-	for id, k := range l.own {
+	var ended []StoredOverride
+	for other, k := range l.own {
 		if !k.active(now) {
-			delete(l.own, id)
-			delete(l.compiled, id) // Put has forgotten it, or does now
+			delete(l.own, other)
+			if other != id {
+				ended = append(ended, l.changed(k, now)...) // the shared override of its key comes back
+			}
 		}
 	}
 	o := l.own[id]
@@ -241,7 +244,7 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	if o == nil {
 		o = l.own[id]
 	}
-	l.activate(l.changed(o, now), now)
+	l.activate(append(ended, l.changed(o, now)...), now)
 	if err := l.save(); err != nil {
 		l.own = before
 		l.activate(l.changed(o, now), now) // as if nothing had been

@@ -64,7 +64,7 @@ func followed(t *testing.T, p *policy.Policy, all ...StoredOverride) (*Overrides
 		l.put(&all[i], 0)
 	}
 	var lost []LostOverride
-	l.Follow(p, time.Now(), func(more []LostOverride) { lost = append(lost, more...) })
+	l.Follow(p, time.Now(), func() {}, func(more []LostOverride) { lost = append(lost, more...) })
 	return l, lost
 }
 
@@ -162,11 +162,11 @@ func TestRuleComesBack(t *testing.T) {
 	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" || len(lost) > 0 {
 		t.Errorf("got %q, lost %v", got, lost)
 	}
-	l.Follow(without, time.Now(), func(more []LostOverride) { lost = append(lost, more...) })
+	l.Follow(without, time.Now(), func() {}, func(more []LostOverride) { lost = append(lost, more...) })
 	if len(lost) != 1 || len(l.All(time.Now())) != 1 {
 		t.Errorf("lost %v, kept %v", lost, l.All(time.Now()))
 	}
-	l.Follow(all, time.Now(), func([]LostOverride) {})
+	l.Follow(all, time.Now(), func() {}, func([]LostOverride) {})
 	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" {
 		t.Errorf("got %q", got)
 	}
@@ -182,7 +182,7 @@ func TestList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Follow(p, time.Now(), func([]LostOverride) {})
+		l.Follow(p, time.Now(), func() {}, func([]LostOverride) {})
 		return l
 	}
 	l := open()
@@ -284,5 +284,37 @@ func TestTextsStandAlone(t *testing.T) {
 				t.Errorf("%q in the place of %q: got %v, %v; want %v", typed, made, again.Limits, err, limits)
 			}
 		}
+	}
+}
+
+// TestSharedOverrideComesBack: when this node's own override of a key ends, the shared one of that
+// key is active again, also if another key changes first.
+func TestSharedOverrideComesBack(t *testing.T) {
+	now := time.Now()
+	p, err := policy.Compile([]policy.Rule{{Name: "a", Levels: []policy.Level{{By: []policy.Part{policy.Header("X")}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenOverrides("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Follow(p, now, func() {}, func([]LostOverride) {})
+	of := func(key string, quota int64, ends time.Time) *StoredOverride {
+		return &StoredOverride{Rule: "a", Added: now, Override: policy.Override{
+			Key: []string{key}, Limits: []policy.Limit{{Limit: sluice.PerMinute(quota)}}, Reason: "r", Author: "a", Expires: ends,
+		}}
+	}
+	own := of("k", 7, now.Add(time.Minute))
+	if _, err := l.Add(own, now); err != nil {
+		t.Fatal(err)
+	}
+	l.put(of("k", 99, time.Time{}), 1)
+	later := now.Add(2 * time.Minute)
+	if _, err := l.Add(of("other", 7, time.Time{}), later); err != nil {
+		t.Fatal(err)
+	}
+	if c := l.compiled[own.ID()]; c.Set == nil || c.Set.All.Term(0).Quota != 99 {
+		t.Errorf("got %+v, want the shared override", c)
 	}
 }

@@ -9,15 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
-
-// running is servetest.Stopped with a clock that goes on from there.
-func running(o *serve.Options) {
-	began := time.Now()
-	o.Now = func() time.Time { return servetest.FixedClock().Add(time.Since(began)) }
-}
 
 // TestDuration: a request costs its running time, also after its client has left.
 func TestDuration(t *testing.T) {
@@ -25,7 +18,7 @@ func TestDuration(t *testing.T) {
 	for _, hangsUp := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs up %v", hangsUp), func(t *testing.T) {
 			up := newStubborn(t, answering(http.StatusOK))
-			s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: time, by: ip, limits: 50/h fixed-window, cost: milliseconds}]\n", up.url), running)
+			s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: time, by: ip, limits: 50/h fixed-window, cost: milliseconds}]\n", up.url), servetest.Stopped)
 			if hangsUp {
 				if got := hangUp(t, s, speaking(t, false), up.there); got != 0 {
 					t.Fatalf("status %d, want none", got)

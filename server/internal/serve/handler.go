@@ -33,7 +33,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		Policy: g.config.Policy, Overrides: s.overrides.Active(), Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops), Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, OwnLimits: s.askers, OnError: s.report, Now: s.now,
+		Queue: s.held, ReadAhead: s.ahead, OwnLimits: s.askers, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			if s.trace != nil { // avoids a copy of e

@@ -211,8 +211,8 @@ func (s *runtime) enforce(g *snapshot) (err error) {
 		return err
 	}
 	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
-	old := s.current.Swap(g)
-	s.overrides.Follow(g.config.Policy, s.expiryNow(), s.logLost)
+	var old *snapshot
+	s.overrides.Follow(g.config.Policy, s.expiryNow(), func() { old = s.current.Swap(g) }, s.logLost)
 	for at, up := range old.upstreams {
 		if g.upstreams[at] != up {
 			up.Close() // connections in use close when they are done
