@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/profile"
 )
 

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/profile"
 )
 

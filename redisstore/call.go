@@ -251,16 +251,30 @@ func (s *Store) invocation(c *call) *invocation {
 		}
 	}
 	inv.Args = append(inv.Args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo)+2*bit(c.voiding()))), string(ops))
+	reach := c.reach()
 	for i := range c.items {
 		it := &c.items[i]
 		inv.Keys = append(inv.Keys, it.key)
-		inv.Args = append(inv.Args, string(it.appendArgs(nil, c.now)), it.head)
+		inv.Args = append(inv.Args, string(it.appendArgs(nil, c.now, reach)), it.head)
 	}
 	inv.Keys = append(inv.Keys, c.voidKeys()...)
 	for i := range c.from {
 		inv.Args = append(inv.Args, c.from[i], c.to[i])
 	}
 	return inv
+}
+
+// reach returns the furthest, in µs, that a reservation under a limit of the call may be ahead of
+// now: all limits of a request are decided at the latest of their instants. It returns 0 if no
+// limit has a calendar, whose edges the scripts must know up to there.
+func (c *call) reach() (most int64) {
+	if !slices.ContainsFunc(c.items, func(it item) bool { return it.term.Calendar != sluice.NoCalendar }) {
+		return 0
+	}
+	for i := range c.items {
+		most = max(most, algo.Horizon(c.items[i].term))
+	}
+	return most
 }
 
 // takes returns the script for a plain call.
@@ -276,7 +290,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	if k != kindBucket {
 		r.args[0], r.args[1] = it.take, it.head
 		if it.take == "" {
-			r.args[0] = string(it.appendArgs(nil, c.now))
+			r.args[0] = string(it.appendArgs(nil, c.now, 0))
 		}
 		if mode != 0 || len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
 			costs := appendNumbers(nil, mode, at)

@@ -69,8 +69,9 @@ func bit(set bool) int64 {
 }
 
 // appendArgs appends the numbers of the item's limit. now is an estimate of the server's
-// time, around which the edges of a calendar are.
-func (it *item) appendArgs(b []byte, now int64) []byte {
+// time, around which the edges of a calendar are, and reach is the furthest, in µs, that a
+// reservation under another limit of the request may be ahead of it.
+func (it *item) appendArgs(b []byte, now, reach int64) []byte {
 	t := it.term
 	full := t.Quota
 	k := kindOf(t)
@@ -102,7 +103,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		b = appendNumbers(b, it.series.sight(t), bit(t.CountDenied))
 		switch {
 		case t.Calendar != sluice.NoCalendar:
-			return appendEdges(appendNumbers(b, 2), t, now)
+			return appendEdges(appendNumbers(b, 2), t, now, reach)
 		case t.OnFirst:
 			return appendNumbers(b, 1)
 		}
@@ -119,12 +120,12 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 
 // appendEdges appends the edges of every calendar window from the one of now to the last
 // one in which a state may end.
-func appendEdges(b []byte, t *sluice.Term, now int64) []byte {
+func appendEdges(b []byte, t *sluice.Term, now, reach int64) []byte {
 	start, end := algo.CalendarWindow(t, now)
 	b = appendNumbers(b, start, end)
 	// A reservation, or a clock that stepped back, reaches no further than this beyond
 	// the end of the server's window.
-	for last := end + 2*algo.Horizon(t); end <= last; {
+	for last := end + 2*max(algo.Horizon(t), reach); end <= last; {
 		_, end = algo.CalendarWindow(t, end)
 		b = appendNumbers(b, end)
 	}

@@ -48,7 +48,7 @@ func (s *Store) prepare(p *sluice.Plan) *prepared {
 				t.Reach.Micros, t.Reach.Rem, t.Rate.Num, t.Most.Micros, t.Most.Rem))
 		case k == kindLog || (k == kindFixed || k == kindCounter) && t.Calendar == sluice.NoCalendar && !withholds(t):
 			it := item{preparedLimit: &r.limits[i]}
-			r.limits[i].take = string(it.appendArgs(nil, 0))
+			r.limits[i].take = string(it.appendArgs(nil, 0, 0))
 		}
 	}
 	return r

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice/profile"
 )
 

@@ -71,7 +71,7 @@ func TestSchemasRefuse(t *testing.T) {
 // TestSchemasAreOfVersion: each schema names the module that it was made of, in the version
 // of go.mod, and the licence.
 func TestSchemasAreOfVersion(t *testing.T) {
-	module, err := os.ReadFile("go.mod")
+	module, err := os.ReadFile("../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/vector"
-
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/vector"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/profile"
 )
