@@ -10,7 +10,7 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 # All modules. Those of a release come first, each behind those that it requires.
 PUBLISHED := . config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters server
 MODULES   := $(PUBLISHED) tests examples bench tools deploy server/internal/page/browser
-# Modules tested one after the other, beside the root and the server.
+# Modules tested two at a time, beside the root and the server: most of them wait for servers.
 PARTS     := $(filter-out . server bench tools deploy,$(MODULES))
 FUZZTIME  ?= 20s
 BENCH     ?= .
@@ -69,7 +69,7 @@ test-plain:
 
 .PHONY: test-parts
 test-parts:
-	@failed=0; set -x; for part in $(PARTS); do $(GO) -C "$$part" test $(RACE) $(NOVET) -shuffle=on -timeout 20m ./... || failed=1; done; exit $$failed
+	@set -x; printf '%s\n' $(PARTS) | xargs -P 2 -I '{}' $(GO) -C '{}' test $(RACE) $(NOVET) -shuffle=on -timeout 20m ./...
 	$(if $(NOVET),,$(GO) -C bench vet ./...)
 	$(GO) -C bench build ./...
 	$(GO) -C bench test $(NOVET) ./alike ./cmd/... ./report
