@@ -128,8 +128,6 @@ func (c *compiler) part(r *rule, at place, p Part) keyPart {
 		c.fault(at, "%q is not a cookie's name; use letters, digits, '-' and '_'", p.Name)
 	case p.Source == source.Certificate && !isCertificateName(p.Name):
 		c.fault(at, "%q is no name in a certificate; use %s", p, certificateForms)
-	case p.Source == source.Func && p.made != nil && p.made.err != nil:
-		c.fault(at, "%v: %w", p, p.made.err)
 	case p.Source == source.Func && (p.made == nil || p.made.value == nil):
 		c.fault(at, "the function of %q is nil; set one", p.Name)
 	case p.Source == source.First || p.Source == source.All:

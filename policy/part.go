@@ -39,7 +39,6 @@ type Part struct {
 type made struct {
 	value func(Attributes) (string, error)
 	of    []Part
-	err   error // why the part cannot be made
 }
 
 // IP is the client's address, or its /64 network for IPv6.
@@ -82,11 +81,6 @@ func Host() Part { return Part{Source: source.Host} }
 // of the client. Any other error is treated as a store error.
 func Func(name string, value func(Attributes) (string, error)) Part {
 	return Part{Source: source.Func, Name: name, made: &made{value: value}}
-}
-
-// BadPart is a part that cannot be made. [Compile] reports err with all other faults.
-func BadPart(name string, err error) Part {
-	return Part{Source: source.Func, Name: name, made: &made{err: err}}
 }
 
 // First is the first of several parts that a request has, such as a user's id or else the

@@ -33,6 +33,7 @@
 //   - delay.go: how long a request may wait
 //   - queue.go: Queue: places for requests that wait
 //   - charge.go: the charges of a request
+//   - trial.go: the results of shadow rules and candidates
 //   - verdict.go: Verdict: the outcome of each limit
 //   - names.go: limits by the names that clients know
 //   - needs.go: what of a decision a rule needs

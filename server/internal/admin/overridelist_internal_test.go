@@ -287,6 +287,30 @@ func TestTextsStandAlone(t *testing.T) {
 	}
 }
 
+// TestFollowCompilesFirst: when the rules of a reload begin to decide, the overrides are compiled for
+// them.
+func TestFollowCompilesFirst(t *testing.T) {
+	l, err := OpenOverrides("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Compile([]policy.Rule{{Name: "a", Levels: []policy.Level{{By: []policy.Part{policy.Header("X")}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &StoredOverride{Rule: "a", Added: time.Now(), Override: policy.Override{Key: []string{"k"}, Limits: []policy.Limit{{Limit: sluice.PerMinute(7)}}, Reason: "r", Author: "a"}}
+	l.put(o, 0)
+	swapped := false
+	l.Follow(p, time.Now(), func() {
+		if swapped = true; l.compiled[o.ID()].Set == nil {
+			t.Error("the rules are swapped before the override is compiled")
+		}
+	}, func([]LostOverride) {})
+	if !swapped {
+		t.Error("the rules were not swapped")
+	}
+}
+
 // TestSharedOverrideComesBack: when this node's own override of a key ends, the shared one of that
 // key is active again, also if another key changes first.
 func TestSharedOverrideComesBack(t *testing.T) {
