@@ -121,10 +121,18 @@ func eachTerm(p *sluice.Plan) func(yield func(*sluice.Term) bool) {
 // keep their upstream and their slot, and their further bytes are under the new limits. If
 // there are faults, nothing changes, and the error has all of them.
 func (s *Server) Change(upstream string, l Limits) error {
+	use, err := s.Prepare(upstream, l)
+	if err == nil {
+		use()
+	}
+	return err
+}
+
+// Prepare returns a function that does what [Server.Change] does and cannot fail.
+func (s *Server) Prepare(upstream string, l Limits) (use func(), err error) {
 	t, err := newTerms(&s.opts, upstream, l)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.terms.Store(t)
-	return nil
+	return func() { s.terms.Store(t) }, nil
 }
