@@ -24,16 +24,17 @@ const (
 
 // decoder reads nodes and collects their faults.
 type decoder struct {
-	file   string
-	faults Faults
-	more   bool                    // whether there were more than maxFaults
-	nodes  int                     // read so far
-	most   int                     // the most nodes that may be read
-	over   bool                    // whether most was exceeded; nothing is read from then on
-	limits map[string]sluice.Limit // by text, as many rules have the same
-	later  []func()                // read at the end of a level
-	named  map[NamedFile]place
-	claims []claim // in rules without faults; names in certificates, too
+	file    string
+	faults  Faults
+	more    bool                    // whether there were more than maxFaults
+	nodes   int                     // read so far
+	most    int                     // the most nodes that may be read
+	over    bool                    // whether most was exceeded; nothing is read from then on
+	limits  map[string]sluice.Limit // by text, as many rules have the same
+	later   []func()                // read at the end of a level
+	named   map[NamedFile]place
+	listens []*yaml.Node // of Config.Listen
+	claims  []claim      // in rules without faults; names in certificates, too
 
 	recorded *recorder // nil unless the schema is made
 

@@ -72,7 +72,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.number("abandoned", 1, 1_000_000, &c.Abandoned),
 		d.number("max_delayed_per_key", 1, 1_000_000, &c.MaxHeldPerKey),
 		d.number("max_connections", 1, 10_000_000, &c.MaxConnections),
-		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
+		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, &c.LeastBodyRate) }),
 		d.number("max_read_ahead", 1<<16, 1<<40, &c.MaxReadAhead),
 		d.number("nodes", 1, maxNodes, &c.Nodes),
 		one("exempt", func(n *yaml.Node) {
@@ -128,6 +128,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	for i := range clean {
 		d.neverAdmits(nodes[i], &clean[i])
 	}
+	if c.Policy != nil && len(clean) == len(rules) {
+		d.listeners(c, nodes)
+	}
 	if len(d.faults) == 0 {
 		d.sampledRule(root, c)
 	}
@@ -135,7 +138,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 
 // unknown finds claims and certificate names that no request can have.
 func (d *decoder) unknown(c *Config) {
-	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
+	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP() && l.ClientCAFile != "" })
 	for _, at := range d.claims {
 		switch {
 		case at.of.Source == sourceClaim && c.Tokens == nil:
@@ -147,13 +150,13 @@ func (d *decoder) unknown(c *Config) {
 }
 
 // leastBodyRate reads bytes a second, or off.
-func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
+func (d *decoder) leastBodyRate(n *yaml.Node, into *int64) {
 	d.recorded.words(n, "off")
 	if n.Value == "off" {
-		c.LeastBodyRate = -1
+		*into = -1
 		return
 	}
-	d.number("least_body_rate", 1, 1_000_000, &c.LeastBodyRate).read(n)
+	d.number("least_body_rate", 1, 1_000_000, into).read(n)
 }
 
 // rest finds further faults of a rule that could be read in part: those of the policy in keys

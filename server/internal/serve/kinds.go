@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluicegate/sluice"
@@ -20,7 +21,8 @@ func (s *runtime) kinds() []front.Kind {
 		s.proxy.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)
-			o.Admit, o.Dial = s.admits, s.proxy.Upstreams.Dial
+			clients := clientip.NewAdmission(c.Allow, c.Deny)
+			o.Limits.Admit, o.Dial = clients.Admits, s.proxy.Upstreams.Dial
 			return o, err
 		}),
 	}
@@ -28,10 +30,7 @@ func (s *runtime) kinds() []front.Kind {
 
 // kindOf returns the kind of front of a listener.
 func (d *listeners) kindOf(c *config.Listener) *front.Kind {
-	word := "proxy"
-	if c.TCP {
-		word = "tcp"
-	}
+	word := cmp.Or(c.Serve, "proxy")
 	return &d.kinds[slices.IndexFunc(d.kinds, func(k front.Kind) bool { return k.Name == word })]
 }
 
@@ -51,7 +50,7 @@ func (s *runtime) limitsOf(c *config.Listener) (l tcp.Limits, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.Key, l.Exempt = finder.Group, s.exempt
+	l.Key, l.Exempt, l.MaxConnections = finder.Group, s.exempt, c.MaxConnections
 	l.Open, l.Scope, l.FailClosed = c.Limits.Open, c.OpenScope(), c.Limits.Failure != sluice.FailOpen
 	l.Rate, l.Bytes, err = c.Plans()
 	return l, err

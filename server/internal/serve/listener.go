@@ -51,7 +51,7 @@ func (l *shutting) Close() error {
 
 // fixed returns the settings that cannot change while a listener is open.
 func fixed(c *config.Listener) string {
-	return fmt.Sprint(c.TCP, " ", c.CertFile, " ", c.KeyFile, " ", c.ClientCAFile, " ", c.ClientOptional, " ", c.ProxyProtocol)
+	return fmt.Sprint(c.Serve, " ", c.CertFile, " ", c.KeyFile, " ", c.ClientCAFile, " ", c.ClientOptional, " ", c.ProxyProtocol)
 }
 
 // newListener opens a listener for clients. If old is at the address, it takes over the port,
@@ -210,7 +210,7 @@ func (d *listeners) at(address string) *listener {
 func (o *listener) url() string {
 	scheme := "http"
 	switch c := o.config.Load(); {
-	case c.TCP:
+	case c.TCP():
 		scheme = "tcp"
 	case c.CertFile != "":
 		scheme = "https"
@@ -220,7 +220,7 @@ func (o *listener) url() string {
 
 // describe returns the listener's URL and its upstreams.
 func (o *listener) describe(upstreams string) string {
-	if c := o.config.Load(); c.TCP {
+	if c := o.config.Load(); c.TCP() {
 		upstreams = c.Upstream
 	}
 	return o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")

@@ -191,7 +191,7 @@ func (s *runtime) activate(g *snapshot, use func()) {
 // snapshotOf returns the part of g for one listener.
 func (s *runtime) snapshotOf(g *snapshot, l *config.Listener) *front.Snapshot {
 	return &front.Snapshot{
-		Config: g.config, Listener: l, Policy: g.config.Policy,
+		Config: g.config, Listener: l, Policy: g.config.PolicyOf(l),
 		Store: s.store, Overrides: s.overrides.Active(), Queue: s.held, Claims: g.claims,
 		Sinks: g.sinks, Trace: s.trace.Handler, OnError: s.report, Now: s.expiryNow,
 	}

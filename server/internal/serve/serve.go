@@ -171,6 +171,7 @@ func (s *server) wire(ctx context.Context) error {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
+	s.metrics.WatchLimits(s.runtime.activePolicy)
 	s.share(overrides)
 	s.meetPeers()
 	pages, err := s.adminHandler(overrides)
@@ -236,7 +237,7 @@ func (s *server) listen(ctx context.Context) error {
 // listenersOf returns the clients' listeners.
 func listenersOf(c *config.Config) []config.Listener {
 	if len(c.Listen) == 0 {
-		return []config.Listener{{Address: DefaultListen}}
+		return []config.Listener{{Address: DefaultListen, Allow: c.Allow, Deny: c.Deny}}
 	}
 	return c.Listen
 }

@@ -4,6 +4,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -19,7 +20,8 @@ var fieldWords = map[string]httplimit.Fields{
 
 // limitsOf returns the middleware that decides the requests of a listener.
 func (rs *routes) limitsOf(p *Proxy, s *front.Snapshot) (m *httplimit.Middleware, err error) {
-	if m := rs.limits[s.Policy]; m != nil {
+	of := limited{s.Policy, fmt.Sprint(s.Listener.Allow, s.Listener.Deny)}
+	if m := rs.limits[of]; m != nil {
 		return m, nil
 	}
 	c := s.Config
@@ -32,13 +34,13 @@ func (rs *routes) limitsOf(p *Proxy, s *front.Snapshot) (m *httplimit.Middleware
 		Policy: s.Policy, Overrides: s.Overrides, Store: s.Store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops),
 		Claims: s.Claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
-		Allow: c.Allow, Deny: c.Deny, Fields: fields,
+		Allow: s.Listener.Allow, Deny: s.Listener.Deny, Fields: fields,
 		Queue: s.Queue, ReadAhead: p.ReadAhead, OwnLimits: p.o.OwnLimits, Now: s.Now,
 		OnError:    func(r *http.Request, err error) { s.OnError(r.Context(), err) },
 		OnDecision: to.decided, OnEnd: to.ended,
 	})
 	if err == nil {
-		rs.limits[s.Policy] = m
+		rs.limits[of] = m
 	}
 	return m, err
 }

@@ -6,6 +6,7 @@
 package proxy
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -100,7 +101,7 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 	handler := s.Trace(limits.Wrap(rs.handler))
 	return func() {
 		l.handler.Store(&handler)
-		l.SetLeastBodyRate(s.Config.LeastBodyRate)
+		l.SetLeastBodyRate(cmp.Or(s.Listener.LeastBodyRate, s.Config.LeastBodyRate))
 		l.proxy.activate(rs)
 	}, nil
 }

@@ -23,7 +23,13 @@ type routes struct {
 	named     *gateway.Routes // nil for the sample app
 	handler   http.Handler
 	upstreams map[upstream]*gateway.Gateway
-	limits    map[*policy.Policy]*httplimit.Middleware // of listeners whose clients are those of the file
+	limits    map[limited]*httplimit.Middleware
+}
+
+// limited tells the limits of listeners apart.
+type limited struct {
+	policy  *policy.Policy
+	clients string // the networks that are admitted
 }
 
 // upstream holds the settings of a gateway: while they stay, the gateway and its connections
@@ -41,7 +47,7 @@ func (p *Proxy) routesOf(c *config.Config) (*routes, error) {
 	if p.next != nil && p.next.config == c {
 		return p.next, nil
 	}
-	rs := &routes{config: c, limits: make(map[*policy.Policy]*httplimit.Middleware)}
+	rs := &routes{config: c, limits: make(map[limited]*httplimit.Middleware)}
 	if len(c.Upstreams) == 0 {
 		rs.handler = newSampleApp()
 	} else if err := p.addUpstreams(rs); err != nil {

@@ -34,6 +34,11 @@ type Limits struct {
 	Key func(netip.Addr) string
 	// Exempt, if not nil, reports whether a client has no limits.
 	Exempt func(netip.Addr) bool
+	// Admit, if not nil, reports whether a client is admitted at all.
+	Admit func(netip.Addr) bool
+	// MaxConnections bounds the admitted connections of all clients at once; 0 means any number.
+	// Connections above it are reset, as those above Options.Places are.
+	MaxConnections int64
 	// FailClosed resets connections that could not be decided for an error of the store. By
 	// default they pass, with their bytes.
 	FailClosed bool
