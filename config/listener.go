@@ -219,7 +219,7 @@ func (d *decoder) unserved(n *yaml.Node, c *Config, l *Listener, k frontKind) {
 	all := c.PolicyOf(l).Rules()
 	for i := range all {
 		if why := all[i].Unserved(k.bodies, k.responses); k.rules && why != "" {
-			d.fault(n, "rule %q %s, or name the other rules under rules of this listener", all[i].Name, why)
+			d.fault(n, "rule %q %s; or name the other rules under rules of this listener", all[i].Name, why)
 		}
 	}
 }
@@ -230,9 +230,9 @@ func (d *decoder) listenerRules(c *Config, l *Listener, at *yaml.Node) {
 		j, there := c.Policy.RuleOf(name)
 		switch {
 		case !there || c.Policy.Rules()[j].Name != name:
-			d.fault(item(at, i), "no rule has the name %q", shorten(name))
+			d.fault(item(at, i), "no rule has the name %q; use one of those under rules", shorten(name))
 		case slices.Contains(l.Rules[:i], name):
-			d.fault(item(at, i), "%q is named twice", name)
+			d.fault(item(at, i), "%q is named twice; name it once", name)
 		}
 	}
 	if len(d.faults) == 0 {
