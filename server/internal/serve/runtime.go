@@ -27,11 +27,11 @@ import (
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
-	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/tally"
 	"github.com/sluicegate/sluice/server/internal/token"
 	"github.com/sluicegate/sluice/server/internal/trace"
@@ -49,7 +49,7 @@ type runtime struct {
 	slots     sluice.SlotStore
 	report    func(*http.Request, error)
 	tally     tally.Tally
-	overrides *admin.Overrides
+	overrides *overrides.List
 	held      *evaluate.Queue    // over all configurations
 	abandoned *gateway.Abandoned // over all configurations
 	ahead     *httplimit.ReadAhead
@@ -90,7 +90,7 @@ type upstreamOf struct {
 	trusted string
 }
 
-func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
+func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *overrides.List, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
 		held: evaluate.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package audit
 
 import (
 	"strings"
@@ -16,25 +16,26 @@ import (
 func TestSplit(t *testing.T) {
 	node := fleet.Node{ID: "A", Name: "host"}
 	for _, length := range []int{1, 100, 1200, 8 << 10} {
-		var keys []KeyState
+		type key struct{ Rule, IP string }
+		var keys []key
 		for range 20 {
-			keys = append(keys, KeyState{Key: Key{Rule: "api", Parts: map[string]string{"ip": strings.Repeat("k", length)}}})
+			keys = append(keys, key{Rule: "api", IP: strings.Repeat("k", length)})
 		}
 		named, shortened := 0, 0
-		e := AuditEntry{Action: "reset", Author: "ops", Reason: strings.Repeat("<", mostReason), Error: strings.Repeat("é", 20<<10), Time: time.Now()}
+		e := Entry{Action: "reset", Author: "ops", Reason: strings.Repeat("<", longError), Error: strings.Repeat("é", 20<<10), Time: time.Now()}
 		if length > 1 {
 			e.Error = ""
 		}
-		for _, part := range split(node, e, keys) {
-			text, short := shortEntry(node, part)
-			if len(text) > mostEntry {
+		for _, part := range Split(node, e, keys) {
+			text, short := shortText(node, part)
+			if len(text) > MaxEntry {
 				t.Errorf("%d: an entry of %d bytes", length, len(text))
 			}
 			if short {
 				shortened++
 				continue
 			}
-			named += len(part.Detail["keys"].([]KeyState))
+			named += len(part.Detail["keys"].([]key))
 		}
 		if fits := length == 100 || length == 1200; fits != (named == len(keys)) || fits != (shortened == 0) {
 			t.Errorf("%d: %d keys are named, %d entries are shortened", length, named, shortened)

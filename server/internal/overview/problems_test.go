@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overview_test
 
 import (
 	"errors"
@@ -9,18 +9,19 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/server/internal/history"
-	"github.com/sluicegate/sluice/server/internal/tally"
+	"github.com/sluicegate/sluice/server/internal/outcome"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 // TestProblemsThresholds: a problem is reported from 5 % of requests and 3 of them, or half.
 // Its cause is named if it explains half of the refusals, as other nodes may have other causes.
 func TestProblemsThresholds(t *testing.T) {
 	t.Parallel()
-	cause := func(n uint64) []tally.Cause { return []tally.Cause{{Status: 401, Text: "no token", Recent: n}} }
+	cause := func(n uint64) []outcome.Cause { return []outcome.Cause{{Status: 401, Text: "no token", Recent: n}} }
 	for _, c := range []struct {
 		name   string
 		counts history.Counts
-		causes []tally.Cause
+		causes []outcome.Cause
 		want   string // the texts, by "; "
 	}{
 		{"nothing", history.Counts{}, nil, ""},
@@ -33,14 +34,14 @@ func TestProblemsThresholds(t *testing.T) {
 		{"largest first", history.Counts{Allowed: 5, Refused: 10, FailedOpen: 20}, cause(10), "20 of 35 requests passed without a limit, as the store was unavailable; 10 of 35 requests got 401: no token"},
 	} {
 		var got []string
-		for _, p := range problems(c.counts, c.causes, nil) {
+		for _, p := range overview.Problems(c.counts, c.causes, nil) {
 			got = append(got, p.Text)
 		}
 		if text := strings.Join(got, "; "); text != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, text, c.want)
 		}
 	}
-	if got := problems(history.Counts{Refused: 9, Allowed: 1}, nil, []Log{{"access log", errors.New("full")}}); len(got) != 2 || got[0].Text != "the access log cannot be written: full" {
+	if got := overview.Problems(history.Counts{Refused: 9, Allowed: 1}, nil, []overview.Log{{"access log", errors.New("full")}}); len(got) != 2 || got[0].Text != "the access log cannot be written: full" {
 		t.Errorf("got %+v", got)
 	}
 }

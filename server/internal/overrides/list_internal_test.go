@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overrides
 
 import (
 	"encoding/json"
@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
 var (
@@ -33,8 +34,8 @@ func compiledRules(t *testing.T, rules []policy.Rule) *policy.Policy {
 	return p
 }
 
-func of(rule, key, limit string, expires time.Time) StoredOverride {
-	o := StoredOverride{Rule: rule, Override: policy.Override{Key: []string{key}, Expires: expires, Reason: "r", Author: "a"}, Added: now}
+func of(rule, key, limit string, expires time.Time) Stored {
+	o := Stored{Rule: rule, Override: policy.Override{Key: []string{key}, Expires: expires, Reason: "r", Author: "a"}, Added: now}
 	if limit != "" {
 		o.Limits = []policy.Limit{{Limit: sluice.MustParseLimit(limit)}}
 	}
@@ -54,25 +55,25 @@ func rulesOf(t *testing.T) []policy.Rule {
 }
 
 // followed returns Overrides with the given ones over rules, and those that are left out.
-func followed(t *testing.T, p *policy.Policy, all ...StoredOverride) (*Overrides, []LostOverride) {
+func followed(t *testing.T, p *policy.Policy, all ...Stored) (*List, []Lost) {
 	t.Helper()
-	l, err := OpenOverrides("")
+	l, err := Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range all {
 		l.put(&all[i], 0)
 	}
-	var lost []LostOverride
-	l.Follow(p, time.Now(), func() {}, func(more []LostOverride) { lost = append(lost, more...) })
+	var lost []Lost
+	l.Follow(p, time.Now(), func() {}, func(more []Lost) { lost = append(lost, more...) })
 	return l, lost
 }
 
 // inForce returns the author and the limits of the override of a key, "" if there is none.
-func inForce(p *policy.Policy, l *Overrides, rule, key string) string {
-	l0 := levelOf(p, rule, "")
-	t := target{rule: l0.Rule, level: l0, values: []string{key}, key: key, overrides: l}
-	o, set := t.override(time.Now())
+func inForce(p *policy.Policy, l *List, rule, key string) string {
+	l0 := keys.Level(p, rule, "")
+	t := keys.Target{Rule: l0.Rule, Level: l0, Values: []string{key}, Key: key, Overrides: l}
+	o, set := t.Override(time.Now())
 	if o == nil {
 		return ""
 	}
@@ -114,12 +115,12 @@ func TestLost(t *testing.T) {
 	bare := of("b", "192.0.2.9", "9/min", time.Time{})
 	bare.Reason = ""
 	tests := map[string]struct {
-		o    StoredOverride
+		o    Stored
 		want string
 		fits bool
 	}{
 		"no rule":         {of("gone", "192.0.2.3", "9/min", later), "the configuration has no such rule or level", false},
-		"no level":        {StoredOverride{Rule: "a", Level: "x"}, "the configuration has no such rule or level", false},
+		"no level":        {Stored{Rule: "a", Level: "x"}, "the configuration has no such rule or level", false},
 		"more parts":      {two, "the rule has no such key", false},
 		"another network": {of("net", "192.0.2.3", "9/min", later), "the rule has no such key", false},
 		"other unit":      {of("a", "192.0.2.2", "1MB/min", later), "its limits do not fit the rule: counts bytes but the rule's cost", true},
@@ -141,15 +142,15 @@ func TestLost(t *testing.T) {
 			if a, b := inForce(p, l, "a", "192.0.2.2"), inForce(p, l, "b", "192.0.2.5"); a != "file [5/min] 5" || b != "a [9/min] 9" {
 				t.Errorf("active %v and %v", a, b)
 			}
-			if err := fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+			if err := Fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("fits: got %v, want %q", err, test.want)
 			}
-			if got := unused(p, test.o); got == test.fits {
+			if got := Unused(p, test.o); got == test.fits {
 				t.Errorf("unused: got %v", got)
 			}
 		})
 	}
-	if err := fits(p, of("a", "192.0.2.3", "9/min", later)); err != nil {
+	if err := Fits(p, of("a", "192.0.2.3", "9/min", later)); err != nil {
 		t.Error(err)
 	}
 }
@@ -162,11 +163,11 @@ func TestRuleComesBack(t *testing.T) {
 	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" || len(lost) > 0 {
 		t.Errorf("got %q, lost %v", got, lost)
 	}
-	l.Follow(without, time.Now(), func() {}, func(more []LostOverride) { lost = append(lost, more...) })
+	l.Follow(without, time.Now(), func() {}, func(more []Lost) { lost = append(lost, more...) })
 	if len(lost) != 1 || len(l.All(time.Now())) != 1 {
 		t.Errorf("lost %v, kept %v", lost, l.All(time.Now()))
 	}
-	l.Follow(all, time.Now(), func() {}, func([]LostOverride) {})
+	l.Follow(all, time.Now(), func() {}, func([]Lost) {})
 	if got := inForce(all, l, "b", "192.0.2.3"); got != "a [9/min] 9" {
 		t.Errorf("got %q", got)
 	}
@@ -177,23 +178,23 @@ func TestRuleComesBack(t *testing.T) {
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	p := compiledRules(t, rulesOf(t))
-	open := func() *Overrides {
-		l, err := OpenOverrides(file)
+	open := func() *List {
+		l, err := Open(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Follow(p, time.Now(), func() {}, func([]LostOverride) {})
+		l.Follow(p, time.Now(), func() {}, func([]Lost) {})
 		return l
 	}
 	l := open()
-	for _, o := range []StoredOverride{
+	for _, o := range []Stored{
 		of("a", "192.0.2.7", "1/min", later), of("a", "192.0.2.8", "2/min", time.Time{}), of("a", "192.0.2.7", "3/min", later),
 	} {
 		if _, err := l.Add(&o, now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, again := range []*Overrides{l, open()} {
+	for _, again := range []*List{l, open()} {
 		if all := again.All(now); len(all) != 2 || all[0].Key[0] != "192.0.2.8" || all[1].Limits[0].String() != "3/min" {
 			t.Errorf("got %v", all)
 		}
@@ -205,7 +206,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	y, other := of("a", "192.0.2.8", "", time.Time{}), of("b", "192.0.2.8", "", time.Time{})
-	if _, err := l.Remove(&other, now); !errors.Is(err, errNoOverride) {
+	if _, err := l.Remove(&other, now); !errors.Is(err, ErrNone) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 	if all := l.All(now); len(all) != 2 {
@@ -230,11 +231,11 @@ func TestBadFolder(t *testing.T) {
 	testkit.WriteFile(t, filepath.Join(dir, "file"), "")
 	for _, folder := range []string{"none", "file"} {
 		file := filepath.Join(dir, folder, "overrides.json")
-		if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "folder") {
+		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "folder") {
 			t.Errorf("%s: got %v", folder, err)
 		}
 	}
-	if _, err := OpenOverrides(filepath.Join(dir, "overrides.json")); err != nil {
+	if _, err := Open(filepath.Join(dir, "overrides.json")); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -254,7 +255,7 @@ func TestBadFile(t *testing.T) {
 		`{"version": 2, "confirmed": 7, "overrides": {"a": "b"}}`: " has version 2, and this program reads version 1; start the release that wrote it, or move the file away",
 	} {
 		testkit.WriteFile(t, file, text)
-		if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file+want) {
+		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), file+want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != text {
@@ -274,12 +275,12 @@ func TestTextsStandAlone(t *testing.T) {
 	for _, made := range rules {
 		level := &policy.Level{Limits: []policy.Limit{{Limit: sluice.MustParseLimit(made)}}}
 		for _, typed := range []string{"50/h", "3/day", made} {
-			limits, err := parseLimits(level, []string{typed})
+			limits, err := ParseLimits(level, []string{typed})
 			if err != nil {
 				t.Fatalf("%q in the place of %q: %v", typed, made, err)
 			}
-			kept := testkit.JSON(t, StoredOverride{Override: policy.Override{Limits: limits}})
-			var again StoredOverride
+			kept := testkit.JSON(t, Stored{Override: policy.Override{Limits: limits}})
+			var again Stored
 			if err := json.Unmarshal(kept, &again); err != nil || !slices.Equal(again.Limits, limits) {
 				t.Errorf("%q in the place of %q: got %v, %v; want %v", typed, made, again.Limits, err, limits)
 			}
@@ -290,7 +291,7 @@ func TestTextsStandAlone(t *testing.T) {
 // TestFollowCompilesFirst: when the rules of a reload begin to decide, the overrides are compiled for
 // them.
 func TestFollowCompilesFirst(t *testing.T) {
-	l, err := OpenOverrides("")
+	l, err := Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,14 +299,14 @@ func TestFollowCompilesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &StoredOverride{Rule: "a", Added: time.Now(), Override: policy.Override{Key: []string{"k"}, Limits: []policy.Limit{{Limit: sluice.PerMinute(7)}}, Reason: "r", Author: "a"}}
+	o := &Stored{Rule: "a", Added: time.Now(), Override: policy.Override{Key: []string{"k"}, Limits: []policy.Limit{{Limit: sluice.PerMinute(7)}}, Reason: "r", Author: "a"}}
 	l.put(o, 0)
 	swapped := false
 	l.Follow(p, time.Now(), func() {
 		if swapped = true; l.compiled[o.ID()].Set == nil {
 			t.Error("the rules are swapped before the override is compiled")
 		}
-	}, func([]LostOverride) {})
+	}, func([]Lost) {})
 	if !swapped {
 		t.Error("the rules were not swapped")
 	}
@@ -319,13 +320,13 @@ func TestSharedOverrideComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenOverrides("")
+	l, err := Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Follow(p, now, func() {}, func([]LostOverride) {})
-	of := func(key string, quota int64, ends time.Time) *StoredOverride {
-		return &StoredOverride{Rule: "a", Added: now, Override: policy.Override{
+	l.Follow(p, now, func() {}, func([]Lost) {})
+	of := func(key string, quota int64, ends time.Time) *Stored {
+		return &Stored{Rule: "a", Added: now, Override: policy.Override{
 			Key: []string{key}, Limits: []policy.Limit{{Limit: sluice.PerMinute(quota)}}, Reason: "r", Author: "a", Expires: ends,
 		}}
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package keys
 
 import (
 	"fmt"
@@ -58,16 +58,16 @@ func TestTargets(t *testing.T) {
 				name, value, _ := strings.Cut(part, "=")
 				k.Parts[name] = value
 			}
-			targets, _, err := k.targets(p)
+			targets, _, err := k.Targets(p, nil)
 			if err != nil {
 				testkit.Contains(t, err.Error(), test.want)
 				return
 			}
 			var got []string
 			for _, at := range targets {
-				text := fmt.Sprint(at.rule.Name, " ", strings.Join(at.values, "|"))
-				if at.tier != "" {
-					text += " as " + at.tier
+				text := fmt.Sprint(at.Rule.Name, " ", strings.Join(at.Values, "|"))
+				if at.Tier != "" {
+					text += " as " + at.Tier
 				}
 				got = append(got, text)
 			}

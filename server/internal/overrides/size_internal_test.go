@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overrides
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 func TestOverridesFileTooLarge(t *testing.T) {
 	testkit.Long(t) // 60 MiB
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	l, err := OpenOverrides(file)
+	l, err := Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	if n := info.Size(); n < mostKept || n > mostBytes {
 		t.Errorf("the file has %d bytes", n)
 	}
-	again, err := OpenOverrides(file)
+	again, err := Open(file)
 	if err != nil {
 		t.Fatalf("the next start: %v", err)
 	}
@@ -59,7 +59,7 @@ func TestOverridesFileTooLarge(t *testing.T) {
 	if err := os.Truncate(file, mostBytes+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+	if _, err := Open(file); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("a file that is too large: %v", err)
 	}
 }
@@ -67,12 +67,12 @@ func TestOverridesFileTooLarge(t *testing.T) {
 // TestTooManyOverrides: at the bound of number or size, an override may only replace
 // another.
 func TestTooManyOverrides(t *testing.T) {
-	l, err := OpenOverrides("")
+	l, err := Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range mostOverrides - 1 {
-		l.own[fmt.Sprint(i)] = &kept{StoredOverride: StoredOverride{Rule: "api", Added: time.Now()}}
+		l.own[fmt.Sprint(i)] = &kept{Stored: Stored{Rule: "api", Added: time.Now()}}
 	}
 	add := func(key string, want, forAll error) {
 		t.Helper()
@@ -95,25 +95,4 @@ func TestTooManyOverrides(t *testing.T) {
 	add("one more", errTooMuch, errTooMuch)
 	add("last", errTooMuch, errTooMuch)
 	testkit.Contains(t, errTooMany.Error(), "there are 10000 already")
-}
-
-// TestAuditAtHand: the entries kept in memory are bounded in number and in bytes.
-func TestAuditAtHand(t *testing.T) {
-	var b strings.Builder
-	l := NewAuditLog(&b)
-	write := func(n int, reason string) {
-		for range n {
-			if err := l.Write(AuditEntry{Action: "reset", Author: "ops", Reason: reason}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	write(mostEntries+10, "r")
-	if n := len(l.last()); n != mostEntries {
-		t.Errorf("%d entries, want %d", n, mostEntries)
-	}
-	write(9, strings.Repeat("x", mostEntryBytes/4))
-	if n := len(l.last()); n != 3 {
-		t.Errorf("%d large entries, want 3", n)
-	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overrides
 
 import (
 	"context"
@@ -9,13 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 )
 
-// Sharing holds the functions by which nodes share [Overrides].
+// Sharing holds the functions by which nodes share [List].
 type Sharing struct {
 	Conn *fleet.Conn
 	Log  *slog.Logger
@@ -26,20 +28,20 @@ type Sharing struct {
 }
 
 const (
-	mostLimits = 64   // of an override in the store
-	mostText   = 4096 // bytes of a text in it
+	MaxLimits = 64   // of an override in the store
+	mostText  = 4096 // bytes of a text in it
 )
 
 // Share shares the overrides among the nodes of a store. It is called before the Conn runs,
 // and before anything else uses the overrides.
-func (l *Overrides) Share(s Sharing) *fleet.Records {
+func (l *List) Share(s Sharing) *fleet.Records {
 	l.log = s.Log
 	l.records = fleet.NewRecords(s.Conn, fleet.Copy{
 		NameOf: nameOf, Get: l.record, Versions: l.versions, Learn: l.learn, Drop: l.drop, Expired: l.expired,
 		Heard: s.Heard, Missed: s.Missed,
 		PutBack: func(n int) []byte {
 			node := s.Conn.Node()
-			return sharedEntry(node, AuditEntry{
+			return audit.Text(node, audit.Entry{
 				Time: time.Now().UTC(), Action: "put-back", Author: "sluice", Reason: "the store had lost what nodes share, or had none",
 				Detail: map[string]any{"records": n},
 			})
@@ -49,17 +51,17 @@ func (l *Overrides) Share(s Sharing) *fleet.Records {
 }
 
 // Shared reports whether other nodes have the overrides, too.
-func (l *Overrides) Shared() bool { return l.records != nil }
+func (l *List) Shared() bool { return l.records != nil }
 
-// ownOf reports whether this node has an override of its own for the key of o.
-func (l *Overrides) ownOf(o *StoredOverride) bool {
+// HasOwn reports whether this node has an override of its own for the key of o.
+func (l *List) HasOwn(o *Stored) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.own[o.ID()] != nil
 }
 
-// sharedOf reports whether all nodes have an override for the key of o.
-func (l *Overrides) sharedOf(o *StoredOverride, now time.Time) bool {
+// HasShared reports whether all nodes have an override for the key of o.
+func (l *List) HasShared(o *Stored, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.shared[o.ID()]
@@ -69,7 +71,7 @@ func (l *Overrides) sharedOf(o *StoredOverride, now time.Time) bool {
 // nameOf returns the ID of an override that another node has written, or an error if it
 // cannot be used.
 func nameOf(body []byte) (string, error) {
-	var o StoredOverride
+	var o Stored
 	if err := json.Unmarshal(body, &o); err != nil {
 		var known struct {
 			Rule   string `json:"rule"`
@@ -85,21 +87,34 @@ func nameOf(body []byte) (string, error) {
 		return "", errors.New("override: it names no key, or no time")
 	case o.Author == "" || len(o.Author) > mostText || o.Reason == "" || len(o.Reason) > mostText:
 		return "", errors.New("override: it lacks a reason or an author")
-	case o.Removed || len(o.Limits) == 0 || len(o.Limits) > mostLimits:
+	case o.Removed || len(o.Limits) == 0 || len(o.Limits) > MaxLimits:
 		return "", errors.New("override: it has no limits, or too many")
 	}
 	return o.ID(), nil
 }
 
 // body returns the text of an override in the store.
-func (o *StoredOverride) body() ([]byte, error) {
+func (o *Stored) body() ([]byte, error) {
 	kept := *o
 	kept.Version, kept.Parts, kept.ThisNodeOnly, kept.Unused = "", nil, false, ""
 	return json.Marshal(kept)
 }
 
+// Sharable returns an error if nodes cannot share an override and the entry of its change.
+func Sharable(node fleet.Node, o *Stored, e audit.Entry) error {
+	body, err := o.body()
+	if err != nil {
+		return fmt.Errorf("override: %w", err)
+	}
+	e.Remote, e.Time = strings.Repeat("x", 64), o.Added // as long as they can be
+	if n := max(len(body), len(audit.Text(node, e))); n > audit.MaxEntry {
+		return fmt.Errorf("override: with its key and reason it takes %d bytes; nodes share at most %d: write a shorter reason, or make it for each node (--this-node, or this_node in the document)", n, audit.MaxEntry)
+	}
+	return nil
+}
+
 // record returns the record of an override in the store, the zero value if there is none.
-func (l *Overrides) record(id string) (r fleet.Record) {
+func (l *List) record(id string) (r fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.shared[id]; k != nil {
@@ -111,7 +126,7 @@ func (l *Overrides) record(id string) (r fleet.Record) {
 }
 
 // versions returns the versions of the shared overrides, by their IDs.
-func (l *Overrides) versions() map[string]fleet.Version {
+func (l *List) versions() map[string]fleet.Version {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make(map[string]fleet.Version, len(l.shared))
@@ -123,22 +138,22 @@ func (l *Overrides) versions() map[string]fleet.Version {
 
 // learn activates the overrides that other nodes have made, and keeps them. Each ends this
 // node's own override of the key.
-func (l *Overrides) learn(records []fleet.Record) {
+func (l *List) learn(records []fleet.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	var changed []StoredOverride
+	var changed []Stored
 	size, left := l.size(), 0
 	for i := range records {
 		r := &records[i]
 		if k := l.shared[r.Name]; k != nil && k.version >= r.Version {
 			continue
 		}
-		var o StoredOverride
+		var o Stored
 		if err := json.Unmarshal(r.Body, &o); err != nil {
 			continue // cannot be: [nameOf] has read it
 		}
-		grows := (&kept{StoredOverride: o}).size() - l.shared[r.Name].size() - l.own[r.Name].size()
+		grows := (&kept{Stored: o}).size() - l.shared[r.Name].size() - l.own[r.Name].size()
 		if size += grows; grows > 0 && size > mostLearned {
 			size, left = size-grows, left+1
 			continue
@@ -155,7 +170,7 @@ func (l *Overrides) learn(records []fleet.Record) {
 
 // settle activates changes that the store has, and keeps them. A failure at this node does not
 // undo them in the store.
-func (l *Overrides) settle(changed []StoredOverride) {
+func (l *List) settle(changed []Stored) {
 	if len(changed) == 0 {
 		return
 	}
@@ -167,10 +182,10 @@ func (l *Overrides) settle(changed []StoredOverride) {
 
 // drop takes out overrides that were removed or have expired. A removal also ends this node's
 // own override of the key.
-func (l *Overrides) drop(ids []string) {
+func (l *List) drop(ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var changed []StoredOverride
+	var changed []Stored
 	now := l.now()
 	for _, id := range ids {
 		k := l.shared[id]
@@ -188,10 +203,10 @@ func (l *Overrides) drop(ids []string) {
 
 // expired returns the IDs of the shared overrides that have expired. It takes out this
 // node's own expired overrides: the shared override of the key is active again.
-func (l *Overrides) expired(now time.Time) (ids []string) {
+func (l *List) expired(now time.Time) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var changed []StoredOverride
+	var changed []Stored
 	for id, k := range l.own {
 		if l.shared[id] != nil && k.expired(now) {
 			delete(l.own, id)
@@ -209,29 +224,26 @@ func (l *Overrides) expired(now time.Time) (ids []string) {
 
 // Drift returns how far the shared store's clock is ahead of this process's. Overrides
 // expire by the store's clock.
-func (l *Overrides) Drift() time.Duration {
+func (l *List) Drift() time.Duration {
 	if l.records == nil {
 		return 0
 	}
 	return l.records.Drift()
 }
 
-func (l *Overrides) now() time.Time { return time.Now().Add(l.Drift()) }
+func (l *List) now() time.Time { return time.Now().Add(l.Drift()) }
 
-// errUnavailable is the error of a change for all nodes that was not made.
-var errUnavailable = errors.New("the store cannot be reached, so that no other node would learn of it; try again when it can, or make it for this node only (--this-node, or this_node in the document)")
+// ErrUnavailable is the error of a change for all nodes that was not made.
+var ErrUnavailable = errors.New("the store cannot be reached, so that no other node would learn of it; try again when it can, or make it for this node only (--this-node, or this_node in the document)")
 
-// errUnknown is the error of a change that may have been made.
-var errUnknown = errors.New("the store has not answered, so that it is not known whether this was changed; look at the key in some seconds before you repeat it")
-
-// otherChangeError is the error if another caller has changed an override meanwhile.
-type otherChangeError struct {
-	now *StoredOverride // nil: there is none
+// OtherChangeError is the error if another caller has changed an override meanwhile.
+type OtherChangeError struct {
+	Now *Stored // nil: there is none
 }
 
 // Error describes the other change.
-func (e *otherChangeError) Error() string {
-	o := e.now
+func (e *OtherChangeError) Error() string {
+	o := e.Now
 	switch {
 	case o == nil:
 		return "override: nothing was changed, as the override that was meant is not there any more; look at the key, and repeat it if it is still right"
@@ -245,7 +257,7 @@ func (e *otherChangeError) Error() string {
 // Set replaces the override of a key on all nodes. With Removed it ends the override. seen
 // is the version that the caller has seen, by default that of this node. The log gets the
 // entry together with the change.
-func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, entry []byte) (version string, replaced *StoredOverride, err error) {
+func (l *List) Set(ctx context.Context, o *Stored, seen string, entry []byte) (version string, replaced *Stored, err error) {
 	id := o.ID()
 	l.mu.Lock()
 	now := l.now()
@@ -263,14 +275,14 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	case large:
 		return "", nil, errTooMuch
 	case o.Removed && was == nil:
-		return "", nil, errNoOverride
+		return "", nil, ErrNone
 	case seen != "":
 		if expected, err = fleet.ParseVersion(seen); err != nil {
 			return "", nil, fmt.Errorf("version: %w", err)
 		}
 	}
 	if was != nil {
-		replaced = &was.StoredOverride
+		replaced = &was.Stored
 	}
 	var body []byte // nil removes it
 	if !o.Removed {
@@ -288,13 +300,13 @@ func changeError(err error) error {
 		return err
 	}
 	if c, ok := errors.AsType[*fleet.ConflictError](err); ok {
-		e := &otherChangeError{now: removedBy(c.Removal)}
+		e := &OtherChangeError{Now: removedBy(c.Removal)}
 		if c.Now != nil {
-			e.now = new(StoredOverride)
-			if err := json.Unmarshal(c.Now.Body, e.now); err != nil {
+			e.Now = new(Stored)
+			if err := json.Unmarshal(c.Now.Body, e.Now); err != nil {
 				return fmt.Errorf("override: %w", err)
 			}
-			e.now.Version = c.Now.Version.String()
+			e.Now.Version = c.Now.Version.String()
 		}
 		return e
 	}
@@ -302,15 +314,15 @@ func changeError(err error) error {
 		return fmt.Errorf("override: nothing was changed: %w", err)
 	}
 	if errors.Is(err, fleet.ErrNotSent) {
-		return fmt.Errorf("override: %w: %w", errUnavailable, err)
+		return fmt.Errorf("override: %w: %w", ErrUnavailable, err)
 	}
-	return fmt.Errorf("override: %w: %w", errUnknown, err)
+	return fmt.Errorf("override: %w: %w", audit.ErrUnknown, err)
 }
 
 // removedBy returns the removed override in an entry of the log, nil if it has none.
-func removedBy(entry []byte) *StoredOverride {
+func removedBy(entry []byte) *Stored {
 	var e struct {
-		Detail struct{ Override *StoredOverride }
+		Detail struct{ Override *Stored }
 	}
 	if err := json.Unmarshal(entry, &e); err != nil || e.Detail.Override == nil || !e.Detail.Override.Removed {
 		return nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package fleetview
 
 import (
 	"fmt"
@@ -35,16 +35,16 @@ func (f *Fleet) note(self *report.Node, others *report.Fleet, sum *report.Sum) {
 	if text := DifferentUpstreams(self, others); text != "" {
 		f.say("warn", "%s", text)
 	}
-	if apart := f.named(func(n *NodeOverview) bool { return n.Apart && !n.Silent }); len(apart) > 0 {
+	if apart := f.named(func(n *Node) bool { return n.Apart && !n.Silent }); len(apart) > 0 {
 		f.say("note", "%s: has no rule of this node's", list(apart))
 	}
-	config := func(n *NodeOverview) string { return n.Config }
-	if len(f.have(func(n *NodeOverview) string { return n.Rules })) > 1 {
+	config := func(n *Node) string { return n.Config }
+	if len(f.have(func(n *Node) string { return n.Rules })) > 1 {
 		f.differ("warn", "configurations", config)
 	} else {
 		f.differ("note", "files of the same rules", config)
 	}
-	f.differ("warn", "versions of sluice", func(n *NodeOverview) string { return n.Version })
+	f.differ("warn", "versions of sluice", func(n *Node) string { return n.Version })
 	if sum.More > 0 {
 		f.say("note", "of %d rules the counts are not summed: a node reports %d, those with most denials and requests", sum.More, report.MostRules)
 	}
@@ -68,7 +68,7 @@ func (f *Fleet) noteStore(others *report.Fleet) {
 
 // noteNodes adds the notes about missing and faulty nodes.
 func (f *Fleet) noteNodes(others *report.Fleet) {
-	silent, unsummed := f.named(func(n *NodeOverview) bool { return n.Silent }), make(map[string][]string)
+	silent, unsummed := f.named(func(n *Node) bool { return n.Silent }), make(map[string][]string)
 	if len(silent) > 0 {
 		f.say("warn", "%s: no report for more than %d s; what they have counted is not in the sum", list(silent), int(report.Silent.Seconds()))
 	}
@@ -92,10 +92,10 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 	if others.Unread > 0 {
 		f.say("warn", "what %s written cannot be read: it is of another version, under another secret_file, or of another program", nodesDo(int64(others.Unread), "has", "have"))
 	}
-	if stale := f.named(func(n *NodeOverview) bool { return n.Failed && !n.Silent }); len(stale) > 0 {
+	if stale := f.named(func(n *Node) bool { return n.Failed && !n.Silent }); len(stale) > 0 {
 		f.say("warn", "%s: the configuration's file has errors and was not loaded; the previous version stays active", list(stale))
 	}
-	if away := f.named(func(n *NodeOverview) bool { return !n.StoreUp && !n.Silent }); len(away) > 0 {
+	if away := f.named(func(n *Node) bool { return !n.StoreUp && !n.Silent }); len(away) > 0 {
 		f.say("warn", "%s: requests are decided without the store", list(away))
 	}
 	for i := range others.Nodes {
@@ -134,7 +134,7 @@ func DifferentUpstreams(self *report.Node, others *report.Fleet) string {
 }
 
 // have returns the labels of the nodes by the value of of.
-func (f *Fleet) have(of func(*NodeOverview) string) map[string][]string {
+func (f *Fleet) have(of func(*Node) string) map[string][]string {
 	have := make(map[string][]string)
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; !n.Silent && !n.Apart {
@@ -145,7 +145,7 @@ func (f *Fleet) have(of func(*NodeOverview) string) map[string][]string {
 }
 
 // differ adds a note if nodes differ in a value, with the value of each.
-func (f *Fleet) differ(kind, what string, of func(*NodeOverview) string) {
+func (f *Fleet) differ(kind, what string, of func(*Node) string) {
 	have := f.have(of)
 	if len(have) < 2 {
 		return
@@ -163,7 +163,7 @@ func eachHas(have map[string][]string) string {
 }
 
 // named returns the labels of the nodes for which is holds.
-func (f *Fleet) named(is func(*NodeOverview) bool) (labels []string) {
+func (f *Fleet) named(is func(*Node) bool) (labels []string) {
 	for i := range f.Nodes {
 		if is(&f.Nodes[i]) {
 			labels = append(labels, f.Nodes[i].Label())

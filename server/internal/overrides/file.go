@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overrides
 
 import (
 	"bytes"
@@ -33,12 +33,12 @@ const fileVersion = 1
 
 // overrideFile is the document in the file.
 type overrideFile struct {
-	Version   int              `json:"version"`
-	Overrides []StoredOverride `json:"overrides"`
+	Version   int      `json:"version"`
+	Overrides []Stored `json:"overrides"`
 }
 
-// ReadOverrides returns the overrides in a file, none if there is no file.
-func ReadOverrides(file string) (all []StoredOverride, err error) {
+// Read returns the overrides in a file, none if there is no file.
+func Read(file string) (all []Stored, err error) {
 	data, _, err := regular.Read(file, mostBytes+1)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -63,7 +63,7 @@ func ReadOverrides(file string) (all []StoredOverride, err error) {
 // write makes the line of the override in the file, if it is not made yet.
 func (k *kept) write() (err error) {
 	if k.line == nil {
-		k.line, err = json.Marshal(&k.StoredOverride)
+		k.line, err = json.Marshal(&k.Stored)
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func (k *kept) size() int {
 }
 
 // size returns the size of the overrides in the file, in bytes.
-func (l *Overrides) size() (n int) {
+func (l *List) size() (n int) {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		for _, k := range of {
 			n += k.size()
@@ -87,7 +87,7 @@ func (l *Overrides) size() (n int) {
 }
 
 // save writes the file. If it fails, the file does not change.
-func (l *Overrides) save() error {
+func (l *List) save() error {
 	if l.file == "" {
 		return nil
 	}

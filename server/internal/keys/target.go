@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package keys
 
 import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
+	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostTargets is the most keys of one call.
-const mostTargets = 256
+// Max is the most keys of one call.
+const Max = 256
 
 // Key names a key by the values of its parts in a rule, such as "ip" and "header.X-User".
 // It means the key of every level of every rule that has these parts and no others.
@@ -29,61 +29,69 @@ type Key struct {
 	Parts map[string]string `json:"parts"`
 }
 
-// target is a key of a level.
-type target struct {
-	rule      *policy.Rule
-	level     *policy.CompiledLevel
-	values    []string
-	key       string // of the values
-	tier      string
-	hasTier   bool       // the query names the tier, which may be empty
-	overrides *Overrides // nil: there are none but those of the rules
+// Overrides are overrides beside those of the rules.
+type Overrides interface {
+	// Of returns the override that is active for a key, and its limits; nil if there is none.
+	Of(t *Target, now time.Time) (*policy.Override, *policy.Set)
 }
 
-// override returns the active override of the key at a moment with its limits, nil if there is
+// Target is a key of a level.
+type Target struct {
+	Rule      *policy.Rule
+	Level     *policy.CompiledLevel
+	Values    []string
+	Key       string // of the values
+	Tier      string
+	HasTier   bool      // the query names the tier, which may be empty
+	Overrides Overrides // nil: there are none but those of the rules
+}
+
+// Override returns the active override of the key at a moment with its limits, nil if there is
 // none.
-func (t *target) override(now time.Time) (*policy.Override, *policy.Set) {
-	if o, s := t.overrides.of(t, now); s != nil {
-		return o, s
+func (t *Target) Override(now time.Time) (*policy.Override, *policy.Set) {
+	if t.Overrides != nil {
+		if o, s := t.Overrides.Of(t, now); s != nil {
+			return o, s
+		}
 	}
-	if i, ok := t.level.ByKey[t.key]; ok {
-		if o := &t.level.Overrides[i]; o.Expires.IsZero() || now.Before(o.Expires) {
-			return o, t.level.ByOverride[i]
+	if i, ok := t.Level.ByKey[t.Key]; ok {
+		if o := &t.Level.Overrides[i]; o.Expires.IsZero() || now.Before(o.Expires) {
+			return o, t.Level.ByOverride[i]
 		}
 	}
 	return nil, nil
 }
 
-// set returns the limits of the key under a tier at a moment, nil if it has none.
-func (t *target) set(tier string, now time.Time) *policy.Set {
-	if _, s := t.override(now); s != nil {
+// Set returns the limits of the key under a tier at a moment, nil if it has none.
+func (t *Target) Set(tier string, now time.Time) *policy.Set {
+	if _, s := t.Override(now); s != nil {
 		return s
 	}
-	if s, ok := t.level.ByTier[tier]; ok && tier != "" {
+	if s, ok := t.Level.ByTier[tier]; ok && tier != "" {
 		return s
 	}
-	return t.level.Base
+	return t.Level.Base
 }
 
-// charge returns the charge of the key under a set of limits, at a cost of 1.
-func (t *target) charge(s *policy.Set) sluice.Charge {
-	return sluice.Charge{Plan: s.All, Key: t.key, Cost: 1}
+// Charge returns the charge of the key under a set of limits, at a cost of 1.
+func (t *Target) Charge(s *policy.Set) sluice.Charge {
+	return sluice.Charge{Plan: s.All, Key: t.Key, Cost: 1}
 }
 
-// tiers returns the names of the tiers that the key may have. The first is empty: the
+// Tiers returns the names of the tiers that the key may have. The first is empty: the
 // limits without a tier. If the query names a tier, it is the only one. If an override is
 // active there is one, because its limits replace those of every tier.
-func (t *target) tiers(now time.Time) []string {
+func (t *Target) Tiers(now time.Time) []string {
 	switch {
-	case t.hasTier:
-		return []string{t.tier}
-	case t.level.Tiers == nil:
+	case t.HasTier:
+		return []string{t.Tier}
+	case t.Level.Tiers == nil:
 		return []string{""}
 	}
-	if o, _ := t.override(now); o != nil {
+	if o, _ := t.Override(now); o != nil {
 		return []string{""}
 	}
-	tiers := slices.AppendSeq(slices.Clone(t.level.Tiers.Unlimited), maps.Keys(t.level.Tiers.Limits))
+	tiers := slices.AppendSeq(slices.Clone(t.Level.Tiers.Unlimited), maps.Keys(t.Level.Tiers.Limits))
 	slices.Sort(tiers)
 	return slices.Concat([]string{""}, tiers)
 }
@@ -105,15 +113,16 @@ func (k *Key) given() ([]given, error) {
 			continue
 		}
 		if part.Source == source.Header {
-			part.Name = http.CanonicalHeaderKey(part.Name)
+			part.Name = textproto.CanonicalMIMEHeaderKey(part.Name)
 		}
 		all = append(all, given{part: part, value: k.Parts[text]})
 	}
 	return all, errors.Join(faults...)
 }
 
-// targets returns the keys that k means. It is an error if there are none.
-func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err error) {
+// Targets returns the keys that k means under a policy and these overrides, which may be nil, and
+// whether there are more than [Max]. It is an error if there are none.
+func (k *Key) Targets(p *policy.Policy, o Overrides) (targets []Target, omitted bool, err error) {
 	parts, err := k.given()
 	if err != nil {
 		return nil, false, err
@@ -139,9 +148,10 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 			if err != nil || !ok {
 				continue // the value may be valid only for another rule
 			}
-			if len(targets) == mostTargets {
+			if len(targets) == Max {
 				return targets, true, nil
 			}
+			t.Overrides = o
 			targets = append(targets, t)
 		}
 	}
@@ -162,6 +172,21 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 		}
 	}
 	return targets, false, nil
+}
+
+// One returns the only key that k names.
+func (k *Key) One(p *policy.Policy, o Overrides) (Target, error) {
+	if k.Rule == "" {
+		return Target{}, errors.New("rule is missing; set the name of a rule")
+	}
+	targets, _, err := k.Targets(p, o)
+	if err != nil {
+		return Target{}, err
+	}
+	if len(targets) > 1 {
+		return Target{}, fmt.Errorf("rule %q has several levels with such a key; name one", k.Rule)
+	}
+	return targets[0], nil
 }
 
 // needs describes the parts of keys.
@@ -193,8 +218,8 @@ func needs(p *policy.Policy, rule string) string {
 }
 
 // targetOf returns the key of a level, if all of its parts are given.
-func targetOf(r *policy.Rule, l *policy.CompiledLevel, parts []given) (t target, ok bool, err error) {
-	t = target{rule: r, level: l}
+func targetOf(r *policy.Rule, l *policy.CompiledLevel, parts []given) (t Target, ok bool, err error) {
+	t = Target{Rule: r, Level: l}
 	var used []int
 	for _, need := range l.By {
 		i, value := valueOf(need, parts)
@@ -202,18 +227,18 @@ func targetOf(r *policy.Rule, l *policy.CompiledLevel, parts []given) (t target,
 			return t, false, nil
 		}
 		used = append(used, i)
-		t.values = append(t.values, value)
+		t.Values = append(t.Values, value)
 	}
 	if len(l.By) > 0 {
-		if t.key, t.values, err = l.Key(t.values); err != nil {
+		if t.Key, t.Values, err = l.Key(t.Values); err != nil {
 			return t, false, err
 		}
 	}
 	if l.Tiers != nil {
 		if i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, l.Tiers.By) }); i >= 0 {
-			t.hasTier = true
-			if t.tier = parts[i].value; t.tier != "" {
-				if t.tier, err = l.Tiers.By.Value(t.tier); err != nil {
+			t.HasTier = true
+			if t.Tier = parts[i].value; t.Tier != "" {
+				if t.Tier, err = l.Tiers.By.Value(t.Tier); err != nil {
 					return t, false, err
 				}
 			}
@@ -260,8 +285,8 @@ func same(have, need policy.Part) bool {
 	return have.Source == need.Source && have.Name == need.Name
 }
 
-// partsOf returns the parts of an encoded key, by their names.
-func partsOf(l *policy.Level, key string) map[string]string {
+// PartsOf returns the parts of an encoded key, by their names.
+func PartsOf(l *policy.Level, key string) map[string]string {
 	values := []string{key}
 	if len(l.By) > 1 {
 		values = strings.Split(key, "|")
@@ -269,11 +294,11 @@ func partsOf(l *policy.Level, key string) map[string]string {
 			values[i] = unescape.Replace(values[i])
 		}
 	}
-	return named(l, values)
+	return Named(l, values)
 }
 
-// named returns the values of a key by the names of its parts.
-func named(l *policy.Level, values []string) map[string]string {
+// Named returns the values of a key by the names of its parts.
+func Named(l *policy.Level, values []string) map[string]string {
 	parts := make(map[string]string, len(l.By))
 	for i, p := range l.By {
 		if i < len(values) {
@@ -285,3 +310,22 @@ func named(l *policy.Level, values []string) map[string]string {
 }
 
 var unescape = strings.NewReplacer("%25", "%", "%7C", "|")
+
+// Level returns a level of a rule, nil if there is none.
+func Level(p *policy.Policy, rule, level string) *policy.CompiledLevel {
+	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
+		for j := range p.Levels(i) {
+			if l := &p.Levels(i)[j]; l.Name == level {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// Has reports whether a level has a key in the form in which it is written. A form that
+// means another key now would give the override to the wrong key.
+func Has(l *policy.CompiledLevel, values []string) bool {
+	_, written, err := l.Key(values)
+	return err == nil && slices.Equal(written, values)
+}

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package admin
+package overrides
 
 import (
 	"path/filepath"
@@ -18,7 +18,7 @@ func TestOverridesPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenOverrides(pipe); err == nil || !strings.Contains(err.Error(), pipe+" is a pipe") {
+	if _, err := Open(pipe); err == nil || !strings.Contains(err.Error(), pipe+" is a pipe") {
 		t.Errorf("got %v; want it to say that it is a pipe", err)
 	}
 }

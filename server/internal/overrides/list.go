@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overrides
 
 import (
 	"cmp"
@@ -19,11 +19,11 @@ import (
 	"github.com/sluicegate/sluice/server/internal/replace"
 )
 
-// mostOverrides is the most overrides that [Overrides] hold.
+// mostOverrides is the most overrides that [List] hold.
 const mostOverrides = 10_000
 
-// StoredOverride gives one key of a rule's level other limits.
-type StoredOverride struct {
+// Stored gives one key of a rule's level other limits.
+type Stored struct {
 	Rule  string `json:"rule"`
 	Level string `json:"level,omitempty"`
 	policy.Override
@@ -41,23 +41,23 @@ type StoredOverride struct {
 }
 
 // ID returns a text that is different for each key.
-func (o *StoredOverride) ID() string {
+func (o *Stored) ID() string {
 	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }
 
-func (o *StoredOverride) expired(now time.Time) bool {
+func (o *Stored) expired(now time.Time) bool {
 	return !o.Expires.IsZero() && !now.Before(o.Expires)
 }
 
 // active reports whether the override is neither removed nor expired.
-func (o *StoredOverride) active(now time.Time) bool { return !o.Removed && !o.expired(now) }
+func (o *Stored) active(now time.Time) bool { return !o.Removed && !o.expired(now) }
 
-// Overrides are the overrides that operators make while the program runs: other limits for
+// List is the overrides that operators make while the program runs: other limits for
 // single keys until they expire. They replace those of the configuration for the same
 // keys. A file of their own, if there is one, keeps them over a restart. The nodes of a
-// shared store share overrides, and each node may also have its own. Overrides are safe for
+// shared store share overrides, and each node may also have its own. A List is safe for
 // concurrent use.
-type Overrides struct {
+type List struct {
 	mu     sync.Mutex
 	file   string // empty: in memory only
 	own    map[string]*kept
@@ -68,7 +68,7 @@ type Overrides struct {
 	active   evaluate.Overrides
 	compiled map[string]policy.CompiledOverride // the active overrides, by ID
 	problems map[string]string                  // why others are not active
-	onLost   func([]LostOverride)
+	onLost   func([]Lost)
 
 	records *fleet.Records // nil: the store is in this process
 	log     *slog.Logger
@@ -76,16 +76,16 @@ type Overrides struct {
 
 // kept is an override with its version and its line in the file.
 type kept struct {
-	StoredOverride
+	Stored
 	version fleet.Version // zero for this node's own
 	at      int
 	line    []byte // of the file
 }
 
-// OpenOverrides returns Overrides that are kept in a file, and reads the file if it exists.
+// Open returns Overrides that are kept in a file, and reads the file if it exists.
 // It fails if the file cannot be written. An empty name keeps them in memory only.
-func OpenOverrides(file string) (*Overrides, error) {
-	l := &Overrides{
+func Open(file string) (*List, error) {
+	l := &List{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
 		compiled: make(map[string]policy.CompiledOverride), problems: make(map[string]string),
 	}
@@ -95,7 +95,7 @@ func OpenOverrides(file string) (*Overrides, error) {
 	if err := replace.Try(file); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
-	all, err := ReadOverrides(file)
+	all, err := Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func OpenOverrides(file string) (*Overrides, error) {
 
 // Alone turns the shared overrides of the file into this node's own, because its store is
 // in this process now.
-func (l *Overrides) Alone() {
+func (l *List) Alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, k := range l.shared {
@@ -123,19 +123,19 @@ func (l *Overrides) Alone() {
 }
 
 // put keeps an override.
-func (l *Overrides) put(o *StoredOverride, v fleet.Version) {
+func (l *List) put(o *Stored, v fleet.Version) {
 	to := l.own
 	if v != 0 {
 		to = l.shared
 	}
 	l.last++
-	k := &kept{StoredOverride: *o, version: v, at: l.last}
+	k := &kept{Stored: *o, version: v, at: l.last}
 	k.Version, k.Parts, k.ThisNodeOnly, k.Unused = v.String(), nil, false, ""
 	to[o.ID()] = k
 }
 
 // inForce returns the active override of a key: this node's own, or else the shared one.
-func (l *Overrides) inForce(id string, now time.Time) *kept {
+func (l *List) inForce(id string, now time.Time) *kept {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		if k := of[id]; k != nil && k.active(now) {
 			return k
@@ -145,14 +145,14 @@ func (l *Overrides) inForce(id string, now time.Time) *kept {
 }
 
 // All returns the overrides that have not expired.
-func (l *Overrides) All(now time.Time) []StoredOverride {
+func (l *List) All(now time.Time) []Stored {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current(now)
 }
 
 // current returns a copy of the active overrides, the oldest first.
-func (l *Overrides) current(now time.Time) []StoredOverride {
+func (l *List) current(now time.Time) []Stored {
 	var list []*kept
 	for _, k := range l.own {
 		if k.active(now) {
@@ -165,24 +165,24 @@ func (l *Overrides) current(now time.Time) []StoredOverride {
 		}
 	}
 	slices.SortFunc(list, func(a, b *kept) int { return cmp.Compare(a.at, b.at) })
-	all := make([]StoredOverride, len(list))
+	all := make([]Stored, len(list))
 	for i, k := range list {
-		all[i] = k.StoredOverride
+		all[i] = k.Stored
 	}
 	return all
 }
 
-// errNoOverride is the error of a removal if the key has no override.
-var errNoOverride = errors.New("override: there is none for this key")
+// ErrNone is the error of a removal if the key has no override.
+var ErrNone = errors.New("override: there is none for this key")
 
-// errNotKept is the error of Add and Remove if the file cannot be written. Then the earlier
+// ErrNotKept is the error of Add and Remove if the file cannot be written. Then the earlier
 // overrides are active again. If the file was written and its folder cannot be synced,
 // the next start may still read the change.
-var errNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
+var ErrNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
 // Add replaces the override of a key on this node only, and keeps it. If it cannot be kept,
 // nothing changes.
-func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
+func (l *List) Add(o *Stored, now time.Time) (replaced *Stored, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := o.ID()
@@ -198,13 +198,13 @@ func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverr
 var errTooMany = fmt.Errorf("override: there are %d already; put lasting ones into the configuration", mostOverrides)
 
 // room reports whether there is room for an override that replaces before, which may be nil.
-func (l *Overrides) room(o *StoredOverride, before *kept, most int) bool {
-	next := kept{StoredOverride: *o}
+func (l *List) room(o *Stored, before *kept, most int) bool {
+	next := kept{Stored: *o}
 	return l.size()-before.size()+next.size() <= most
 }
 
 // count returns the number of active overrides.
-func (l *Overrides) count(now time.Time) (n int) {
+func (l *List) count(now time.Time) (n int) {
 	for _, of := range []map[string]*kept{l.own, l.shared} {
 		for _, k := range of {
 			if k.active(now) {
@@ -216,21 +216,21 @@ func (l *Overrides) count(now time.Time) (n int) {
 }
 
 // Remove ends this node's own override of a key.
-func (l *Overrides) Remove(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
+func (l *List) Remove(o *Stored, now time.Time) (replaced *Stored, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := o.ID()
 	if k := l.own[id]; k == nil || !k.active(now) {
-		return nil, errNoOverride
+		return nil, ErrNone
 	}
 	return l.change(id, now, func() { delete(l.own, id) })
 }
 
 // change changes this node's own override of a key, all or nothing.
-func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *StoredOverride, err error) {
+func (l *List) change(id string, now time.Time, edit func()) (replaced *Stored, err error) {
 	before := maps.Clone(l.own)
 	was := l.inForce(id, now)
-	var ended []StoredOverride
+	var ended []Stored
 	for other, k := range l.own {
 		if !k.active(now) {
 			delete(l.own, other)
@@ -248,20 +248,20 @@ func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *Sto
 	if err := l.save(); err != nil {
 		l.own = before
 		l.activate(l.changed(o, now), now) // as if nothing had been
-		return nil, fmt.Errorf("%w: %w", errNotKept, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	if was != nil {
-		replaced = &was.StoredOverride
+		replaced = &was.Stored
 	}
 	return replaced, nil
 }
 
 // changed returns the active override of o's key, or o as Removed if there is none.
-func (l *Overrides) changed(o *kept, now time.Time) []StoredOverride {
+func (l *List) changed(o *kept, now time.Time) []Stored {
 	if k := l.inForce(o.ID(), now); k != nil {
-		return []StoredOverride{k.StoredOverride}
+		return []Stored{k.Stored}
 	}
-	gone := o.StoredOverride
+	gone := o.Stored
 	gone.Removed = true
-	return []StoredOverride{gone}
+	return []Stored{gone}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overview
 
 import (
 	"cmp"
@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluicegate/sluice/server/internal/history"
-	"github.com/sluicegate/sluice/server/internal/tally"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
 // A problem is reported from this share of requests, and this number or half of them.
@@ -34,15 +33,8 @@ type Log struct {
 	Fault error
 }
 
-// ProblemsOf returns the problems of the requests of the last 10 minutes, the largest first.
-func ProblemsOf(t *tally.Tally, now time.Time, logs []Log) []Problem {
-	t.Tick(now)
-	recent, _, _ := t.Past("")
-	return problems(recent.Sum(), t.Causes(), logs)
-}
-
-// problemLines returns the lines of problems in /readyz.
-func problemLines(all []Problem) string {
+// ProblemLines returns the lines of problems in /readyz.
+func ProblemLines(all []Problem) string {
 	var b strings.Builder
 	for _, p := range all {
 		fmt.Fprintf(&b, "%s: %s%s\n", p.Kind, p.Text, map[bool]string{false: ", in the last 10 minutes"}[p.Kind == "log"])
@@ -50,16 +42,9 @@ func problemLines(all []Problem) string {
 	return b.String()
 }
 
-func (a *API) logs() []Log {
-	if a.o.Logs == nil {
-		return nil
-	}
-	return a.o.Logs()
-}
-
-// problems returns the problems of recent requests, the largest first. causes are the causes
+// Problems returns the problems of recent requests, the largest first. causes are the causes
 // of refusals at this node.
-func problems(recent history.Counts, causes []tally.Cause, logs []Log) []Problem {
+func Problems(recent history.Counts, causes []outcome.Cause, logs []Log) []Problem {
 	var all []Problem
 	requests := recent.Requests()
 	add := func(kind string, n uint64, text string) {
@@ -79,7 +64,7 @@ func problems(recent history.Counts, causes []tally.Cause, logs []Log) []Problem
 }
 
 // refusal describes the most frequent cause of refusals.
-func refusal(n uint64, causes []tally.Cause) string {
+func refusal(n uint64, causes []outcome.Cause) string {
 	if len(causes) == 0 || causes[0].Recent < (n+1)/2 { // other nodes may have other causes
 		return "were refused with 400, 401 or 403"
 	}

@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package overrides
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
-// LostOverride is an override that matches none of the present rules. They may have
+// Lost is an override that matches none of the present rules. They may have
 // changed since it was made, and may change back.
-type LostOverride struct {
-	StoredOverride
+type Lost struct {
+	Stored
 	Problem string // why it does not match
 	// Fits reports whether the rules have the key, so that the override can be made
 	// anew.
@@ -24,14 +24,14 @@ type LostOverride struct {
 }
 
 // Active returns the table of the overrides that requests are decided by.
-func (l *Overrides) Active() *evaluate.Overrides { return &l.active }
+func (l *List) Active() *evaluate.Overrides { return &l.active }
 
 // Follow puts the overrides over the rules of another policy, which begin to decide when swap
 // returns: the overrides are compiled before, so that few requests are decided by the new rules
 // and the old overrides. An override that does not fit the rules is not active and stays in the
 // list. lost is called with such overrides, at once and at each later change. now is the time by
 // which they expire.
-func (l *Overrides) Follow(p *policy.Policy, now time.Time, swap func(), lost func([]LostOverride)) {
+func (l *List) Follow(p *policy.Policy, now time.Time, swap func(), lost func([]Lost)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.policy, l.onLost = p, lost
@@ -43,7 +43,7 @@ func (l *Overrides) Follow(p *policy.Policy, now time.Time, swap func(), lost fu
 }
 
 // Problem returns the reason why the rules leave an override out, "" if they do not.
-func (l *Overrides) Problem(o *StoredOverride) string {
+func (l *List) Problem(o *Stored) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.problems[o.ID()]
@@ -51,7 +51,7 @@ func (l *Overrides) Problem(o *StoredOverride) string {
 
 // activate compiles changed overrides and puts them into the table. Each has the present limits
 // of its key, or is Removed.
-func (l *Overrides) activate(changed []StoredOverride, now time.Time) {
+func (l *List) activate(changed []Stored, now time.Time) {
 	if l.policy == nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (l *Overrides) activate(changed []StoredOverride, now time.Time) {
 }
 
 // compile returns the changes of the table, and the overrides that do not fit the rules.
-func (l *Overrides) compile(changed []StoredOverride) (puts []policy.CompiledOverride, lost []LostOverride) {
+func (l *List) compile(changed []Stored) (puts []policy.CompiledOverride, lost []Lost) {
 	puts = make([]policy.CompiledOverride, len(changed))
 	for i := range changed {
 		o := &changed[i]
@@ -76,7 +76,7 @@ func (l *Overrides) compile(changed []StoredOverride) (puts []policy.CompiledOve
 		c, problem := compileOverride(l.policy, o)
 		if problem != "" {
 			l.problems[id] = problem
-			lost = append(lost, LostOverride{*o, problem, !unused(l.policy, *o)})
+			lost = append(lost, Lost{*o, problem, !Unused(l.policy, *o)})
 			continue
 		}
 		l.compiled[id], puts[i] = c, c
@@ -84,15 +84,11 @@ func (l *Overrides) compile(changed []StoredOverride) (puts []policy.CompiledOve
 	return puts, lost
 }
 
-// of returns the override that is active for a key of a level, and its limits; nil if there is
-// none.
-func (l *Overrides) of(t *target, now time.Time) (*policy.Override, *policy.Set) {
-	if l == nil {
-		return nil, nil
-	}
+// Of returns the override that is active for a key, and its limits; nil if there is none.
+func (l *List) Of(t *keys.Target, now time.Time) (*policy.Override, *policy.Set) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Override: policy.Override{Key: t.values}}
+	o := Stored{Rule: t.Rule.Name, Level: t.Level.Name, Override: policy.Override{Key: t.Values}}
 	k, s := l.inForce(o.ID(), now), l.compiled[o.ID()].Set
 	if k == nil || s == nil {
 		return nil, nil
@@ -102,13 +98,13 @@ func (l *Overrides) of(t *target, now time.Time) (*policy.Override, *policy.Set)
 
 // compileOverride compiles an override for the rules of a policy, or returns the reason why it
 // does not fit them.
-func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOverride, problem string) {
+func compileOverride(p *policy.Policy, o *Stored) (c policy.CompiledOverride, problem string) {
 	const unfit = "its limits do not fit the rule: "
-	l := levelOf(p, o.Rule, o.Level)
+	l := keys.Level(p, o.Rule, o.Level)
 	switch {
 	case l == nil:
 		return c, "the configuration has no such rule or level"
-	case !has(l, o.Key):
+	case !keys.Has(l, o.Key):
 		return c, "the rule has no such key"
 	case len(o.Limits) == 0:
 		return c, unfit + "no limit; write one, such as 100/min"
@@ -125,29 +121,17 @@ func compileOverride(p *policy.Policy, o *StoredOverride) (c policy.CompiledOver
 	return c, ""
 }
 
-// levelOf returns a level of a rule, nil if there is none.
-func levelOf(p *policy.Policy, rule, level string) *policy.CompiledLevel {
-	if i, ok := p.RuleOf(rule); ok && p.Rules()[i].Name == rule {
-		for j := range p.Levels(i) {
-			if l := &p.Levels(i)[j]; l.Name == level {
-				return l
-			}
-		}
-	}
-	return nil
-}
-
-// fits returns an error if an override does not match a policy.
-func fits(p *policy.Policy, o StoredOverride) error {
+// Fits returns an error if an override does not match a policy.
+func Fits(p *policy.Policy, o Stored) error {
 	if _, problem := compileOverride(p, &o); problem != "" {
 		return errors.New("override: " + problem)
 	}
 	return nil
 }
 
-// parseLimits reads the texts of limits that replace those of a level. They inherit from
+// ParseLimits reads the texts of limits that replace those of a level. They inherit from
 // the level's limits, see [sluice.ParseLimit]. The error joins all faults.
-func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
+func ParseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
 	var like []sluice.Limit
 	for _, limit := range l.Limits {
 		like = append(like, limit.Limit)
@@ -164,15 +148,8 @@ func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 	return limits, errors.Join(faults...)
 }
 
-// unused reports whether the rules of a policy do not have the key of an override.
-func unused(p *policy.Policy, o StoredOverride) bool {
-	l := levelOf(p, o.Rule, o.Level)
-	return l == nil || !has(l, o.Key)
-}
-
-// has reports whether a level has a key in the form in which it is written. A form that
-// means another key now would give the override to the wrong key.
-func has(l *policy.CompiledLevel, values []string) bool {
-	_, written, err := l.Key(values)
-	return err == nil && slices.Equal(written, values)
+// Unused reports whether the rules of a policy do not have the key of an override.
+func Unused(p *policy.Policy, o Stored) bool {
+	l := keys.Level(p, o.Rule, o.Level)
+	return l == nil || !keys.Has(l, o.Key)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package audit
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ func TestAuditAppends(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	const writers, each = 4, 25
 	for range 2 {
-		log, err := OpenAudit(file)
+		log, err := Open(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestAuditAppends(t *testing.T) {
 		for range writers {
 			writing.Go(func() {
 				for range each {
-					if err := log.Write(AuditEntry{Action: "reset", Author: "eve", Reason: "a\nb", Detail: map[string]any{"key": "x"}}); err != nil {
+					if err := log.Write(Entry{Action: "reset", Author: "eve", Reason: "a\nb", Detail: map[string]any{"key": "x"}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -45,7 +45,7 @@ func TestAuditAppends(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := log.Write(AuditEntry{Action: "late"}); !errors.Is(err, os.ErrClosed) {
+		if err := log.Write(Entry{Action: "late"}); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("after the end: got %v", err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestAuditAppends(t *testing.T) {
 	}
 	n := 0
 	for lines := bufio.NewScanner(f); lines.Scan(); n++ {
-		var e AuditEntry
+		var e Entry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Time.IsZero() || e.Reason != "a\nb" {
 			t.Fatalf("%s: %v", lines.Text(), err)
 		}
@@ -76,11 +76,11 @@ func TestAuditGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := OpenAudit(fmt.Sprintf("/dev/fd/%d", in.Fd()))
+	log, err := Open(fmt.Sprintf("/dev/fd/%d", in.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(log.Write(AuditEntry{Action: "reset"}), log.Close(), in.Close()); err != nil {
+	if err := errors.Join(log.Write(Entry{Action: "reset"}), log.Close(), in.Close()); err != nil {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(out)
@@ -114,7 +114,7 @@ func wantActions(t *testing.T, log []byte, actions ...string) {
 		t.Fatalf("lines %q", lines)
 	}
 	for i, want := range actions {
-		var e AuditEntry
+		var e Entry
 		if err := json.Unmarshal([]byte(lines[i+1]), &e); err != nil || e.Action != want {
 			t.Errorf("line %q: got %q, %v, want %q", lines[i+1], e.Action, err, want)
 		}
@@ -124,15 +124,15 @@ func wantActions(t *testing.T, log []byte, actions ...string) {
 // TestAuditTorn: a line that did not fit is an error, and leaves the next one whole.
 func TestAuditTorn(t *testing.T) {
 	disk := &full{room: 20}
-	log := NewAuditLog(disk)
+	log := New(disk)
 	for range 2 {
-		if err := log.Write(AuditEntry{Action: "lost"}); !errors.Is(err, syscall.ENOSPC) {
+		if err := log.Write(Entry{Action: "lost"}); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("full disk: got %v, want %v", err, syscall.ENOSPC)
 		}
 	}
 	disk.room = 1000
 	for _, action := range []string{"first", "second"} {
-		if err := log.Write(AuditEntry{Action: action}); err != nil {
+		if err := log.Write(Entry{Action: action}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -143,13 +143,34 @@ func TestAuditTorn(t *testing.T) {
 func TestAuditTornBefore(t *testing.T) {
 	path := testkit.TempFile(t, "audit", `{"action":"los`)
 	for range 2 {
-		log, err := OpenAudit(path)
+		log, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(log.Write(AuditEntry{Action: "kept"}), log.Close()); err != nil {
+		if err := errors.Join(log.Write(Entry{Action: "kept"}), log.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantActions(t, testkit.ReadFile(t, path), "kept", "kept")
+}
+
+// TestAuditAtHand: the entries kept in memory are bounded in number and in bytes.
+func TestAuditAtHand(t *testing.T) {
+	var b strings.Builder
+	l := New(&b)
+	write := func(n int, reason string) {
+		for range n {
+			if err := l.Write(Entry{Action: "reset", Author: "ops", Reason: reason}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(mostEntries+10, "r")
+	if n := len(l.last()); n != mostEntries {
+		t.Errorf("%d entries, want %d", n, mostEntries)
+	}
+	write(9, strings.Repeat("x", mostEntryBytes/4))
+	if n := len(l.last()); n != 3 {
+		t.Errorf("%d large entries, want 3", n)
+	}
 }
