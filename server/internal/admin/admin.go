@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin serves operators: health, readiness, metrics, and the API and the page,
-// on a listener of its own that only this machine can reach.
 package admin
 
 import (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice/server/internal/fleetview"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/report"
 )
@@ -20,9 +21,10 @@ func (a *API) fleet(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	o := fleetview.Options{
-		Policy: a.o.Policy(), Self: a.self(), Causes: a.o.Tally.Causes(), Logs: a.logs(), Hide: a.hider(r),
+		Policy: a.o.Policy(), Self: a.self(), Causes: a.o.Tally.Causes(), Logs: a.logs(), Hidden: !a.authorised(r),
 		Rule: r.URL.Query().Get("rule"), Nodes: r.URL.Query().Get("nodes") == "1",
 	}
+	o.Top = func(d *outcome.Denied) overview.TopLevel { return a.topLevel(o.Policy, d, o.Hidden) }
 	detailed := []string{o.Rule}
 	if o.Rule == "" {
 		detailed = a.busiest()

@@ -29,10 +29,10 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	if !a.readable(w, r) {
 		return
 	}
-	rule, hide := r.URL.Query().Get("rule"), a.hider(r)
+	rule := r.URL.Query().Get("rule")
 	a.o.Tally.Tick(a.o.Now()) // so that the series hold the same requests as the totals
 	o := overview.Overview{
-		Time: a.o.Now().UTC(), Hidden: hide != nil, Rules: []overview.Rule{},
+		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []overview.Rule{},
 		Requests:  overview.Requests{Total: a.o.Tally.Total(), Refusals: a.o.Tally.Causes()},
 		Overrides: len(a.o.Overrides.All(a.o.Now())),
 	}
@@ -46,7 +46,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	p, reports := a.o.Policy(), a.reports()
 	top := make(map[string][]overview.TopLevel)
-	for _, level := range a.topOf(rule, overview.MostTop, hide) {
+	for _, level := range a.topOf(rule, overview.MostTop, o.Hidden) {
 		top[level.Rule] = append(top[level.Rule], level)
 	}
 	for i := range len(p.Rules()) {

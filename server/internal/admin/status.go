@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/keys"
 	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/overrides"
@@ -76,29 +77,43 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	hide := a.hider(r)
-	answer(w, http.StatusOK, overview.Top{Levels: a.topOf(r.URL.Query().Get("rule"), n, hide), Hidden: hide != nil})
+	t := overview.Top{Hidden: !a.authorised(r)}
+	t.Levels = a.topOf(r.URL.Query().Get("rule"), n, t.Hidden)
+	answer(w, http.StatusOK, t)
 }
 
 // topOf returns the n keys denied most of each level, of all rules if rule is
 // empty.
-func (a *API) topOf(rule string, n int, hide func(rule, key string) string) []overview.TopLevel {
+func (a *API) topOf(rule string, n int, hidden bool) []overview.TopLevel {
 	p := a.o.Policy()
 	all := []overview.TopLevel{}
 	for _, d := range a.o.Tally.Top(rule, n) {
 		if keys.Level(p, d.Rule, d.Level) != nil { // otherwise a reload has just removed it
-			all = append(all, overview.TopOf(p, &d, hide))
+			all = append(all, a.topLevel(p, &d, hidden))
 		}
 	}
 	return all
 }
 
-// hider returns [API.hide] for a caller who may not see keys in clear, nil for others.
-func (a *API) hider(r *http.Request) func(rule, key string) string {
-	if a.authorised(r) {
-		return nil
+// topLevel returns the keys of a level in the form in which they are shown: hashed, or in clear. This
+// node's policy names their parts. If it does not have the level, or another node uses other parts,
+// a key is one text.
+func (a *API) topLevel(p *policy.Policy, d *outcome.Denied, hidden bool) overview.TopLevel {
+	l := keys.Level(p, d.Rule, d.Level)
+	top := overview.TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
+	for _, k := range d.Keys {
+		key := overview.TopKey{Least: k.Least, Most: k.Most}
+		switch {
+		case hidden:
+			key.Hash = a.hide(d.Rule, k.Key)
+		case l == nil:
+			key.Parts = map[string]string{"key": k.Key}
+		default:
+			key.Parts = keys.PartsOf(l.Level, k.Key)
+		}
+		top.Keys = append(top.Keys, key)
 	}
-	return a.hide
+	return top
 }
 
 // hide returns a hash that replaces a key that must not be shown: the same for the

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleetview shows the nodes that share a store: the sum of their counts, each of them, and
-// notes on how they differ.
 package fleetview
 
 import (
@@ -75,8 +73,9 @@ type Options struct {
 	Others *report.Fleet  // nil: the store is in this process
 	Causes []outcome.Cause
 	Logs   []overview.Log // that cannot be written
-	// Hide returns a hash that is shown instead of a key; nil: keys are shown in clear.
-	Hide func(rule, key string) string
+	// Top returns the keys of a level in the form in which they are shown; if Hidden, hashed.
+	Top    func(*outcome.Denied) overview.TopLevel
+	Hidden bool
 	// Rule is the only rule that is shown, in full; empty: all are. Nodes adds the counts of
 	// each node under each rule.
 	Rule  string
@@ -86,7 +85,7 @@ type Options struct {
 // New returns the fleet.
 func New(o *Options) *Fleet {
 	now := o.Now.UTC()
-	f := &Fleet{Time: now, AsOf: now, Hidden: o.Hide != nil, Shared: o.Others != nil, Notes: []Note{}, Rules: []Rule{}}
+	f := &Fleet{Time: now, AsOf: now, Hidden: o.Hidden, Shared: o.Others != nil, Notes: []Note{}, Rules: []Rule{}}
 	others := o.Others
 	if others == nil {
 		others = new(report.Fleet)
@@ -188,7 +187,7 @@ func (r *Rule) detail(asOf time.Time, o *Options, s *report.RuleSum) {
 		r.Day, most = s.Detail.Day, report.MostKeys
 	}
 	for _, d := range s.Top(most) {
-		r.Top = append(r.Top, overview.TopOf(o.Policy, &d, o.Hide))
+		r.Top = append(r.Top, o.Top(&d))
 	}
 	if s.Keyed == s.Detailed && s.Detail.Hour != nil {
 		r.Keyed(asOf, s.Detail.Day, s.Detail.Hour, s.Detail.Days, s.Denials())

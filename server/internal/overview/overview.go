@@ -166,3 +166,28 @@ type State struct {
 	Version  string `json:"version"` // of the configuration's file
 	Current  bool   `json:"current"` // the present version of the file is active
 }
+
+// MostTop is the number of keys of each level in an overview.
+const MostTop = 5
+
+// Top is the answer of GET /v1/top.
+type Top struct {
+	Levels []TopLevel `json:"levels"`
+	Hidden bool       `json:"hidden,omitempty"` // keys are hashes: the caller has no token
+}
+
+// TopLevel holds the keys of a rule's level that were denied most.
+type TopLevel struct {
+	Rule  string   `json:"rule"`
+	Level string   `json:"level,omitempty"`
+	Total uint64   `json:"total"` // denials
+	Keys  []TopKey `json:"keys"`
+}
+
+// TopKey is a key that was denied at least Least and at most Most times.
+type TopKey struct {
+	Parts map[string]string `json:"parts,omitempty"`
+	Hash  string            `json:"hash,omitempty"` // instead of the parts
+	Least uint64            `json:"least"`
+	Most  uint64            `json:"most"`
+}

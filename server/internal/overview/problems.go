@@ -6,7 +6,6 @@ package overview
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -70,7 +69,7 @@ func refusal(n uint64, causes []outcome.Cause) string {
 	}
 	of := causes[0]
 	if of.Recent >= n {
-		return fmt.Sprintf("got %d: %s", cmp.Or(of.Status, http.StatusBadRequest), of.Text)
+		return fmt.Sprintf("got %d: %s", cmp.Or(of.Status, 400), of.Text)
 	}
-	return fmt.Sprintf("were refused, most with %d: %s", cmp.Or(of.Status, http.StatusBadRequest), of.Text)
+	return fmt.Sprintf("were refused, most with %d: %s", cmp.Or(of.Status, 400), of.Text)
 }
