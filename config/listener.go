@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -80,51 +81,51 @@ var listenerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
 func (d *decoder) listener(n *yaml.Node, c *Config) {
 	l := Listener{Line: n.Line}
-	address := d.scalar("listen", func(n *yaml.Node, s string) {
+	address := d.Scalar("listen", "", func(n *yaml.Node, s string) {
 		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
 		d.address(n, "listen", l.Address)
 	})
 	fields := []field{
-		{"address", address.read},
-		d.scalar("upstream", func(n *yaml.Node, s string) {
+		document.Key("address", "HOST:PORT, or tcp://HOST:PORT for connections without HTTP.", address.Read),
+		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
 			if d.address(n, "upstream", s) {
 				l.Upstream = s
 			}
 		}),
-		{"tls", func(n *yaml.Node) { d.tls(n, &l) }},
-		{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
+		document.Key("tls", "Certificate of the listener, read again when its files change.", func(n *yaml.Node) { d.tls(n, &l) }),
+		document.Key("proxy_protocol", "Networks of proxies whose connections begin with a PROXY protocol header.", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }),
 	}
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
-	fields = append(fields, field{"bytes", func(n *yaml.Node) {
+	fields = append(fields, document.Key("bytes", "Limits of bytes in both directions, of a TCP listener; above them bytes wait.", func(n *yaml.Node) {
 		limits = append(limits, n)
 		l.Limits.Bytes = d.tcpLimits(n, "bytes")
-	}})
-	if d.mappingOr(n, "listen", address.read, fields...) && l.Address == "" {
-		d.fault(n, "listen has no address; use address: 127.0.0.1:8080")
+	}))
+	if d.MappingOr(n, "listen", address.Read, fields...) && l.Address == "" {
+		d.Fault(n, "listen has no address; use address: 127.0.0.1:8080")
 	}
 	switch {
 	case l.TCP && l.Upstream == "":
-		d.fault(n, "a TCP listener needs an upstream of its own; use address: tcp://… and upstream: host:port")
+		d.Fault(n, "a TCP listener needs an upstream of its own; use address: tcp://… and upstream: host:port")
 	case !l.TCP && l.Upstream != "":
-		d.fault(n, "an HTTP listener has no upstream of its own; move it to the top-level upstream")
+		d.Fault(n, "an HTTP listener has no upstream of its own; move it to the top-level upstream")
 	}
 	for _, n := range limits {
 		if !l.TCP && l.Address != "" {
-			d.fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use address: tcp://…")
+			d.Fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use address: tcp://…")
 		}
 	}
 	if l.Name == "" && (l.TCP || l.Limits.Limited()) {
 		l.Name = l.Address
 	}
 	if !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != sluice.FailOpen) {
-		d.fault(n, "by and failure need a limit; set connections, open or bytes")
+		d.Fault(n, "by and failure need a limit; set connections, open or bytes")
 	}
 	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
-		d.fault(n, "%s is the address of another listener; use another address", l.Address)
+		d.Fault(n, "%s is the address of another listener; use another address", l.Address)
 	}
 	if i := slices.IndexFunc(c.Listen, func(o Listener) bool { return o.Name == l.Name }); i >= 0 && l.Name != "" && l.Name != l.Address {
-		d.fault(n, "%q is the name of the listener on line %d, too; listeners of one name would share a budget: choose another", l.Name, c.Listen[i].Line)
+		d.Fault(n, "%q is the name of the listener on line %d, too; listeners of one name would share a budget: choose another", l.Name, c.Listen[i].Line)
 	}
 	c.Listen = append(c.Listen, l)
 }
@@ -132,13 +133,13 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 // tls reads the certificates of a listener and of its clients' authorities.
 func (d *decoder) tls(n *yaml.Node, l *Listener) {
 	var clients string
-	d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile), d.path("client_ca", &l.ClientCAFile),
-		field{"client_cert", func(n *yaml.Node) { d.choice(n, "client_cert", &clients, "required", "optional") }})
+	d.Mapping(n, "tls", d.path("cert", "File of the certificate chain, PEM.", &l.CertFile).Required(), d.path("key", "File of its private key, PEM.", &l.KeyFile).Required(), d.path("client_ca", "File of the authorities that sign clients' certificates; clients are asked for one.", &l.ClientCAFile),
+		document.Key("client_cert", "Whether clients must have a certificate: required or optional (default required).", func(n *yaml.Node) { d.Choice(n, "client_cert", &clients, "required", "optional") }))
 	if l.CertFile == "" || l.KeyFile == "" {
-		d.fault(n, "tls needs a cert and a key; set both files")
+		d.Fault(n, "tls needs a cert and a key; set both files")
 	}
 	if clients != "" && l.ClientCAFile == "" {
-		d.fault(n, "client_cert is %s, but there is no client_ca; set client_ca to a file of certificates", clients)
+		d.Fault(n, "client_cert is %s, but there is no client_ca; set client_ca to a file of certificates", clients)
 	}
 	l.ClientOptional = clients == "optional"
 }
@@ -151,10 +152,10 @@ func (d *decoder) circles(root *yaml.Node, c *Config) {
 			continue
 		}
 		if at != "" && c.Admin.Address == at {
-			d.fault(child(root, "admin"), "%s is the address of a listener, too; give it another port", at)
+			d.Fault(document.Child(root, "admin"), "%s is the address of a listener, too; give it another port", at)
 		}
 		if !c.Listen[i].TCP && slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.URL != nil && u.URL.Host == at }) {
-			d.fault(child(root, "upstream"), "%s is an address of sluice itself, so requests would loop; use the service's own address", at)
+			d.Fault(document.Child(root, "upstream"), "%s is an address of sluice itself, so requests would loop; use the service's own address", at)
 		}
 	}
 }
@@ -162,62 +163,62 @@ func (d *decoder) circles(root *yaml.Node, c *Config) {
 // limitFields returns the keys of the limits of connections.
 func (d *decoder) limitFields(l *Listener) []field {
 	return []field{
-		d.scalar("name", func(n *yaml.Node, s string) {
+		d.Scalar("name", "Name in metrics and of the budgets (default: the address).", func(n *yaml.Node, s string) {
 			if !listenerName.MatchString(s) {
-				d.fault(n, "name is %q; use 1 to 64 of a-z, 0-9, '.', '_' and '-'", shorten(s))
+				d.Fault(n, "name is %q; use 1 to 64 of a-z, 0-9, '.', '_' and '-'", document.Shorten(s))
 			}
 			l.Name = s
 		}),
-		d.scalar("by", func(n *yaml.Node, s string) {
+		d.Scalar("by", "Key of a connection: ip, or ip/24/48 (default ip).", func(n *yaml.Node, s string) {
 			p, err := policy.ParsePart(s)
 			switch {
 			case err == nil && p.Source == sourceIP:
 				l.Limits.By = p
 			case err != nil && strings.HasPrefix(s, "ip"):
-				d.fault(n, "%v", err)
+				d.Fault(n, "%v", err)
 			default:
-				d.fault(n, "by is %q, but a TCP connection has an address only; use ip, or ip/24/48", shorten(s))
+				d.Fault(n, "by is %q, but a TCP connection has an address only; use ip, or ip/24/48", document.Shorten(s))
 			}
 		}),
-		{"connections", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, "connections") }},
-		{"open", func(n *yaml.Node) {
-			if s := d.slots(n, "open", "connections may be open"); s != nil {
+		document.Key("connections", "Limits of connections opened, such as 10/s burst 20; above them connections are reset.", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, "connections") }),
+		document.Key("open", "Connections open at once for each key, a number or {cap, ttl}.", func(n *yaml.Node) {
+			if s := d.slots(n, "open", "connections may be open", "Connections at once.", "How long those of a gateway that died count (default 1m)."); s != nil {
 				l.Limits.Open = *s
 			}
-		}},
-		enum(d, "failure", &l.Limits.Failure, failures...),
+		}),
+		document.Enum(d.Decoder, "failure", "What happens while the store is unavailable: open, local or closed (default open).", &l.Limits.Failure, failures...),
 	}
 }
 
 // tcpLimits reads limits of connections or bytes.
 func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
-	before := len(d.faults)
-	d.list(n, func(n *yaml.Node) {
+	before := d.Count()
+	d.List(n, func(n *yaml.Node) {
 		for _, limit := range d.limitList(n, like{}) {
 			f := limit.Filled()
 			switch {
 			case limit.Grace != nil:
-				d.fault(n, "a soft limit warns, and TCP cannot carry a warning; use a hard limit")
+				d.Fault(n, "a soft limit warns, and TCP cannot carry a warning; use a hard limit")
 			case what == "connections" && f.Unit != sluice.Requests:
-				d.fault(n, "counts %v; use a limit of connections, such as 10/s burst 20, and put limits of bytes under bytes", f.Unit)
+				d.Fault(n, "counts %v; use a limit of connections, such as 10/s burst 20, and put limits of bytes under bytes", f.Unit)
 			case what == "bytes" && f.Unit != sluice.Bytes:
-				d.fault(n, "counts connections; use a limit of bytes, such as 100MB/min burst 1MB")
+				d.Fault(n, "counts connections; use a limit of bytes, such as 100MB/min burst 1MB")
 			case what == "connections" && algo.WorstOf(f).Delay > 0:
-				d.fault(n, "%v delays, but a connection is let in at once or not at all; use nodelay behind it", limit)
+				d.Fault(n, "%v delays, but a connection is let in at once or not at all; use nodelay behind it", limit)
 			case what == "bytes":
 				if p := policy.Unshapeable(f, 0); p != "" {
-					d.fault(n, "%v %s", limit, p)
+					d.Fault(n, "%v %s", limit, p)
 				}
 			}
 			limits = append(limits, limit.Limit)
 		}
 	})
-	if len(d.faults) > before {
+	if d.Count() > before {
 		return limits
 	}
 	if _, err := sluice.Compile(what, limits...); err != nil {
 		for _, err := range flatten(err) {
-			d.fault(n, "%v", err)
+			d.Fault(n, "%v", err)
 		}
 	}
 	return limits

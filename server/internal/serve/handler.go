@@ -100,7 +100,7 @@ func newAskers(store sluice.Store) (*sluice.Limiter, error) {
 	return sluice.New(store, "own-limits", limit)
 }
 
-// fieldWords maps config.FieldWords to fields.
+// fieldWords maps the words of config.Config.Fields to fields.
 var fieldWords = map[string]httplimit.Fields{
 	"draft-11": httplimit.Draft11, "x-ratelimit": httplimit.XRateLimit,
 	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config_test
+package cases_test
 
 import (
 	"log/slog"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/cases"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/redistest/teststore"
 	"github.com/sluicegate/sluice/internal/testkit"
@@ -23,7 +24,7 @@ import (
 
 // TestCasesOnRedis: the cases of all files come out on every server as in memory, to the µs.
 func TestCasesOnRedis(t *testing.T) {
-	files, err := filepath.Glob("../examples/configs/*.cases.yaml")
+	files, err := filepath.Glob("../../examples/configs/*.cases.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no cases", err)
 	}
@@ -72,7 +73,7 @@ func playCases(t *testing.T, server *redistest.Server, files []string) {
 // results returns the result of the cases of a file.
 func results(t *testing.T, c *config.Config, data []byte, newStore func(func() time.Time) sluice.Store) string {
 	t.Helper()
-	r, err := config.RunCases(t.Context(), c, "cases", data, newStore)
+	r, err := cases.Run(t.Context(), c, "cases", data, newStore)
 	if err != nil {
 		t.Fatal(err)
 	}

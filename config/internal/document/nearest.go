@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package document
 
 // nearest returns the field whose name is at most two letters, and at most half of its own,
 // from a misspelt word, or "".
-func nearest(word string, fields []field) (best string) {
+func nearest(word string, fields []Field) (best string) {
 	least := 3
 	for _, f := range fields {
-		if len(word) > 2*len(f.name) {
+		if len(word) > 2*len(f.Name) {
 			continue
 		}
-		if d := distance(word, f.name); d < least {
-			best, least = f.name, d
+		if d := distance(word, f.Name); d < least {
+			best, least = f.Name, d
 		}
 	}
 	return best

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package document
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// document parses data and returns its one document, or nil if there is none.
-func (d *decoder) document(data []byte) *yaml.Node {
-	if len(data) > maxFileBytes {
-		d.whole("%d bytes; at most %d are read", len(data), maxFileBytes)
+// Document parses data and returns its one document, or nil if there is none.
+func (d *Decoder) Document(data []byte) *yaml.Node {
+	if len(data) > MaxBytes {
+		d.Whole("%d bytes; at most %d are read", len(data), MaxBytes)
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has fewer values than bytes
@@ -25,7 +25,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	err := dec.Decode(&doc)
 	switch {
 	case errors.Is(err, io.EOF):
-		d.whole("is empty; add at least one rule under rules")
+		d.Whole("is empty; add at least one rule under rules")
 		return nil
 	case err != nil:
 		d.syntax(data, err)
@@ -33,12 +33,12 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	}
 	switch err = dec.Decode(&second); {
 	case err == nil:
-		d.fault(&second, "a second document; a file has one")
+		d.Fault(&second, "a second document; a file has one")
 	case !errors.Is(err, io.EOF):
 		d.syntax(data, err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		d.whole("has no content; add at least one rule under rules")
+		d.Whole("has no content; add at least one rule under rules")
 		return nil
 	}
 	return doc.Content[0]
@@ -53,7 +53,7 @@ func (y *yielding) Read(b []byte) (int, error) {
 }
 
 // syntax adds a parser's error as a fault.
-func (d *decoder) syntax(data []byte, err error) {
+func (d *Decoder) syntax(data []byte, err error) {
 	f := Fault{File: d.file}
 	text := err.Error()
 	if at, ok := errors.AsType[*yaml.LoadError](err); ok {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package cases
 
 import (
 	"context"
@@ -14,22 +14,30 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"go.yaml.in/yaml/v4"
 )
+
+// Schema returns a JSON Schema (draft 2020-12) of a file of cases, for editors.
+func Schema() []byte {
+	return document.Schema("cases of sluice's configuration", func(d *document.Decoder, root *yaml.Node) { decoder{d}.cases(root) })
+}
 
 // Results are the results of a file of cases. They may be used concurrently if no caller
 // changes them.
 type Results struct {
 	File  string
-	Cases []CaseResult
+	Cases []Result
 }
 
-// CaseResult is the result of a case.
-type CaseResult struct {
+// Result is the result of a case.
+type Result struct {
 	Name     string
-	Line     int     // from 1
-	Failures []Fault // unmet expectations; none: the case passes
+	Line     int            // from 1
+	Failures []config.Fault // unmet expectations; none: the case passes
 }
 
 // Failed returns the number of cases that failed.
@@ -60,23 +68,23 @@ func (r *Results) WriteText(w io.Writer) error {
 	return err
 }
 
-// RunCases runs the cases in a file of that name and content under c's policy. Each case has
+// Run runs the cases in a file of that name and content under c's policy. Each case has
 // its own store from newStore, with a clock that only the steps advance, so that the same
-// cases have the same results everywhere. The error is [Faults] if the file cannot be read, or
+// cases have the same results everywhere. The error is [config.Faults] if the file cannot be read, or
 // that of ctx.
-func RunCases(ctx context.Context, c *Config, name string, data []byte, newStore func(now func() time.Time) sluice.Store) (*Results, error) {
-	d := newDecoder(name)
+func Run(ctx context.Context, c *config.Config, name string, data []byte, newStore func(now func() time.Time) sluice.Store) (*Results, error) {
+	d := decoder{document.New(name)}
 	var cases []testCase
-	if root := d.document(data); root != nil {
+	if root := d.Document(data); root != nil {
 		cases = d.cases(root)
 	}
-	if err := d.problems(); err != nil {
-		return nil, err
+	if faults := document.Problems[config.Fault](d.Decoder); len(faults) > 0 {
+		return nil, config.Faults(faults)
 	}
 	results := &Results{File: name}
 	for i := range cases {
 		run := runner{file: name, policy: c.Policy, newStore: newStore, allow: c.Allow, deny: c.Deny, token: c.Tokens != nil && c.Tokens.Required}
-		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
+		result := Result{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
 		}
@@ -94,7 +102,7 @@ type runner struct {
 	allow    []netip.Prefix
 	deny     []netip.Prefix
 	token    bool // a token is required
-	failures []Fault
+	failures []config.Fault
 }
 
 // admits reports whether the file admits a client.
@@ -175,7 +183,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *evaluate.Ve
 		if n == nil {
 			n = s.verdict
 		}
-		r.failures = append(r.failures, Fault{
+		r.failures = append(r.failures, config.Fault{
 			File: r.file, Line: n.Line, Column: n.Column,
 			Problem: fmt.Sprintf("step %d: ", i+1) + fmt.Sprintf(format, args...),
 		})

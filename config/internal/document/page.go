@@ -1,21 +1,23 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package document
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
-// SchemaPage returns the keys of the file as tables in Markdown: docs/configuration-keys.md.
-func SchemaPage() string {
+// Page returns the keys of a document as tables in Markdown, under a heading.
+func Page(heading string, read func(d *Decoder, root *yaml.Node)) string {
 	var b strings.Builder
-	b.WriteString("# The keys of the configuration\n\nWritten by `sluice schema --markdown`. [configuration.md](configuration.md) explains them with examples.\n")
+	b.WriteString(heading)
 	written := map[string]bool{}
-	page := []*section{{"", root()}}
+	page := []*section{{"", shapeOf(read)}}
 	for len(page) > 0 {
 		s := page[0]
 		if page = page[1:]; written[s.title()] {

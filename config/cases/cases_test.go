@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config_test
+package cases_test
 
 import (
 	"context"
@@ -16,12 +16,13 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/cases"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // TestExamples: the configurations under examples have no faults, and their cases pass.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../examples/configs/*.cases.yaml")
+	files, err := filepath.Glob("../../examples/configs/*.cases.yaml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d examples: %v", len(files), err)
 	}
@@ -35,7 +36,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := config.RunCases(t.Context(), c, filepath.Base(file), data, newStore)
+			results, err := cases.Run(t.Context(), c, filepath.Base(file), data, newStore)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,6 +49,15 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+func parse(t testing.TB, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("sluice.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // newStore returns a store for one case.
@@ -66,7 +76,7 @@ func TestRunCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := config.RunCases(t.Context(), c, "cases.yaml", data, newStore)
+	results, err := cases.Run(t.Context(), c, "cases.yaml", data, newStore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +98,7 @@ cases:
     steps:
       - {unheard-of: 1, expect: {unheard-of: 1}}
 `
-	_, faults := config.RunCases(t.Context(), parse(t, "rules: [{name: a, limits: 1/h}]"), "cases", []byte(unknown), newStore)
+	_, faults := cases.Run(t.Context(), parse(t, "rules: [{name: a, limits: 1/h}]"), "cases", []byte(unknown), newStore)
 	if faults == nil {
 		t.Fatal("keys that do not exist are accepted")
 	}
@@ -96,7 +106,7 @@ cases:
 	for _, m := range regexp.MustCompile(`(?m)(\S+) has no key "unheard-of"; use one of (.*)$`).FindAllStringSubmatch(faults.Error(), -1) {
 		want[m[1]] = strings.Split(m[2], ", ")
 	}
-	page, err := os.ReadFile("../docs/testing.md")
+	page, err := os.ReadFile("../../docs/testing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +145,7 @@ rules:
   - {name: server, match: {method: OPTIONS, path: "/*"}, limits: 1/h fixed-window}
   - {name: cafe, match: {path: /café}, limits: 1/h fixed-window}
 `[1:])
-	const cases = `
+	const text = `
 cases:
   - name: another way to write it
     given: {from: 192.0.2.1, host: API.example.com:8080}
@@ -163,7 +173,7 @@ cases:
       - {expect: allowed}
       - {given: {from: 192.0.2.1}, expect: forbidden}
 `
-	results, err := config.RunCases(t.Context(), c, "cases", []byte(cases), newStore)
+	results, err := cases.Run(t.Context(), c, "cases", []byte(text), newStore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +201,7 @@ func TestCasesFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = config.RunCases(t.Context(), c, "f", data, newStore)
+	_, err = cases.Run(t.Context(), c, "f", data, newStore)
 	var faults config.Faults
 	if !errors.As(err, &faults) {
 		t.Fatalf("error %v", err)
@@ -200,7 +210,7 @@ func TestCasesFaults(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = config.RunCases(ctx, c, "f", []byte("cases: [{name: a, steps: [{expect: allowed}]}]"), newStore); !errors.Is(err, context.Canceled) {
+	if _, err = cases.Run(ctx, c, "f", []byte("cases: [{name: a, steps: [{expect: allowed}]}]"), newStore); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that the context ended", err)
 	}
 }
@@ -210,7 +220,7 @@ func FuzzRunCases(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, glob := range []string{"testdata/cases/*.yaml", "../examples/configs/*.cases.yaml"} {
+	for _, glob := range []string{"testdata/cases/*.yaml", "../../examples/configs/*.cases.yaml"} {
 		files, err := filepath.Glob(glob)
 		if err != nil {
 			f.Fatal(err)
@@ -226,7 +236,7 @@ func FuzzRunCases(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for a case that is long but bounded
 		defer cancel()
-		results, err := config.RunCases(ctx, c, "f", []byte(text), newStore)
+		results, err := cases.Run(ctx, c, "f", []byte(text), newStore)
 		var faults config.Faults
 		if err != nil && !errors.As(err, &faults) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
@@ -243,7 +253,7 @@ func TestCasesOfBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := config.RunCases(t.Context(), c, "cases", []byte(`
+	results, err := cases.Run(t.Context(), c, "cases", []byte(`
 cases:
   - name: all of it comes
     given: {from: 192.0.2.1, bytes: 30}
@@ -271,7 +281,7 @@ rules: [{name: user, match: {path: /a}, by: claim.sub, missing: skip, limits: 1/
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := config.RunCases(t.Context(), c, "cases", []byte(`
+	results, err := cases.Run(t.Context(), c, "cases", []byte(`
 cases:
   - name: tokens
     steps:
@@ -291,7 +301,7 @@ func TestCasesWithCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := config.RunCases(t.Context(), c, "cases", []byte(`
+	results, err := cases.Run(t.Context(), c, "cases", []byte(`
 cases:
   - name: certificates
     steps:

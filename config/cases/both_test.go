@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package config_test
+package cases_test
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/cases"
 )
 
 // The cases of testdata/both hold. A test of package redisstore runs them, too.
@@ -29,7 +30,7 @@ func TestCasesOfBothStores(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := config.RunCases(t.Context(), c, file, data, newStore)
+			results, err := cases.Run(t.Context(), c, file, data, newStore)
 			if err != nil {
 				t.Fatal(err)
 			}
