@@ -45,8 +45,10 @@ type Config struct {
 	Nodes       int64
 	DecisionLog DecisionLog
 	AccessLog   AccessLog
-	Fields      []string // header fields of responses, of [FieldWords]; none: draft-11
-	Policy      *policy.Policy
+	// Fields are the header fields of responses: draft-11, x-ratelimit, x-ratelimit-epoch, or
+	// none alone; empty: draft-11.
+	Fields []string
+	Policy *policy.Policy
 	// Platforms has the names of the profiles of each rule that has any.
 	Platforms map[string][]string
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/sluicegate/sluice/config/internal/document"
 )
 
 // TestUnserved: a rule that a kind of front cannot serve is refused at the listener's place,
@@ -31,12 +33,12 @@ rules:
 		kind frontKind
 		want string // the rules refused at the second listener
 	}{{frontKind{true, true, true}, ""}, {frontKind{true, false, true}, "slow"}, {frontKind{true, true, false}, "after busy"}, {frontKind{true, false, false}, "after busy slow"}, {frontKind{}, ""}} {
-		d := newDecoder("f")
+		d := newDecoder(document.New("f"))
 		var got []string
 		for i := range c.Listen {
 			d.unserved(&yaml.Node{Line: c.Listen[i].Line, Column: 5}, c, &c.Listen[i], test.kind)
 		}
-		for _, f := range d.faults {
+		for _, f := range d.Since(0) {
 			if f.Line != 4 || f.Column != 5 || !strings.Contains(f.Problem, "under rules of this listener") {
 				t.Errorf("%+v: got %v", test.kind, f)
 			}

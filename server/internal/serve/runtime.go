@@ -26,7 +26,6 @@ import (
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
-	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
@@ -34,6 +33,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/httpserver"
 	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/tally"
 	"github.com/sluicegate/sluice/server/internal/token"
 	"github.com/sluicegate/sluice/server/internal/trace"
@@ -51,7 +51,7 @@ type runtime struct {
 	slots     sluice.SlotStore
 	report    func(context.Context, error)
 	tally     tally.Tally
-	overrides *admin.Overrides
+	overrides *overrides.List
 	held      *evaluate.Queue // over all configurations
 	clients   *httpserver.Bounds
 	proxy     *proxy.Proxy
@@ -72,7 +72,7 @@ type snapshot struct {
 	sinks     front.Sinks
 }
 
-func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
+func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *overrides.List, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
 		held: evaluate.NewQueue(bounds.DefaultQueue), places: tcp.NewPlaces(defaultConnections), now: now, logs: newLogs(log),

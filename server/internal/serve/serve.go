@@ -21,8 +21,9 @@ import (
 	"github.com/sluicegate/sluice/config"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/internal/admin"
-	"github.com/sluicegate/sluice/server/internal/fleet"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/peers"
 	"github.com/sluicegate/sluice/server/internal/reload"
 	"github.com/sluicegate/sluice/server/internal/trace"
@@ -65,14 +66,13 @@ type server struct {
 	store     *store
 	runtime   *runtime
 	watcher   *reload.Watcher
-	audit     *admin.AuditLog
+	audit     *audit.Log
 	api       *admin.API   // nil if there is none
 	peers     *peers.Peers // that share the store; nil if it is in this process
 	strangers string       // other upstreams of the peers, as last logged
 	rules     atomic.Pointer[hashed]
-	latencies latencies      // of the store
-	records   *fleet.Records // nil if the store is in this process
-	active    string         // the version last logged
+	latencies latencies // of the store
+	active    string    // the version last logged
 	listeners *listeners
 	started   time.Time
 }
@@ -133,16 +133,16 @@ func (s *server) wire(ctx context.Context) error {
 	if s.trace, err = trace.New(ctx, s.Log); err != nil {
 		return err
 	}
-	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
+	list, err := overrides.Open(cmp.Or(s.Overrides, c.Admin.OverridesFile))
 	if err != nil {
 		return err
 	}
-	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, overrides, s.Now); err != nil {
+	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, list, s.Now); err != nil {
 		return err
 	}
-	s.audit = admin.NewAuditLog(os.Stderr)
+	s.audit = audit.New(os.Stderr)
 	if name := cmp.Or(s.Audit, c.Admin.AuditFile); name != "" {
-		if s.audit, err = admin.OpenAudit(name); err != nil {
+		if s.audit, err = audit.Open(name); err != nil {
 			return err
 		}
 	}
@@ -172,9 +172,9 @@ func (s *server) wire(ctx context.Context) error {
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
 	s.metrics.WatchLimits(s.runtime.activePolicy)
-	s.share(overrides)
+	s.share(list)
 	s.meetPeers()
-	pages, err := s.adminHandler(overrides)
+	pages, err := s.adminHandler(list)
 	if err != nil {
 		return err
 	}
