@@ -44,6 +44,24 @@ const (
 	fieldsEnd
 )
 
+// ParseFields returns the families of the words draft-11, x-ratelimit, x-ratelimit-epoch and
+// none. Without a word it returns zero. Another word, and words that exclude each other, are an
+// error.
+func ParseFields(words ...string) (f Fields, err error) {
+	families := map[string]Fields{"draft-11": Draft11, "x-ratelimit": XRateLimit, "x-ratelimit-epoch": XRateLimitEpoch, "none": NoFields}
+	for _, word := range words {
+		of, ok := families[word]
+		if !ok {
+			return 0, fmt.Errorf("httplimit: fields %q; use draft-11, x-ratelimit, x-ratelimit-epoch or none", word)
+		}
+		f |= of
+	}
+	if f == 0 {
+		return 0, nil
+	}
+	return f, f.check()
+}
+
 // The names, with the case they have on the wire.
 const (
 	fieldPolicy     = "RateLimit-Policy"
