@@ -4,6 +4,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,7 +87,7 @@ func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 	}
 	for i := range len(c.Policy.Rules()) {
 		if r := &c.Policy.Rules()[i]; r.Name == c.DecisionLog.By {
-			if r.Shape || !hasKey(r) {
+			if r.Shape || !slices.ContainsFunc(r.Levels, func(l policy.Level) bool { return len(l.By) > 0 }) {
 				d.Fault(d.sampleBy(root), "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", r.Name)
 			}
 			return
@@ -97,23 +98,9 @@ func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 
 // isStream reports whether a log is written to a standard stream of the process.
 func isStream(file string) bool {
-	switch file {
-	case "stdout", "stderr", "/dev/stdout", "/dev/stderr":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"stdout", "stderr", "/dev/stdout", "/dev/stderr"}, file)
 }
 
 func (d *decoder) sampleBy(root *yaml.Node) *yaml.Node {
 	return document.Child(document.Child(document.Child(root, "decision_log"), "requests"), "by")
-}
-
-// hasKey reports whether r has a key that the log can name.
-func hasKey(r *policy.Rule) bool {
-	for i := range r.Levels {
-		if len(r.Levels[i].By) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -30,7 +30,7 @@ type Decoder struct {
 	most   int  // the most nodes that may be read
 	over   bool // whether most was exceeded; nothing is read from then on
 
-	recorded *recorder // nil unless the schema is made
+	shapes map[*yaml.Node]*shape // nil unless the schema is made
 }
 
 // New returns a decoder of a file.
@@ -79,7 +79,7 @@ func (f Field) Required() Field {
 
 // Mapping reads a mapping, in which each key may occur once.
 func (d *Decoder) Mapping(n *yaml.Node, what string, fields ...Field) {
-	if n = d.Enter(n); n == nil || d.recorded.mapping(n, fields) {
+	if n = d.Enter(n); n == nil || d.note(n, yaml.MappingNode, func(s *shape) { d.fields(s, fields) }) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -131,7 +131,9 @@ func (d *Decoder) MappingOr(n *yaml.Node, what string, short func(n *yaml.Node),
 
 // Pairs reads a mapping with arbitrary keys.
 func (d *Decoder) Pairs(n *yaml.Node, what string, most int, read func(key, value *yaml.Node)) {
-	if n = d.Enter(n); n == nil || d.recorded.pairs(n, read) {
+	if n = d.Enter(n); n == nil || d.note(n, yaml.MappingNode, func(s *shape) {
+		s.value = d.shape(func(n *yaml.Node) { read(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "?"}, n) })
+	}) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -167,7 +169,7 @@ func (d *Decoder) List(n *yaml.Node, read func(n *yaml.Node)) {
 		read(at)
 		return
 	}
-	if d.recorded.items(n, read) {
+	if d.Items(n, read) {
 		return
 	}
 	if len(n.Content) == 0 {
@@ -187,7 +189,7 @@ func (d *Decoder) Text(n *yaml.Node, what string) (string, bool) {
 		d.Fault(n, "%s is %s; use one word or text", what, Kind(n))
 		return "", false
 	}
-	d.recorded.text(n)
+	d.note(n, yaml.ScalarNode, func(s *shape) { s.text = true })
 	return n.Value, true
 }
 
@@ -230,7 +232,7 @@ func (d *Decoder) Word(name, text string, into *string) Field {
 // Flag returns a field that is true or false.
 func (d *Decoder) Flag(name, text string, into *bool) Field {
 	return d.Scalar(name, text, func(n *yaml.Node, s string) {
-		d.recorded.flag(n)
+		d.note(n, yaml.ScalarNode, func(s *shape) { s.boolean = true })
 		if s != "true" && s != "false" {
 			d.Fault(n, "%s is %q; use true or false", name, Shorten(s))
 		}
@@ -241,7 +243,7 @@ func (d *Decoder) Flag(name, text string, into *bool) Field {
 // Number returns a field with a whole number.
 func (d *Decoder) Number(name, text string, least, most int64, into *int64) Field {
 	return d.Scalar(name, text, func(n *yaml.Node, s string) {
-		d.recorded.number(n, least, most)
+		d.note(n, yaml.ScalarNode, func(s *shape) { s.integer = &[2]int64{least, most} })
 		v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 		if err != nil || v < least || v > most {
 			d.Fault(n, "%s is %q; use a whole number from %d to %d", name, Shorten(s), least, most)
@@ -254,7 +256,7 @@ func (d *Decoder) Number(name, text string, least, most int64, into *int64) Fiel
 // Duration returns a field with a time.
 func (d *Decoder) Duration(name, text string, least, most time.Duration, into *time.Duration) Field {
 	return d.Scalar(name, text, func(n *yaml.Node, s string) {
-		d.recorded.duration(n)
+		d.note(n, yaml.ScalarNode, func(s *shape) { s.duration = true })
 		v, err := time.ParseDuration(s)
 		if err != nil || v < least || v > most {
 			d.Fault(n, "%s is %q; use a time from %v to %v with its unit, such as 1m30s", name, Shorten(s), least, most)
