@@ -52,8 +52,9 @@ type Config struct {
 	// Platforms has the names of the profiles of each rule that has any.
 	Platforms map[string][]string
 
-	lines []int // line of each rule
-	named map[NamedFile]place
+	lines    []int                     // line of each rule
+	policies map[string]*policy.Policy // of listeners that name their rules, by address
+	named    map[NamedFile]place
 }
 
 // Line returns the line of the policy's i-th rule.

@@ -17,10 +17,11 @@ import (
 // decoder reads a configuration.
 type decoder struct {
 	*document.Decoder
-	limits map[string]sluice.Limit // by text, as many rules have the same
-	later  []func()                // read at the end of a level
-	named  map[NamedFile]place
-	claims []claim // in rules without faults; names in certificates, too
+	limits  map[string]sluice.Limit // by text, as many rules have the same
+	later   []func()                // read at the end of a level
+	named   map[NamedFile]place
+	listens []*yaml.Node // of Config.Listen
+	claims  []claim      // in rules without faults; names in certificates, too
 
 	profiles  []string            // of the current rule
 	platforms map[string][]string // profiles of each rule that has any

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"regexp"
@@ -21,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	TCP      bool   // bytes are forwarded without HTTP
+	Serve    string // the kind of front: proxy, or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -35,8 +36,32 @@ type Listener struct {
 	// listener, or one with Limits, that has no name.
 	Name   string
 	Limits TCPLimits // Bytes for TCP only
-	Line   int       // of the file, from 1
+
+	// Allow and Deny are the networks of clients at this address, which are those of the Config
+	// where the file does not say otherwise.
+	Allow, Deny []netip.Prefix
+	// MaxConnections is how many connections are open at once here at most; zero: as many as
+	// at all listeners together.
+	MaxConnections int64
+	// LeastBodyRate is the least rate of a body that is waited for, in bytes a second; zero: that
+	// of the Config; negative: any.
+	LeastBodyRate int64
+	// Rules are the names of the rules that apply here; none: all.
+	Rules []string
+	Line  int // of the file, from 1
 }
+
+// frontKind says what a kind of front has.
+type frontKind struct{ rules, bodies, responses bool }
+
+// frontKinds are the kinds of fronts by their words.
+var frontKinds = map[string]frontKind{"": {true, true, true}, "proxy": {true, true, true}, "tcp": {}}
+
+// TCP reports whether bytes are forwarded without HTTP.
+func (l *Listener) TCP() bool { return l.Serve == "tcp" }
+
+// PolicyOf returns the rules that apply at a listener.
+func (c *Config) PolicyOf(l *Listener) *policy.Policy { return cmp.Or(c.policies[l.Address], c.Policy) }
 
 // TCPLimits are the limits of each client network at a listener. The zero TCPLimits limit
 // nothing.
@@ -82,11 +107,12 @@ var listenerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 func (d *decoder) listener(n *yaml.Node, c *Config) {
 	l := Listener{Line: n.Line}
 	address := d.Scalar("listen", "", func(n *yaml.Node, s string) {
-		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
-		d.address(n, "listen", l.Address)
+		l.Address = s
+		d.address(n, "listen", s)
 	})
 	fields := []field{
-		document.Key("address", "HOST:PORT, or tcp://HOST:PORT for connections without HTTP.", address.Read),
+		document.Key("address", "HOST:PORT.", address.Read),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "tcp") }),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
 			if d.address(n, "upstream", s) {
 				l.Upstream = s
@@ -94,6 +120,11 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		}),
 		document.Key("tls", "Certificate of the listener, read again when its files change.", func(n *yaml.Node) { d.tls(n, &l) }),
 		document.Key("proxy_protocol", "Networks of proxies whose connections begin with a PROXY protocol header.", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }),
+		document.Key("allow", "Networks of clients that are accepted here (default: those of the file).", func(n *yaml.Node) { d.networks(n, &l.Allow) }),
+		document.Key("deny", "Networks of clients that are refused here (default: those of the file).", func(n *yaml.Node) { d.networks(n, &l.Deny) }),
+		d.Number("max_connections", "Connections open at once here, of those at all listeners (default: as many as these).", 1, 10_000_000, &l.MaxConnections),
+		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
+		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
@@ -105,17 +136,24 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		d.Fault(n, "listen has no address; use address: 127.0.0.1:8080")
 	}
 	switch {
-	case l.TCP && l.Upstream == "":
-		d.Fault(n, "a TCP listener needs an upstream of its own; use address: tcp://… and upstream: host:port")
-	case !l.TCP && l.Upstream != "":
-		d.Fault(n, "an HTTP listener has no upstream of its own; move it to the top-level upstream")
+	case l.TCP() && l.Upstream == "":
+		d.Fault(n, "a TCP listener needs an upstream of its own; use serve: tcp and upstream: host:port")
+	case l.Upstream != "" && !l.TCP() && (l.Serve != "" || document.Child(n, "serve") == nil):
+		d.Fault(document.Child(n, "upstream"), "an HTTP listener has no upstream of its own; move it to the top-level upstream, or use serve: tcp")
 	}
-	for _, n := range limits {
-		if !l.TCP && l.Address != "" {
-			d.Fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use address: tcp://…")
+	if l.TCP() {
+		for _, key := range []string{"rules", "least_body_rate"} {
+			if at := document.Child(n, key); at != nil {
+				d.Fault(at, "%s is for HTTP; limit TCP by connections, open and bytes", key)
+			}
 		}
 	}
-	if l.Name == "" && (l.TCP || l.Limits.Limited()) {
+	for _, n := range limits {
+		if !l.TCP() && l.Address != "" {
+			d.Fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use serve: tcp")
+		}
+	}
+	if l.Name == "" && (l.TCP() || l.Limits.Limited()) {
 		l.Name = l.Address
 	}
 	if !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != sluice.FailOpen) {
@@ -127,7 +165,84 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	if i := slices.IndexFunc(c.Listen, func(o Listener) bool { return o.Name == l.Name }); i >= 0 && l.Name != "" && l.Name != l.Address {
 		d.Fault(n, "%q is the name of the listener on line %d, too; listeners of one name would share a budget: choose another", l.Name, c.Listen[i].Line)
 	}
-	c.Listen = append(c.Listen, l)
+	c.Listen, d.listens = append(c.Listen, l), append(d.listens, n)
+}
+
+// listeners finishes the listeners, once the rules are known.
+func (d *decoder) listeners(c *Config, nodes []*yaml.Node) {
+	for i := range c.Listen {
+		l := &c.Listen[i]
+		if l.Allow == nil {
+			l.Allow = c.Allow
+		}
+		if l.Deny == nil {
+			l.Deny = c.Deny
+		}
+	}
+	for i := range c.Listen {
+		if l := &c.Listen[i]; len(l.Rules) > 0 && frontKinds[l.Serve].rules {
+			d.listenerRules(c, l, document.Child(d.listens[i], "rules"))
+		}
+	}
+	d.unheard(c, nodes)
+	for i := range c.Listen {
+		if l := &c.Listen[i]; d.Count() == 0 {
+			d.unserved(d.listens[i], c, l, frontKinds[l.Serve])
+		}
+	}
+}
+
+// unheard finds rules that apply at no listener.
+func (d *decoder) unheard(c *Config, nodes []*yaml.Node) {
+	applies := make(map[string]bool)
+	for i := range c.Listen {
+		if l := &c.Listen[i]; frontKinds[l.Serve].rules {
+			if len(l.Rules) == 0 {
+				return
+			}
+			for _, name := range l.Rules {
+				applies[name] = true
+			}
+		}
+	}
+	for i := range c.Policy.Rules() {
+		if name := c.Policy.Rules()[i].Name; len(applies) > 0 && !applies[name] {
+			d.Fault(nodes[i], "rule %q applies at no listener; add it to the rules of one, or remove it", name)
+		}
+	}
+}
+
+// unserved finds rules that a listener of a kind cannot serve.
+func (d *decoder) unserved(n *yaml.Node, c *Config, l *Listener, k frontKind) {
+	all := c.PolicyOf(l).Rules()
+	for i := range all {
+		if why := all[i].Unserved(k.bodies, k.responses); k.rules && why != "" {
+			d.Fault(n, "rule %q %s; or name the other rules under rules of this listener", all[i].Name, why)
+		}
+	}
+}
+
+// listenerRules compiles the rules that apply at a listener.
+func (d *decoder) listenerRules(c *Config, l *Listener, at *yaml.Node) {
+	for i, name := range l.Rules {
+		j, there := c.Policy.RuleOf(name)
+		switch {
+		case !there || c.Policy.Rules()[j].Name != name:
+			d.Fault(item(at, i), "no rule has the name %q; use one of those under rules", document.Shorten(name))
+		case slices.Contains(l.Rules[:i], name):
+			d.Fault(item(at, i), "%q is named twice; name it once", name)
+		}
+	}
+	if d.Count() == 0 {
+		if c.policies == nil {
+			c.policies = make(map[string]*policy.Policy)
+		}
+		var err error
+		rules := slices.DeleteFunc(slices.Clone(c.Policy.Rules()), func(r policy.Rule) bool { return !slices.Contains(l.Rules, r.Name) })
+		if c.policies[l.Address], err = policy.Compile(rules); err != nil {
+			d.Fault(at, "%v", err)
+		}
+	}
 }
 
 // tls reads the certificates of a listener and of its clients' authorities.
@@ -154,7 +269,7 @@ func (d *decoder) circles(root *yaml.Node, c *Config) {
 		if at != "" && c.Admin.Address == at {
 			d.Fault(document.Child(root, "admin"), "%s is the address of a listener, too; give it another port", at)
 		}
-		if !c.Listen[i].TCP && slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.URL != nil && u.URL.Host == at }) {
+		if !c.Listen[i].TCP() && slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.URL != nil && u.URL.Host == at }) {
 			d.Fault(document.Child(root, "upstream"), "%s is an address of sluice itself, so requests would loop; use the service's own address", at)
 		}
 	}

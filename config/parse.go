@@ -59,7 +59,7 @@ func Parse(name string, data []byte) (*Config, error) {
 func (d *decoder) config(root *yaml.Node, c *Config) {
 	var ruleNodes []*yaml.Node
 	d.Mapping(root, "the file",
-		document.Key("listen", "Addresses at which clients are accepted: HOST:PORT, tcp://HOST:PORT, or a mapping (default 127.0.0.1:8080).", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { d.listener(n, c) }) }),
+		document.Key("listen", "Addresses at which clients are accepted: HOST:PORT, or a mapping (default 127.0.0.1:8080).", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { d.listener(n, c) }) }),
 		document.Key("upstream", "Services behind the gateway: a URL, or a mapping; the first that matches gets the request.", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { d.upstream(n, c) }) }),
 		document.Key("admin", "Address of metrics, health, page and API, a mapping, or off (default 127.0.0.1:9090).", func(n *yaml.Node) { d.admin(n, &c.Admin) }),
 		document.Key("store", "Where counters are kept: memory, or a mapping with memory or redis (default memory).", func(n *yaml.Node) { d.store(n, &c.Store) }),
@@ -72,7 +72,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.Number("abandoned", "Requests at once that go on without their client (default 1000).", 1, 1_000_000, &c.Abandoned),
 		d.Number("max_delayed_per_key", "Requests of one key delayed at once (default: a tenth of max_delayed, at least 10).", 1, 1_000_000, &c.MaxHeldPerKey),
 		d.Number("max_connections", "Connections of clients at once, at all listeners together (default 20000, fewer where file descriptors are).", 1, 10_000_000, &c.MaxConnections),
-		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default 240).", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
+		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default 240).", func(n *yaml.Node) { d.leastBodyRate(n, &c.LeastBodyRate) }),
 		d.Number("max_read_ahead", "Bytes of bodies kept while their requests are delayed (default 64 MiB).", 1<<16, 1<<40, &c.MaxReadAhead),
 		d.Number("nodes", "Nodes that share the store, at least: failure: local divides the limits by as many while it is unavailable (default 1).", 1, maxNodes, &c.Nodes),
 		document.Key("exempt", "Clients to whom no rule applies.", func(n *yaml.Node) {
@@ -128,6 +128,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	for i := range clean {
 		d.neverAdmits(nodes[i], &clean[i])
 	}
+	if c.Policy != nil && len(clean) == len(rules) {
+		d.listeners(c, nodes)
+	}
 	if d.Count() == 0 {
 		d.sampledRule(root, c)
 	}
@@ -135,7 +138,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 
 // unknown finds claims and certificate names that no request can have.
 func (d *decoder) unknown(c *Config) {
-	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
+	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP() && l.ClientCAFile != "" })
 	for _, at := range d.claims {
 		switch {
 		case at.of.Source == sourceClaim && c.Tokens == nil:
@@ -147,13 +150,13 @@ func (d *decoder) unknown(c *Config) {
 }
 
 // leastBodyRate reads bytes a second, or off.
-func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
+func (d *decoder) leastBodyRate(n *yaml.Node, into *int64) {
 	d.Words(n, "off")
 	if n.Value == "off" {
-		c.LeastBodyRate = -1
+		*into = -1
 		return
 	}
-	d.Number("least_body_rate", "", 1, 1_000_000, &c.LeastBodyRate).Read(n)
+	d.Number("least_body_rate", "", 1, 1_000_000, into).Read(n)
 }
 
 // rest finds further faults of a rule that could be read in part: those of the policy in keys

@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/httpserver"
 	"github.com/sluicegate/sluice/server/internal/reload"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
@@ -42,7 +43,7 @@ func runServe(ctx context.Context, call *cli.Call) error {
 		return call.Print(f.file)
 	}
 	log := f.logger(call.Stderr)
-	serve.TakeStandardLog(log)
+	httpserver.TakeStandardLog(log)
 	signal.Ignore(syscall.SIGPIPE) // go on if a reader of standard output or error leaves
 	err = f.serve(ctx, serve.Options{Config: c, Drain: f.drain, Out: call.Stdout, Log: log})
 	if err != nil && f.json() {

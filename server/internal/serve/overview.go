@@ -22,7 +22,7 @@ func (s *server) state() overview.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range slices.Concat(d.open, d.leaving) {
-		st.InFlight += o.inflight.n.Load()
+		st.InFlight += int64(o.front.InFlight())
 	}
 	return st
 }
@@ -35,7 +35,7 @@ func (s *store) up() bool {
 // system returns the state of the program apart from its rules.
 func (s *server) system() overview.System {
 	held := s.runtime.heldBack()
-	connections := s.runtime.upstreams.Stats()
+	connections := s.runtime.proxy.Upstreams.Stats()
 	o := overview.System{
 		Started: s.started.UTC(), Config: s.configOverview(), InFlight: s.state().InFlight,
 		Queue: overview.Queue{Delayed: held.Requests, Full: held.Full, ShareFull: held.ShareFull, ReadAhead: held.ReadAhead},
@@ -151,7 +151,7 @@ func (s *server) addSeries(o *overview.System) {
 func (s *server) memoryOverview() overview.Memory {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
-	clients := s.runtime.memory.Stats()
+	clients := s.runtime.clients.Memory.Stats()
 	return overview.Memory{
 		Total: int64(samples[0].Value.Uint64() - samples[1].Value.Uint64()), Limit: clients.Most, Clients: clients.Taken,
 	}

@@ -65,7 +65,7 @@ func upstreamsOf(c *config.Config) string {
 		urls = append(urls, plainURL(c.Upstreams[i].URL))
 	}
 	for _, l := range listenersOf(c) {
-		if l.TCP {
+		if l.TCP() {
 			urls = append(urls, l.Upstream)
 		}
 	}

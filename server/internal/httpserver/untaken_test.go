@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package httpserver
 
 import (
 	"errors"
@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/sluicegate/sluice/config"
 )
 
 // TestUntaken: a client that reads nothing more of its HTTP/2 connection does not block a
@@ -20,12 +18,11 @@ import (
 func TestUntaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
-		s := &runtime{log: discard()}
-		s.current.Store(&snapshot{config: &config.Config{}, handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, err := io.WriteString(w, strings.Repeat("x", 1<<20))
 			ended <- err
-		})})
-		ours, o := overPipe(t, s)
+		})
+		ours, o := overPipe(t, handler)
 		go func() { _, _ = io.CopyN(io.Discard, ours, 200) }() // no more than the server's settings
 		for _, text := range []string{
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -49,7 +46,7 @@ func TestUntaken(t *testing.T) {
 		if _, err := ours.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("the connection is open: %v", err)
 		}
-		if err := errors.Join(ours.Close(), o.front.Close()); err != nil {
+		if err := errors.Join(ours.Close(), o.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -59,9 +56,8 @@ func TestUntaken(t *testing.T) {
 // time.
 func TestHalfAHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &runtime{log: discard()}
-		s.current.Store(&snapshot{config: &config.Config{}, handler: http.NotFoundHandler()})
-		ours, o := overPipe(t, s)
+		handler := http.NotFoundHandler()
+		ours, o := overPipe(t, handler)
 		go func() { _, _ = io.Copy(io.Discard, ours) }()
 		for _, text := range []string{
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -72,11 +68,11 @@ func TestHalfAHeader(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(idleTimeout + time.Minute)
+		time.Sleep(IdleTimeout + time.Minute)
 		if _, err := ours.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("the connection is open: %v", err)
 		}
-		if err := errors.Join(ours.Close(), o.front.Close()); err != nil {
+		if err := errors.Join(ours.Close(), o.Close()); err != nil {
 			t.Error(err)
 		}
 	})

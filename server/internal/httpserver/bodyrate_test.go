@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package httpserver
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/internal/gateway"
 )
 
 // TestLeastBodyRate: bodies have a least rate by default; a file may change it or turn it off.
@@ -26,9 +27,9 @@ func TestLeastBodyRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &runtime{}
-		s.current.Store(&snapshot{config: conf})
-		if got := s.leastBodyRate(); got != c.want {
+		s := New(http.NotFoundHandler(), bounds())
+		s.SetLeastBodyRate(conf.LeastBodyRate)
+		if got := s.rate.Load(); got != c.want {
 			t.Errorf("%q: got %d, want %d", c.line, got, c.want)
 		}
 	}
@@ -50,41 +51,37 @@ func (l one) Accept() (net.Conn, error) {
 func (l one) Close() error   { return nil }
 func (l one) Addr() net.Addr { return &net.TCPAddr{} }
 
-// overPipe serves one client like the listeners do, and returns its end of the connection.
-func overPipe(t *testing.T, s *runtime) (ours net.Conn, o *listener) {
+func bounds() *Bounds { return &Bounds{Log: discard(), Lingering: gateway.NewLingering(10)} }
+
+// overPipe serves one client like a front does, and returns its end of the connection.
+func overPipe(t *testing.T, handler http.Handler) (ours net.Conn, s *Server) {
 	t.Helper()
-	o = &listener{}
-	newListeners(t.Context(), s, nil, 0).newFront(o)
+	s = New(handler, bounds())
 	ours, theirs := net.Pipe()
 	l := make(one, 1)
 	l <- theirs
 	close(l)
-	if err := o.front.Serve(l); !errors.Is(err, net.ErrClosed) {
+	if err := s.Serve(l); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
-	return ours, o
+	return ours, s
 }
 
 // TestSlowBodiesCount: a body cut off for its rate is counted.
 func TestSlowBodiesCount(t *testing.T) {
-	conf, err := config.Parse("a.yaml", []byte("rules: [{name: a, limits: 1/s}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &runtime{log: discard()}
-		s.current.Store(&snapshot{config: conf, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // an error means that it was cut off
-		})})
-		ours, o := overPipe(t, s)
+		})
+		ours, o := overPipe(t, handler)
 		if _, err := io.WriteString(ours, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(bodyPatience)
-		if got := s.cutOff().SlowBodies; got != 1 {
+		if got := o.bounds.SlowBodies(); got != 1 {
 			t.Errorf("%d slow bodies, want 1", got)
 		}
-		if err := errors.Join(ours.Close(), o.front.Close()); err != nil {
+		if err := errors.Join(ours.Close(), o.Close()); err != nil {
 			t.Error(err)
 		}
 	})

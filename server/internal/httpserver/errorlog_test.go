@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package httpserver
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 func TestServerLog(t *testing.T) {
 	var out bytes.Buffer
 	synctest.Test(t, func(*testing.T) {
-		to := slog.NewLogLogger(newServerLog(slog.New(slog.NewTextHandler(&out, nil))), slog.LevelError)
+		to := ErrorLog(slog.New(slog.NewTextHandler(&out, nil)))
 		for i := range 100 {
 			to.Printf("http: TLS handshake error from 192.0.2.%d:4711: EOF", i)
 			to.Printf("http2: server connection error from 192.0.2.%d:4711: connection error: PROTOCOL_ERROR", i)

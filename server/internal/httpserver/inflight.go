@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package httpserver
 
 import (
 	"context"
@@ -22,13 +22,11 @@ func (f *inflight) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// wait blocks until no request is in progress or ctx ends, and returns how many are left.
-func (f *inflight) wait(ctx context.Context) int {
-	return waitForNone(ctx, func() int { return int(f.n.Load()) })
-}
+// wait blocks until no request is in progress or ctx ends.
+func (f *inflight) wait(ctx context.Context) { WaitForNone(ctx, func() int { return int(f.n.Load()) }) }
 
-// waitForNone polls left until it returns 0 or ctx ends, and returns its last result.
-func waitForNone(ctx context.Context, left func() int) int {
+// WaitForNone polls left until it returns 0 or ctx ends, and returns its last result.
+func WaitForNone(ctx context.Context, left func() int) int {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package httpserver
 
 import (
 	"context"
@@ -45,12 +45,12 @@ var serverLines = [...]struct {
 // logs unsolicited responses of upstreams.
 func TakeStandardLog(to *slog.Logger) {
 	log.SetFlags(0)
-	log.SetOutput(slog.NewLogLogger(newServerLog(to), slog.LevelError).Writer())
+	log.SetOutput(ErrorLog(to).Writer())
 }
 
-// newServerLog returns the handler of an [http.Server]'s ErrorLog.
-func newServerLog(to *slog.Logger) slog.Handler {
-	return &serverLog{Handler: to.Handler(), lines: sampledlog.Log{Logger: to, Part: "listener"}}
+// ErrorLog returns the ErrorLog of an [http.Server].
+func ErrorLog(to *slog.Logger) *log.Logger {
+	return slog.NewLogLogger(&serverLog{Handler: to.Handler(), lines: sampledlog.Log{Logger: to, Part: "listener"}}, slog.LevelError)
 }
 
 // Handle logs a line.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package httpserver
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
-	"github.com/sluicegate/sluice/config"
 )
 
 // endless is an endless body that counts the bytes read of it.
@@ -29,9 +27,8 @@ func (b *endless) Close() error { return nil }
 func TestUnread(t *testing.T) {
 	for _, streams := range []int{1, 5} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &runtime{log: discard()}
-			s.current.Store(&snapshot{config: &config.Config{}, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
-			ours, o := overPipe(t, s)
+			handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+			ours, o := overPipe(t, handler)
 			var protocols http.Protocols
 			protocols.SetUnencryptedHTTP2(true)
 			transport := &http.Transport{Protocols: &protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
@@ -61,7 +58,7 @@ func TestUnread(t *testing.T) {
 			leave()
 			synctest.Wait()
 			transport.CloseIdleConnections()
-			if err := o.front.Close(); err != nil {
+			if err := o.Close(); err != nil {
 				t.Error(err)
 			}
 		})

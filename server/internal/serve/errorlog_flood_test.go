@@ -114,7 +114,7 @@ func TestRefusedHeaders(t *testing.T) {
 	for _, c := range []struct{ name, listen string }{
 		{"HTTP", `{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8}`},
 		{"TLS", fmt.Sprintf("{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8, tls: {cert: %q, key: %q}}", cert, key)},
-		{"TCP", fmt.Sprintf(`{address: "tcp://127.0.0.1:0", proxy_protocol: 127.0.0.0/8, upstream: %q}`, strings.TrimPrefix(servetest.Named(t, "up"), "http://"))},
+		{"TCP", fmt.Sprintf(`{address: "127.0.0.1:0", serve: tcp, proxy_protocol: 127.0.0.0/8, upstream: %q}`, strings.TrimPrefix(servetest.Named(t, "up"), "http://"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := servetest.Start(t, "listen: "+c.listen+"\nrules: [{name: all, by: ip, limits: 2/min}]\n")
