@@ -113,9 +113,6 @@ func showKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) er
 	if err := c.call(ctx, http.MethodGet, "/v1/key?"+q.Encode(), nil, &states); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(states)
-	}
 	var b strings.Builder
 	for i := range states.Keys {
 		writeKey(&b, &states.Keys[i])
@@ -124,7 +121,7 @@ func showKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) er
 		b.WriteString("there are more; name a rule with --rule\n")
 	}
 	writeLast(&b, states.Last)
-	return call.Print(b.String())
+	return call.Show(states, b.String())
 }
 
 func writeKey(b *strings.Builder, s *admin.KeyState) {
@@ -188,14 +185,11 @@ func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) e
 	if err := c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Change: changeOf(call)}, &done); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(done)
-	}
 	var b strings.Builder
 	for i := range done.Keys {
 		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(done.Keys[i].Rule, done.Keys[i].Level), keyText(done.Keys[i].Parts, ""))
 	}
-	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
+	return call.Show(done, b.String()+where(done.ThisNodeOnly, done.NotTold))
 }
 
 func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) error {
@@ -207,15 +201,12 @@ func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) e
 	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Change: changeOf(call)}, &done); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(done)
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "add to %s: %s\n", levelOf(done.Key.Rule, done.Key.Level), keyText(done.Key.Parts, ""))
 	for _, g := range done.Given {
 		fmt.Fprintf(&b, "  %s: %d given, %d left\n", g.Limit, g.Given, g.Remaining)
 	}
-	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
+	return call.Show(done, b.String()+where(done.ThisNodeOnly, done.NotTold))
 }
 
 // where describes the nodes for which a change of a key is.
@@ -243,9 +234,6 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key
 	if err := c.call(ctx, method, "/v1/override", o, &done); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(done)
-	}
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if r := done.Replaced; r != nil {
@@ -259,7 +247,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key
 	if done.Problem != "" {
 		fmt.Fprintf(&b, "%s\n", printable(done.Problem))
 	}
-	return call.Print(b.String())
+	return call.Show(done, b.String())
 }
 
 // expiry returns the end of an override, zero if it has none.

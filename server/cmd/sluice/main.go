@@ -82,11 +82,8 @@ func (b build) String() string {
 }
 
 func runVersion(_ context.Context, c *cli.Call) error {
-	switch {
-	case len(c.Args) > 0:
+	if len(c.Args) > 0 {
 		return cli.Usagef("expected no argument, got %q", c.Args[0])
-	case c.Given("json"):
-		return c.JSON(thisBuild())
 	}
-	return c.Print(thisBuild().String() + "\n")
+	return c.Show(thisBuild(), thisBuild().String()+"\n")
 }

@@ -17,16 +17,15 @@ import (
 const defaultEntries = 100
 
 // listAudit answers GET /v1/audit.
-func (a *API) listAudit(w http.ResponseWriter, r *http.Request) {
+func (a *API) listAudit(_ http.ResponseWriter, r *http.Request) (any, error) {
 	n := defaultEntries
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > fleet.MostEntries {
-			fail(w, http.StatusBadRequest, fmt.Errorf("n must be 1 to %d", fleet.MostEntries))
-			return
+			return nil, fmt.Errorf("n must be 1 to %d", fleet.MostEntries)
 		}
 	}
-	answer(w, http.StatusOK, a.o.Audit.List(r.Context(), n))
+	return a.o.Audit.List(r.Context(), n), nil
 }
 
 // Bounds of the texts of a change, in bytes. They are kept for long, and sent to all nodes.

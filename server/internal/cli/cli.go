@@ -86,6 +86,14 @@ func (v Values) One(name string) string {
 	return ""
 }
 
+// Show writes a value as JSON if the flag json is given, or else as a text.
+func (c *Call) Show(value any, text string) error {
+	if c.Given("json") {
+		return c.JSON(value)
+	}
+	return c.Print(text)
+}
+
 // JSON writes a value as indented JSON.
 func (c *Call) JSON(value any) error {
 	doc, err := json.MarshalIndent(value, "", "  ")
