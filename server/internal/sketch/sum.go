@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package sketch estimates the number of different recent keys in little memory.
 package sketch
 
 import (
