@@ -93,7 +93,7 @@ func (d *Decoder) Mapping(n *yaml.Node, what string, fields ...Field) {
 			d.Fault(key, "merge keys are not read; repeat the keys")
 			continue
 		}
-		at := fieldAt(fields, key)
+		at := slices.IndexFunc(fields, func(f Field) bool { return key.Kind == yaml.ScalarNode && f.Name == key.Value })
 		switch {
 		case at < 0:
 			d.Fault(key, "%s has no key %q; use %s", what, Shorten(key.Value), suggestion(key.Value, fields))
@@ -104,14 +104,6 @@ func (d *Decoder) Mapping(n *yaml.Node, what string, fields ...Field) {
 			fields[at].Read(n.Content[i+1])
 		}
 	}
-}
-
-// fieldAt returns the index of the field named by key, or -1.
-func fieldAt(fields []Field, key *yaml.Node) int {
-	if key.Kind != yaml.ScalarNode {
-		return -1
-	}
-	return slices.IndexFunc(fields, func(f Field) bool { return f.Name == key.Value })
 }
 
 // MappingOr reads a mapping, or calls short for any other node. It reports whether n is a
@@ -204,9 +196,6 @@ func (d *Decoder) Each(n *yaml.Node, what string, read func(n *yaml.Node, s stri
 
 // Texts appends a text or a list of texts.
 func (d *Decoder) Texts(n *yaml.Node, what string, into *[]string) {
-	if m := Resolved(n); *into == nil && m.Kind == yaml.SequenceNode && !d.Recording() {
-		*into = make([]string, 0, min(len(m.Content), 64))
-	}
 	d.Each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, s) })
 }
 
@@ -318,14 +307,6 @@ func names(fields []Field) string {
 		list[i] = f.Name
 	}
 	return strings.Join(list, ", ")
-}
-
-// suggestion returns the field nearest to a misspelt one, or all fields.
-func suggestion(word string, fields []Field) string {
-	if best := nearest(word, fields); best != "" {
-		return best
-	}
-	return "one of " + names(fields)
 }
 
 // Child returns the value of a mapping's key, or nil.
