@@ -49,8 +49,8 @@ func locate(rule *yaml.Node, place []policy.Step) *yaml.Node {
 	return at
 }
 
-// otherwise has the keys that are not their field's name in snake case.
-var otherwise = map[string]string{
+// otherKeys are the keys that differ from the name of their field in snake case.
+var otherKeys = map[string]string{
 	"Methods": "method", "Hosts": "host", "Paths": "path", "Except": "except_path", "Headers": "header", "Queries": "query",
 	"Networks": "network", "Blocks": "block",
 }
@@ -73,7 +73,7 @@ func fieldOf(n *yaml.Node, field string) *yaml.Node {
 }
 
 func keyOf(field string) string {
-	return cmp.Or(otherwise[field], strings.ReplaceAll(limitWord(field), "-", "_"))
+	return cmp.Or(otherKeys[field], strings.ReplaceAll(limitWord(field), "-", "_"))
 }
 
 // item returns the i-th item of a list or the i-th key of a mapping. Any other node is its own

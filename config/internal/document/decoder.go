@@ -20,8 +20,8 @@ const (
 	maxFaults = 1000
 )
 
-// Decoder reads nodes and collects their faults. A recording decoder reads nothing: it notes what
-// is read, see [Schema].
+// Decoder reads the nodes of a document and collects their faults. A recording decoder passes
+// nodes of each kind to the readers instead, and notes what they ask of them, see [Schema].
 type Decoder struct {
 	file   string
 	faults []Fault
@@ -65,13 +65,13 @@ type Field struct {
 	required bool
 }
 
-// Key returns a field.
+// Key returns the field of a key.
 func Key(name, text string, read func(n *yaml.Node)) Field {
 	return Field{Name: name, Text: text, Read: read}
 }
 
-// Required returns the field as one that the mapping must have, for the schema alone: its reader
-// finds the fault.
+// Required returns the field as one that the schema requires. The reader of the mapping reports a
+// missing key itself.
 func (f Field) Required() Field {
 	f.required = true
 	return f

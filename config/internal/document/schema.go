@@ -33,7 +33,7 @@ func shapeOf(read func(d *Decoder, root *yaml.Node)) *shape {
 	return d.shape(func(n *yaml.Node) { read(d, n) })
 }
 
-// Recording reports whether the decoder notes what is read, and nothing is.
+// Recording reports whether the decoder records shapes instead of reading a document.
 func (d *Decoder) Recording() bool { return d.shapes != nil }
 
 // Words notes that a text may be one of these words.
@@ -54,8 +54,7 @@ func (d *Decoder) note(n *yaml.Node, kind yaml.Kind, note func(s *shape)) bool {
 	return d.Recording()
 }
 
-// shape is the form of a value. The decoder is passed nodes of each kind, and notes what is asked
-// of them.
+// shape is the form of a value.
 type shape struct {
 	text        bool
 	integer     *[2]int64 // least and most

@@ -129,7 +129,7 @@ func NewAPI(o APIOptions) (*API, error) {
 type route struct {
 	pattern     string
 	token, data bool
-	// handle returns the document of the answer; nil without an error: it has answered.
+	// handle returns the document of the answer, or nil if it has answered itself.
 	handle func(w http.ResponseWriter, r *http.Request) (doc any, err error)
 }
 
@@ -159,8 +159,8 @@ var (
 	errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
 )
 
-// handler answers the requests of a route. Routes with token are for callers with the token or a
-// session, and those with data also for callers on this machine.
+// handler answers the requests of a route. A route with token is for callers with the token or a
+// session, and one with data also for callers on this machine.
 func (a *API) handler(of *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var doc any

@@ -326,8 +326,8 @@ func Level(p *policy.Policy, rule, level string) *policy.CompiledLevel {
 	return nil
 }
 
-// Has reports whether a level has a key in the form in which it is written. A form that
-// means another key now would give the override to the wrong key.
+// Has reports whether a level has a key that is written as values. A text that means another
+// key now would give the override to the wrong key.
 func Has(l *policy.CompiledLevel, values []string) bool {
 	_, written, err := l.Key(values)
 	return err == nil && slices.Equal(written, values)
