@@ -4,8 +4,12 @@
 package config
 
 import (
+	"errors"
+	"time"
+
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -52,4 +56,41 @@ func (d *decoder) texted(n *yaml.Node, what string, into *[]policy.AnswerField) 
 		s, _ := d.Text(value, what+" "+document.Shorten(key.Value)) // a faulty field keeps its place
 		*into = append(*into, policy.AnswerField{Name: key.Value, Value: s})
 	})
+}
+
+// blocks reads the blocks of a level: "10min after 20 denials/min", or a list of these.
+func (d *decoder) blocks(n *yaml.Node, l *policy.Level) {
+	d.Each(n, "block", func(n *yaml.Node, s string) {
+		b, err := policy.ParseBlock(s)
+		if err == nil {
+			l.Blocks = append(l.Blocks, b)
+			return
+		}
+		if place, ok := errors.AsType[*sluice.TextError](err); ok {
+			d.FaultAt(n, place.Offset, "block %q: %s", document.Shorten(s), place.Problem)
+			return
+		}
+		for _, err := range flatten(err) {
+			if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
+				d.FaultAt(n, 0, "block %q: %s: %s", document.Shorten(s), limitWord(fault.Field), fault.Problem)
+			}
+		}
+	})
+}
+
+// lease reads true, false, or {ttl: 500ms, units: 100, nodes: 8}.
+func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
+	var on bool
+	var nodes int64
+	t := &sluice.LeaseTerms{}
+	mapped := d.MappingOr(n, "lease", d.Flag("lease", "", &on).Read,
+		d.Duration("ttl", "How long a lease holds (default 1s).", time.Microsecond, maxLeaseTTL, &t.TTL),
+		d.Number("units", "Units of a lease (default: by the limit and the rate).", 1, sluice.MaxQuota, &t.Units),
+		d.Number("nodes", "How many nodes lease (default: nodes of the file, if written).", 1, 1<<20, &nodes),
+	)
+	if !mapped && !on {
+		return nil
+	}
+	t.Nodes = int(nodes)
+	return t
 }

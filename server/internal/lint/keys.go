@@ -6,6 +6,7 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -153,4 +154,118 @@ func bounded(p *policy.Policy, i, j int, d time.Duration, room int64) bool {
 		}
 	}
 	return false
+}
+
+// unreached warns of key parts after one that every request has, so that they are never the
+// first.
+func unreached(c *config.Config, r *policy.Rule) (texts []string) {
+	for i := range r.Levels {
+		for _, p := range r.Levels[i].By {
+			if p.Source == source.First {
+				texts = append(texts, behind(c, p.Parts())...)
+			}
+		}
+	}
+	return texts
+}
+
+func behind(c *config.Config, parts []policy.Part) (texts []string) {
+	required := c.Tokens != nil && c.Tokens.Required
+	for i, p := range parts[:len(parts)-1] {
+		next := parts[i+1]
+		switch {
+		case p.Source == source.IP || p.Source == source.Method:
+			return append(texts, fmt.Sprintf("every request has the %v, so that %v behind it is never the first; use %v last", p, next, p))
+		case p.Source == source.Claim && required:
+			texts = append(texts, fmt.Sprintf("only a token without the claim %s gets to %v: a request without a token is answered with 401, as tokens.required says; leave that out, or %v", p.Name, next, next))
+		}
+	}
+	return texts
+}
+
+// addressFields are header fields in which proxies, and clients too, write a client's address.
+var addressFields = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "X-Client-Ip", "Fastly-Client-Ip"}
+
+// forged warns of keys made of an address that clients can write themselves.
+func forged(r *policy.Rule) (texts []string) {
+	for i := range r.Levels {
+		for _, p := range leaves(r.Levels[i].By) {
+			if p.Source == source.Header && slices.Contains(addressFields, p.Name) {
+				texts = append(texts, fmt.Sprintf("a client may write %s itself, and has a budget for each address that it writes; use by: ip, and client_ip: {trusted: NETWORK, header: %s} with the proxies' network", p.Name, p.Name))
+			}
+		}
+	}
+	return texts
+}
+
+// proxyWarnings warns of clients that are trusted as proxies.
+func proxyWarnings(c *config.Config) []string {
+	wide := everywhere(c.ClientIP.Trusted)
+	if wide == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("client_ip trusts %s, so any client may write its own address into %s; list the proxies' networks, or set client_ip: {hops: N} with how many proxies a request passes",
+		wide, cmp.Or(c.ClientIP.Header, "X-Forwarded-For"))}
+}
+
+// everywhere returns the first network larger than 10.0.0.0/8 or fc00::/7, which is too large
+// for proxies alone, or "".
+func everywhere(networks []netip.Prefix) string {
+	for _, n := range networks {
+		least := 7
+		if n.Addr().Unmap().Is4() {
+			least = n.Addr().BitLen() - 32 + 8
+		}
+		if n.Bits() < least {
+			return n.String()
+		}
+	}
+	return ""
+}
+
+// invited hints at tiers without limits that clients can claim themselves.
+func invited(c *config.Config) (hints []Hint) {
+	for i := range len(c.Policy.Rules()) {
+		r := &c.Policy.Rules()[i]
+		for j := range r.Levels {
+			t := r.Levels[j].Tiers
+			if t == nil || !chosen(r, t.By) {
+				continue
+			}
+			who := "names no tier"
+			if len(t.Unlimited) > 0 {
+				who = "says " + t.Unlimited[0]
+			}
+			if (len(t.Unlimited) > 0 || r.Levels[j].Unlimited) && !r.Shadow {
+				hints = append(hints, Hint{c.File, c.Line(i), fmt.Sprintf("rule %q: clients choose the %v %s, and a client that %s has no limit; let a proxy in front set it, or take a claim",
+					r.Name, t.By.Source, t.By.Name, who)})
+			}
+		}
+	}
+	return hints
+}
+
+// foreignPaths warns of paths with wildcards of other programs, which have no meaning here.
+func foreignPaths(r *policy.Rule) (texts []string) {
+	for _, path := range slices.Concat(r.Match.Paths, r.Match.Except) {
+		if sign := foreignSign(path); sign != "" {
+			texts = append(texts, fmt.Sprintf("the %s of path %s stands for itself; use {name} for any one segment, and end a path with / for all below it", sign, path))
+		}
+	}
+	return texts
+}
+
+// foreignSign returns the first sign of a path with a meaning in other programs, or "". A
+// colon within a segment, as in /v1/jobs:cancel, and a dollar that begins one, as in
+// /$metadata, have none.
+func foreignSign(path string) string {
+	switch i := strings.IndexAny(path, "*[(^"); {
+	case i >= 0:
+		return path[i : i+1]
+	case strings.Contains(path, "/:"):
+		return ":"
+	case strings.HasSuffix(path, "$"):
+		return "$"
+	}
+	return ""
 }

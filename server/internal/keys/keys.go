@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package keys finds the keys that an operator names by the values of their parts, and the limits
+// that they have.
 package keys
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -323,9 +326,40 @@ func Level(p *policy.Policy, rule, level string) *policy.CompiledLevel {
 	return nil
 }
 
-// Has reports whether a level has a key in the form in which it is written. A form that
-// means another key now would give the override to the wrong key.
+// Has reports whether a level has a key that is written as values. A text that means another
+// key now would give the override to the wrong key.
 func Has(l *policy.CompiledLevel, values []string) bool {
 	_, written, err := l.Key(values)
 	return err == nil && slices.Equal(written, values)
+}
+
+// Touched returns the charges of the keys whose spent units a change of another node has
+// altered, from the entry of that node.
+func Touched(p *policy.Policy, entry []byte, now time.Time) (charges []sluice.Charge) {
+	var e struct {
+		Action string
+		Detail struct {
+			Keys []Key
+			Key  Key
+		}
+	}
+	if err := json.Unmarshal(entry, &e); err != nil || e.Action != "reset" && e.Action != "add" {
+		return nil
+	}
+	for _, k := range append(e.Detail.Keys, e.Detail.Key) {
+		if k.Rule == "" {
+			continue
+		}
+		t, err := k.One(p, nil)
+		if err != nil {
+			continue // this node's rules have no such key, so it remembers nothing
+		}
+		for _, tier := range t.Tiers(now) {
+			if s := t.Set(tier, now); s != nil { // all tiers have one scope
+				charges = append(charges, t.Charge(s))
+				break
+			}
+		}
+	}
+	return charges
 }
