@@ -52,9 +52,10 @@ func newNetworks(prefixes []netip.Prefix) networks {
 
 // contains reports whether a network contains addr. None contains the zero Addr.
 func (n *networks) contains(addr netip.Addr) bool {
-	if len(n.of) == 0 {
-		return false
-	}
+	return len(n.of) > 0 && n.contain(addr)
+}
+
+func (n *networks) contain(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	lengths := n.bits6
 	if addr.Is4() {

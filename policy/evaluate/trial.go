@@ -38,9 +38,9 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 		for i := v.enforced; i < len(v.asks); i++ {
 			k := &v.asks[i]
 			c := &v.charges[k.first]
-			s := Trial{Rule: c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
+			s := Trial{Rule: c.level.rule.Rule, Shadow: c.level.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
 			if k.role == candidacy {
-				s.Level, s.Candidate = c.level.Level, c.candidate
+				s.Level, s.Candidate = c.level.Level, &c.level.Candidates[c.candidate]
 			} else if c.set != nil { // the rule has a limit
 				s.several = c.set.several
 			}
