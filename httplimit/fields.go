@@ -118,7 +118,7 @@ func (f Fields) Set(h http.Header, limits iter.Seq[*sluice.Term], binding *sluic
 
 // policiesOf returns RateLimit-Policy of limits.
 func policiesOf(limits iter.Seq[*sluice.Term]) string {
-	var b []byte
+	b := make([]byte, 0, 128)
 	for t := range limits {
 		if len(b) > 0 {
 			b = append(b, ", "...)

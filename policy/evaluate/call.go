@@ -94,7 +94,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 		if c.Evaluated == nil {
 			return
 		}
-		for p := range c.evaluated.active() {
+		for p := range c.evaluated.active {
 			if t := c.evaluated.named(p); t.Block.For == 0 && !yield(&t.Term) {
 				return
 			}
@@ -214,7 +214,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 	if c.evaluated.Limits == 1 {
 		return all
 	}
-	for p := range c.evaluated.active() {
+	for p := range c.evaluated.active {
 		if !c.evaluated.outcomes[p.outcome].Allowed {
 			if name := c.evaluated.named(p).Name; !slices.Contains(all, name) {
 				all = append(all, name)

@@ -155,9 +155,9 @@ type Outcome struct {
 // place is the position of an active limit and its outcome in a verdict.
 type place struct{ ask, charge, term, outcome int }
 
-// places returns the places of an ask's limits.
-func (v *Verdict) places(i int) iter.Seq[place] {
-	return func(yield func(place) bool) {
+// active yields the places of all active limits of the request.
+func (v *Verdict) active(yield func(place) bool) {
+	for i := range v.enforced {
 		k := &v.asks[i]
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
@@ -171,26 +171,13 @@ func (v *Verdict) places(i int) iter.Seq[place] {
 	}
 }
 
-// active returns the places of all active limits of the request.
-func (v *Verdict) active() iter.Seq[place] {
-	return func(yield func(place) bool) {
-		for i := range v.enforced {
-			for p := range v.places(i) {
-				if !yield(p) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Outcomes returns the outcomes of all active limits of the request, in the order of the
 // rules; those of rules that count responses come last. They are valid until v is used
 // again. There are none if no rule applied, or the request was refused; they are zero where
 // the store has not decided.
 func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
-		for p := range v.active() {
+		for p := range v.active {
 			if !yield(v.outcome(p)) {
 				return
 			}
@@ -317,26 +304,16 @@ func (v *Verdict) binds() {
 		v.bound, v.binding, v.Decision.Binding = true, place{0, k.first, 0, k.outcomes}, 0
 		return
 	}
-	i := 0
+	i := -1
 	var best, o share
-	for a := range v.enforced {
-		k := &v.asks[a]
-		if k.result.Err != nil {
-			i += k.terms
+	for p := range v.active {
+		if i++; v.asks[p.ask].result.Err != nil {
 			continue
 		}
-		at := k.outcomes
-		for j := k.first; j < k.first+k.n; j++ {
-			o.cost = v.charges[j].Cost
-			for t := range v.charges[j].Plan.Len() {
-				o.Outcome = *v.reported(place{a, j, t, at}, &o.Outcome)
-				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
-					best, v.bound, v.Decision.Binding = o, true, i
-					v.binding = place{a, j, t, at}
-				}
-				at++
-				i++
-			}
+		o.cost = v.charges[p.charge].Cost
+		o.Outcome = *v.reported(p, &o.Outcome)
+		if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
+			best, v.bound, v.binding, v.Decision.Binding = o, true, p, i
 		}
 	}
 	v.Decision.TooLarge = best.TooLarge
