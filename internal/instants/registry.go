@@ -80,8 +80,8 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 	if !by.IsZero() {
 		own = r.find(charges)
 	}
-	if own != nil && own.free() > 0 && !own.instants[own.waiting].Due.After(by) {
-		at = own.instants[own.waiting]
+	if own != nil && own.free() > 0 && !own.instants[own.waiters.Len()].Due.After(by) {
+		at = own.instants[own.waiters.Len()]
 		return r.join(own), at, nil
 	}
 	for _, c := range charges {
@@ -101,7 +101,7 @@ func (r *Registry[K, R]) Last(charges []Charge[K]) (receipt R, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.find(charges)
-	if l == nil || l.waiting > 0 {
+	if l == nil || l.waiters.Len() > 0 {
 		return receipt, false
 	}
 	return r.drop(l), true
@@ -195,8 +195,8 @@ func (r *Registry[K, R]) due(l *line[K, R], now time.Time) (back []R) {
 	l.armed = time.Time{} // the timer has fired
 	for len(l.instants) > 0 && !l.instants[0].Due.After(now) {
 		at := l.shift()
-		if w := l.first; w != nil {
-			l.remove(w)
+		if first := l.waiters.Front(); first != nil {
+			w := l.waiters.Remove(first).(*Waiter[K, R]) //nolint:forcetypeassert // no other type is stored
 			w.at = at
 			close(w.come)
 			continue

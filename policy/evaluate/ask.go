@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
@@ -214,7 +215,7 @@ func (v *Verdict) giveBack(ctx context.Context, k *ask) error {
 	if v.vacate(ctx) {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	_, err := v.evaluator.opts.Store.Take(ctx, v.refund(k))
 	return err

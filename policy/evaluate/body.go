@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -172,7 +173,7 @@ func (b *body) settle(ctx context.Context, v *Verdict, read int64) error {
 		c := b.receipt.Nth(i)
 		c.Cost, c.Held = spare, b.last
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	_, err := v.evaluator.opts.Store.Take(ctx, b.receipt)
 	return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -148,7 +149,7 @@ func (v *Verdict) release(ctx context.Context) error {
 	if len(v.holds) == 0 {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	var errs []error
 	for i := range v.holds {

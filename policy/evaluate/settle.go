@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -74,7 +75,7 @@ func (v *Verdict) presume(ctx context.Context) error {
 	if !v.Allowed || v.peek || v.settled {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	var errs []error
 	for i := range v.asks {
@@ -189,7 +190,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 	if len(v.requests) == 0 && !v.presumes() {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	return errors.Join(v.move(ctx), v.endPresumed(ctx))
 }

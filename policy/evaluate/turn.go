@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/instants"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -184,7 +185,7 @@ func giveBack(ctx context.Context, a policy.Attributes, list []receipt) {
 	if len(list) == 0 {
 		return
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	undo(ctx, a, list)
 }

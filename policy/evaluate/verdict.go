@@ -4,13 +4,11 @@
 package evaluate
 
 import (
-	"context"
 	"iter"
 	"math/bits"
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/instants"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -334,9 +332,4 @@ func tighter(a, b *share, allowed bool) bool {
 	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.cost, 1)))
 	bhi, blo := bits.Mul64(uint64(max(b.Remaining, 0)), uint64(max(a.cost, 1)))
 	return ahi < bhi || ahi == bhi && alo < blo
-}
-
-// undoContext bounds giving units back once no caller waits.
-func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
 }
