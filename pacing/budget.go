@@ -64,8 +64,8 @@ func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 			if !h.end.After(now) {
 				return 0, h.refuse(0)
 			}
-		} else if err := h.exceeds(at, now); err != nil {
-			return 0, err
+		} else if at.After(h.end) {
+			return 0, h.refuse(at.Sub(now))
 		} else if !reported {
 			h.notify(at.Sub(now))
 			reported = true

@@ -46,14 +46,6 @@ func (s *Budgets) Waiting(ctx context.Context, onHold func(time.Duration)) *Wait
 // End returns the latest end of a wait.
 func (h *Waiting) End() time.Time { return h.end }
 
-// exceeds returns an error if a wait until that instant would be too long.
-func (h *Waiting) exceeds(until, now time.Time) error {
-	if !until.After(h.end) {
-		return nil
-	}
-	return h.refuse(until.Sub(now))
-}
-
 func (h *Waiting) refuse(wait time.Duration) error {
 	e := &WaitError{Wait: wait}
 	if h.own {

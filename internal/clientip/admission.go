@@ -35,10 +35,8 @@ type networks struct {
 func newNetworks(prefixes []netip.Prefix) networks {
 	n := networks{of: make(map[netip.Prefix]struct{}, len(prefixes))}
 	for _, p := range prefixes {
-		if p.Addr().Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-		}
-		n.of[p.Masked()] = struct{}{}
+		p = Masked(p)
+		n.of[p] = struct{}{}
 		bits := &n.bits6
 		if p.Addr().Is4() {
 			bits = &n.bits4

@@ -82,7 +82,11 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 	}
 	if own != nil && own.free() > 0 && !own.instants[own.waiters.Len()].Due.After(by) {
 		at = own.instants[own.waiters.Len()]
-		return r.join(own), at, nil
+		w = r.wait(own, 0)
+		if r.free.Add(-1); own.free() == 0 {
+			r.occupied(own)
+		}
+		return w, at, nil
 	}
 	for _, c := range charges {
 		for l := range r.vacant[c.Key] {
@@ -120,15 +124,6 @@ func (r *Registry[K, R]) Enter(charges []Charge[K], at Instant[R]) *Waiter[K, R]
 	free, behind := l.free(), l.insert(at)
 	w := r.wait(l, max(behind-free, 0))
 	r.arm(l)
-	return w
-}
-
-// join makes a request wait for a free instant of a line.
-func (r *Registry[K, R]) join(l *line[K, R]) *Waiter[K, R] {
-	w := r.wait(l, 0)
-	if r.free.Add(-1); l.free() == 0 {
-		r.occupied(l)
-	}
 	return w
 }
 

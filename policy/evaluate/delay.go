@@ -34,15 +34,7 @@ func (v *Verdict) enterQueue() {
 // whyNotDelayed returns the error of a request that was denied for lack of a place in the
 // queue; nil if it was denied for another reason.
 func (v *Verdict) whyNotDelayed() error {
-	if v.full == nil {
-		return nil
-	}
-	return v.wouldWait()
-}
-
-// wouldWait returns why a request without a place was denied, nil if for another reason.
-func (v *Verdict) wouldWait() error {
-	if v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
+	if v.full == nil || v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil
 	}
 	r := &v.asks[0].result

@@ -46,7 +46,9 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 			}
 			s.Key, s.Cost = c.Key, c.Cost
 			if s.Err == nil {
-				charge, term := v.limit(k, s.Decision.Binding)
+				var req sluice.Request
+				v.request(&req, k, sluice.OpPeek)
+				charge, term := req.ChargeAt(s.Decision.Binding)
 				s.Key, s.Cost, s.Limit = charge.Key, charge.Cost, charge.Plan.Term(term)
 			}
 			if !yield(s) {

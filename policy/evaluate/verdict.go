@@ -273,17 +273,6 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 	}
 }
 
-// limit returns the charge of the i-th limit of an ask, and the limit's index in its plan.
-func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
-	for j := k.first; j < k.first+k.n; j++ {
-		if c = &v.charges[j].Charge; i < c.Plan.Len() {
-			return c, i
-		}
-		i -= c.Plan.Len()
-	}
-	return c, 0 // from a store that counts otherwise
-}
-
 // failing returns the failure policy of all active rules of an ask.
 func (v *Verdict) failing(k *ask) sluice.Failure {
 	worst := sluice.FailOpen
