@@ -44,8 +44,7 @@ func (l *line[K, R]) shift() Instant[R] {
 func (l *line[K, R]) pop() Instant[R] {
 	n := len(l.instants) - 1
 	at := l.instants[n]
-	l.instants[n] = Instant[R]{}
-	l.instants = l.instants[:n]
+	l.instants = slices.Delete(l.instants, n, n+1)
 	return at
 }
 

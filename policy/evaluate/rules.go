@@ -115,7 +115,10 @@ func (v *Verdict) set(i int, l *level, key string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.tier(tier), nil
+	if s, ok := l.tiers[tier]; ok && tier != "" {
+		return s, nil
+	}
+	return l.base, nil
 }
 
 // override returns the override that applies to a key and its limits, nil if none does: one of
@@ -131,12 +134,4 @@ func (v *Verdict) override(l *level, key string) (*set, *policy.Override) {
 		}
 	}
 	return nil, nil
-}
-
-// tier returns the limits of a tier, nil if it has none.
-func (l *level) tier(value string) *set {
-	if s, ok := l.tiers[value]; ok && value != "" {
-		return s
-	}
-	return l.base
 }
