@@ -60,13 +60,13 @@ func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 		}
 		news := b.answerCame
 		b.mu.Unlock()
-		if !known { // the answer to another call will state it
-			if !h.end.After(now) {
-				return 0, h.refuse(0)
-			}
-		} else if at.After(h.end) {
+		switch {
+		case !known && !h.end.After(now): // the answer to another call will state it
+			return 0, h.refuse(0)
+		case !known:
+		case at.After(h.end):
 			return 0, h.refuse(at.Sub(now))
-		} else if !reported {
+		case !reported:
 			h.notify(at.Sub(now))
 			reported = true
 		}

@@ -158,12 +158,12 @@ func (s *Store) answered(t ticket, v verdict) {
 // failed records the end of a call with an error.
 func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 	v := failed
-	switch {
+	switch d, _ := ctx.(*callDeadline); {
 	case storeError(err) == nil:
 		v = succeeded
 	case caller.Left(ctx) == nil:
 		s.counters.errors.Add(1)
-	case left(ctx):
+	case d.left():
 		v = neither // the store may have had no time; see watch
 	default:
 		s.counters.timeouts.Add(1)

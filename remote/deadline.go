@@ -51,11 +51,9 @@ func end(ctx context.Context) {
 	}
 }
 
-// left reports whether the caller of a context of bound has left, or its own deadline has passed.
-func left(ctx context.Context) bool {
-	d, ok := ctx.(*callDeadline)
-	return ok && caller.Left(d.Context) != nil
-}
+// left reports whether the caller has left, or its own deadline has passed. Callers that share
+// a deadline, of which d is nil, never leave.
+func (d *callDeadline) left() bool { return d != nil && caller.Left(d.Context) != nil }
 
 func (d *callDeadline) Deadline() (time.Time, bool) { return d.at, true }
 

@@ -6,7 +6,6 @@ package deadline_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,15 +42,14 @@ func TestSharedDeadline(t *testing.T) {
 func TestConcurrentCallsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s deadline.Shared
-		got := make([]context.Context, 100)
-		var wg sync.WaitGroup
-		for i := range got {
-			wg.Go(func() { got[i] = s.Context(time.Now(), time.Second) })
+		made := make(chan context.Context)
+		for range 100 {
+			go func() { made <- s.Context(time.Now(), time.Second) }()
 		}
-		wg.Wait()
-		for _, ctx := range got {
-			if ctx != got[0] {
-				t.Fatal("two contexts at one instant")
+		first := <-made
+		for range 99 {
+			if <-made != first {
+				t.Error("two contexts at one instant")
 			}
 		}
 	})
