@@ -73,9 +73,9 @@ type Charge struct {
 	Plan *Plan
 	Key  string // any bytes, up to MaxKeyBytes; the empty key is a key
 	Cost int64  // units, 0 to MaxQuota; 0 asks for nothing and fits unless the key is in debt
-	// Held is, for OpRefund, how many units the receipt still counts: those spent less
+	// Counted is, for OpRefund, how many units the receipt still counts: those spent less
 	// those refunded before. Cost of them are given back. Zero means Cost.
-	Held int64
+	Counted int64
 }
 
 // Request is what a [Store] decides: all its charges, or none. It is passed by value; a
@@ -90,7 +90,7 @@ type Request struct {
 	MaxWait time.Duration
 	// At and Due are, for OpRefund, those of the decision that spent the units. Due is set
 	// only to refund all of them at once. A refund of a part, or of the rest behind one,
-	// has At alone, with the receipt's units in Charge.Held.
+	// has At alone, with the receipt's units in Charge.Counted.
 	At  Instant `json:"at_us"`
 	Due Instant `json:"due_us"`
 	// Outcomes, if not nil, receives every limit's outcome: the limits of
@@ -267,7 +267,7 @@ func (r *Request) validateSlot() error {
 }
 
 func (c *Charge) validate() error {
-	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes && c.Held == 0 {
+	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes && c.Counted == 0 {
 		return nil
 	}
 	switch {
@@ -279,8 +279,8 @@ func (c *Charge) validate() error {
 		return &RequestError{"Cost", fmt.Sprintf("%d is more than %d", c.Cost, int64(MaxQuota))}
 	case len(c.Key) > MaxKeyBytes:
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(c.Key), MaxKeyBytes)}
-	case c.Held < c.Cost || c.Held > MaxQuota:
-		return &RequestError{"Held", fmt.Sprintf("%d must be the cost of %d to %d, or 0 for the cost", c.Held, c.Cost, int64(MaxQuota))}
+	case c.Counted < c.Cost || c.Counted > MaxQuota:
+		return &RequestError{"Counted", fmt.Sprintf("%d must be the cost of %d to %d, or 0 for the cost", c.Counted, c.Cost, int64(MaxQuota))}
 	}
 	return nil
 }

@@ -257,7 +257,7 @@ func (r *round) refund() sluice.Decision {
 		if int64(r.req.At) <= it.Void {
 			continue
 		}
-		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
+		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Counted, it.Cost)}
 		// With several queues, Due may be another's. A part of a receipt has another due instant.
 		if r.queues == 1 && it.Term.Queues && g.units == g.held {
 			g.due = max(g.due, int64(r.req.Due))

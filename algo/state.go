@@ -57,8 +57,8 @@ func (s *State) Zero() bool { return s.Idle == 0 }
 type Item struct {
 	Term *sluice.Term
 	Cost int64 // units
-	// Held is the Held of the request's charge, in units.
-	Held int64
+	// Counted is the Counted of the request's charge, in units.
+	Counted int64
 	// Start is the instant, in microseconds since 1970, at which the store first met a
 	// limit of this scope and name: units withheld at a rule's start are counted from
 	// there. Zero means long ago.

@@ -183,7 +183,7 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
 			it := &items[k]
-			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held
+			it.Term, it.Cost, it.Counted = c.Plan.Term(j), c.Cost, c.Counted
 			p := &locations[k]
 			p.shard, p.scope, p.term, p.hash, p.empty = s.shards[s.part(hashes[i])].Load(), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
 			p.version, p.class, p.word, p.ranks = nil, used, 0, 0

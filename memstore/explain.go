@@ -44,7 +44,7 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	for i := range hashes {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
-			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Counted: c.Counted}
 			l := reader{store: s, location: location{shard: s.shards[s.part(hashes[i])].Load(), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
 			l.load(&it)
 			items = append(items, it)

@@ -61,7 +61,7 @@ func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
-			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held, Void: m.voids[place{c.Plan.ScopeID, c.Key}]}
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Counted: c.Counted, Void: m.voids[place{c.Plan.ScopeID, c.Key}]}
 			at := place{it.Term.Series, c.Key}
 			m.load(at, &it, now)
 			places, items = append(places, at), append(items, it)
