@@ -32,6 +32,9 @@ func (s *mapStore) Take(_ context.Context, req sluice.Request) (sluice.Decision,
 	if req.Slot != nil {
 		return sluice.Decision{}, sluice.ErrNoSlots
 	}
+	if req.Hold != nil {
+		return sluice.Decision{}, sluice.ErrNoHolds
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UnixMicro()

@@ -74,6 +74,9 @@ type Item struct {
 	// Others are the states of the key in other forms under the same name, each with By
 	// set. With State there are at most 4. Units that one limit admits count in all of them.
 	Others []State
+	// Holds are the holds of the key under the limit. A store that keeps holds sets them for
+	// a request that names one and for a key that has some, and keeps them after [Decide].
+	Holds *Holds
 	// Written is set by [Decide] if State has changed and must be kept, with
 	// Others if there are any. A State that is Zero then must be forgotten.
 	Written bool

@@ -17,7 +17,7 @@ import (
 // opDeny and opRefuse are operations of a script in addition to those of package sluice:
 // opDeny is a take that another limit has denied.
 const (
-	opDeny   = sluice.OpConvert + 1 + iota
+	opDeny   = sluice.OpExtend + 1 + iota
 	opRefuse // a reservation that another limit has denied
 )
 

@@ -196,6 +196,9 @@ func describe(req sluice.Request) string {
 	if req.MaxWait > 0 {
 		fmt.Fprintf(&b, " waiting up to %v", req.MaxWait)
 	}
+	if h := req.Hold; h != nil {
+		fmt.Fprintf(&b, " by %+v", *h)
+	}
 	if req.At > 0 {
 		fmt.Fprintf(&b, " spent at %d due %d", req.At, req.Due)
 	}

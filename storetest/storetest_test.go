@@ -65,6 +65,9 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil && s.fault != "validates nothing" {
 		return sluice.Decision{}, err
 	}
+	if req.Hold != nil {
+		return sluice.Decision{}, sluice.ErrNoHolds
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now().UnixMicro()
