@@ -43,7 +43,7 @@ func (s *server) announce() {
 		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", len(p.Rules())-most, s.Config.File)
 	}
 	if sh := s.store.shared; sh != nil {
-		fmt.Fprintf(&b, "  store  %v; while it is unavailable %s\n", sh.target, sh.meanwhile())
+		fmt.Fprintf(&b, "  store  %v; while it is unavailable %s\n", sh.Target(), sh.Meanwhile())
 	}
 	if at := s.listeners.adminSocket; at != nil {
 		pages := "/metrics, /healthz, /readyz"
@@ -52,7 +52,7 @@ func (s *server) announce() {
 		}
 		fmt.Fprintf(&b, "  admin  http://%s%s\n", at.Addr(), pages)
 	}
-	if o := s.listeners.open[0]; o.raw == nil && len(p.Rules()) > 0 && p.Rules()[0].Match.MatchesAll() {
+	if o := s.listeners.open[0]; o.gate != nil && len(p.Rules()) > 0 && p.Rules()[0].Match.MatchesAll() {
 		fmt.Fprintf(&b, "  try    %s\n", s.curl(o.url(), &p.Rules()[0]))
 	}
 	changes := "a change needs a restart"

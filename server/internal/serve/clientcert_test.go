@@ -84,7 +84,7 @@ func TestClientCertificatesTCP(t *testing.T) {
 	cert, key, trust := testkit.CertificateFiles(t)
 	ours := testkit.NewAuthority(t, "clients")
 	s := servetest.Start(t, fmt.Sprintf(`
-listen: [{address: "tcp://127.0.0.1:0", upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
+listen: [{address: "127.0.0.1:0", serve: tcp, upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
 rules: [{name: all, by: ip, limits: 9/h}]
 `, strings.TrimPrefix(servetest.Named(t, "up"), "http://"), cert, key, fileOf(t, ours)))
 	at := "https" + strings.TrimPrefix(s.URL, "tcp")
@@ -95,6 +95,13 @@ rules: [{name: all, by: ip, limits: 9/h}]
 	}
 	if got := servetest.Fetch(t, ada, at+"/x"); got.Body != "up /x 0" {
 		t.Errorf("got %d %q", got.Status, got.Body)
+	}
+	of := ada.Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:forcetypeassert // as above
+	of.NextProtos = []string{"postgresql"}
+	if conn, err := tls.Dial("tcp", strings.TrimPrefix(at, "https://"), of); err != nil { //nolint:noctx // on this machine
+		t.Errorf("a client that offers a protocol: %v", err)
+	} else {
+		testkit.Closed(t, conn)
 	}
 	resp, err := none.Get(at)
 	if err == nil {

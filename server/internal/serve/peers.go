@@ -5,7 +5,6 @@ package serve
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
@@ -18,7 +17,8 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/fleetview"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/peers"
 	"github.com/sluicegate/sluice/server/internal/report"
 )
@@ -30,20 +30,20 @@ func (s *server) meetPeers() {
 		return
 	}
 	s.peers = peers.New(peers.Options{
-		Conn: sh.fleet, Self: s.self, Live: sh.live, Every: s.Intervals.Report,
+		Conn: sh.Fleet(), Self: s.self, Live: sh.Live, Every: s.Intervals.Report,
 		Report: func(rules []string) *report.Report {
-			return admin.ReportOf(&s.runtime.tally, s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
+			return s.runtime.tally.Report(s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
 		},
 		Met: s.met,
 	})
-	sh.fleet.Register(s.peers.Part())
-	sh.leaving = s.peers.Leave
+	sh.Fleet().Register(s.peers.Part())
+	sh.OnLeave(s.peers.Leave)
 }
 
 // self returns the part of this node's reports that does not depend on the viewers.
 func (s *server) self() report.Node {
 	v, failure := s.watcher.Status()
-	node := s.store.shared.fleet.Node()
+	node := s.store.shared.Fleet().Node()
 	n := report.Node{
 		ID: node.ID, Name: node.Name, Version: programVersion(), Config: v.Hash, Rules: s.rulesHash(), Failed: failure != nil, StoreUp: s.store.up(),
 		Started: s.started.UnixMilli(), Clock: time.Now().UnixMilli(), Total: s.runtime.tally.Total(),
@@ -64,7 +64,7 @@ func upstreamsOf(c *config.Config) string {
 		urls = append(urls, plainURL(c.Upstreams[i].URL))
 	}
 	for _, l := range listenersOf(c) {
-		if l.TCP {
+		if l.TCP() {
 			urls = append(urls, l.Upstream)
 		}
 	}
@@ -110,7 +110,7 @@ func named(p *policy.Policy) (names []string) {
 // upstreams: two services may share limits by mistake.
 func (s *server) met(others *report.Fleet) {
 	self := s.self()
-	if text := admin.DifferentUpstreams(&self, others); text != "" && text != s.strangers {
+	if text := fleetview.DifferentUpstreams(&self, others); text != "" && text != s.strangers {
 		s.Log.Warn("the store is shared with another service", slog.String("nodes", text))
 		s.strangers = text
 	}
@@ -127,7 +127,7 @@ func (s *server) rulesHash() string {
 	p := s.runtime.activePolicy()
 	last := s.rules.Load()
 	if last == nil || last.policy != p {
-		last = &hashed{p, admin.RulesHash(p)}
+		last = &hashed{p, overview.RulesHash(p)}
 		s.rules.Store(last)
 	}
 	return last.hash
@@ -146,14 +146,4 @@ func programVersion() string {
 		}
 	}
 	return version
-}
-
-// goAway notifies the other nodes, within lastTimeout, that this one ends.
-func (s *sharedStore) goAway(ctx context.Context) {
-	if s.leaving == nil || !s.up() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
-	defer cancel()
-	_ = s.leaving(ctx) // otherwise they notice some seconds later
 }

@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -40,7 +41,7 @@ func wired(t *testing.T, store string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{Options: Options{Config: c, Log: discard(), Intervals: Intervals{Store: 20 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}}
+	s := &server{Options: Options{Config: c, Log: slog.New(slog.DiscardHandler), Intervals: Intervals{Store: 20 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}}
 	t.Cleanup(func() {
 		if err := s.close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -125,30 +126,5 @@ func TestNodesShareASecret(t *testing.T) {
 	}
 	if estimates(memory, keys) == estimates(memory2, keys) {
 		t.Error("nodes with stores in their processes have one secret")
-	}
-}
-
-// TestSecretInAnOutage: a failure to read the secret in an outage is not logged beside the
-// outage, whichever is noticed first.
-func TestSecretInAnOutage(t *testing.T) {
-	t.Parallel()
-	redis := redistest.Start(t, redistest.Redis(t))
-	shared := wired(t, fmt.Sprintf("{url: %q}", redis.URL())).store.shared
-	shared.cancel() // it does not ask again by itself
-	<-shared.ended
-	select {
-	case err := <-shared.errors: // it asked until it ended
-		t.Log(err)
-	default:
-	}
-	redis.Kill(t)
-	shared.shareSecret(t.Context())
-	if shared.store.Err() != nil {
-		t.Fatal("the outage was noticed before")
-	}
-	select {
-	case err := <-shared.errors:
-		t.Errorf("reported: %v", err)
-	default:
 	}
 }
