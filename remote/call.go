@@ -205,6 +205,9 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 	}
 	kept := *req
 	kept.More, kept.Outcomes, kept.Slot = slices.Clone(req.More), nil, nil
+	if req.Hold != nil {
+		kept.Hold = new(*req.Hold)
+	}
 	c.answers.Add(1)
 	mine := sluice.NewMaybeSentError(late.Err, func(undo bool, heard func(sluice.Late)) {
 		report := late.Keep

@@ -230,7 +230,12 @@ func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decis
 			s.releases.forget(&req.Slot.SlotRequest)
 		}
 	}
-	if m := marked(req); m != 0 {
+	switch m := marked(req); {
+	case m != 0 && req.Op != sluice.OpRefund:
+		d = s.settleHold(ctx, req, m)
+		req.At = 0
+		return d, m&sentMark == 0, nil
+	case m != 0:
 		return s.refund(ctx, req, m), true, nil
 	}
 	if req.Op == sluice.OpReset && s.local.used.Load() {

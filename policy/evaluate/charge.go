@@ -158,7 +158,7 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 	overwrite(&c.level, l)
 	overwrite(&c.set, s)
 	overwrite(&c.Plan, s.Take)
-	c.over, c.Key, c.Cost, c.Held = false, key, cost, 0
+	c.over, c.Key, c.Cost, c.Counted = false, key, cost, 0
 	return nil
 }
 
