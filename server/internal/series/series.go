@@ -6,6 +6,8 @@
 package series
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -61,6 +63,9 @@ func Truth(so bool) int {
 	}
 	return 0
 }
+
+// Label returns s as the value of a label can be: in UTF-8.
+func Label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Describe is of [prometheus.Collector].
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
