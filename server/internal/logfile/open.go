@@ -94,19 +94,14 @@ func (f *File) open() error {
 
 func endTorn(file *os.File, path string) error {
 	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || regular.Given(path) {
+	if err != nil || !info.Mode().IsRegular() || regular.Given(path) {
 		return err
 	}
-	r, err := os.Open(path) //nolint:gosec // the operator chooses the file
+	torn, err := regular.EndsTorn(path, info.Size())
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // the file may only be appended to
 	}
-	if err != nil {
-		return err
-	}
-	defer r.Close() //nolint:errcheck // the file was only read
-	last := make([]byte, 1)
-	if _, err := r.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+	if err != nil || !torn {
 		return err
 	}
 	_, err = file.Write(newline)
