@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, check or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check, resp or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -65,7 +65,7 @@ type frontKind struct {
 // frontKinds are the kinds of fronts by their words.
 var frontKinds = map[string]frontKind{
 	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "tcp": {},
+	"check": {rules: true, decides: true}, "resp": {rules: true, decides: true}, "tcp": {},
 }
 
 // TCP reports whether bytes are forwarded without HTTP.
@@ -123,7 +123,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, resp answers clients of the Redis protocol, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "resp", "tcp") }),
 		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
 		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
@@ -172,6 +172,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 				d.Fault(at, "%s is for HTTP; limit TCP by connections, open and bytes", key)
 			}
 		}
+	}
+	if at := document.Child(n, "least_body_rate"); l.Serve == "resp" && at != nil {
+		d.Fault(at, "least_body_rate is for HTTP, and commands have no bodies; leave it out")
 	}
 	for _, n := range limits {
 		if !l.TCP() && l.Address != "" {

@@ -21,6 +21,7 @@ func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
 		check.Kind(s.clients),
+		s.resp.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)
 			clients := clientip.NewAdmission(c.Allow, c.Deny)

@@ -191,6 +191,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchLingering(s.runtime.clients.Lingering.Stats)
 	s.metrics.WatchClientMemory(s.runtime.clients.Memory.Stats)
 	s.metrics.WatchUpstreams(s.runtime.proxy.Upstreams.Stats)
+	s.metrics.WatchRESP(s.runtime.resp.Refused)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -20,30 +19,39 @@ import (
 
 // command is a command of the protocol.
 type command struct {
-	least, most int  // arguments, with its name
-	open        bool // needs no token
+	least, most int // arguments, with its name
+	kind        kind
 	do          func(*session, [][]byte)
 }
 
-// commands are the commands by their names in capitals. Those that decide are in throttle.go and
-// rule.go, and each other one waits for the answers before it.
-var commands map[string]*command
+// kind says when a command is done.
+type kind uint8
 
-func init() { //nolint:gochecknoinits // the commands use the table
-	const any = math.MaxInt
-	commands = map[string]*command{
-		"CL.THROTTLE": {5, 6, false, (*session).throttle},
-		"PING":        {1, 2, false, (*session).ping},
-		"ECHO":        {2, 2, false, func(s *session, args [][]byte) { s.out = appendBulk(s.out, args[1]) }},
-		"AUTH":        {2, 3, true, (*session).auth},
-		"HELLO":       {1, any, true, (*session).hello},
-		"CLIENT":      {2, any, false, (*session).client},
-		"COMMAND":     {1, any, false, func(s *session, _ [][]byte) { s.out = append(s.out, noElement...) }},
-		"INFO":        {1, any, false, func(s *session, _ [][]byte) { s.out = appendBulk(s.out, info) }},
-		"SELECT":      {2, 2, false, (*session).selects},
-		"QUIT":        {1, any, true, func(s *session, _ [][]byte) { s.out, s.quits = append(s.out, ok...), true }},
-		"RESET":       {1, 1, true, (*session).reset},
-	}
+const (
+	after   kind = iota // the commands before it are answered
+	anybody             // as well, and it needs no token
+	batched             // together with commands before it
+)
+
+// commands are the commands by their names in capitals.
+var commands = map[string]*command{
+	"CL.THROTTLE":   {5, 6, batched, (*session).throttle},
+	"SLUICE.TAKE":   {3, 4, batched, (*session).take},
+	"SLUICE.PEEK":   {3, 4, batched, (*session).peek},
+	"SLUICE.HOLD":   {6, 6, after, (*session).hold},
+	"SLUICE.SETTLE": {5, 5, after, (*session).settle},
+	"SLUICE.REFUND": {4, 5, after, (*session).refund},
+	"SLUICE.RESET":  {3, 3, after, (*session).forget},
+	"PING":          {1, 2, after, (*session).ping},
+	"ECHO":          {2, 2, after, func(s *session, args [][]byte) { s.out = appendBulk(s.out, args[1]) }},
+	"AUTH":          {2, 3, anybody, (*session).auth},
+	"HELLO":         {1, mostArgs, anybody, (*session).hello},
+	"CLIENT":        {2, mostArgs, after, (*session).client},
+	"COMMAND":       {1, mostArgs, after, func(s *session, _ [][]byte) { s.out = append(s.out, noElement...) }},
+	"INFO":          {1, mostArgs, after, func(s *session, _ [][]byte) { s.out = appendBulk(s.out, info) }},
+	"SELECT":        {2, 2, after, (*session).selects},
+	"QUIT":          {1, mostArgs, anybody, func(s *session, _ [][]byte) { s.out, s.quits = append(s.out, ok...), true }},
+	"RESET":         {1, 1, anybody, (*session).reset},
 }
 
 // info is what clients look for in INFO. They take the version for that of Redis, and choose
@@ -68,10 +76,10 @@ func (s *session) do(args [][]byte) {
 		s.unknown(args)
 	case len(args) < c.least || len(args) > c.most:
 		s.fail(refusedCommand, "ERR wrong number of arguments for '%s' command", bytes.ToLower(args[0]))
-	case !c.open && s.active.tokens != nil && s.token == nil:
+	case c.kind != anybody && s.active.tokens != nil && s.token == nil:
 		s.fail(refusedAuth, "NOAUTH Authentication required.")
 	default:
-		if c.most == math.MaxInt || c.most < 3 || c.open { // it does not decide
+		if c.kind != batched {
 			s.flush()
 		}
 		c.do(s, args)
@@ -259,7 +267,14 @@ func (s *session) flush() {
 			req, r = &s.requests[next], &results[next]
 			next++
 		}
-		if k.of != nil {
+		if q := k.of; q != nil {
+			if k.waits {
+				q.call.Conclude(ctx, *r, q.room)
+			}
+			if !q.call.Peek {
+				s.record(k.command, &q.call.Event, q, began, took)
+			}
+			s.appendDecided(q)
 			continue
 		}
 		if r.Err != nil {
