@@ -100,7 +100,7 @@ func (c *conn) read() bool {
 	n, err := c.Read(c.buffer[c.n:])
 	c.n += n
 	switch {
-	case n > 0:
+	case n > 0 || err == nil:
 		return true
 	case !errors.Is(err, os.ErrDeadlineExceeded) || c.front.closing.Load():
 	case c.half:
