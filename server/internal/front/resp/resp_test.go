@@ -64,7 +64,7 @@ func start(t *testing.T, yaml string, tokens resp.Tokens) *served {
 	s := &served{Pipes: testkit.NewPipes(), clock: testkit.NewClock()}
 	s.store = &testkit.Store{Store: memstore.New(memstore.Options{Now: s.clock.Now})}
 	if tokens != nil {
-		s.Tokens = func(*config.Listener, *policy.Policy) (resp.Tokens, error) { return tokens, nil }
+		s.Tokens = tokensOf(tokens)
 	}
 	if s.Front, err = s.Kind().New(&c.Listen[0]); err != nil {
 		t.Fatal(err)
@@ -81,6 +81,10 @@ func start(t *testing.T, yaml string, tokens resp.Tokens) *served {
 		}
 	})
 	return s
+}
+
+func tokensOf(tokens resp.Tokens) func(*config.Listener, *policy.Policy) (resp.Tokens, error) {
+	return func(*config.Listener, *policy.Policy) (resp.Tokens, error) { return tokens, nil }
 }
 
 // use activates a configuration.

@@ -225,7 +225,7 @@ func (s *session) appendDecided(q *asked) {
 	allowed, retry, limit, receipt := int64(0), int64(-1), "", ""
 	if e.Verdict.Passes() {
 		allowed, retry = 1, 0
-	} else if wait, ok := e.Retry(); ok {
+	} else if wait, ok := e.Retry(); ok && wait < sluice.MaxRetryAfter {
 		retry = roundUp(wait, time.Millisecond)
 	}
 	if e.Limit != nil {
