@@ -70,7 +70,7 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 	if len(p.index.every) == len(p.rules) {
 		return
 	}
-	m.hits = append(m.room[:0], p.index.every...)
+	m.room = append(m.room[:0], p.index.every...)
 	if p.index.paths {
 		m.path.set(a.Path())
 	} else {
@@ -81,11 +81,11 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 		p.index.find(&m.found)
 		for _, at := range m.found.found {
 			if r := &p.rules[at.rule]; r.bare || r.matches(a, m.found.client) && !r.excepts(m.found.path) {
-				m.hits = append(m.hits, hit{at, int32(i)})
+				m.room = append(m.room, hit{at, int32(i)})
 			}
 		}
 	}
-	if m.room = m.hits; len(m.hits) < 2 {
+	if m.hits = m.room; len(m.hits) < 2 {
 		return
 	}
 	// A rule with several hosts or paths may have been found twice.
