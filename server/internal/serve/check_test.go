@@ -49,12 +49,12 @@ rules:
 		{0, "/", forwarded("GET", "/api/items?x=1", "192.0.2.1"), 200, ""},
 		{0, "/other", forwarded("GET", "/api/items", "192.0.2.1"), 200, ""},
 		{0, "/", forwarded("GET", "/api/items", "192.0.2.1"), 429, "quota of the limit"},
-		{0, "/", forwarded("POST", "/api/items", "192.0.2.1"), 200, ""},      // another method
-		{0, "/", forwarded("GET", "/%61pi/./items", "192.0.2.1"), 429, ""},   // the same path
-		{0, "/", forwarded("GET", "/api/items", "192.0.2.2"), 200, ""},       // another client
-		{0, "/api/", forwarded("GET", "/free", "192.0.2.1"), 200, ""},        // not its own path
-		{0, "/", forwarded("GET", "/key", "192.0.2.1"), 400, "query key is missing"},    // no key
-		{0, "/", forwarded("GET", "/key?key=a&key=b", "192.0.2.1"), 400, ""}, // two of them
+		{0, "/", forwarded("POST", "/api/items", "192.0.2.1"), 200, ""},              // another method
+		{0, "/", forwarded("GET", "/%61pi/./items", "192.0.2.1"), 429, ""},           // the same path
+		{0, "/", forwarded("GET", "/api/items", "192.0.2.2"), 200, ""},               // another client
+		{0, "/api/", forwarded("GET", "/free", "192.0.2.1"), 200, ""},                // not its own path
+		{0, "/", forwarded("GET", "/key", "192.0.2.1"), 400, "query key is missing"}, // no key
+		{0, "/", forwarded("GET", "/key?key=a&key=b", "192.0.2.1"), 400, ""},         // two of them
 		{0, "/", forwarded("GET", "/own", "192.0.2.1"), 200, ""},
 		{0, "/", forwarded("GET", "/own", "192.0.2.1"), 503, `{"wait": 3600}`},
 		{0, "/", forwarded("GET", "/hosted", "192.0.2.1"), 200, ""},
