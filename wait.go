@@ -208,12 +208,16 @@ func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	return ctx.Err()
 }
 
-// Undo returns the request that refunds everything d has spent for r. It is not ok if there
+// Undo returns the request that refunds everything d has spent for r, or cancels the hold that
+// it has opened. It is not ok if there
 // is nothing to refund: d is a denial, or r is no take. The units that OpTakeUpTo got beside
 // a first charge of cost 0 are not known, and stay spent.
 func (r *Request) Undo(d Decision) (undo Request, ok bool) {
 	if !d.Allowed || d.Spent <= 0 && len(r.More) == 0 {
 		return Request{}, false
+	}
+	if r.Hold != nil {
+		return r.cancelHold(&d), r.Op == OpTake
 	}
 	undo = Request{Op: OpRefund, Charge: r.Charge, More: r.More, At: d.At, Due: d.Due}
 	switch r.Op {

@@ -17,7 +17,7 @@ import (
 // opDeny and opRefuse are operations of a script in addition to those of package sluice:
 // opDeny is a take that another limit has denied.
 const (
-	opDeny   = sluice.OpConvert + 1 + iota
+	opDeny   = sluice.OpExtend + 1 + iota
 	opRefuse // a reservation that another limit has denied
 )
 
@@ -247,7 +247,7 @@ func (s *Store) invocation(c *call) *invocation {
 		ops = appendNumbers(ops, int64(j.op), j.req.MaxWait.Microseconds(), int64(j.req.At), int64(j.req.Due), j.least.Microseconds())
 		for n := range c.charges {
 			charge := j.req.Nth(n)
-			ops = appendNumbers(ops, charge.Cost, charge.Held)
+			ops = appendNumbers(ops, charge.Cost, charge.Counted)
 		}
 	}
 	inv.Args = append(inv.Args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo)+2*bit(c.voiding()))), string(ops))

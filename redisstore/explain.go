@@ -50,7 +50,7 @@ func (s *Store) explain(ctx context.Context, req *sluice.Request) (sluice.Explan
 		}
 		charge := req.Nth(it.charge)
 		list[i] = it.decided(states, now)
-		list[i].Cost, list[i].Held = charge.Cost, charge.Held
+		list[i].Cost, list[i].Counted = charge.Cost, charge.Counted
 		if withholds(it.term) {
 			if list[i].Start, err = s.seeStart(ctx, it, now); err != nil {
 				return sluice.Explanation{}, err

@@ -134,6 +134,9 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err
 	}
+	if req.Hold != nil {
+		return sluice.Decision{}, sluice.ErrNoHolds
+	}
 	if err := s.admit(ctx); err != nil {
 		return sluice.Decision{}, wrap(&req, err)
 	}

@@ -259,7 +259,7 @@ func (c *call) swapNext(j *job, keys []swapped) {
 		k, it := &keys[i], &c.items[i]
 		charge := j.req.Nth(it.charge)
 		items[i] = it.decided(k.states, c.now)
-		items[i].Cost, items[i].Held, items[i].Start, items[i].Void = charge.Cost, charge.Held, k.start, c.voidOf(i)
+		items[i].Cost, items[i].Counted, items[i].Start, items[i].Void = charge.Cost, charge.Counted, k.start, c.voidOf(i)
 	}
 	j.decide(items, c.now)
 	c.keepVoids(j, items)

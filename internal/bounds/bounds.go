@@ -40,6 +40,13 @@ const (
 	DefaultLeaseTTL = time.Second // longest TTL that follows from the limits
 )
 
+// Of holds.
+const (
+	MaxHoldID   = 256         // bytes of an id
+	MaxHolds    = 1024        // open holds of a key under a limit, and those over that are kept at least
+	LeastMemory = time.Minute // for which the id of a hold that is over is kept
+)
+
 // Of rules.
 const (
 	MaxRules      = 100_000 // of a policy

@@ -168,7 +168,7 @@ func (b *body) settle(ctx context.Context, v *Verdict, read int64) error {
 	}
 	for i := range b.receipt.Charges() {
 		c := b.receipt.Nth(i)
-		c.Cost, c.Held = spare, b.last
+		c.Cost, c.Counted = spare, b.last
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()

@@ -160,7 +160,7 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 	}
 	c := another(&v.charges)
 	c.rule, c.level, c.set, c.candidate, c.over = r, l, s, nil, false
-	c.Plan, c.Key, c.Cost, c.Held = s.Take, key, cost, 0
+	c.Plan, c.Key, c.Cost, c.Counted = s.Take, key, cost, 0
 	return nil
 }
 

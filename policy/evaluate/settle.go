@@ -242,7 +242,7 @@ func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.
 		if more > 0 {
 			charge := sluice.Charge{Plan: c.Plan, Key: c.Key, Cost: more}
 			if op == sluice.OpRefund {
-				charge.Held = was
+				charge.Counted = was
 			}
 			moved = append(moved, charge)
 		}
