@@ -23,6 +23,7 @@ type Hold struct {
 	End   int64
 	Until int64 // until which its id is kept once it is over
 	Gen   int64 // the Gen of its Holds when it was opened
+	Form  int64 // of the limit under which it was opened: others give nothing back
 	State sluice.HoldState
 }
 
@@ -186,11 +187,16 @@ func decideHeld(req *sluice.Request, items []Item, now int64, plain func(*sluice
 	default:
 		d = plain(&asked)
 	}
-	for i := range items {
-		r.note(i)
-		items[i].Holds = r.holds[i]
-	}
+	r.finish()
 	return d
+}
+
+// finish sets the holds of the items again.
+func (r *holdRound) finish() {
+	for i := range r.items {
+		r.note(i)
+		r.items[i].Holds = r.holds[i]
+	}
 }
 
 // begin removes the holds from items, and ends those that are over.
@@ -325,7 +331,7 @@ func (r *holdRound) one(i int, op sluice.Op, units, counted, at, now int64) slui
 
 // giveBack gives back units of a hold at an instant, as far as they still count.
 func (r *holdRound) giveBack(i int, e *Hold, units, now int64) {
-	if units > 0 && e.Gen >= r.holds[i].Void && e.At <= now {
+	if units > 0 && e.Gen >= r.holds[i].Void && e.At <= now && e.Form == int64(r.items[i].Term.Form) {
 		r.one(i, sluice.OpRefund, units, e.Units, e.At, now)
 	}
 }
@@ -430,34 +436,42 @@ func (r *holdRound) take(asked *sluice.Request, plain func(*sluice.Request) slui
 			}
 			continue
 		case e.Cost >= 0 && e.Cost != it.Cost:
-			d := r.describe(asked, plain, sluice.HoldDiffers, 0)
-			d.Allowed, d.RetryAfter = false, sluice.MaxRetryAfter
-			return d
+			return OtherHold(r.req, r.now)
 		}
 		known++
 		state = max(state, e.State)
 		it.Cost = 0
 	}
 	switch {
+	case known == len(r.items) && r.req.Op == sluice.OpPeek:
+		return r.describe(asked, plain, state, 0)
 	case known == len(r.items):
 		return r.describe(asked, plain, state, r.req.Cost)
 	case full:
 		asked.Op = sluice.OpPeek
 	}
 	d := plain(asked)
-	d.Hold = 0
 	switch {
 	case full:
 		d.Allowed, d.Spent, d.Delay, d.Hold = false, 0, 0, sluice.HoldsFull
 		d.RetryAfter = max(d.RetryAfter, time.Duration(first-r.now)*time.Microsecond)
 	case r.req.Op == sluice.OpPeek:
+		d.Hold = state
 	case !d.Allowed:
 		r.remove()
 	default:
+		d.Hold = state
 		r.open(costs, int64(d.At), &d)
 	}
 	d.At = 0
 	return d
+}
+
+// OtherHold returns the decision on a request that names a hold of another cost, at now, and
+// clears the request's outcomes.
+func OtherHold(req *sluice.Request, now int64) sluice.Decision {
+	clear(req.Outcomes.All())
+	return sluice.Decision{Hold: sluice.HoldDiffers, RetryAfter: sluice.MaxRetryAfter, Due: sluice.Instant(clamp(now))}
 }
 
 // open opens the request's hold under the limits under which it is not known.
@@ -469,12 +483,15 @@ func (r *holdRound) open(costs []int64, at int64, d *sluice.Decision) {
 			continue
 		}
 		e := Hold{At: at, Units: costs[i], Cost: costs[i], TTL: ttl, End: r.now + ttl, Gen: h.Gen, State: sluice.HoldOpen}
+		if t := r.items[i].Term; t == r.before[i].Term { // else it counts in the state of another limit
+			e.Form = int64(t.Form)
+		}
 		if r.req.Hold.Settled {
 			e.State, e.Until = sluice.HoldSettled, r.now+memory(ttl)
 		}
 		h.put(id, h.List[id], e)
 		h.Counts = max(h.Counts, at+r.horizon(i))
-		d.Hold, d.Spent = e.State, r.req.Cost
+		d.Hold, d.Spent = max(d.Hold, e.State), r.req.Cost
 	}
 }
 
@@ -499,6 +516,14 @@ func (r *holdRound) remove() {
 			h.put(id, h.List[id], Hold{})
 		}
 	}
+}
+
+// RemoveHold removes the hold that a take has opened, with its units, as if it had been denied:
+// for a store that asks several servers, of which another has denied it.
+func RemoveHold(req *sluice.Request, items []Item, now int64) {
+	r := begin(req, items, clamp(now))
+	r.remove()
+	r.finish()
 }
 
 // line describes the open holds.

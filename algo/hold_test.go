@@ -248,6 +248,23 @@ func TestHoldCounterexamples(t *testing.T) {
 	})
 }
 
+// TestHoldOfAnotherForm: a state that began after the units of a hold had left all others counts
+// none of them, so it gives none back.
+func TestHoldOfAnotherForm(t *testing.T) {
+	for _, c := range []struct {
+		then string
+		left int64
+	}{{"x: 60/10s fixed-window", 45}, {"x: 40/10s fixed-window", 25}, {"x: 40/20s fixed-window", 25}, {"x: 40/20s sliding-log", 25}} {
+		k := holds(t, "x: 60/10s fixed-window")
+		k.hold(3, "b", 9, 50)
+		k.take(11, 5)
+		k.change(sluice.MustParseLimit(c.then))
+		k.take(13, 10)
+		k.settle(15, "b", 0, false)
+		k.wantLeft(15, c.left)
+	}
+}
+
 func (a *account) charged(n int64) sluice.Charge { return sluice.Charge{Plan: a.plan, Cost: n} }
 
 // TestHoldRetries: what a repeated request comes to.

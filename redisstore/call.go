@@ -19,6 +19,7 @@ import (
 const (
 	opDeny   = sluice.OpExtend + 1 + iota
 	opRefuse // a reservation that another limit has denied
+	opRemove // removes a hold that was opened, with its units
 )
 
 // job is one operation of a call.
@@ -39,7 +40,7 @@ type job struct {
 
 // plain reports whether the take script decides the job.
 func (j *job) plain() bool {
-	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0
+	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0 && j.req.Hold == nil
 }
 
 // newCall returns a call on the keys of req, without jobs.
@@ -96,6 +97,8 @@ type call struct {
 	general bool
 	// part is set if the call decides a part of a request.
 	part bool
+	// held is set if the call is decided with the holds of its keys.
+	held bool
 
 	// voids are the instants up to which receipts are void, one for each charge, if the
 	// jobs read or change them.
@@ -177,10 +180,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res Repl
 			if err != nil {
 				return err
 			}
-			if !c.plain() || !hasOtherFlags(found[0]) {
-				return s.swap(ctx, c, found)
-			}
-			c.general = true
+			return s.swap(ctx, c, found)
 		case needsGeneral:
 			c.general = true
 		case otherWindow: // c.now is the server's time
@@ -335,7 +335,11 @@ func appendRuns(b []byte, jobs []*job) []byte {
 
 // decide computes the job's decision and the new states.
 func (j *job) decide(items []algo.Item, now int64) {
-	j.decision, j.turn = algo.DecidePart(j.req, items, now, j.denied, j.least)
+	if j.op == opRemove {
+		algo.RemoveHold(j.req, items, now)
+	} else {
+		j.decision, j.turn = algo.DecidePart(j.req, items, now, j.denied, j.least)
+	}
 	j.written = false
 	for i := range items {
 		j.written = j.written || items[i].Written

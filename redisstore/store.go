@@ -134,9 +134,6 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err
 	}
-	if req.Hold != nil {
-		return sluice.Decision{}, sluice.ErrNoHolds
-	}
 	if err := s.admit(ctx); err != nil {
 		return sluice.Decision{}, wrap(&req, err)
 	}
@@ -168,7 +165,7 @@ func (s *Store) alone(ctx context.Context, theirs *sluice.Request) (sluice.Decis
 		return d, err
 	case ctx.Done() == nil:
 		return s.direct(within, c, req) //nolint:contextcheck // ctx never ends
-	case req.Slot != nil || rareOp(req.Op) || s.crosses(c) || s.swaps(c):
+	case req.Slot != nil || rare(req) || s.crosses(c) || s.swaps(c):
 		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) { return s.direct(ctx, c, req) })
 	}
 	return s.once(ctx, within, c, req)

@@ -67,7 +67,7 @@ func heldPlans(t *testing.T) (list []*sluice.Plan) {
 	t.Helper()
 	for i, text := range []string{
 		"10/min fixed-window debt 20", "10/s burst 5 debt 30", "20/min sliding-log debt 20", "30/min sliding-counter debt 50",
-		"300/min sliding-histogram precision 3", "50/day calendar Asia/Seoul", "10/min burst 8 interval-refill", "9/min leaky-bucket burst 5",
+		"300/min sliding-histogram precision 3", "50/day calendar Asia/Seoul", "10/min burst 8 interval-refill", "9/min leaky-bucket burst 5 nodelay",
 		"20/min burst 9 credit 9 credit-for 10s", "30/min sliding-counter sub-windows 6", "10/min initial 2", "5/min sliding-log count-denied",
 	} {
 		list = append(list, testkit.Plan(t, fmt.Sprint("held ", i), text))

@@ -68,7 +68,7 @@ type snapshot struct {
 	claims    func(*http.Request) (func(string) (string, error), error)
 	proxies   *proxies
 	decisions *decisionlog.Encoder // nil without a decision log
-	sinks     front.Sinks
+	sinks     []front.Sink
 }
 
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *overrides.List, now func() time.Time) (*runtime, error) {
