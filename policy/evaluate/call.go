@@ -23,6 +23,12 @@ type Call struct {
 	Event
 	// Peek makes Decide charge, delay and report nothing, whoever the client is.
 	Peek bool
+	// Cost, if not nil, is the number of units that the request costs under each rule, in
+	// place of the rule's Cost: 0 to sluice.MaxQuota.
+	Cost *int64
+	// Hold, if not nil, names the hold that the request opens: see [sluice.Hold]. Such a
+	// request never waits, and Settle changes none of its charges.
+	Hold *sluice.Hold
 
 	evaluated Verdict
 	evaluator *Evaluator
@@ -31,6 +37,15 @@ type Call struct {
 	passed    time.Time
 	// unreported says that OnDecision waits for the body, which may change the verdict.
 	unreported bool
+}
+
+// begin makes a Call that may have been used ready for e.
+func (c *Call) begin(e *Evaluator) {
+	if c.stop != nil { // the last use was not settled
+		c.stop()
+	}
+	c.evaluator, c.stop, c.body, c.unreported, c.evaluated.Allowed = e, nil, nil, false, false
+	c.evaluated.cost, c.evaluated.hold = c.Cost, c.Hold
 }
 
 // Settles reports whether [Call.Settle] may have units to correct or slots to release. If
@@ -167,6 +182,8 @@ func (c *Call) concludeBeside(ctx context.Context) {
 		v.undoLate()
 		c.evaluator.Report(ctx, v.attributes, v.cancel(ctx))
 		e.Verdict, e.Err = Abandoned, caller.Left(ctx)
+	case !v.Allowed && v.Err == nil && v.Decision.Hold >= sluice.HoldsFull:
+		e.Verdict = Denied // as its hold cannot be opened: every limit has room
 	case !v.Allowed:
 		e.Verdict = FailedClosed
 	case v.Err != nil || v.opened():

@@ -147,7 +147,10 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 			return err
 		}
 	}
-	if r.needs&needsCost != 0 && s != nil && role != shaping {
+	switch {
+	case v.cost != nil:
+		cost = *v.cost
+	case r.needs&needsCost != 0 && s != nil && role != shaping:
 		if cost, err = before(r.Rule, v.attributes); err != nil {
 			return err
 		}
@@ -260,6 +263,7 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 		return req
 	}
 	req.Op, req.MaxWait, _ = v.wait(k)
+	req.Hold = v.hold
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
 	}

@@ -92,7 +92,7 @@ func (v *Verdict) patience(ctx context.Context) {
 // is denied at once.
 func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
 	op, least = sluice.OpTake, v.maxWait
-	if !v.delays() {
+	if !v.delays() || v.hold != nil {
 		return op, 0, false
 	}
 	if v.maxWait > 0 {

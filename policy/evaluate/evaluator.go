@@ -122,10 +122,7 @@ func (e *Evaluator) Client(peer netip.Addr, lines func(name string) []string) ne
 // to give units back if a rule that counts responses denies. It allocates little more than the
 // keys.
 func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
-	if c.stop != nil { // the last use was not settled
-		c.stop()
-	}
-	c.evaluator, c.stop, c.body, c.unreported, c.evaluated.Allowed = e, nil, nil, false, false
+	c.begin(e)
 	if c.Peek {
 		e.evaluate(ctx, a, &c.evaluated, true)
 		c.conclude(ctx)

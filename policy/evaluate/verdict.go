@@ -70,6 +70,8 @@ type Verdict struct {
 	holds      []hold
 	joint      bool // the only hold is decided with the units, as slot
 	slot       sluice.Slot
+	cost       *int64       // in place of the rules' costs; may be nil
+	hold       *sluice.Hold // that the request opens; may be nil
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds
