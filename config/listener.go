@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, tcp or api; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -48,14 +48,17 @@ type Listener struct {
 	LeastBodyRate int64
 	// Rules are the names of the rules that apply here; none: all.
 	Rules []string
-	Line  int // of the file, from 1
+	// TokensFile is the file of the tokens of the front api; empty: none are needed.
+	TokensFile string
+	Insecure   bool // the front api may be reached from other machines without TLS or tokens
+	Line       int  // of the file, from 1
 }
 
 // frontKind says what a kind of front has.
 type frontKind struct{ rules, bodies, responses bool }
 
 // frontKinds are the kinds of fronts by their words.
-var frontKinds = map[string]frontKind{"": {true, true, true}, "proxy": {true, true, true}, "tcp": {}}
+var frontKinds = map[string]frontKind{"": {true, true, true}, "proxy": {true, true, true}, "tcp": {}, "api": {rules: true}}
 
 // TCP reports whether bytes are forwarded without HTTP.
 func (l *Listener) TCP() bool { return l.Serve == "tcp" }
@@ -112,7 +115,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, tcp passes bytes on, api answers whether described requests may run (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "tcp", "api") }),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
 			if d.address(n, "upstream", s) {
 				l.Upstream = s
@@ -126,6 +129,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
 		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
+	fields = append(fields,
+		d.path("tokens_file", "File of the tokens that clients of the api must have.", &l.TokensFile),
+		d.Flag("insecure", "Let other machines reach the api without TLS, or without a token or a certificate (default false).", &l.Insecure))
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
 	fields = append(fields, document.Key("bytes", "Limits of bytes in both directions, of a TCP listener; above them bytes wait.", func(n *yaml.Node) {
@@ -148,6 +154,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 			}
 		}
 	}
+	d.secure(n, &l)
 	for _, n := range limits {
 		if !l.TCP() && l.Address != "" {
 			d.Fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use serve: tcp")
@@ -242,6 +249,22 @@ func (d *decoder) listenerRules(c *Config, l *Listener, at *yaml.Node) {
 		if c.policies[l.Address], err = policy.Compile(rules); err != nil {
 			d.Fault(at, "%v", err)
 		}
+	}
+}
+
+// secure finds a listener of the API that strangers could use.
+func (d *decoder) secure(n *yaml.Node, l *Listener) {
+	if l.Serve != "api" {
+		for _, key := range []string{"tokens_file", "insecure"} {
+			if at := document.Child(n, key); at != nil {
+				d.Fault(at, "%s is for serve: api; leave it out", key)
+			}
+		}
+		return
+	}
+	known := l.TokensFile != "" || l.ClientCAFile != "" && !l.ClientOptional
+	if l.Address != "" && !loopback(l.Address) && !l.Insecure && (l.CertFile == "" || !known) {
+		d.Fault(n, "the api at %s can be reached from other machines; use a loopback address, or tls with a tokens_file or a client_ca, or insecure: true", l.Address)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
+		s.api.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)
 			clients := clientip.NewAdmission(c.Allow, c.Deny)

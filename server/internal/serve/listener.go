@@ -222,8 +222,11 @@ func (o *listener) url() string {
 // describe returns the listener's URL, its upstreams, and its rules if they are not all.
 func (o *listener) describe(upstreams string) string {
 	c := o.config.Load()
-	if c.TCP() {
+	switch c.Serve {
+	case "tcp":
 		upstreams = c.Upstream
+	case "api":
+		upstreams = "decisions as JSON"
 	}
 	text := o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")
 	if len(c.Rules) > 0 {
