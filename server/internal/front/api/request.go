@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -115,7 +116,7 @@ func decode(document []byte, op *operation) (b body, all faults) {
 		}
 	case len(b.Requests) == 0:
 		all.add("", "requests", "are none")
-	case b.Rule != "" || b.Scope != "" || b.given() != nil:
+	case !reflect.DeepEqual(b.request, request{}):
 		all.add("", "requests", "stand beside fields of a single request; move these into requests")
 	default:
 		for i, item := range b.Requests {
@@ -163,34 +164,29 @@ var kinds = map[string]string{
 	"slice": "a list", "map": "an object", "struct": "an object",
 }
 
-// given returns which of the fields that some operations have is given.
-func (q *request) given() map[string]bool {
-	m := map[string]bool{
-		"cost": q.Cost != nil, "id": q.ID != "", "ttl_ms": q.TTL != nil, "receipt": q.Receipt != "", "retry": q.Retry,
-		"owner": q.Owner != "", "cap": q.Cap != nil,
+// option is a field that some operations have.
+type option struct {
+	name  string
+	given bool
+}
+
+func (q *request) options() [7]option {
+	return [...]option{
+		{"cost", q.Cost != nil}, {"id", q.ID != ""}, {"ttl_ms", q.TTL != nil}, {"receipt", q.Receipt != ""}, {"retry", q.Retry},
+		{"owner", q.Owner != ""}, {"cap", q.Cap != nil},
 	}
-	for name, is := range m {
-		if !is {
-			delete(m, name)
-		}
-	}
-	if len(m) == 0 {
-		return nil
-	}
-	return m
 }
 
 // check finds faults of a request, at a place in the document.
 func (q *request) check(op *operation, at string, all *faults) {
-	given, slots := q.given(), op.name == "slots"
-	for name := range given {
-		if !strings.Contains(op.fields+op.needs, " "+name+" ") {
-			all.add(at, name, "is no field of this call")
-		}
-	}
-	for _, name := range strings.Fields(op.needs) {
-		if !given[name] {
-			all.add(at, name, "is missing")
+	slots := op.name == "slots"
+	for _, o := range q.options() {
+		needed := strings.Contains(op.needs, " "+o.name+" ")
+		switch {
+		case needed && !o.given:
+			all.add(at, o.name, "is missing")
+		case o.given && !needed && !strings.Contains(op.fields, " "+o.name+" "):
+			all.add(at, o.name, "is no field of this call")
 		}
 	}
 	described := q.Method != "" || q.Host != "" || q.Path != "" || q.Client != "" || q.BodyBytes != nil ||
@@ -227,7 +223,7 @@ func (q *request) check(op *operation, at string, all *faults) {
 			all.add(at, n.name, "is %d; it must be %d to %d", *n.value, n.least, n.most)
 		}
 	}
-	if q.Receipt != "" {
+	if q.Receipt != "" && op.name == "refund" {
 		var ok bool
 		if q.receipt, ok = parseReceipt(q.Receipt); !ok || q.Cost != nil && *q.Cost > q.receipt.units {
 			all.add(at, "receipt", "is not that of a take of as many units")
@@ -264,7 +260,7 @@ func (q *request) describe(at string, all *faults) {
 	for name, values := range q.Headers {
 		own := http.CanonicalHeaderKey(name)
 		if a.Headers[own] != nil {
-			all.add(at, "headers."+name, "is given twice, as the case of letters does not matter; give it once, with all values")
+			all.add(at, "headers", "have %s twice, as the case of letters does not matter; give it once, with all values", own)
 		}
 		a.Headers[own] = values
 	}

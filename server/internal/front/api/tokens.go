@@ -67,7 +67,7 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 	for i := range of.Tokens {
 		t, at := &of.Tokens[i], fmt.Sprintf("tokens[%d]", i)
 		t.check(at, p, &all)
-		if slices.ContainsFunc(of.Tokens[:i], func(o token) bool { return o.Name == t.Name || string(o.hash) == string(t.hash) }) {
+		if slices.ContainsFunc(of.Tokens[:i], func(o token) bool { return o.Name == t.Name || len(t.hash) > 0 && string(o.hash) == string(t.hash) }) {
 			all.add(at, "", "has the name or the secret of a token before it; choose another")
 		}
 	}
