@@ -31,7 +31,8 @@ type Hold struct {
 	// OpSettle without a hold, whose TTL may be 0.
 	TTL time.Duration
 	// Settled says that the units of a take stay spent: only the id is kept, so that the
-	// take can be repeated.
+	// take can be repeated. Of an OpSettle it says that an open hold is forgotten with its
+	// units, as if it had been denied: the id may be used again.
 	Settled bool
 	// Retry says that this OpSettle may have been carried out before. It then charges
 	// nothing if the hold is not known.
@@ -115,14 +116,16 @@ func (h *Held) ask(ctx context.Context, op Op, cost int64, retry bool) (Decision
 	hold.Retry = retry
 	req := Request{Op: op, Charge: h.limiter.Of(h.key, cost), At: h.at, Hold: &hold}
 	if op == OpSettle {
-		req.Counted = max(h.units, cost)
+		req.Counted = h.units
 	}
 	return h.limiter.store.Take(ctx, req)
 }
 
-// cancelHold returns the request that cancels the hold of r.
-func (r *Request) cancelHold(d *Decision) Request {
-	req := Request{Op: OpSettle, Charge: r.Charge, At: d.At, Hold: r.Hold}
+// forgetHold returns the request that forgets the hold of r.
+func (r *Request) forgetHold(d *Decision) Request {
+	hold := *r.Hold
+	hold.Settled = true
+	req := Request{Op: OpSettle, Charge: r.Charge, At: d.At, Hold: &hold}
 	for i := range r.More {
 		c := r.More[i]
 		c.Cost, c.Counted = 0, c.Cost

@@ -52,7 +52,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestUndoOfAHold: what gives a take back cancels its hold.
+// TestUndoOfAHold: what gives a take back forgets its hold.
 func TestUndoOfAHold(t *testing.T) {
 	store := memstore.New(memstore.Options{})
 	plan, other := testkit.Plan(t, "s", "10/day"), testkit.Plan(t, "o", "10/day")
@@ -69,6 +69,9 @@ func TestUndoOfAHold(t *testing.T) {
 	}
 	if n := testkit.Spent(t, store, other, ""); n != 0 {
 		t.Errorf("%d of the other are spent", n)
+	}
+	if d := testkit.Take(t, store, req); d.Hold != sluice.HoldOpen || d.Remaining != 6 {
+		t.Errorf("got %+v, want that the id can be used again", d)
 	}
 }
 

@@ -81,7 +81,8 @@ type Charge struct {
 	Key  string // any bytes, up to MaxKeyBytes; the empty key is a key
 	Cost int64  // units, 0 to MaxQuota; 0 asks for nothing and fits unless the key is in debt
 	// Counted is, for OpRefund, how many units the receipt still counts: those spent less
-	// those refunded before. Cost of them are given back. Zero means Cost.
+	// those refunded before. Cost of them are given back. Zero means Cost. For OpSettle it
+	// is the number of units held, which package remote reads.
 	Counted int64
 }
 
@@ -232,12 +233,12 @@ func (r *Request) ChargeAt(i int) (c *Charge, term int) {
 // stores refuse the same requests. It does not allocate for a valid request.
 func (r *Request) Validate() error {
 	if r.Op == OpTake && len(r.More) == 0 && r.MaxWait == 0 && r.Outcomes == nil && r.Slot == nil && r.Hold == nil {
-		return r.Charge.validate()
+		return r.Charge.validate(r.Op)
 	}
 	if r.Op >= ops {
 		return &RequestError{"Op", fmt.Sprintf("%v is not an operation", r.Op)}
 	}
-	if err := r.Charge.validate(); err != nil {
+	if err := r.Charge.validate(r.Op); err != nil {
 		return err
 	}
 	if len(r.More) >= MaxCharges {
@@ -245,7 +246,7 @@ func (r *Request) Validate() error {
 	}
 	for i := range r.More {
 		c := &r.More[i]
-		if err := c.validate(); err != nil {
+		if err := c.validate(r.Op); err != nil {
 			return err
 		}
 		if c.same(&r.Charge) {
@@ -284,7 +285,7 @@ func (r *Request) validateSlot() error {
 	return r.Slot.Validate()
 }
 
-func (c *Charge) validate() error {
+func (c *Charge) validate(op Op) error {
 	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes && c.Counted == 0 {
 		return nil
 	}
@@ -297,7 +298,7 @@ func (c *Charge) validate() error {
 		return &RequestError{"Cost", fmt.Sprintf("%d is more than %d", c.Cost, int64(MaxQuota))}
 	case len(c.Key) > MaxKeyBytes:
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(c.Key), MaxKeyBytes)}
-	case c.Counted < c.Cost || c.Counted > MaxQuota:
+	case c.Counted < c.Cost && op != OpSettle || uint64(c.Counted) > MaxQuota:
 		return &RequestError{"Counted", fmt.Sprintf("%d must be the cost of %d to %d, or 0 for the cost", c.Counted, c.Cost, int64(MaxQuota))}
 	}
 	return nil

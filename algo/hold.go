@@ -351,6 +351,10 @@ func (r *holdRound) describe(asked *sluice.Request, plain func(*sluice.Request) 
 // settle settles the hold of the request under each limit.
 func (r *holdRound) settle(asked *sluice.Request, plain func(*sluice.Request) sluice.Decision) sluice.Decision {
 	id, retry, ttl := r.req.Hold.ID, r.req.Hold.Retry, r.req.Hold.TTL.Microseconds()
+	if r.req.Hold.Settled {
+		r.remove()
+		return r.describe(asked, plain, sluice.HoldUnknown, 0)
+	}
 	state, spent := sluice.HoldSettled, int64(-1)
 	actual := make([]int64, len(r.items))
 	for i := range r.items {
@@ -516,14 +520,6 @@ func (r *holdRound) remove() {
 			h.put(id, h.List[id], Hold{})
 		}
 	}
-}
-
-// RemoveHold removes the hold that a take has opened, with its units, as if it had been denied:
-// for a store that asks several servers, of which another has denied it.
-func RemoveHold(req *sluice.Request, items []Item, now int64) {
-	r := begin(req, items, clamp(now))
-	r.remove()
-	r.finish()
 }
 
 // line describes the open holds.

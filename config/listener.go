@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, tcp or api; empty: proxy
+	Serve    string // the kind of front: proxy, check, api or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -46,19 +46,29 @@ type Listener struct {
 	// LeastBodyRate is the least rate of a body that is waited for, in bytes a second; zero: that
 	// of the Config; negative: any.
 	LeastBodyRate int64
+	// Original says where a proxy puts the request that a check decides: x-forwarded (or empty),
+	// x-original or request.
+	Original string
+	// DeniedStatus is the status of a denial by a check; zero: that of the rule.
+	DeniedStatus int64
 	// Rules are the names of the rules that apply here; none: all.
 	Rules []string
 	// TokensFile is the file of the tokens of the front api; empty: none are needed.
 	TokensFile string
-	Insecure   bool // the front api may be reached from other machines without TLS or tokens
-	Line       int  // of the file, from 1
+	Line       int // of the file, from 1
 }
 
 // frontKind says what a kind of front has.
-type frontKind struct{ rules, bodies, responses bool }
+type frontKind struct {
+	rules, bodies, responses bool
+	decides                  bool // it answers with decisions and passes nothing on
+}
 
 // frontKinds are the kinds of fronts by their words.
-var frontKinds = map[string]frontKind{"": {true, true, true}, "proxy": {true, true, true}, "tcp": {}, "api": {rules: true}}
+var frontKinds = map[string]frontKind{
+	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
+	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "tcp": {},
+}
 
 // TCP reports whether bytes are forwarded without HTTP.
 func (l *Listener) TCP() bool { return l.Serve == "tcp" }
@@ -115,7 +125,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, tcp passes bytes on, api answers whether described requests may run (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "tcp", "api") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, api answers in JSON whether described requests may run, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "api", "tcp") }),
+		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
+		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
 			if d.address(n, "upstream", s) {
 				l.Upstream = s
@@ -129,9 +141,10 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
 		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
+	insecure := false
 	fields = append(fields,
-		d.path("tokens_file", "File of the tokens that clients of the api must have.", &l.TokensFile),
-		d.Flag("insecure", "Let other machines reach the api without TLS, or without a token or a certificate (default false).", &l.Insecure))
+		d.Flag("insecure", "Serve decisions at an address that other machines reach, without certificates, and JSON without tokens (default false).", &insecure),
+		d.path("tokens_file", "File of the tokens that clients of serve: api must have.", &l.TokensFile))
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
 	fields = append(fields, document.Key("bytes", "Limits of bytes in both directions, of a TCP listener; above them bytes wait.", func(n *yaml.Node) {
@@ -147,6 +160,20 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	case l.Upstream != "" && !l.TCP() && (l.Serve != "" || document.Child(n, "serve") == nil):
 		d.Fault(document.Child(n, "upstream"), "an HTTP listener has no upstream of its own; move it to the top-level upstream, or use serve: tcp")
 	}
+	known := l.ClientCAFile != "" && !l.ClientOptional || l.CertFile != "" && l.TokensFile != ""
+	switch open := frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && !known; {
+	case open && l.Serve == "api":
+		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with a tokens_file or client_ca, or insecure: true in a network of your own", l.Address)
+	case open:
+		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with client_ca, or insecure: true in a network of your own", l.Address)
+	}
+	if l.Serve != "check" {
+		for _, key := range []string{"original", "denied_status"} {
+			if at := document.Child(n, key); at != nil {
+				d.Fault(at, "%s is for serve: check; leave it out", key)
+			}
+		}
+	}
 	if l.TCP() {
 		for _, key := range []string{"rules", "least_body_rate"} {
 			if at := document.Child(n, key); at != nil {
@@ -154,7 +181,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 			}
 		}
 	}
-	d.secure(n, &l)
+	if at := document.Child(n, "tokens_file"); at != nil && l.Serve != "api" {
+		d.Fault(at, "tokens_file is for serve: api; leave it out")
+	}
 	for _, n := range limits {
 		if !l.TCP() && l.Address != "" {
 			d.Fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use serve: tcp")
@@ -193,7 +222,12 @@ func (d *decoder) listeners(c *Config, nodes []*yaml.Node) {
 	}
 	d.unheard(c, nodes)
 	for i := range c.Listen {
-		if l := &c.Listen[i]; d.Count() == 0 {
+		if l := &c.Listen[i]; l.Serve == "check" && l.Original != "request" && len(c.ClientIP.Forwarding()) == 0 {
+			d.Fault(d.listens[i], "serve: check decides requests that a proxy describes, and no proxy is trusted; list their networks in client_ip: {trusted: NETWORK}")
+		}
+	}
+	for i := range c.Listen {
+		if l := &c.Listen[i]; len(l.Rules) == 0 || c.policies[l.Address] != nil {
 			d.unserved(d.listens[i], c, l, frontKinds[l.Serve])
 		}
 	}
@@ -223,7 +257,11 @@ func (d *decoder) unheard(c *Config, nodes []*yaml.Node) {
 func (d *decoder) unserved(n *yaml.Node, c *Config, l *Listener, k frontKind) {
 	all := c.PolicyOf(l).Rules()
 	for i := range all {
-		if why := all[i].Unserved(k.bodies, k.responses); k.rules && why != "" {
+		why := all[i].Unserved(k.bodies, k.responses)
+		if why == "" && !k.bodies && all[i].Cost.Of == policy.RequestBytes {
+			why = "counts bytes of bodies, and there are none here; let it count requests"
+		}
+		if k.rules && why != "" {
 			d.Fault(n, "rule %q %s; or name the other rules under rules of this listener", all[i].Name, why)
 		}
 	}
@@ -249,22 +287,6 @@ func (d *decoder) listenerRules(c *Config, l *Listener, at *yaml.Node) {
 		if c.policies[l.Address], err = policy.Compile(rules); err != nil {
 			d.Fault(at, "%v", err)
 		}
-	}
-}
-
-// secure finds a listener of the API that strangers could use.
-func (d *decoder) secure(n *yaml.Node, l *Listener) {
-	if l.Serve != "api" {
-		for _, key := range []string{"tokens_file", "insecure"} {
-			if at := document.Child(n, key); at != nil {
-				d.Fault(at, "%s is for serve: api; leave it out", key)
-			}
-		}
-		return
-	}
-	known := l.TokensFile != "" || l.ClientCAFile != "" && !l.ClientOptional
-	if l.Address != "" && !loopback(l.Address) && !l.Insecure && (l.CertFile == "" || !known) {
-		d.Fault(n, "the api at %s can be reached from other machines; use a loopback address, or tls with a tokens_file or a client_ca, or insecure: true", l.Address)
 	}
 }
 

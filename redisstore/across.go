@@ -178,7 +178,12 @@ func (x *multiSlot) denyHold(ctx context.Context) (sluice.Decision, error) {
 
 // remove removes the hold of the request in all parts, with its units.
 func (x *multiSlot) remove(ctx context.Context) error {
-	return x.all(ctx, func(p *slotGroup) []*job { return []*job{{op: opRemove, req: x.groupRequest(p, nil)}} })
+	undo, _ := x.req.Undo(sluice.Decision{Allowed: true, Spent: 1})
+	y := multiSlot{store: x.store, req: &undo, parts: x.parts, at: x.at}
+	return y.all(ctx, func(p *slotGroup) []*job {
+		req := y.groupRequest(p, nil)
+		return []*job{{op: req.Op, req: req}}
+	})
 }
 
 // look asks every part for the outcome of the request. For a reservation it returns

@@ -19,7 +19,6 @@ import (
 const (
 	opDeny   = sluice.OpExtend + 1 + iota
 	opRefuse // a reservation that another limit has denied
-	opRemove // removes a hold that was opened, with its units
 )
 
 // job is one operation of a call.
@@ -335,11 +334,7 @@ func appendRuns(b []byte, jobs []*job) []byte {
 
 // decide computes the job's decision and the new states.
 func (j *job) decide(items []algo.Item, now int64) {
-	if j.op == opRemove {
-		algo.RemoveHold(j.req, items, now)
-	} else {
-		j.decision, j.turn = algo.DecidePart(j.req, items, now, j.denied, j.least)
-	}
+	j.decision, j.turn = algo.DecidePart(j.req, items, now, j.denied, j.least)
 	j.written = false
 	for i := range items {
 		j.written = j.written || items[i].Written

@@ -67,9 +67,6 @@ func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide f
 // giveBack gives back the units and the slot that d has spent for req. It reports whether
 // there was something to give back and all of it was.
 func (s *Store) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Decision) bool {
-	if req.Hold != nil {
-		return req.Op == sluice.OpTake && d.Hold == sluice.HoldOpen && s.removeHold(ctx, req) == nil
-	}
 	undo, spent := req.Undo(*d)
 	held := req.Slot != nil && req.Op == sluice.OpTake && d.Allowed
 	back := spent || held
@@ -81,17 +78,6 @@ func (s *Store) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Dec
 		back = s.release(ctx, &req.Slot.SlotRequest) == nil && back
 	}
 	return back
-}
-
-// removeHold removes the hold that req has opened, so that it may be opened anew.
-func (s *Store) removeHold(ctx context.Context, req *sluice.Request) error {
-	c := s.newCall(req)
-	if s.crosses(c) {
-		x := newMultiSlot(s, req, c.tags)
-		return x.remove(ctx)
-	}
-	c.jobs = []*job{{op: opRemove, req: req}}
-	return s.run(ctx, c)
 }
 
 // wrap adds the request to err.

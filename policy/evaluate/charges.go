@@ -18,7 +18,7 @@ import (
 func (e *Evaluator) Charges(ctx context.Context, a policy.Attributes, c *Call) []sluice.Charge {
 	c.begin(e)
 	v := &c.evaluated
-	v.reset(e, a, c.Peek)
+	v.reset(a, c.Peek)
 	e.opts.Policy.Match(a, &v.matches)
 	v.collect()
 	if v.Refused != nil || v.Failure != sluice.FailOpen {
@@ -44,7 +44,7 @@ func (e *Evaluator) Charges(ctx context.Context, a policy.Attributes, c *Call) [
 // [Evaluator.Charges] has returned, and the outcomes of all their limits. It reports the Event,
 // and an error of the store, as Decide does. A request of no charges passes.
 func (c *Call) Conclude(ctx context.Context, r sluice.Result, outcomes []sluice.Outcome) {
-	e, v := c.evaluator, &c.evaluated
+	e, v := c.evaluated.evaluator, &c.evaluated
 	if len(v.asks) > 0 {
 		copy(v.outcomes, outcomes)
 		v.asks[0].result = r

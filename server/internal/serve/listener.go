@@ -222,13 +222,17 @@ func (o *listener) url() string {
 // describe returns the listener's URL, its upstreams, and its rules if they are not all.
 func (o *listener) describe(upstreams string) string {
 	c := o.config.Load()
-	switch c.Serve {
-	case "tcp":
-		upstreams = c.Upstream
-	case "api":
-		upstreams = "decisions as JSON"
+	text := o.url()
+	switch {
+	case c.TCP():
+		text += " -> " + c.Upstream
+	case c.Serve == "check":
+		text += " decides for a proxy"
+	case c.Serve == "api":
+		text += " -> decisions as JSON"
+	default:
+		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
 	}
-	text := o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")
 	if len(c.Rules) > 0 {
 		text += "; rules " + strings.Join(c.Rules, ", ")
 	}
