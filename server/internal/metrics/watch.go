@@ -243,13 +243,14 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 	})
 }
 
-// WatchRESP exports the commands of the Redis protocol that were refused, and connections that
-// were closed. It calls refused, which yields their numbers by reason, at every scrape.
+// WatchRefused exports what a front has not answered. It calls refused, which yields the numbers
+// by reason, at every scrape.
 //
+//	sluice_api_refused_total{reason}   token, operation, body, faults, limits
 //	sluice_resp_refused_total{reason}  address, auth, right, command, protocol, idle, half, unread
-func (m *Metrics) WatchRESP(refused func() iter.Seq2[string, int64]) {
+func (m *Metrics) WatchRefused(front, help string, refused func() iter.Seq2[string, int64]) {
 	var c series.Collector
-	counts := c.Counter("sluice_resp_refused_total", "Commands of the Redis protocol that were refused: without a valid token, of an operation or rule that the token does not have, unknown or with a fault; and connections that were closed: from a network that is not admitted, with bytes that are no command or more than are accepted, with no command, with half a command, with answers that were not read.", "reason")
+	counts := c.Counter("sluice_"+front+"_refused_total", help, "reason")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for reason, n := range refused() {
 			series.Put(ch, counts, n, reason)

@@ -130,17 +130,22 @@ func TestOneBudget(t *testing.T) {
 listen:
   - 127.0.0.1:0
   - {address: "127.0.0.2:0", serve: check}
-  - {address: "127.0.0.3:0", serve: resp}
+  - {address: "127.0.0.3:0", serve: api}
+  - {address: "127.0.0.4:0", serve: resp}
 client_ip: {trusted: 127.0.0.1}
 store: %s
 upstream: %s
 rules: [{name: all, by: header.X-User, limits: 6/h sliding-log}]
 `, store, servetest.Named(t, "app")))
-			client := servetest.Dial(t, s.URLs[2], "")
+			client := servetest.Dial(t, s.URLs[3], "")
 			asks := []func() int{
 				func() int { return servetest.Fetch(t, http.DefaultClient, s.URLs[0]+"/x", "X-User", "ada").Status },
 				func() int {
 					return servetest.Fetch(t, http.DefaultClient, s.URLs[1], "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/x", "X-User", "ada").Status
+				},
+				func() int {
+					a := apiClient{url: s.URLs[2]}.call(t, "/v1/take", `{"rule": "all", "headers": {"X-User": ["ada"]}}`)
+					return map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[a.Allowed]
 				},
 				func() int {
 					_, err := fmt.Fprint(client, "SLUICE.TAKE all ada\r\n")

@@ -232,6 +232,8 @@ func (o *listener) describe(upstreams string) string {
 		text += " -> " + c.Upstream
 	case c.Serve == "check":
 		text += " decides for a proxy"
+	case c.Serve == "api":
+		text += " -> decisions as JSON"
 	case c.Serve == "resp":
 		text += " decides by the Redis protocol"
 	default:

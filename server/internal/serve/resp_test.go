@@ -5,6 +5,8 @@ package serve_test
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -105,4 +107,61 @@ except redis.ResponseError as e: print(e)
 	if text := testkit.ReadFile(t, access); len(text) > 0 {
 		t.Errorf("the log of HTTP requests has %q", text)
 	}
+}
+
+// TestRESPTokens: clients authenticate by the tokens of the API, whose holds are the same, and the
+// file is read again.
+func TestRESPTokens(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	write := func(text string) {
+		t.Helper()
+		testkit.WriteFile(t, file+".new", text)
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const shop, ops = `{"name": "shop", "secret": "shop-0123456789abcdef"}`, `{"name": "ops", "secret": "ops-0123456789abcdef", "operations": ["take", "reset"], "own_limits": true}`
+	write(`{"tokens": [` + shop + `, ` + ops + `]}`)
+	s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: resp, tokens_file: %[1]q}
+  - {address: "127.0.0.2:0", serve: api, tokens_file: %[1]q}
+rules:
+  - {name: user, by: header.X-User, limits: 10/h sliding-log}
+`, file), servetest.Stopped)
+	c := servetest.Dial(t, s.URLs[0], "")
+	ask := func(command, want string) {
+		t.Helper()
+		if _, err := io.WriteString(c, command+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 512)
+		n, err := c.Read(answer)
+		if err != nil || !strings.HasPrefix(string(answer[:n]), want) {
+			t.Errorf("%s: got %q, %v, want %q", command, answer[:n], err, want)
+		}
+	}
+	ask("SLUICE.TAKE user ada", "-NOAUTH")
+	ask("AUTH shop wrong", "-WRONGPASS")
+	ask("AUTH shop shop-0123456789abcdef", "+OK")
+	ask("SLUICE.HOLD user ada chat-1 4 60000", "*8\r\n:1\r\n:6\r\n")
+	ask("SLUICE.RESET user ada", "-NOPERM")
+	ask("CL.THROTTLE a 1 1 1", "-NOPERM")
+	if a := (apiClient{url: s.URLs[1], secret: "shop-0123456789abcdef"}).call(t, "/v1/settle", `{"rule": "user", "headers": {"X-User": ["ada"]}, "id": "chat-1", "cost": 1}`); a.Hold != "settled" {
+		t.Errorf("settled by the API: %+v", a)
+	}
+	ask("SLUICE.PEEK user ada", "*8\r\n:1\r\n:9\r\n")
+	ask("AUTH ops-0123456789abcdef", "+OK")
+	ask("CL.THROTTLE a 1 1 1", "*5\r\n:0\r\n")
+	ask("SLUICE.RESET user ada", "+OK")
+	write(`{"tokens": [` + shop + `]}`)
+	testkit.Until(t, "the token to be gone", func() bool {
+		if _, err := io.WriteString(c, "PING\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 512)
+		n, err := c.Read(answer)
+		return err == nil && strings.HasPrefix(string(answer[:n]), "-NOAUTH")
+	})
 }

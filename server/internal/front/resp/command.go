@@ -76,7 +76,7 @@ func (s *session) do(args [][]byte) {
 		s.unknown(args)
 	case len(args) < c.least || len(args) > c.most:
 		s.fail(refusedCommand, "ERR wrong number of arguments for '%s' command", bytes.ToLower(args[0]))
-	case c.kind != anybody && s.active.tokens != nil && s.token == nil:
+	case c.kind != anybody && s.active.tokens != nil && s.user == "":
 		s.fail(refusedAuth, "NOAUTH Authentication required.")
 	default:
 		if c.kind != batched {
@@ -125,17 +125,14 @@ func (s *session) login(user, secret string) bool {
 		s.fail(refusedAuth, "ERR AUTH called without any password configured: this listener has no tokens, and needs none")
 		return false
 	}
-	if user == "default" { // as clients say that know no name
-		user = ""
-	}
-	t := s.active.tokens(user, secret)
-	if t == nil {
+	name, rights := s.active.tokens(secret)
+	if name == "" || user != name && user != "" && user != "default" { // as clients say that know no name
 		s.fail(refusedAuth, "WRONGPASS invalid username-password pair or user is disabled.")
 		s.failures++
 		s.quits = s.failures == mostFailures
 		return false
 	}
-	s.token, s.user, s.secret = t, user, secret
+	s.user, s.rights, s.secret = name, rights, secret
 	return true
 }
 
@@ -163,7 +160,7 @@ func (s *session) hello(args [][]byte) {
 			return
 		}
 	}
-	if s.active.tokens != nil && s.token == nil {
+	if s.active.tokens != nil && s.user == "" {
 		s.fail(refusedAuth, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
@@ -203,14 +200,14 @@ func (s *session) selects(args [][]byte) {
 }
 
 func (s *session) reset([][]byte) {
-	s.proto, s.name, s.token, s.user, s.secret = 2, "", nil, "", ""
+	s.proto, s.name, s.user, s.rights, s.secret = 2, "", "", nil, ""
 	s.out = append(s.out, "+RESET\r\n"...)
 }
 
 // may reports whether the client may do an operation, and answers if not.
 func (s *session) may(operation, rule string) bool {
 	switch {
-	case s.active.tokens != nil && s.token.May(operation, rule),
+	case s.active.tokens != nil && s.rights(operation, rule),
 		s.active.tokens == nil && operation != "refund" && operation != "reset":
 		return true
 	case s.active.tokens == nil:

@@ -37,11 +37,12 @@ type conn struct {
 	n      int
 	half   bool // the deadline is that of a command's rest
 
-	active       *active // under which the token is valid
-	token        Token   // nil: none
-	user, secret string  // of the token
-	failures     int     // of AUTH
-	quits        bool
+	active   *active                           // under which the token is valid
+	user     string                            // the name of the token; empty: none
+	rights   func(operation, rule string) bool // of the token
+	secret   string                            // of the token
+	failures int                               // of AUTH
+	quits    bool
 }
 
 // serve answers commands until the connection ends.
@@ -126,8 +127,8 @@ type session struct {
 func (s *session) answer() {
 	a := s.front.current.Load()
 	if s.conn.active != a { // tokens may have changed
-		if s.conn.active = a; s.token != nil && a.tokens != nil {
-			s.token = a.tokens(s.user, s.secret)
+		if s.conn.active = a; s.user != "" && a.tokens != nil {
+			s.user, s.rights = a.tokens(s.secret)
 		}
 	}
 	at := 0

@@ -53,22 +53,14 @@ const (
 
 var refusalNames = [refusals]string{"address", "auth", "right", "command", "protocol", "idle", "half", "unread"}
 
-// Token says what a client may do. It is safe for concurrent use.
-type Token interface {
-	// Name distinguishes tokens.
-	Name() string
-	// May reports whether the client may do an operation by a rule or, if that is empty, by
-	// limits of its own.
-	May(operation, rule string) bool
-}
-
-// Tokens returns the token of a name and a secret, nil if there is none. The name may be empty.
-type Tokens func(name, secret string) Token
+// Tokens returns the name of the token with a secret, "" if there is none, and whether its
+// holder may do an operation by a rule or, if that is empty, by limits that it brings. It is
+// safe for concurrent use.
+type Tokens = func(secret string) (name string, may func(operation, rule string) bool)
 
 // RESP holds what all listeners of this front share. It is safe for concurrent use.
 type RESP struct {
-	// Tokens reads those of a listener; nil Tokens mean that it needs none.
-	Tokens func(*config.Listener, *policy.Policy) (Tokens, error)
+	Tokens func(file string, p *policy.Policy) (Tokens, error) // reads a file
 
 	plans    plans
 	refused  [refusals]atomic.Int64
@@ -127,8 +119,8 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 		Snapshot: s, admits: clientip.NewAdmission(s.Listener.Allow, s.Listener.Deny),
 		records: front.Recorder{Front: name, Sinks: s.Sinks},
 	}
-	if l.resp.Tokens != nil {
-		if a.tokens, err = l.resp.Tokens(s.Listener, s.Policy); err != nil {
+	if file := s.Listener.TokensFile; file != "" {
+		if a.tokens, err = l.resp.Tokens(file, s.Policy); err != nil {
 			return nil, err
 		}
 	}

@@ -57,7 +57,7 @@ rules:
 // start serves a configuration's rules, and tokens unless nil.
 func start(t *testing.T, yaml string, tokens resp.Tokens) *served {
 	t.Helper()
-	c, err := config.Parse("sluice.yaml", []byte("listen: {address: \"127.0.0.1:0\", serve: resp}\n"+yaml))
+	c, err := config.Parse("sluice.yaml", []byte(listen(tokens != nil)+yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +83,16 @@ func start(t *testing.T, yaml string, tokens resp.Tokens) *served {
 	return s
 }
 
-func tokensOf(tokens resp.Tokens) func(*config.Listener, *policy.Policy) (resp.Tokens, error) {
-	return func(*config.Listener, *policy.Policy) (resp.Tokens, error) { return tokens, nil }
+func tokensOf(tokens resp.Tokens) func(string, *policy.Policy) (resp.Tokens, error) {
+	return func(string, *policy.Policy) (resp.Tokens, error) { return tokens, nil }
+}
+
+// listen returns the listener of a configuration.
+func listen(tokens bool) string {
+	if tokens {
+		return "listen: {address: \"127.0.0.1:0\", serve: resp, tokens_file: tokens.json}\n"
+	}
+	return "listen: {address: \"127.0.0.1:0\", serve: resp}\n"
 }
 
 // use activates a configuration.
@@ -191,12 +199,18 @@ func TestRedisCell(t *testing.T) {
 		{{"u 15 30 60", nil, 15}, {"u 15 30 60", []int64{0, 16, 0, -1, 32}, 1}, {"u 15 30 60", []int64{1, 16, 0, 2, 32}, 1}},
 		{{"u 0 1 2", []int64{0, 1, 0, -1, 2}, 1}, {"u 0 1 2", []int64{1, 1, 0, 2, 2}, 1}},
 		{
-			{"u 4 1 1 6", []int64{1, 5, 5, -1, 0}, 1}, {"u 4 1 1", []int64{0, 5, 4, -1, 1}, 1}, {"u 4 1 1", nil, 3},
-			{"u 4 1 1", []int64{0, 5, 0, -1, 5}, 1}, {"u 4 1 1", []int64{1, 5, 0, 1, 5}, 1},
+			{"u 4 1 1 6", []int64{1, 5, 5, -1, 0}, 1},
+			{"u 4 1 1", []int64{0, 5, 4, -1, 1}, 1},
+			{"u 4 1 1", nil, 3},
+			{"u 4 1 1", []int64{0, 5, 0, -1, 5}, 1},
+			{"u 4 1 1", []int64{1, 5, 0, 1, 5}, 1},
 		},
 		{
-			{"u 2 3 10", []int64{0, 3, 2, -1, 4}, 1}, {"u 2 3 10", []int64{0, 3, 1, -1, 7}, 1}, {"u 2 3 10", []int64{0, 3, 0, -1, 10}, 1},
-			{"u 2 3 10", []int64{1, 3, 0, 4, 10}, 1}, {"u 2 3 10 0", []int64{0, 3, 0, -1, 10}, 1},
+			{"u 2 3 10", []int64{0, 3, 2, -1, 4}, 1},
+			{"u 2 3 10", []int64{0, 3, 1, -1, 7}, 1},
+			{"u 2 3 10", []int64{0, 3, 0, -1, 10}, 1},
+			{"u 2 3 10", []int64{1, 3, 0, 4, 10}, 1},
+			{"u 2 3 10 0", []int64{0, 3, 0, -1, 10}, 1},
 		},
 	} {
 		for _, step := range session {
@@ -339,13 +353,27 @@ func TestConnection(t *testing.T) {
 	const two = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n$7\r\nmodules\r\n*0\r\n"
 	three := strings.NewReplacer("*14", "%7", "proto\r\n:2", "proto\r\n:3").Replace(two)
 	for _, step := range [][2]string{
-		{"PING", "+PONG\r\n"}, {"ping hi", "$2\r\nhi\r\n"}, {"ECHO hi", "$2\r\nhi\r\n"}, {"SELECT 0", "+OK\r\n"}, {"SELECT 1", "-ERR DB index is out of range\r\n"},
-		{"HELLO", two}, {"HELLO 4", "-NOPROTO unsupported protocol version\r\n"}, {"HELLO 3 X", "-ERR Syntax error in HELLO option 'X'\r\n"},
-		{"HELLO 3 SETNAME me", three}, {"CLIENT GETNAME", "$2\r\nme\r\n"}, {"CLIENT ID", ":1\r\n"}, {"CLIENT SETINFO LIB-NAME x", "+OK\r\n"},
-		{"CLIENT KILL x", "-ERR unknown subcommand 'KILL'\r\n"}, {"COMMAND DOCS", "*0\r\n"}, {"AUTH x", "-ERR AUTH called without any password configured: this listener has no tokens, and needs none\r\n"},
-		{"HELLO 2", two}, {"GET a", "-ERR unknown command 'GET', with args beginning with: 'a' \r\n"}, {"ECHO", "-ERR wrong number of arguments for 'echo' command\r\n"},
+		{"PING", "+PONG\r\n"},
+		{"ping hi", "$2\r\nhi\r\n"},
+		{"ECHO hi", "$2\r\nhi\r\n"},
+		{"SELECT 0", "+OK\r\n"},
+		{"SELECT 1", "-ERR DB index is out of range\r\n"},
+		{"HELLO", two},
+		{"HELLO 4", "-NOPROTO unsupported protocol version\r\n"},
+		{"HELLO 3 X", "-ERR Syntax error in HELLO option 'X'\r\n"},
+		{"HELLO 3 SETNAME me", three},
+		{"CLIENT GETNAME", "$2\r\nme\r\n"},
+		{"CLIENT ID", ":1\r\n"},
+		{"CLIENT SETINFO LIB-NAME x", "+OK\r\n"},
+		{"CLIENT KILL x", "-ERR unknown subcommand 'KILL'\r\n"},
+		{"COMMAND DOCS", "*0\r\n"},
+		{"AUTH x", "-ERR AUTH called without any password configured: this listener has no tokens, and needs none\r\n"},
+		{"HELLO 2", two},
+		{"GET a", "-ERR unknown command 'GET', with args beginning with: 'a' \r\n"},
+		{"ECHO", "-ERR wrong number of arguments for 'echo' command\r\n"},
 		{"SLUICE.RESET user ada", "-NOPERM a client without a token may not reset; give it a token that may\r\n"},
-		{"RESET", "+RESET\r\n"}, {"CLIENT GETNAME", "$0\r\n\r\n"},
+		{"RESET", "+RESET\r\n"},
+		{"CLIENT GETNAME", "$0\r\n\r\n"},
 	} {
 		c.expect(t, command(step[0]), step[1])
 	}

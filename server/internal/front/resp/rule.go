@@ -4,6 +4,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -171,11 +172,7 @@ func (s *session) hold(args [][]byte) {
 
 // holdID returns the id of a hold in the store, where that of another token is another.
 func (s *session) holdID(id []byte) string {
-	owner := "client"
-	if s.token != nil {
-		owner = s.token.Name()
-	}
-	return owner + "/hold/" + string(id)
+	return cmp.Or(s.user, "client") + "/hold/" + string(id)
 }
 
 // decide decides a request whose cost may be given.

@@ -152,21 +152,19 @@ type token struct {
 	own                bool
 }
 
-func (k *token) Name() string { return k.name }
-
-func (k *token) May(operation, rule string) bool {
+func (k *token) may(operation, rule string) bool {
 	return slices.Contains(k.operations, operation) && (rule == "" && k.own || rule != "" && (k.rule == "" || k.rule == rule))
 }
 
 // among returns the Tokens of a list.
 func among(all ...*token) resp.Tokens {
-	return func(name, secret string) resp.Token {
+	return func(secret string) (string, func(operation, rule string) bool) {
 		for _, k := range all {
-			if k.secret == secret && (name == "" || name == k.name) {
-				return k
+			if k.secret == secret {
+				return k.name, k.may
 			}
 		}
-		return nil
+		return "", nil
 	}
 }
 
@@ -201,7 +199,7 @@ func TestTokens(t *testing.T) {
 	c.expect(t, command("SLUICE.PEEK user ada"), decided([5]int64{1, 10, 0, 0, 0}, "allowed", "user", ""))
 	c.expect(t, command("AUTH all other")+command("CL.THROTTLE a 1 1 1"), "+OK\r\n"+numbers(0, 2, 1, -1, 1))
 	// Another configuration has no such token.
-	f, err := config.Parse("sluice.yaml", []byte("listen: {address: \"127.0.0.1:0\", serve: resp}\n"+rules))
+	f, err := config.Parse("sluice.yaml", []byte(listen(true)+rules))
 	if err != nil {
 		t.Fatal(err)
 	}
