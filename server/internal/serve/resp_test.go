@@ -55,6 +55,10 @@ func TestRESP(t *testing.T) {
 	if got := run("redis-cli", append(cli, "-3", "SLUICE.TAKE", "user", "ada")...); !strings.HasPrefix(got, "1\n2\n0\n3600000\n0\nallowed\nuser\n") {
 		t.Errorf("redis-cli -3: %q", got)
 	}
+	s.Override(t, "user", "header.X-User", "eve", "7/h sliding-log")
+	if got := run("redis-cli", append(cli, "SLUICE.TAKE", "user", "eve")...); !strings.HasPrefix(got, "1\n6\n") {
+		t.Errorf("a key with an override: %q", got)
+	}
 	host2, port2, _ := strings.Cut(secure, ":")
 	if got := run("redis-cli", "-h", host2, "-p", port2, "--tls", "--insecure", "CL.THROTTLE", "cli", "15", "30", "60"); got != "0\n16\n14\n-1\n4\n" {
 		t.Errorf("redis-cli --tls: %q", got)
@@ -98,7 +102,7 @@ except redis.ResponseError as e: print(e)
 	}
 	testkit.Until(t, "all commands to be counted", func() bool {
 		m := s.Metrics(t)
-		return m[`sluice_rule_requests_total{rule="user",verdict="allowed"}`] == 4 && m[`sluice_decisions_total{limit="throttle",scope="resp",verdict="denied"}`] >= 2 &&
+		return m[`sluice_rule_requests_total{rule="user",verdict="allowed"}`] == 5 && m[`sluice_decisions_total{limit="throttle",scope="resp",verdict="denied"}`] >= 2 &&
 			m[`sluice_resp_refused_total{reason="command"}`] >= 1 && m[`sluice_http_responses_total{class="other",route="resp"}`] == 0
 	})
 	s.End(t)

@@ -276,6 +276,8 @@ func (s *session) flush() {
 		}
 		if r.Err != nil {
 			a.OnError(ctx, r.Err)
+		} else if r.Decision.Degraded { // by a failure policy, which these limits do not have
+			r.Err = errAway
 		}
 		if e := eventOf(&req.Charge, r); req.Op == sluice.OpTake {
 			s.record(k.command, &e, nothing, began, took)
@@ -296,6 +298,8 @@ func (s *session) record(command string, e *evaluate.Event, of policy.Attributes
 		})
 	}
 }
+
+var errAway = errors.New("resp: the store could not be asked")
 
 // unavailable is the answer if the store has made no decision.
 func unavailable(err error) string {

@@ -43,6 +43,11 @@ rules:
   - {name: all, limits: 3/min sliding-log}
   - {name: net, match: {path: /x}, by: ip/24/48, limits: 3/min sliding-log, exempt: {networks: 192.0.2.0/24}}
   - {name: path, match: {path: "/users/{id}"}, by: path.id, limits: 3/min sliding-log, cost: 2}
+  - name: special
+    by: [ip/24/48, header.X-User]
+    limits: 3/min sliding-log
+    exempt: {keys: [[192.0.2.0/24, probe]]}
+    overrides: [{key: [192.0.2.0/24, ada], limits: 9/min sliding-log, reason: x, author: y}]
   - {name: first, by: {first: [header.X-User, ip]}, limits: 3/min sliding-log}
   - name: tree
     levels:
@@ -461,6 +466,34 @@ func TestTimes(t *testing.T) {
 			t.Errorf("half %d, idle %d, unread %d", s.refused("half"), s.refused("idle"), s.refused("unread"))
 		}
 	})
+}
+
+// TestHello: the protocol of answers changes where a command says so, between the others.
+func TestHello(t *testing.T) {
+	t.Parallel()
+	s := start(t, rules, nil)
+	c := s.connect(t)
+	rest := "$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$5\r\nproto\r\n:%d\r\n$2\r\nid\r\n:1\r\n$7\r\nmodules\r\n*0\r\n"
+	take := command("CL.THROTTLE a 9 1 60 0")
+	c.expect(t, take+command("HELLO 3")+take+command("HELLO 2")+take,
+		numbers(0, 10, 10, -1, 0)+"%7\r\n"+fmt.Sprintf(rest, 3)+numbers(0, 10, 10, -1, 0)+"*14\r\n"+fmt.Sprintf(rest, 2)+numbers(0, 10, 10, -1, 0))
+}
+
+// TestHangUp: a client that leaves within a command, or does not read, leaves nothing behind, and
+// units of commands that it has sent are spent.
+func TestHangUp(t *testing.T) {
+	t.Parallel()
+	s := start(t, rules, nil)
+	for _, send := range []string{"*", "*5\r\n$11\r\nCL.THRO", command("CL.THROTTLE left 9 1 60"), strings.Repeat(command("CL.THROTTLE left 9 1 60 0"), 5000)} {
+		c := s.connect(t)
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // it is blocked, as nobody reads
+		_, _ = io.WriteString(c, send)
+		_ = c.Close()
+	}
+	s.connect(t).expect(t, command("CL.THROTTLE left 9 1 60 0"), numbers(0, 10, 9, -1, 60))
+	if err := s.Shutdown(t.Context()); err != nil || s.InFlight() != 0 {
+		t.Errorf("%v, %d connections are left", err, s.InFlight())
+	}
 }
 
 // TestShutdown: a command in progress is answered, and connections that wait are closed.

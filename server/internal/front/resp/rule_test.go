@@ -4,6 +4,7 @@
 package resp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy/evaluate"
@@ -65,6 +67,10 @@ func TestTake(t *testing.T) {
 		{"TAKE first header.X-User=ada 3", [5]int64{1, 0, 0, minute, 0}, "allowed", "first", 3},
 		{"TAKE first ip=192.0.2.9 3", [5]int64{1, 0, 0, minute, 0}, "allowed", "first", 3},
 		{"TAKE first ip=192.0.2.9", [5]int64{0, 0, minute, minute, 0}, "denied", "first", 0},
+		{"TAKE special 192.0.2.7|ada 4", [5]int64{1, 5, 0, minute, 0}, "allowed", "special", 4},
+		{"TAKE special 192.0.2.0/24|ada", [5]int64{1, 4, 0, minute, 0}, "allowed", "special", 1},
+		{"TAKE special 192.0.2.7|probe 4", [5]int64{1, 0, 0, 0, 0}, "allowed", "", 0},
+		{"TAKE special 192.0.2.7|bob 4", [5]int64{0, 3, -1, 0, 0}, "denied", "special", 0},
 		{"TAKE tree acme|ada 2", [5]int64{1, 0, 0, minute, 0}, "allowed", "tree/user", 2},
 		{"TAKE tree acme|bob 2", [5]int64{1, 0, 0, minute, 0}, "allowed", "tree/org", 2},
 		{"TAKE tree acme|eve", [5]int64{0, 0, minute, minute, 0}, "denied", "tree/org", 0},
@@ -223,6 +229,24 @@ func TestStoreAway(t *testing.T) {
 	c.expect(t, command("SLUICE.TAKE user ada"), decided([5]int64{1, 0, 0, 0, 0}, "failed-open", "", ""))
 	c.expect(t, command("SLUICE.TAKE closed ada"), decided([5]int64{0, 0, 1000, 0, 0}, "failed-closed", "", ""))
 	c.expect(t, command("SLUICE.SETTLE user ada a 1"), away)
+}
+
+// TestDegraded: a decision that a failure policy has made is no decision of CL.THROTTLE.
+func TestDegraded(t *testing.T) {
+	t.Parallel()
+	s := start(t, rules, nil)
+	s.store.Store = degraded{}
+	c := s.connect(t)
+	const away = "-TRYAGAIN the store could not be asked; retry later\r\n"
+	c.expect(t, command("CL.THROTTLE a 1 1 1")+command("CL.THROTTLE b 1 1 1"), away+away)
+	c.expect(t, command("SLUICE.TAKE user ada"), decided([5]int64{1, 0, 0, 0, 0}, "failed-open", "user", ""))
+}
+
+// degraded is a store that is away, under a policy that fails open.
+type degraded struct{}
+
+func (degraded) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	return sluice.Decision{Allowed: true, Degraded: true}, nil
 }
 
 // TestAddress: allow and deny of the listener apply to clients.
