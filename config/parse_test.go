@@ -79,7 +79,7 @@ http://127.0.0.1:3001
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}
 	}
-	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
+	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.ChargeFirst) != "[401 4xx 500-503] true" {
 		t.Errorf("when %+v", w)
 	}
 	if c.Policy.Rules()[0].Shape || !c.Policy.Rules()[3].Shape {

@@ -112,7 +112,7 @@ func (c *compiler) crowds(p *Policy) {
 
 // phase returns 1 for a rule that is decided with those that count responses, 0 for another.
 func phase(r *rule) int {
-	if r.When != nil && !r.When.Hold {
+	if r.When != nil && !r.When.ChargeFirst {
 		return 1
 	}
 	return 0

@@ -105,7 +105,7 @@ type Level struct {
 	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while after too
 	// many denials by the level's limits: its own and those of Tiers, Overrides and
 	// Candidates. Denials by InFlight and by other levels do not count. A rule with Blocks
-	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the Evaluator does
+	// has no MaxWait, Shape or Lease, and its When charges first. A MaxWait of the Evaluator does
 	// not delay its requests.
 	Blocks []sluice.Limit
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero TTL means
@@ -212,13 +212,13 @@ type Candidate struct {
 // When makes a rule count only requests whose response has a certain status, or was not
 // seen: see [Response.Unseen]. A request passes if it fits, and is charged once its response
 // is known. Requests that run at the same time pass together, so that as many as run at once
-// may exceed the quota, unless Hold.
+// may exceed the quota, unless ChargeFirst.
 type When struct {
 	Status []Status
-	// Hold charges the request on arrival and refunds it if its response does not count.
-	// The quota is never exceeded, but requests that would not count may be denied
+	// ChargeFirst charges the request on arrival and refunds it if its response does not
+	// count. The quota is never exceeded, but requests that would not count may be denied
 	// meanwhile.
-	Hold bool
+	ChargeFirst bool
 }
 
 // Status is a range of response codes, both ends included.

@@ -38,7 +38,7 @@ func (r *rule) role() role {
 
 // phase returns the ask that decides an enforced rule.
 func (r *rule) phase() role {
-	if r.When != nil && !r.When.Hold {
+	if r.When != nil && !r.When.ChargeFirst {
 		return counted
 	}
 	return taken

@@ -171,7 +171,7 @@ func notes(r *policy.Rule) (list []string) {
 			codes = append(codes, s.String())
 		}
 		what := "asks now whether there is room, and charges once the response is known: "
-		if w.Hold {
+		if w.ChargeFirst {
 			what = "charges now, and gives back unless the response is "
 		}
 		list = append(list, what+strings.Join(codes, ", "))

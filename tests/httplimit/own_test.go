@@ -143,7 +143,7 @@ func TestOwnOfAnyRule(t *testing.T) {
 		{"request bytes that wait", "by: ip, cost: request-bytes, max_wait: 1s, limits: 100MB/min leaky-bucket burst 1MB"},
 		{"requests that wait", "by: ip, limits: 1/s leaky-bucket burst 5, max_wait: 2s"},
 		{"bytes of a header", "by: ip, cost: {request_header: X-C, most: 1000}, limits: 100MB/min"},
-		{"responses held", "by: ip, limits: 10/min, when: {response: [401], hold: true}"},
+		{"responses held", "by: ip, limits: 10/min, when: {response: [401], charge: first}"},
 		{"responses counted", "by: ip, limits: 10/min, when: {response: [401]}"},
 		{"a header of the response", "by: ip, cost: {response_header: X-C, most: 1000}, limits: 10/min debt 10"},
 		{"soft", "by: ip, limits: {soft: 10/min, grace: 5/h}, mode: soft, in_flight: 3"},

@@ -111,7 +111,7 @@ func (s *site) hangUp(t *testing.T, client *http.Client, there <-chan struct{}) 
 func TestHangUpsCount(t *testing.T) {
 	for _, c := range []struct{ name, rule string }{
 		{"failures", "when: {response: [401, 403]}"},
-		{"failures, held", "when: {response: [401, 403], hold: true}"},
+		{"failures, held", "when: {response: [401, 403], charge: first}"},
 		{"successes", "when: {response: [200]}"},
 	} {
 		for _, h2 := range []bool{false, true} {

@@ -151,7 +151,7 @@ func TestResetsOnOneConnection(t *testing.T) {
 upstream:
   - {url: %q, path: /login}
   - %s
-rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {response: 401, hold: true}, match: {path: /login}}]
+rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {response: 401, charge: first}, match: {path: /login}}]
 `, up.url, quick), servetest.Stopped)
 	client := speaking(t, true)
 	resets := testkit.Steps(100, 1000)
