@@ -30,6 +30,12 @@ type Rule struct {
 	Levels []Level
 
 	Cost Cost // the zero Cost is 1
+	// HoldFor, if not zero, is for how long at most the units that a request is charged on
+	// arrival are held, where its Cost is known only afterwards: from [sluice.MinHold] to
+	// [sluice.MaxHold]. If the front dies meanwhile they come back by themselves. After
+	// that time a request is charged its whole cost at its end. See [sluice.Hold].
+	// Requests that may be delayed, and shadow rules, are charged as without it.
+	HoldFor time.Duration
 	// Shadow makes the rule decide and report, but never deny.
 	Shadow bool
 	// When, if not nil, makes the rule count only some responses.
@@ -44,7 +50,7 @@ type Rule struct {
 	// MaxWait is how long a request may be delayed until it fits, under every limit that
 	// it is charged under; the least MaxWait of several rules applies, zero aside. Where
 	// all limits queue, as a leaky bucket does, it caps the delay, and zero leaves the
-	// delay to the limits. A rule that counts responses without Hold charges nothing that
+	// delay to the limits. A rule that counts responses without ChargeFirst charges nothing that
 	// could wait. In a rule that shapes it is how long each part of a body waits, and
 	// zero is a minute.
 	MaxWait time.Duration

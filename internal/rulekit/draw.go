@@ -83,6 +83,9 @@ func (d drawer) rule(i int) policy.Rule {
 		r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 5}
 	case 2:
 		r.Cost = policy.Cost{Of: policy.Milliseconds}
+		if d.one(2) {
+			r.HoldFor = time.Hour
+		}
 	case 3:
 		r.When = &policy.When{Status: []policy.Status{policy.Class(4)}, ChargeFirst: d.one(2)}
 	case 4:

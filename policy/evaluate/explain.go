@@ -182,6 +182,9 @@ func notes(r *policy.Rule) (list []string) {
 	case r.Cost.Afterwards():
 		list = append(list, "the cost is an estimate until the response is known: "+r.Cost.String())
 	}
+	if r.HoldFor > 0 && !r.Shadow {
+		list = append(list, fmt.Sprintf("the estimate is held for %v at most, and then given back", r.HoldFor))
+	}
 	if r.MaxWait > 0 && !r.Shape {
 		list = append(list, fmt.Sprintf("requests may wait for up to %v until they fit", r.MaxWait))
 	}

@@ -147,7 +147,7 @@ func TestHangUpsCount(t *testing.T) {
 // response was not seen; a seen response that does not count, or a request that was never
 // sent, does not.
 func TestUnseenOutcomes(t *testing.T) {
-	const rule = "  - {name: a, by: ip, limits: 2/15min sliding-log, when: {response: [401], hold: HOLD}}"
+	const rule = "  - {name: a, by: ip, limits: 2/15min sliding-log, when: {response: [401]HOLD}}"
 	answer := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
@@ -186,7 +186,7 @@ func TestUnseenOutcomes(t *testing.T) {
 					defer server.Close()
 					upstream = server.URL
 				}
-				s := startGateway(t, strings.ReplaceAll(rule, "HOLD", hold), upstream, c.opts)
+				s := startGateway(t, strings.ReplaceAll(rule, "HOLD", map[string]string{"true": ", charge: first"}[hold]), upstream, c.opts)
 				client := s.client(t, false)
 				for n := range 4 {
 					want := c.want

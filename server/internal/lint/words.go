@@ -32,6 +32,9 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 	if r.Cost != (policy.Cost{}) {
 		add("each costs %s", costWords(r.Cost, r.Shape))
 	}
+	if r.HoldFor > 0 {
+		add("what is charged on arrival is held: if this process dies, it is given back after %s; a request that takes longer is charged in full at its end", amount.Length(r.HoldFor))
+	}
 	if w := r.When; w != nil {
 		statuses := make([]string, len(w.Status))
 		for i, s := range w.Status {
