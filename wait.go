@@ -40,7 +40,7 @@ func (l *Limiter) giveBack(ctx context.Context, back []receipt) error {
 	if len(back) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	out := make([]Result, len(back))
 	errs := []error{TakeBatch(ctx, l.store, refunds(l.plan, back), out)}
@@ -200,7 +200,7 @@ func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	if !ok {
 		return ctx.Err()
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
+	within, cancel := bounds.Undo(ctx)
 	defer cancel()
 	if _, err := store.Take(within, undo); err != nil {
 		return errors.Join(ctx.Err(), err)

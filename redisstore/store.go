@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/deadline"
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
@@ -24,19 +25,19 @@ import (
 // the answer until Options.Timeout is over. A script that may have reached the server is
 // not sent again.
 type Store struct {
-	client   Client
-	options  Options
-	programs *programs
-	keyer    keyer
-	plans    *compiled.Prepared[*prepared]
-	series   allSeries
-	writers  writers
-	swapping *turns
-	cluster  bool
-	clock    func() time.Time // this machine's; not used for decisions
-	queues   queues
-	spans    spans
-	calls    sync.Pool // of *call
+	client    Client
+	options   Options
+	programs  *programs
+	keyer     keyer
+	plans     *compiled.Prepared[*prepared]
+	series    allSeries
+	writers   writers
+	swapping  *turns
+	cluster   bool
+	clock     func() time.Time // this machine's; not used for decisions
+	queues    queues
+	deadlines deadline.Shared
+	calls     sync.Pool // of *call
 
 	secretText atomic.Pointer[string] // the server's secret for HashSecret, as last read
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/deadline"
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
@@ -26,7 +27,7 @@ type Store struct {
 	slots     sluice.SlotStore // store, nil if it keeps none
 	explains  sluice.Store     // store, before Detach
 	opts      Options
-	deadlines deadlines
+	deadlines deadline.Shared
 	near      *near
 	breaker   breaker
 	local     local

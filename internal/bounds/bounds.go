@@ -7,7 +7,10 @@
 // script on Redis alike.
 package bounds
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Of limits and plans.
 const (
@@ -82,8 +85,14 @@ const (
 	Drift        = 1000        // clocks differ in rate by one part in this at most; those kept by NTP by half of that
 )
 
-// UndoTimeout bounds giving units back once no caller waits.
+// UndoTimeout is how long units are given back once no caller waits.
 const UndoTimeout = time.Second
+
+// Undo returns a context in which to give units back. It has the values of ctx, does not end
+// with it, and ends after UndoTimeout.
+func Undo(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+}
 
 // ValidName reports whether s is the name of a limit, rule or level: 1 to 64 of a-z, 0-9, '.',
 // '_' and '-'.

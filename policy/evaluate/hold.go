@@ -18,7 +18,7 @@ func (v *Verdict) holdOf(k *ask) *sluice.Hold {
 	v.hold = sluice.Hold{}
 	for j := k.first; j < k.first+k.n; j++ {
 		c := &v.charges[j]
-		v.hold.TTL = max(v.hold.TTL, c.rule.HoldFor)
+		v.hold.TTL = max(v.hold.TTL, c.level.rule.HoldFor)
 		v.extra(j).held = c.Cost
 	}
 	if v.hold.TTL == 0 {
@@ -30,7 +30,8 @@ func (v *Verdict) holdOf(k *ask) *sluice.Hold {
 
 // heldRequest returns the request by which a held ask was taken.
 func (v *Verdict) heldRequest(k *ask) *sluice.Request {
-	req := v.request(k, sluice.OpRefund)
+	var req sluice.Request
+	v.request(&req, k, sluice.OpRefund)
 	req.Op, req.Hold, req.More = sluice.OpTake, &v.hold, slices.Clone(req.More)
 	return &req
 }

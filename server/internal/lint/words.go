@@ -30,7 +30,7 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 		add("not those from %s", prefixes(r.ExemptNetworks))
 	}
 	if r.Cost != (policy.Cost{}) {
-		add("each costs %s", costWords(r.Cost, r.Shape))
+		add("each costs %s", costWords(r.Cost))
 	}
 	if r.HoldFor > 0 {
 		add("what is charged on arrival is held: if this process dies, it is given back after %s; a request that takes longer is charged in full at its end", amount.Length(r.HoldFor))
@@ -296,14 +296,11 @@ func partWords(p policy.Part) string {
 	}
 }
 
-func costWords(c policy.Cost, shape bool) string {
+func costWords(c policy.Cost) string {
 	switch c.Of {
 	case policy.RequestBytes:
 		return "the bytes of its body"
 	case policy.ResponseBytes:
-		if shape {
-			return "the bytes of its response"
-		}
 		return "the bytes of its response"
 	case policy.RequestHeader:
 		return fmt.Sprintf("the number in its header %s, %d at most", c.Header, c.Most)
