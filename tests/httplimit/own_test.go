@@ -146,6 +146,7 @@ func TestOwnOfAnyRule(t *testing.T) {
 		{"responses held", "by: ip, limits: 10/min, when: {response: [401], charge: first}"},
 		{"responses counted", "by: ip, limits: 10/min, when: {response: [401]}"},
 		{"a header of the response", "by: ip, cost: {response_header: X-C, most: 1000}, limits: 10/min debt 10"},
+		{"a header of the response, held", "by: ip, cost: {response_header: X-C, most: 1000}, hold_for: 1m, limits: 10/min debt 10"},
 		{"soft", "by: ip, limits: {soft: 10/min, grace: 5/h}, mode: soft, in_flight: 3"},
 		{"soft bytes", "by: ip, cost: response-bytes, limits: {soft: 1MB/min, grace: 5MB/min}, mode: soft"},
 		{"in flight only", "by: ip, in_flight: 3"},
