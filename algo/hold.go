@@ -74,8 +74,8 @@ func (h *Holds) Needed() int64 {
 	return max(h.Last, h.Counts)
 }
 
-// Clone returns a copy of h, nil if h is nil.
-func (h *Holds) Clone() *Holds {
+// clone returns a copy of h, nil if h is nil.
+func (h *Holds) clone() *Holds {
 	if h == nil {
 		return nil
 	}
@@ -440,7 +440,8 @@ func (r *holdRound) take(asked *sluice.Request, plain func(*sluice.Request) slui
 			}
 			continue
 		case e.Cost >= 0 && e.Cost != it.Cost:
-			return OtherHold(r.req, r.now)
+			clear(r.req.Outcomes.All())
+			return sluice.Decision{Hold: sluice.HoldDiffers, RetryAfter: sluice.MaxRetryAfter, Due: sluice.Instant(r.now)}
 		}
 		known++
 		state = max(state, e.State)
@@ -469,13 +470,6 @@ func (r *holdRound) take(asked *sluice.Request, plain func(*sluice.Request) slui
 	}
 	d.At = 0
 	return d
-}
-
-// OtherHold returns the decision on a request that names a hold of another cost, at now, and
-// clears the request's outcomes.
-func OtherHold(req *sluice.Request, now int64) sluice.Decision {
-	clear(req.Outcomes.All())
-	return sluice.Decision{Hold: sluice.HoldDiffers, RetryAfter: sluice.MaxRetryAfter, Due: sluice.Instant(clamp(now))}
 }
 
 // open opens the request's hold under the limits under which it is not known.

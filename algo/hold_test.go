@@ -48,7 +48,8 @@ func (k *holder) ask(now int64, req sluice.Request) sluice.Decision {
 		if !k.parts {
 			continue
 		}
-		part := it.Holds.Clone()
+		numbers := *it.Holds
+		part := &numbers
 		part.List = map[string]algo.Hold{}
 		whole := part.Whole(&req, at)
 		for id, e := range k.kept[i].List {
