@@ -6,7 +6,6 @@ package algo
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -80,7 +79,10 @@ func (h *Holds) clone() *Holds {
 		return nil
 	}
 	c := *h
-	c.List, c.Changed = maps.Clone(h.List), nil
+	c.List, c.Changed = make(map[string]Hold, len(h.List)), nil
+	for id, e := range h.List {
+		c.List[id] = e
+	}
 	return &c
 }
 
