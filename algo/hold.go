@@ -6,6 +6,7 @@ package algo
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -79,10 +80,7 @@ func (h *Holds) clone() *Holds {
 		return nil
 	}
 	c := *h
-	c.List, c.Changed = make(map[string]Hold, len(h.List)), nil
-	for id, e := range h.List {
-		c.List[id] = e
-	}
+	c.List, c.Changed = maps.Clone(h.List), nil
 	return &c
 }
 
