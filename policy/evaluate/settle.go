@@ -184,6 +184,10 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 			v.extra(j).actual = actual(&v.charges[j])
 		}
 		v.keepOwed(k)
+		if k.held {
+			v.requests = append(v.requests, v.settlement(k))
+			continue
+		}
 		moved = v.correct(k, moved, sluice.OpRefund)
 		moved = v.correct(k, moved, sluice.OpCharge)
 	}

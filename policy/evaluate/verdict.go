@@ -61,7 +61,8 @@ type Verdict struct {
 	left       time.Duration // until the request's deadline; 0: it has none
 	owner      string        // of the slots
 	holds      []hold
-	joint      bool // the only hold is decided with the units, as slot
+	hold       sluice.Hold // of the first ask, if that is held
+	joint      bool        // the only hold is decided with the units, as slot
 	slot       sluice.Slot
 	peek       bool
 	settled    bool
