@@ -11,6 +11,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Options are the options of a [Gateway]. The zero value works.
+// Options are the options of a [Gateway]. The zero value works. No duration may be negative.
 type Options struct {
 	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and -Proto are passed
 	// on, with their address appended. Those of other clients are replaced. None are trusted by
@@ -37,9 +38,6 @@ type Options struct {
 	// passed on, so that the application's links lead back here.
 	UpstreamHost bool
 
-	// DialTimeout bounds the connection to the upstream. Zero means 5 s. A timeout is answered
-	// with 504.
-	DialTimeout time.Duration
 	// ResponseTimeout bounds the time from the end of a request to the header of its response.
 	// Zero means 60 s. A timeout is answered with 504.
 	ResponseTimeout time.Duration
@@ -51,7 +49,7 @@ type Options struct {
 	// delays before the Gateway included. Zero is no bound. A longer request is answered with
 	// 504, or 503 if it was not sent, and cut off once the response has begun. Responses that
 	// switch protocol, of text/event-stream, and of gRPC over HTTP/2 have no bound. It needs
-	// [WithDeadlines] around the Gateway.
+	// [WithLeastRate] around the Gateway.
 	LongestRequest time.Duration
 	// OnLongest, if not nil, is called for each request that exceeded LongestRequest. It must
 	// be safe for concurrent use, and quick.
@@ -89,46 +87,14 @@ type Gateway struct {
 // New returns a Gateway to an upstream, an absolute URL such as "http://127.0.0.1:3000". A
 // path in it precedes the path of each request. A URL of h2c, such as "h2c://127.0.0.1:50051",
 // means HTTP/2 without TLS: gRPC passes with streams and trailers, and nothing switches
-// protocol. All faults are returned at once.
+// protocol. A connection to the upstream is made within 5 s, or the request is answered with 504.
 func New(to string, opts Options) (*Gateway, error) {
 	target, err := upstream.Parse(to)
-	var faults []error
 	if err != nil {
-		faults = append(faults, fmt.Errorf("upstream: %w", err))
+		return nil, fmt.Errorf("gateway: new: upstream: %w", err)
 	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"DialTimeout", &opts.DialTimeout, 5 * time.Second},
-		{"ResponseTimeout", &opts.ResponseTimeout, time.Minute},
-		{"StallTimeout", &opts.StallTimeout, time.Minute},
-	} {
-		if *d.value < 0 {
-			faults = append(faults, fmt.Errorf("option %s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def))
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if opts.LongestRequest < 0 {
-		faults = append(faults, fmt.Errorf("option LongestRequest: %v is negative; leave it 0 for no bound", opts.LongestRequest))
-	}
-	for _, p := range opts.Trusted {
-		if !p.IsValid() {
-			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; use for example netip.MustParsePrefix("10.0.0.0/8")`))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("gateway: new: %w", err)
-	}
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
-	if opts.Abandoned == nil {
-		opts.Abandoned = NewAbandoned(DefaultAbandoned)
-	}
+	opts.ResponseTimeout, opts.StallTimeout = cmp.Or(opts.ResponseTimeout, time.Minute), cmp.Or(opts.StallTimeout, time.Minute)
+	opts.Log, opts.Abandoned = cmp.Or(opts.Log, slog.Default()), cmp.Or(opts.Abandoned, NewAbandoned(DefaultAbandoned))
 	if opts.Dial == nil {
 		opts.Dial = (&net.Dialer{}).DialContext
 	}

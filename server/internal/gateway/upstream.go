@@ -26,6 +26,9 @@ const (
 	// connection have no common bound: a client that reads nothing would hold up the others.
 	maxUntaken = 256 << 10
 
+	// dialTimeout bounds the dial of a connection, and then its TLS handshake.
+	dialTimeout = 5 * time.Second
+
 	// maxHeader bounds the header of a response, in bytes.
 	maxHeader = 256 << 10
 	// maxIdle is the most idle connections, and idleTimeout the longest time that one is kept.
@@ -55,7 +58,7 @@ func newTransport(o Options, h2c bool) *http.Transport {
 			MaxReadFrameSize: maxFrame, MaxReceiveBufferPerStream: maxUntaken,
 		},
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
 			conn, err := o.Dial(ctx, network, addr)
 			if err != nil {
@@ -63,7 +66,7 @@ func newTransport(o Options, h2c bool) *http.Transport {
 			}
 			return &upstreamConn{Conn: conn, timeout: o.StallTimeout}, nil
 		},
-		TLSHandshakeTimeout:    o.DialTimeout,
+		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        idleTimeout,
@@ -82,11 +85,7 @@ func newBuffers() *buffers {
 }
 
 func (b *buffers) Get() []byte {
-	buf, ok := b.pool.Get().(*[32 << 10]byte)
-	if !ok {
-		buf = new([32 << 10]byte)
-	}
-	return buf[:]
+	return b.pool.Get().(*[32 << 10]byte)[:] //nolint:forcetypeassert // nothing else is ever put
 }
 
 func (b *buffers) Put(buf []byte) { b.pool.Put((*[32 << 10]byte)(buf)) }
