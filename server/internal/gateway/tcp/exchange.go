@@ -50,10 +50,7 @@ func (x *exchange) run(ctx context.Context) {
 // direction may continue. It may continue, too, if dst takes no more bytes, as those sent by
 // dst before may still be on their way. Any other error ends both directions.
 func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.Int64) {
-	buf, ok := bufferPool.Get().(*[largest]byte)
-	if !ok {
-		buf = new([largest]byte)
-	}
+	buf := bufferPool.Get().(*[largest]byte) //nolint:forcetypeassert // nothing else is ever put
 	defer bufferPool.Put(buf)
 	var p pace
 	for {
@@ -99,7 +96,7 @@ func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, p *pace, c
 }
 
 func (x *exchange) write(dst net.Conn, b []byte, count *atomic.Int64) error {
-	if err := dst.SetWriteDeadline(time.Now().Add(x.server.opts.IdleTimeout)); err != nil {
+	if err := dst.SetWriteDeadline(time.Now().Add(idleTimeout)); err != nil {
 		return errors.Join(errWrite, err)
 	}
 	n, err := dst.Write(b)
@@ -113,15 +110,14 @@ func (x *exchange) write(dst net.Conn, b []byte, count *atomic.Int64) error {
 
 // read reads from src. It times out only if the other direction is idle, too.
 func (x *exchange) read(src net.Conn, b []byte) (int, error) {
-	idle := x.server.opts.IdleTimeout
 	for {
-		end := time.Unix(0, x.moved.Load()).Add(idle)
+		end := time.Unix(0, x.moved.Load()).Add(idleTimeout)
 		now := time.Now()
 		if !end.After(now) {
 			if x.carrying.Load() == 0 {
 				return 0, errIdle
 			}
-			end = now.Add(idle)
+			end = now.Add(idleTimeout)
 		}
 		if err := src.SetReadDeadline(end); err != nil {
 			return 0, err

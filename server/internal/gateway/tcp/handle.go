@@ -170,7 +170,7 @@ func (s *Server) failed(ctx context.Context, t *terms, e *Event, err error) bool
 }
 
 func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DecisionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	return s.opts.Store.Take(ctx, req)
 }
@@ -178,13 +178,13 @@ func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision,
 // connect completes the client's TLS handshake, if any, and dials the upstream.
 func (s *Server) connect(ctx context.Context, client net.Conn, to string) (net.Conn, error) {
 	if c, ok := client.(interface{ HandshakeContext(context.Context) error }); ok {
-		shake, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+		shake, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err := c.HandshakeContext(shake); err != nil {
 			return nil, fmt.Errorf("tcp: TLS handshake with %v: %w", client.RemoteAddr(), err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	upstream, err := s.opts.Dial(ctx, "tcp", to)
 	if err != nil {

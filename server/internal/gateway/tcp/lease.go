@@ -28,7 +28,7 @@ type lease struct {
 // store may be back by then.
 func (s *Server) acquire(ctx context.Context, t *terms, key, owner string, cut context.CancelFunc) (*lease, sluice.SlotDecision, error) {
 	l := &lease{server: s, terms: t, key: key, owner: owner, cut: cut}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DecisionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	d, err := t.slots.Acquire(ctx, key, owner, 1)
 	if err != nil || d.Allowed {
@@ -47,7 +47,7 @@ func (l *lease) renew() {
 	if l.over {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.server.opts.DecisionTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), decisionTimeout)
 	defer cancel()
 	d, err := l.terms.slots.Renew(ctx, l.key, l.owner)
 	if err == nil && !d.Allowed {
@@ -71,7 +71,7 @@ func (l *lease) release() {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.server.opts.DecisionTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), decisionTimeout)
 	defer cancel()
 	if _, err := l.terms.slots.Release(ctx, l.key, l.owner); err != nil {
 		l.server.log.Warn(ctx, "slot not released", err)

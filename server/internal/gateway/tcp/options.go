@@ -15,7 +15,6 @@ package tcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,9 +24,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Options are the options of a [Server]. Upstream is required.
+// Options are the options of a [Server]. Upstream and Limits.Key are required.
 type Options struct {
-	// Upstream is the host:port of the upstream.
+	// Upstream is the host:port of the upstream. A [Gate] has none.
 	Upstream string
 
 	// Store decides Rate and Bytes, and is required for either.
@@ -37,24 +36,12 @@ type Options struct {
 	// Limits are the limits for each client. [Server.Change] replaces them.
 	Limits
 
-	// DecisionTimeout bounds each call of the store. Zero means 1 s.
-	DecisionTimeout time.Duration
-
 	// MaxConnections bounds the connections in all. Zero means 10,000. Connections above it
 	// wait in the system's queue.
 	MaxConnections int
 	// Places, if not nil, bounds the connections of several servers together. Connections
 	// above it are reset.
 	Places *Places
-	// MaxDelay is how long bytes may be delayed before the connection is closed; at most
-	// sluice.MaxWait. Zero means 5 minutes.
-	MaxDelay time.Duration
-	// IdleTimeout ends a connection on which no byte moves. Zero means 10 minutes. It also
-	// bounds how long a peer may read nothing.
-	IdleTimeout time.Duration
-	// DialTimeout bounds the connection to the upstream, and the client's TLS handshake, if
-	// any. Zero means 5 s.
-	DialTimeout time.Duration
 	// Dial, if not nil, connects to the upstream. Nil means [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -67,44 +54,17 @@ type Options struct {
 	gate *Gate // gets the admitted connections in the place of an upstream; nil with an upstream
 }
 
-// fill checks o and sets the defaults. All faults are returned at once.
-func (o *Options) fill() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
-	if o.MaxConnections < 0 {
-		fault("MaxConnections: %d is negative; leave it 0 for 10000", o.MaxConnections)
-	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 10_000
-	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"DecisionTimeout", &o.DecisionTimeout, time.Second},
-		{"MaxDelay", &o.MaxDelay, 5 * time.Minute},
-		{"IdleTimeout", &o.IdleTimeout, 10 * time.Minute},
-		{"DialTimeout", &o.DialTimeout, 5 * time.Second},
-	} {
-		if *d.value < 0 {
-			fault("%s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def)
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if o.MaxDelay > sluice.MaxWait {
-		fault("MaxDelay: %v must be at most %v", o.MaxDelay, sluice.MaxWait)
-	}
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{}).DialContext
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	return errors.Join(faults...)
-}
+const (
+	// decisionTimeout bounds each call of the store.
+	decisionTimeout = time.Second
+	// maxDelay is how long bytes may be delayed before the connection is closed.
+	maxDelay = 5 * time.Minute
+	// idleTimeout ends a connection on which no byte moves. It also bounds how long a peer may
+	// read nothing.
+	idleTimeout = 10 * time.Minute
+	// dialTimeout bounds the connection to the upstream, and the client's TLS handshake, if any.
+	dialTimeout = 5 * time.Second
+)
 
 // Verdict is the decision about a connection.
 type Verdict uint8

@@ -51,7 +51,7 @@ func (p *pace) wait(ctx context.Context, s *Server, n int) error {
 		return nil
 	}
 	req := sluice.Request{
-		Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p.plan, Key: p.key, Cost: int64(n)}, MaxWait: s.opts.MaxDelay,
+		Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p.plan, Key: p.key, Cost: int64(n)}, MaxWait: maxDelay,
 	}
 	d, err := s.take(ctx, req)
 	if of, ok := errors.AsType[*sluice.RequestError](err); ok && of.Field == "Cost" && n > 1 { // the chunk is above a node's share
