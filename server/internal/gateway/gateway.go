@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config/upstream"
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/wire"
 )
@@ -106,7 +107,10 @@ func New(to string, opts Options) (*Gateway, error) {
 		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
 		longest: opts.LongestRequest, onLongest: opts.OnLongest, rpc: h2c || target.Scheme == "https",
 	}
-	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
+	forward := forwarding{upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
+	if len(opts.Trusted) > 0 {
+		forward.trusted = new(clientip.NewAdmission(opts.Trusted, nil))
+	}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
 	g.proxy = httputil.ReverseProxy{
 		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog, FlushInterval: flushInterval,

@@ -18,7 +18,7 @@ func CheckClientCA(name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = parsePool(content); err != nil {
+	if _, err = parsePool([]byte(content)); err != nil {
 		return fmt.Errorf("certificate: %s: %w", name, err)
 	}
 	return nil

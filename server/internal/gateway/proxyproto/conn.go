@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // HeaderError is why a connection's header was refused.
@@ -158,13 +160,7 @@ func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite closes the side to the client and leaves the other open. It fails if the
 // connection below cannot do that.
-func (c *Conn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return fmt.Errorf("proxyproto: close write: %T cannot be half closed", c.Conn)
-	}
-	return half.CloseWrite()
-}
+func (c *Conn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
 
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {
