@@ -31,9 +31,8 @@ import (
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
-// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared,
-// System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts,
-// Secret and Now are required.
+// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared, Fleet, Self,
+// Admits, Claims, Token, Hosts and Every are required.
 type APIOptions struct {
 	// Policy returns the active policy.
 	Policy func() *policy.Policy
@@ -47,9 +46,9 @@ type APIOptions struct {
 	// of it that pages get every few seconds; it must be cheap.
 	System func() overview.System
 	State  func() overview.State
-	// Decisions returns the last decisions about keys; nil: they are not shown.
+	// Decisions returns the last decisions about keys.
 	Decisions func([]decided.Key) decided.List
-	// Logs returns the logs that cannot be written; nil: all can.
+	// Logs returns the logs that cannot be written.
 	Logs func() []overview.Log
 	// Fleet returns the reports of the other nodes of a shared store, with details of these
 	// rules. Self returns the line of this node. Nil: there are no others.
@@ -58,7 +57,7 @@ type APIOptions struct {
 	Overrides *overrides.List
 	// Audit gets an entry of every change before it is made.
 	Audit *audit.Log
-	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls; nil: Store.
+	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls.
 	// Admits and Claims are as in [explain.Explainer].
 	Explains sluice.Store
 	Admits   func(netip.Addr) bool
@@ -70,9 +69,7 @@ type APIOptions struct {
 	Token string
 	// Hosts are as in [Options].
 	Hosts []string
-	// Secret hides keys from callers without the token. Nil means a new one.
-	Secret []byte
-	Now    func() time.Time // nil means time.Now
+	Now   func() time.Time
 	// Every is the time between two ticks of the history of requests; 0 means 1 s.
 	Every time.Duration
 }
@@ -85,6 +82,7 @@ type API struct {
 	feed  *feed.Feed
 	token atomic.Pointer[string]
 
+	secret   []byte // hides keys from callers without the token
 	sessions *sessions
 	detailed atomic.Pointer[[]string] // rules, of the next answer about the fleet
 }
@@ -98,25 +96,14 @@ func (a *API) SetToken(token string) {
 	}
 }
 
-// NewAPI returns an API, or an error that names a missing option.
+// NewAPI returns an API.
 func NewAPI(o APIOptions) (*API, error) {
-	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Logs, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Explains == nil {
-		o.Explains = o.Store
-	}
-	if o.Secret == nil {
-		o.Secret = []byte(rand.Text())
-	}
-	s, err := newSessions(o.Secret, o.Now)
+	secret := []byte(rand.Text())
+	s, err := newSessions(secret, o.Now)
 	if err != nil {
 		return nil, fmt.Errorf("admin: new API: %w", err)
 	}
-	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s}
+	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s, secret: secret}
 	a.token.Store(&o.Token)
 	for _, route := range a.routes() {
 		a.mux.HandleFunc(route.pattern, a.handler(&route))

@@ -116,7 +116,7 @@ func (a *API) topLevel(p *policy.Policy, d *outcome.Denied, hidden bool) overvie
 // hide returns a hash that replaces a key that must not be shown: the same for the
 // same key, and of no use to find the key.
 func (a *API) hide(rule, key string) string {
-	mac := hmac.New(sha256.New, a.o.Secret)
+	mac := hmac.New(sha256.New, a.secret)
 	mac.Write([]byte(rule))
 	mac.Write([]byte{0})
 	mac.Write([]byte(key))
