@@ -21,10 +21,7 @@ func (r *Rule) counts() outcome.Counts {
 
 // Reports returns the counts of all rules, in the order of the policy.
 func (t *Tally) Reports() []outcome.Report {
-	in := t.current.Load()
-	if in == nil {
-		return nil
-	}
+	in := t.index()
 	reports := make([]outcome.Report, 0, len(in.names))
 	for _, name := range in.names {
 		c := in.rules[name]
@@ -42,10 +39,7 @@ func (t *Tally) Reports() []outcome.Report {
 // Top returns the n keys with the most denials of each level that has denied any, in the order
 // of the policy. An empty rule means all rules.
 func (t *Tally) Top(rule string, n int) []outcome.Denied {
-	in := t.current.Load()
-	if in == nil {
-		return nil
-	}
+	in := t.index()
 	var all []outcome.Denied
 	for _, name := range in.names {
 		if rule != "" && rule != name {
