@@ -36,7 +36,8 @@ func main() {
 }
 
 var versionCommand = cli.Command{
-	Name: "version", Summary: "show the version of the program", Flags: []cli.Flag{jsonFlag}, Run: runVersion,
+	Name: "version", Summary: "show the version of the program", Flags: []cli.Flag{jsonFlag},
+	Run: func(_ context.Context, c *cli.Call) error { return c.Show(thisBuild(), thisBuild().String()+"\n") },
 }
 
 // build describes the build of a program.
@@ -79,11 +80,4 @@ func (b build) String() string {
 		text += ", modified"
 	}
 	return text
-}
-
-func runVersion(_ context.Context, c *cli.Call) error {
-	if len(c.Args) > 0 {
-		return cli.Usagef("expected no argument, got %q", c.Args[0])
-	}
-	return c.Show(thisBuild(), thisBuild().String()+"\n")
 }

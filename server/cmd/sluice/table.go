@@ -80,10 +80,7 @@ func manCommand() cli.Command {
 			{Name: "markdown", Doc: "write docs/cli.md in its place"},
 		},
 		Run: func(_ context.Context, c *cli.Call) error {
-			switch {
-			case len(c.Args) > 0:
-				return cli.Usagef("expected no argument, got %q", c.Args[0])
-			case c.Given("markdown"):
+			if c.Given("markdown") {
 				return c.Print(newProgram().Markdown())
 			}
 			return c.Print(newProgram().Man())
@@ -102,8 +99,6 @@ var schemaCommand = cli.Command{
 	},
 	Run: func(_ context.Context, c *cli.Call) error {
 		switch {
-		case len(c.Args) > 0:
-			return cli.Usagef("expected no argument, got %q", c.Args[0])
 		case c.Given("markdown"):
 			return c.Print(config.SchemaPage())
 		case c.Given("cases"):
