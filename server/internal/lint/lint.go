@@ -193,15 +193,7 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if b[i].Grace != nil || a[i].Filled() != b[i].Limit.Filled() {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x sluice.Limit, y policy.Limit) bool { return y.Grace == nil && x.Filled() == y.Limit.Filled() })
 }
 
 // odd returns the settings without effect in a single limit.
