@@ -15,11 +15,6 @@ import (
 	"github.com/sluicegate/sluice/server/internal/cli"
 )
 
-// goesWithFile reports whether a flag may stand beside --config.
-func goesWithFile(name string) bool {
-	return slices.ContainsFunc(fileFlags, func(f cli.Flag) bool { return f.Name == name })
-}
-
 var (
 	logFormats = []string{"text", "json"}
 	logLevels  = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
@@ -91,8 +86,8 @@ func (f *serveFlags) checkBesideFile() {
 	if f.One("config") == "" {
 		f.fault("--config: expected a file, such as sluice.yaml")
 	}
-	for _, flag := range serveFlagTable() {
-		if name := flag.Name; f.Given(name) && !goesWithFile(name) {
+	for _, flag := range append(flagsOfLimits(), otherFlags...) {
+		if name := flag.Name; f.Given(name) {
 			f.fault("--%s: does not go with --config: write it into the file; only --overrides, --audit, --drain, --log-format and --log-level do", name)
 		}
 	}

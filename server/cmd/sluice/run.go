@@ -65,7 +65,7 @@ func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	o.Again = again
-	m := newMemory()
+	m := &memory{room: newHeapRoom()}
 	defer m.stop()
 	o.Started, o.Around = m.started, m.around
 	return serve.Run(ctx, o)
@@ -118,10 +118,10 @@ type memory struct {
 	giveBack *time.Timer // returns unused memory to the system; nil before the start is over
 }
 
-func newMemory() *memory { return &memory{room: newHeapRoom()} }
-
 // started plans the return of the memory of the start to the system. Call it before around.
-func (m *memory) started() { m.giveBack = newReturn() }
+// At its end the return collects garbage once more, and only then frees all memory of rules
+// that requests have used.
+func (m *memory) started() { m.giveBack = time.AfterFunc(returnAfter, debug.FreeOSMemory) }
 
 // around calls f, which reads a configuration and activates it.
 func (m *memory) around(f func() error) error {
@@ -181,7 +181,3 @@ func collectAfter(f func() error) error {
 // follows another, and returning memory and getting it again is a third of the cost of a
 // change. So the memory is kept until the next check of the file.
 const returnAfter = reload.Every + 500*time.Millisecond
-
-// newReturn returns a timer that returns unused memory when it ends. That collects garbage
-// once more, and only then frees all memory of rules that requests have used.
-func newReturn() *time.Timer { return time.AfterFunc(returnAfter, debug.FreeOSMemory) }
