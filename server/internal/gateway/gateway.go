@@ -147,7 +147,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy := g.proxy
 	proxy.Transport = p
 	if p.longest != nil {
-		proxy.ModifyResponse = p.answered
+		proxy.ModifyResponse = func(resp *http.Response) error {
+			p.longest.answered(resp, p.request.ProtoMajor > 1)
+			return nil
+		}
 	}
 	proxy.ServeHTTP(p.w, p.request)
 	p.whole = true

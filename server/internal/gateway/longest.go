@@ -112,12 +112,6 @@ func (l *longest) answered(resp *http.Response, h2 bool) {
 	l.stop()
 }
 
-// answered is called for each response that an upstream begins.
-func (p *proxyCall) answered(resp *http.Response) error {
-	p.longest.answered(resp, p.request.ProtoMajor > 1)
-	return nil
-}
-
 // streams reports whether a response may take any time. Only the upstream decides that, never
 // a client.
 func streams(resp *http.Response, h2 bool) bool {

@@ -112,18 +112,13 @@ func (p *proxyCall) header(status int) {
 // end runs when the response was passed on or broke off.
 func (p *proxyCall) end() {
 	p.upstream.end(p)
-	p.flushBroken()
+	if p.began && !p.whole {
+		// The upstream broke the response off, for which ReverseProxy panics. The part that is
+		// there tells the client that there was one. An error means that the client is gone, too.
+		_ = http.NewResponseController(p.w).Flush()
+	}
 	if p.endDetached != nil {
 		p.endDetached()
 	}
 	p.longest.end()
-}
-
-// flushBroken sends the part of a response that the upstream broke off, for which
-// ReverseProxy panics. So the client learns that there was a response.
-func (p *proxyCall) flushBroken() {
-	if p.began && !p.whole {
-		// An error means that the client is gone, too.
-		_ = http.NewResponseController(p.w).Flush()
-	}
 }
