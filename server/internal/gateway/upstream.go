@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 const (
@@ -89,3 +91,22 @@ func (b *buffers) Get() []byte {
 }
 
 func (b *buffers) Put(buf []byte) { b.pool.Put((*[32 << 10]byte)(buf)) }
+
+// upstreamConn is a connection to an upstream. A write that makes no progress for timeout
+// fails. One goroutine at a time writes to it.
+type upstreamConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+// Write sends p.
+func (c *upstreamConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite closes the side to the upstream and leaves the other open. It fails if the
+// connection below cannot do that.
+func (c *upstreamConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
