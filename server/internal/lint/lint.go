@@ -141,11 +141,11 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 	chosen := profileLimits(c.Platforms[r.Name]) // their bursts are meant so
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
-	if c.Store.Redis != "" && r.When != nil && !r.When.Hold && !r.Shadow {
-		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write hold: true")
+	if c.Store.Redis != "" && r.When != nil && !r.When.ChargeFirst && !r.Shadow {
+		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write charge: first")
 	}
 	if r.MaxWait > 0 && !r.Shape && !waits(r) {
-		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write hold: true with when")
+		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write charge: first with when")
 	}
 	for j := range r.Levels {
 		l := &r.Levels[j]
@@ -166,6 +166,7 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 			more, some := pointless(r, set)
 			texts, reported = append(texts, more...), append(reported, some...)
 			for _, limit := range set {
+				texts = append(texts, holding(r, l, limit)...)
 				if !slices.Contains(chosen, limit.Limit) {
 					texts = append(texts, odd(r, limit.Limit)...)
 				}
@@ -210,7 +211,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	if r.Cost.Afterwards() && r.Cost.Of != policy.RequestBytes && !r.Shape {
 		switch {
 		case counts(f):
-			if f.Debt == 0 {
+			if f.Debt == 0 && r.HoldFor == 0 { // a budget that is held has no other choice
 				texts = append(texts, fmt.Sprintf("%v: one response of any size passes in each window; use a bucket, such as token-bucket, which keeps the client out for as long as the response is worth", l))
 			}
 		case l.Debt == sluice.NoDebt:

@@ -32,13 +32,16 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 	if r.Cost != (policy.Cost{}) {
 		add("each costs %s", costWords(r.Cost))
 	}
+	if r.HoldFor > 0 {
+		add("what is charged on arrival is held: if this process dies, it is given back after %s; a request that takes longer is charged in full at its end", amount.Length(r.HoldFor))
+	}
 	if w := r.When; w != nil {
 		statuses := make([]string, len(w.Status))
 		for i, s := range w.Status {
 			statuses[i] = s.String()
 		}
 		text := "only those answered by " + or(statuses) + " count"
-		if w.Hold {
+		if w.ChargeFirst {
 			add("%s; all are charged on arrival, and the others refunded", text)
 		} else {
 			add("%s; they are charged at the end, so that requests in flight may exceed the limits", text)
@@ -345,5 +348,5 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // them.
 func waits(r *policy.Rule) bool {
 	charges := func(l policy.Level) bool { return len(l.Limits)+len(l.Overrides) > 0 || l.Tiers != nil }
-	return (r.When == nil || r.When.Hold) && slices.ContainsFunc(r.Levels, charges)
+	return (r.When == nil || r.When.ChargeFirst) && slices.ContainsFunc(r.Levels, charges)
 }

@@ -126,32 +126,6 @@ func startAPI(t *testing.T, rest string) (*servetest.Gateway, apiClient) {
 	return s, apiClient{url: "http://" + at, secret: apiSecret}
 }
 
-// TestOneBudget: one rule has one budget, whether it is asked through the proxy or the API, on
-// both stores.
-func TestOneBudget(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"memory", "redis"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			store := ""
-			if kind == "redis" {
-				store = fmt.Sprintf("store: {redis: {url: %q}}\n", redistest.Start(t, redistest.Redis(t)).URL())
-			}
-			s, api := startAPI(t, store+"rules: [{name: few, by: header.X-User, limits: 10/day sliding-log}]\n")
-			const ada = `{"rule": "few", "headers": {"X-User": ["ada"]}}`
-			for i := range 5 {
-				s.Want(t, 200, "/?userId=u", "X-User", "ada")
-				if a := api.allowed(t, "/v1/take", ada); a.Remaining != int64(8-2*i) || a.Limit != "few" {
-					t.Errorf("take %d: got %+v", i+1, a)
-				}
-			}
-			s.Want(t, 429, "/?userId=u", "X-User", "ada")
-			api.denied(t, "/v1/take", ada)
-			api.allowed(t, "/v1/take", `{"rule": "few", "headers": {"X-User": ["bob"]}}`)
-		})
-	}
-}
-
 // TestAPIRecords: decisions of the API are on the page, in the metrics and in the logs.
 func TestAPIRecords(t *testing.T) {
 	t.Parallel()
