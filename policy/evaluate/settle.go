@@ -168,6 +168,9 @@ func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error 
 	}
 	v.settled = true
 	v.vacate(ctx)
+	if v.opens != nil { // who named it settles it
+		return v.release(ctx)
+	}
 	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))
 }
 

@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"iter"
 	"strconv"
 	"time"
 
@@ -242,6 +243,20 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 		n := of()
 		series.Put(ch, ended, n.SlowBodies, "least_body_rate")
 		series.Put(ch, ended, n.LongRequests, "longest_request")
+	})
+}
+
+// WatchAPI exports the calls of the API that were not answered. It calls refused, which yields
+// their numbers by reason, at every scrape.
+//
+//	sluice_api_refused_total{reason}  token, operation, body, faults, limits
+func (m *Metrics) WatchAPI(refused func() iter.Seq2[string, int64]) {
+	var c series.Collector
+	calls := c.Counter("sluice_api_refused_total", "Calls of the API that were not answered: without a valid token, of an operation that the token or the API does not have, with a body that is too large or no JSON, with faults, or with more new limits than a token may bring.", "reason")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for reason, n := range refused() {
+			series.Put(ch, calls, n, reason)
+		}
 	})
 }
 
