@@ -49,8 +49,8 @@ http://127.0.0.1:3001
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if n := len(c.Policy.Rules()); n != 7 {
-		t.Fatalf("%d rules, want 7", n)
+	if n := len(c.Policy.Rules()); n != 8 {
+		t.Fatalf("%d rules, want 8", n)
 	}
 	r := &c.Policy.Rules()[0]
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
@@ -79,7 +79,7 @@ http://127.0.0.1:3001
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}
 	}
-	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
+	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.ChargeFirst) != "[401 4xx 500-503] true" {
 		t.Errorf("when %+v", w)
 	}
 	if c.Policy.Rules()[0].Shape || !c.Policy.Rules()[3].Shape {

@@ -44,7 +44,7 @@ func (c *Call) begin(e *Evaluator) {
 	overwrite(&c.evaluated.evaluator, e)
 	overwrite(&c.body, nil)
 	overwrite(&c.evaluated.cost, c.Cost)
-	overwrite(&c.evaluated.hold, c.Hold)
+	overwrite(&c.evaluated.opens, c.Hold)
 	c.unreported, c.evaluated.Allowed = false, false
 }
 

@@ -29,6 +29,7 @@
 //   - settle.go: charges corrected by the response
 //   - presumed.go: units charged before the response is known
 //   - ask.go: the calls of the store
+//   - hold.go: charges that are held until the response is known
 //   - inflight.go: slots of requests in flight
 //   - turn.go: instants that delayed requests wait for
 //   - delay.go: how long a request may wait
