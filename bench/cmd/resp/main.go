@@ -114,12 +114,20 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			fmt.Fprintln(out)
 		}
 		if depth == 1 {
-			took, err := paced(ctx, servers[0].address, mine/2, 5*time.Second)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(out, "half load    sluice  p50 %v p99 %v of %d commands\n", took[len(took)/2], took[len(took)*99/100], len(took))
+			err = halfLoad(ctx, servers[:2], mine/2, out)
 		}
+	}
+	return err
+}
+
+// halfLoad prints how long commands take that come one by one at a rate.
+func halfLoad(ctx context.Context, servers []server, rate float64, out io.Writer) error {
+	for _, s := range servers {
+		took, err := paced(ctx, s.address, rate, 5*time.Second)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(out, "half load    %-7s p50 %v p99 %v of %d commands\n", s.name, took[len(took)/2], took[len(took)*99/100], len(took))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@
 package resp
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -53,8 +55,12 @@ func (c *conn) serve() {
 		c.front.mu.Unlock()
 		_ = c.Close()
 	}()
-	if handshake(c.front.ctx, c.Conn) != nil {
-		return
+	if secure, ok := c.Conn.(*tls.Conn); ok {
+		ctx, cancel := context.WithTimeout(c.front.ctx, commandTimeout)
+		err := secure.HandshakeContext(ctx)
+		if cancel(); err != nil {
+			return
+		}
 	}
 	c.peer = c.RemoteAddr().String()
 	if !c.front.current.Load().admits.Admits(clientip.Peer(c.peer)) {

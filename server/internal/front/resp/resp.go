@@ -17,7 +17,6 @@ package resp
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
@@ -82,9 +81,7 @@ func (r *RESP) Refused() iter.Seq2[string, int64] {
 // Kind returns the kind of this front.
 func (r *RESP) Kind() front.Kind {
 	return front.Kind{Name: name, New: func(*config.Listener) (front.Front, error) {
-		l := &listener{resp: r, conns: make(map[*conn]struct{})}
-		l.ctx, l.cancel = context.WithCancel(context.Background())
-		return l, nil
+		return &listener{resp: r, conns: make(map[*conn]struct{}), cancel: func() {}}, nil
 	}}
 }
 
@@ -92,13 +89,13 @@ func (r *RESP) Kind() front.Kind {
 type listener struct {
 	resp    *RESP
 	current atomic.Pointer[active]
-	ctx     context.Context // of the decisions
-	cancel  context.CancelFunc
 	closing atomic.Bool
+	ctx     context.Context //nolint:containedctx // of all decisions
 
-	mu    sync.Mutex
-	from  net.Listener
-	conns map[*conn]struct{}
+	mu     sync.Mutex
+	cancel context.CancelFunc // of ctx
+	from   net.Listener
+	conns  map[*conn]struct{}
 }
 
 // active answers commands under one configuration.
@@ -134,6 +131,7 @@ func (l *listener) Listen(of net.Listener) net.Listener { return of }
 func (l *listener) Serve(of net.Listener) error {
 	l.mu.Lock()
 	l.from = of
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.mu.Unlock()
 	for !l.closing.Load() {
 		accepted, err := of.Accept()
@@ -186,7 +184,9 @@ func (l *listener) Shutdown(ctx context.Context) error {
 
 // Close implements [front.Front].
 func (l *listener) Close() error {
+	l.mu.Lock()
 	l.cancel()
+	l.mu.Unlock()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := l.Shutdown(ended)
@@ -199,15 +199,4 @@ func (l *listener) Close() error {
 		err = nil
 	}
 	return err
-}
-
-// handshake completes that of TLS.
-func handshake(ctx context.Context, c net.Conn) error {
-	secure, ok := c.(*tls.Conn)
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	return secure.HandshakeContext(ctx)
 }
