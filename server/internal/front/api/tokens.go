@@ -48,6 +48,12 @@ var tokenName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 // may reports whether the holder may use a rule.
 func (t *token) may(rule string) bool { return len(t.Rules) == 0 || slices.Contains(t.Rules, rule) }
 
+// CheckTokens returns the faults of a file of tokens, for the rules of a policy.
+func CheckTokens(file string, p *policy.Policy) error {
+	_, err := readTokens(file, p)
+	return err
+}
+
 // readTokens reads a file of tokens, for the rules of a policy. The error has all faults.
 func readTokens(file string, p *policy.Policy) ([]token, error) {
 	document, _, err := regular.Read(file, mostTokenFile+1)
