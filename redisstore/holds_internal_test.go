@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,5 +254,39 @@ func TestManyHoldsOnRedis(t *testing.T) {
 	s.Set(epoch + 60e6)
 	if d := testkit.Take(t, s.Store, testkit.Request(plan, "k", 1024)); !d.Allowed || d.Remaining != 0 {
 		t.Errorf("after all have ended: got %+v", d)
+	}
+}
+
+// TestHoldsOfManyProcesses: stores of several processes hold and settle units of one key at once, each
+// id from two of them. Each id counts once, with what it has used.
+func TestHoldsOfManyProcesses(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	plan := testkit.Plan(t, "s", "1000000/day fixed-window")
+	var group sync.WaitGroup
+	const ids = 40
+	for range 3 { // of two processes each
+		for range 2 {
+			s := newStore(Over(server.Client(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+			for part := range 2 {
+				group.Go(func() {
+					for i := part; i < ids; i += 2 {
+						for _, req := range []sluice.Request{
+							holdOf(sluice.OpTake, plan, "k", 10, fmt.Sprint(i), time.Hour),
+							holdOf(sluice.OpSettle, plan, "k", int64(i), fmt.Sprint(i), time.Hour),
+							testkit.Request(plan, "k", 1),
+						} {
+							if d, err := s.Take(t.Context(), req); err != nil || !d.Allowed {
+								t.Errorf("%v %d: got %+v, %v", req.Op, i, d, err)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+	group.Wait()
+	s := newStore(Over(server.Client(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+	if got, want := testkit.Spent(t, s, plan, "k"), int64(ids*(ids-1)/2+6*ids); got != want {
+		t.Errorf("%d units are spent, want %d", got, want)
 	}
 }
