@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
+	"github.com/sluicegate/sluice/server/internal/workbench/replay"
+	"github.com/sluicegate/sluice/server/internal/workbench/report"
+)
+
+var replayCommand = cli.Command{
+	Name: "replay", Args: "FILE...", Summary: "show what limits would have done to the requests of a log",
+	Doc: `decides the requests of access logs as the gateway would have, on virtual time: who would have been denied, when, and what the upstream would still have seen (docs/replay.md). FILE may be compressed, and - is standard input; several files are merged by time.
+
+    sluice replay --limit "100/min" --by ip access.log access.log.1.gz
+    sluice replay --limit "20/60s sliding-log" --key host --time time --format tsv requests.tsv
+    sluice replay --config sluice.yaml --against old.yaml --html report.html access.log
+    sluice replay --limit "100/min" --explain "192.0.2.7@2026-01-02T15:04:05Z" access.log
+    sluice replay --limit "100/min" --accuracy access.log
+`,
+	Flags: []cli.Flag{
+		{Name: "limit", Value: "TEXT", Repeat: true, Group: "Limits:", Doc: "a limit, as that of sluice serve; of several limits all must have room"},
+		{Name: "by", Value: "PART", Repeat: true, Doc: "the key of a request, as that of sluice serve (default ip)"},
+		{Name: "key", Value: "COLUMN", Doc: "the column, or field, that is the key, in the place of --by"},
+		{Name: "cost", Value: "COLUMN", Doc: "the column, or field, that is the cost of a request in units (default 1 each)"},
+		{Name: "config", Value: "FILE", Doc: "the rules of a gateway's configuration, in the place of --limit"},
+		{Name: "against", Value: "FILE", Doc: "compare with the rules of another configuration: whose verdict changes"},
+		{Name: "format", Value: "NAME", Words: arrivals.Formats, Group: "Logs:", Doc: "of all files: " + strings.Join(arrivals.Formats, ", ") + " (default: detected)"},
+		{Name: "time", Value: "COLUMN", Doc: "the column, or field, of the time (default: detected)"},
+		{Name: "explain", Value: "KEY@TIME", Group: "Answers:", Doc: "the arithmetic of the first decision about a key at a time, or after it"},
+		{Name: "accuracy", Doc: "each algorithm beside the exact log, with the quota and window of --limit"},
+		{Name: "html", Value: "FILE", Doc: "write the report as a page, too"},
+		jsonFlag,
+	},
+	Run: runReplay,
+}
+
+// runReplay replays logs.
+func runReplay(ctx context.Context, c *cli.Call) error {
+	o := replay.Options{}
+	words, err := replayRules(c.Values, &o)
+	if err == nil && len(c.Args) == 0 {
+		err = errors.New("expected a log, or - for standard input")
+	}
+	if at := c.One("explain"); err == nil && c.Given("explain") {
+		o.Explain, err = parseMoment(at)
+	}
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	log, err := arrivals.Open(c.Args, c.Stdin, arrivals.Options{Format: c.One("format"), Time: c.One("time"), Key: c.One("key"), Cost: c.One("cost")})
+	if err != nil {
+		return err
+	}
+	progress := newProgress(c, log)
+	o.Progress = progress.show
+	r, err := replay.Run(ctx, log, o)
+	progress.end()
+	switch {
+	case err != nil:
+		return err
+	case c.Given("json"):
+		return c.JSON(r)
+	case r.Explained != nil:
+		x := r.Explained
+		return c.Print(fmt.Sprintf("%s:%d, at %s\n%s", c.Args[x.File], x.Line, x.At.Format(time.RFC3339Nano), explanationText(x.Explanation, false)))
+	}
+	return c.Print(report.Text(r, words))
+}
+
+// replayRules sets the rules that decide, and returns them in words. The error is of the flags
+// or of a file.
+func replayRules(values cli.Values, o *replay.Options) (words string, err error) {
+	var c *config.Config
+	switch file := values.One("config"); {
+	case values.Given("config") && (values.Given("limit") || values.Given("by") || values.Given("key") || values.Given("cost")):
+		return "", errors.New("--config has the rules; leave out --limit, --by, --key and --cost")
+	case values.Given("config"):
+		if c, err = loadFile(file); err != nil {
+			return "", err
+		}
+		words = "rules of " + file
+	case !values.Given("limit"):
+		return "", errors.New("--limit: there is none; use for example --limit 100/min, or --config FILE")
+	case values.Given("key") && values.Given("by"):
+		return "", errors.New("--key and --by exclude each other; give one")
+	default:
+		if c, err = replayFlags(values); err != nil {
+			return "", err
+		}
+		words = strings.Join(values["limit"], " and ") + " by " + strings.Join(values["by"], " and ")
+		if values.Given("key") {
+			words = strings.Join(values["limit"], " and ") + " by column " + values.One("key")
+		}
+	}
+	o.Rules = rulesOf(c)
+	if old := values.One("against"); old != "" {
+		c, err := loadFile(old)
+		if err != nil {
+			return "", err
+		}
+		against := rulesOf(c)
+		o.Against = &against
+	}
+	if values.Given("config") {
+		return words, nil
+	}
+	o.Rules.MaxKeys = 1 << 26 // none is evicted
+	o.Policy, err = replay.Columns(o.Policy, values.Given("key"), values.Given("cost"))
+	return words, err
+}
+
+// replayFlags returns the configuration that the flags mean.
+func replayFlags(values cli.Values) (*config.Config, error) {
+	if !values.Given("by") {
+		values["by"] = []string{"ip"}
+	}
+	f := &serveFlags{Values: cli.Values{"limit": slices.Clone(values["limit"]), "by": values["by"], "upstream": {"http://127.0.0.1:3000"}, "name": {"replay"}}}
+	c := f.parse()
+	return c, errors.Join(f.faults...)
+}
+
+func rulesOf(c *config.Config) replay.Rules {
+	r := replay.Rules{Policy: c.Policy, Allow: c.Allow, Deny: c.Deny, MaxKeys: int(c.Store.MaxKeys)}
+	if c.Store.Redis != "" {
+		r.MaxKeys = 1 << 26
+	}
+	return r
+}
+
+// parseMoment reads KEY@TIME.
+func parseMoment(text string) (*replay.Moment, error) {
+	i := strings.LastIndexByte(text, '@')
+	if i < 0 {
+		return nil, fmt.Errorf("--explain %q: expected a key and a time, such as 192.0.2.7@2026-01-02T15:04:05Z", text)
+	}
+	at, err := arrivals.ParseTime(text[i+1:])
+	if err != nil {
+		return nil, fmt.Errorf("--explain %q: the time is not one; use one such as 2026-01-02T15:04:05Z", text)
+	}
+	return &replay.Moment{Key: text[:i], At: at}, nil
+}
+
+// progress shows on a terminal how far a replay is.
+type progress struct {
+	c        *cli.Call
+	log      *arrivals.Log
+	terminal bool
+	started  time.Time
+	shown    time.Time
+}
+
+func newProgress(c *cli.Call, log *arrivals.Log) *progress {
+	p := &progress{c: c, log: log, started: time.Now()}
+	if f, ok := c.Stderr.(*os.File); ok {
+		info, err := f.Stat()
+		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// show writes the progress, at most every 200 ms.
+func (p *progress) show(requests int64) {
+	if now := time.Now(); p.terminal && now.Sub(p.shown) > 200*time.Millisecond {
+		p.shown = now
+		part := ""
+		if p.log.Size > 0 {
+			part = fmt.Sprintf(" %d %%,", 100*p.log.Read()/p.log.Size)
+		}
+		rate := float64(requests) / now.Sub(p.started).Seconds()
+		_, _ = fmt.Fprintf(p.c.Stderr, "\r\x1b[Kreplay:%s %s requests, %s a second", part, report.Count(requests), report.Count(int64(rate))) // progress only
+	}
+}
+
+// end removes the progress.
+func (p *progress) end() {
+	if !p.shown.IsZero() {
+		_, _ = fmt.Fprint(p.c.Stderr, "\r\x1b[K") // progress only
+	}
+}
+
