@@ -64,6 +64,17 @@ func runReplay(ctx context.Context, c *cli.Call) error {
 		return err
 	}
 	progress := newProgress(c, log)
+	if c.Given("accuracy") {
+		r, err := replay.Accuracy(ctx, log, o.Policy, o.Policy.Rules()[0].Levels[0].Limits[0].Limit, progress.show)
+		progress.end()
+		switch {
+		case err != nil:
+			return err
+		case c.Given("json"):
+			return c.JSON(r)
+		}
+		return c.Print(report.Accuracy(r))
+	}
 	o.Progress = progress.show
 	r, err := replay.Run(ctx, log, o)
 	progress.end()
@@ -189,4 +200,3 @@ func (p *progress) end() {
 		_, _ = fmt.Fprint(p.c.Stderr, "\r\x1b[K") // progress only
 	}
 }
-

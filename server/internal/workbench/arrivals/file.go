@@ -26,14 +26,14 @@ type file struct {
 	parser  parser
 	line    int64 // of the last one
 
-	block   string    // the first, and why there is no second
-	ended   error
-	begins  int64       // the earliest time in the first block
-	held    [][]Arrival // in order; later lines may belong before some of them
-	count   int         // of held
-	before  int64       // time of the last line
-	out     chan []Arrival
-	free    chan []Arrival // memory to be used again
+	block  string // the first, and why there is no second
+	ended  error
+	begins int64       // the earliest time in the first block
+	held   [][]Arrival // in order; later lines may belong before some of them
+	count  int         // of held
+	before int64       // time of the last line
+	out    chan []Arrival
+	free   chan []Arrival // memory to be used again
 
 	// The rest is complete once out is closed.
 	report   Report
@@ -88,7 +88,7 @@ func (f *file) run(ctx context.Context) {
 	defer close(f.out)
 	defer f.lines.close()
 	block, err := f.block, f.ended
-	for f.block = "";  !errors.Is(err, io.EOF); block, err = f.lines.next() {
+	for f.block = ""; !errors.Is(err, io.EOF); block, err = f.lines.next() {
 		switch {
 		case errors.Is(err, errLong):
 			f.line++

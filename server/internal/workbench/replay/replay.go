@@ -20,7 +20,6 @@ import (
 	"errors"
 	"net/netip"
 
-
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
@@ -64,12 +63,12 @@ type run struct {
 	old    *judge // of Against
 	result *Result
 
-	scopes           scopes
-	arrived, passed  peak
-	series           series
-	last             int64
-	differences      map[string]*Difference
-	matches          policy.Matches
+	scopes          scopes
+	arrived, passed peak
+	series          series
+	last            int64
+	differences     map[string]*Difference
+	matches         policy.Matches
 }
 
 // Run decides all arrivals of a log.
@@ -284,4 +283,3 @@ func share(part, of int64) float64 {
 	}
 	return float64(part) / float64(of)
 }
-

@@ -5,11 +5,13 @@ package replay_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
@@ -164,5 +166,40 @@ func TestSettled(t *testing.T) {
 	r = run(t, replay.Options{Rules: rules(t, "rules: [{name: a, by: ip, in_flight: {cap: 1}}]")}, b.String())
 	if r.Allowed != 3 || r.Denied != 3 || r.DeniedKeys != 1 {
 		t.Errorf("in flight: %+v", r)
+	}
+}
+
+// TestAccuracy: the figures of four requests around the edge of a minute.
+func TestAccuracy(t *testing.T) {
+	t.Parallel()
+	log, err := arrivals.Open([]string{testkit.TempFile(t, "log", strings.Repeat(line(59*time.Second, "192.0.2.1", "GET /"), 2)+strings.Repeat(line(60*time.Second, "192.0.2.1", "GET /"), 2))}, nil, arrivals.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Accuracy(t.Context(), log, rules(t, "rules: [{name: a, by: ip, limits: 2/min}]").Policy, sluice.PerMinute(2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Requests != 4 || r.Keys != 1 || r.ExactDenied != 2 || r.OverLimit != 2 || len(r.Algorithms) != 14 || len(r.Estimates) != 3 {
+		t.Errorf("got %+v", r)
+	}
+	for _, a := range r.Algorithms {
+		a.BytesPerKey = 0
+		switch want := (replay.Algorithm{Limit: a.Limit, Admitted: 1}); {
+		case a.Limit == "2/min fixed-window": // which admits all if the edge of a window lies between
+			want = replay.Algorithm{Limit: a.Limit, Differs: 0.1, FalseAllow: 0.1, WorstExcess: 1, Admitted: 1.2, DiffersPerDenied: 0.2}
+			if near := func(x, y float64) bool { return math.Abs(x-y) < 1e-9 }; !near(a.Differs, want.Differs) || !near(a.FalseAllow, want.FalseAllow) || a.FalseDeny != 0 ||
+				a.WorstExcess != 1 || !near(a.Admitted, want.Admitted) || !near(a.DiffersPerDenied, want.DiffersPerDenied) {
+				t.Errorf("got %+v, want %+v", a, want)
+			}
+		case strings.HasPrefix(a.Limit, "2/min sliding"):
+			if a != want {
+				t.Errorf("got %+v, want %+v", a, want)
+			}
+		case strings.HasPrefix(a.Limit, "1/min burst 1"):
+			if a.FalseAllow != 0 || a.FalseDeny != 0.5 || a.Admitted != 0.5 {
+				t.Errorf("got %+v", a)
+			}
+		}
 	}
 }
