@@ -6,26 +6,27 @@ package config
 import (
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // answer reads the answer that a rule gives in the place of the default one.
 func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 	a := &policy.Answer{}
-	before := len(d.faults)
-	d.mapping(n, "answer", append(d.answerFields(a),
-		field{"fields", func(n *yaml.Node) { d.texted(n, "fields", &a.Fields) }},
-		field{"limits", func(n *yaml.Node) {
+	before := d.Count()
+	d.Mapping(n, "answer", append(d.answerFields(a),
+		document.Key("fields", "Header fields of every response.", func(n *yaml.Node) { d.texted(n, "fields", &a.Fields) }),
+		document.Key("limits", "Answers by the name of the limit that denied.", func(n *yaml.Node) {
 			a.Limits = map[string]policy.Answer{}
-			d.pairs(n, "limits", 64, func(key, value *yaml.Node) {
+			d.Pairs(n, "limits", 64, func(key, value *yaml.Node) {
 				var of policy.Answer
-				d.mapping(value, "the answer of a limit", d.answerFields(&of)...)
+				d.Mapping(value, "the answer of a limit", d.answerFields(&of)...)
 				a.Limits[key.Value] = of
 			})
-		}},
+		}),
 	)...)
-	if len(d.faults) == before && len(resolved(n).Content) == 0 {
-		d.fault(n, "answer is empty; set status, body with content_type, fields or denied")
+	if d.Count() == before && len(document.Resolved(n).Content) == 0 {
+		d.Fault(n, "answer is empty; set status, body with content_type, fields or denied")
 	}
 	return a
 }
@@ -33,22 +34,22 @@ func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 // answerFields returns the keys about denials.
 func (d *decoder) answerFields(a *policy.Answer) []field {
 	var status int64
-	number := d.number("status", 200, 599, &status)
+	number := d.Number("status", "Status of a denial.", 200, 599, &status)
 	return []field{
-		{"status", func(n *yaml.Node) {
-			number.read(n)
+		document.Key("status", "Status of a denial.", func(n *yaml.Node) {
+			number.Read(n)
 			a.Status = int(status)
-		}},
-		d.word("content_type", &a.ContentType),
-		d.word("body", &a.Body),
-		{"denied", func(n *yaml.Node) { d.texted(n, "denied", &a.Denied) }},
+		}),
+		d.Word("content_type", "Content-Type of the body.", &a.ContentType),
+		d.Word("body", "Body of a denial; {…} stand for figures, see docs/configuration.md.", &a.Body),
+		document.Key("denied", "Header fields of a denial.", func(n *yaml.Node) { d.texted(n, "denied", &a.Denied) }),
 	}
 }
 
 // texted reads header fields with a text each.
 func (d *decoder) texted(n *yaml.Node, what string, into *[]policy.AnswerField) {
-	d.pairs(n, what, 64, func(key, value *yaml.Node) {
-		s, _ := d.text(value, what+" "+shorten(key.Value)) // a faulty field keeps its place
+	d.Pairs(n, what, 64, func(key, value *yaml.Node) {
+		s, _ := d.Text(value, what+" "+document.Shorten(key.Value)) // a faulty field keeps its place
 		*into = append(*into, policy.AnswerField{Name: key.Value, Value: s})
 	})
 }

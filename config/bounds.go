@@ -7,14 +7,12 @@ import "time"
 
 // Bounds of a file. A test compares those that other packages enforce, too.
 const (
-	maxFileBytes = 32 << 20
-	maxHops      = 16                       // of client_ip
-	maxLeaseTTL  = time.Minute              // of leased units
-	maxLevels    = 8                        // of a rule, and candidates of a level
-	maxNodes     = 1 << 16                  // among which a limit is shared
-	maxRefill    = 2 * 366 * 24 * time.Hour // of a bucket
-	maxRules     = 100_000
-	maxSlots     = 1 << 16 // the largest cap of requests in flight
+	maxHops     = 16          // of client_ip
+	maxLeaseTTL = time.Minute // of leased units
+	maxLevels   = 8           // of a rule, and candidates of a level
+	maxNodes    = 1 << 16     // among which a limit is shared
+	maxRules    = 100_000
+	maxSlots    = 1 << 16 // the largest cap of requests in flight
 
 	defaultQueue = 10_000 // requests delayed at once
 )

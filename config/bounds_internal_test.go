@@ -6,6 +6,7 @@ package config
 import (
 	"testing"
 
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/source"
@@ -18,11 +19,10 @@ func TestBounds(t *testing.T) {
 		"lease":   {maxLeaseTTL, bounds.MaxLeaseTTL},
 		"levels":  {maxLevels, bounds.MaxLevels},
 		"nodes":   {maxNodes, bounds.MaxNodes},
-		"refill":  {maxRefill, bounds.MaxRefill},
 		"rules":   {maxRules, bounds.MaxRules},
 		"slots":   {maxSlots, bounds.MaxSlots},
 		"queue":   {defaultQueue, bounds.DefaultQueue},
-		"file":    {maxFileBytes, bounds.MaxFileBytes},
+		"file":    {document.MaxBytes, bounds.MaxFileBytes},
 		"sources": {[4]string{sourceIP, sourceClaim, sourceCertificate, sourceFirst}, [4]string{source.IP, source.Claim, source.Certificate, source.First}},
 	} {
 		if pair[0] != pair[1] {

@@ -45,13 +45,16 @@ type Config struct {
 	Nodes       int64
 	DecisionLog DecisionLog
 	AccessLog   AccessLog
-	Fields      []string // header fields of responses, of [FieldWords]; none: draft-11
-	Policy      *policy.Policy
+	// Fields are the header fields of responses: draft-11, x-ratelimit, x-ratelimit-epoch, or
+	// none alone; empty: draft-11.
+	Fields []string
+	Policy *policy.Policy
 	// Platforms has the names of the profiles of each rule that has any.
 	Platforms map[string][]string
 
-	lines []int // line of each rule
-	named map[NamedFile]place
+	lines    []int                     // line of each rule
+	policies map[string]*policy.Policy // of listeners that name their rules, by address
+	named    map[NamedFile]place
 }
 
 // Line returns the line of the policy's i-th rule.

@@ -13,6 +13,6 @@
 //	    by: ip
 //	    limits: 5/min
 //
-// [RunCases] runs given-expect cases on virtual time, so that a change of
+// Package cases runs given-expect cases on virtual time, so that a change of
 // limits can be reviewed like code.
 package config

@@ -16,10 +16,10 @@ func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	var on bool
 	var nodes int64
 	t := &sluice.LeaseTerms{}
-	mapped := d.mappingOr(n, "lease", d.flag("lease", &on).read,
-		d.duration("ttl", time.Microsecond, maxLeaseTTL, &t.TTL),
-		d.number("units", 1, sluice.MaxQuota, &t.Units),
-		d.number("nodes", 1, 1<<20, &nodes),
+	mapped := d.MappingOr(n, "lease", d.Flag("lease", "", &on).Read,
+		d.Duration("ttl", "How long a lease holds (default 1s).", time.Microsecond, maxLeaseTTL, &t.TTL),
+		d.Number("units", "Units of a lease (default: by the limit and the rate).", 1, sluice.MaxQuota, &t.Units),
+		d.Number("nodes", "How many nodes lease (default: nodes of the file, if written).", 1, 1<<20, &nodes),
 	)
 	if !mapped && !on {
 		return nil

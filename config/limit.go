@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/profile"
 )
@@ -33,8 +34,8 @@ func likeOf(l *policy.Level) (of like) {
 // limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", {soft: 100/min,
 // grace: 500/day}, or {like: nginx}, which may stand for several.
 func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
-	d.list(n, func(n *yaml.Node) {
-		m := d.enter(n)
+	d.List(n, func(n *yaml.Node) {
+		m := d.Enter(n)
 		if m == nil {
 			return
 		}
@@ -49,7 +50,7 @@ func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
 
 // none reports whether n says that there are no limits.
 func none(n *yaml.Node) bool {
-	n = resolved(n)
+	n = document.Resolved(n)
 	return n.Kind == yaml.ScalarNode && n.Value == noLimits
 }
 
@@ -60,7 +61,7 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 	var platform *yaml.Node
 	read := func(into **sluice.Limit, like []sluice.Limit) func(*yaml.Node) {
 		return func(n *yaml.Node) {
-			if s, ok := d.text(n, "a limit"); ok {
+			if s, ok := d.Text(n, "a limit"); ok {
 				if l, ok := d.limit(n, s, 0, like); ok {
 					*into = &l
 				}
@@ -68,41 +69,41 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 		}
 	}
 	if meant := meantByKeys(n); meant != "" {
-		d.fault(n, "a limit is a text; use %s", meant)
+		d.Fault(n, "a limit is a text; use %s", meant)
 		return nil
 	}
-	before := len(d.faults)
-	d.mapping(n, "a limit", field{"soft", read(&soft, of.limits)}, field{"grace", read(&grace, of.graces)},
-		field{"like", func(n *yaml.Node) {
+	before := d.Count()
+	d.Mapping(n, "a limit", document.Key("soft", "Limit above which requests are allowed with a warning.", read(&soft, of.limits)), document.Key("grace", "Limit above which they are denied.", read(&grace, of.graces)),
+		document.Key("like", "A platform whose limits these are.", func(n *yaml.Node) {
 			platform = n
 			limits = d.likeLimits(n)
-		}})
+		}))
 	switch {
-	case len(d.faults) > before:
+	case d.Count() > before:
 		return nil
 	case platform != nil && (soft != nil || grace != nil):
-		d.fault(platform, "like excludes soft and grace, as a platform's limits are hard; leave out soft and grace")
+		d.Fault(platform, "like excludes soft and grace, as a platform's limits are hard; leave out soft and grace")
 		return nil
 	case platform != nil:
 		return limits
 	case soft == nil || grace == nil:
-		d.fault(n, "a soft limit needs a grace limit; set both, such as {soft: 100/min, grace: 500/day}")
+		d.Fault(n, "a soft limit needs a grace limit; set both, such as {soft: 100/min, grace: 500/day}")
 		return nil
 	}
 	return []policy.Limit{{Limit: *soft, Grace: grace}}
 }
 
 func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
-	text, ok := d.text(n, "a limit")
+	text, ok := d.Text(n, "a limit")
 	if !ok {
 		return policy.Limit{}, false
 	}
 	if text == noLimits {
-		d.fault(n, "none is for a tier without limits, or for a rule with limits in its tiers only, and excludes other limits; exempt single keys by exempt: {keys: …}")
+		d.Fault(n, "none is for a tier without limits, or for a rule with limits in its tiers only, and excludes other limits; exempt single keys by exempt: {keys: …}")
 		return policy.Limit{}, false
 	}
 	if meant := meantByLimit(text); meant != "" {
-		d.fault(n, "limit %q: %s", shorten(text), meant)
+		d.Fault(n, "limit %q: %s", document.Shorten(text), meant)
 		return policy.Limit{}, false
 	}
 	soft, isSoft := strings.CutPrefix(text, "soft ")
@@ -113,7 +114,7 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	const word = " grace "
 	at := strings.Index(soft, word)
 	if at < 0 {
-		d.faultAt(n, len(text), "a soft limit needs a grace limit behind it; use for example: soft 100/min grace 500/day")
+		d.FaultAt(n, len(text), "a soft limit needs a grace limit behind it; use for example: soft 100/min grace 500/day")
 		return policy.Limit{}, false
 	}
 	l, ok := d.limit(n, soft[:at], len("soft "), of.limits)
@@ -146,7 +147,7 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 		return l, true
 	}
 	if place, ok := errors.AsType[*sluice.TextError](err); ok {
-		d.faultAt(n, offset+place.Offset, "limit %q: %s", shorten(text), place.Problem)
+		d.FaultAt(n, offset+place.Offset, "limit %q: %s", document.Shorten(text), place.Problem)
 		return l, false
 	}
 	found := false
@@ -154,14 +155,14 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 		if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
 			found = true
 			if fault.Field == "Quota" && strings.HasPrefix(fault.Problem, "0 ") {
-				d.faultAt(n, offset, "limit %q admits nothing; use deny for networks that may send nothing, or remove the rule", shorten(text))
+				d.FaultAt(n, offset, "limit %q admits nothing; use deny for networks that may send nothing, or remove the rule", document.Shorten(text))
 				continue
 			}
-			d.faultAt(n, offset, "limit %q: %s: %s", shorten(text), limitWord(fault.Field), fault.Problem)
+			d.FaultAt(n, offset, "limit %q: %s: %s", document.Shorten(text), limitWord(fault.Field), fault.Problem)
 		}
 	}
 	if !found {
-		d.faultAt(n, offset, "limit %q: %v", shorten(text), err)
+		d.FaultAt(n, offset, "limit %q: %v", document.Shorten(text), err)
 	}
 	return l, false
 }
@@ -187,13 +188,13 @@ func limitWord(field string) string {
 }
 
 // slots reads a limit of concurrent requests or connections: 10, or {cap: 10, ttl: 1m}.
-func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
+func (d *decoder) slots(n *yaml.Node, name, may, most, ends string) *sluice.SlotLimit {
 	l := &sluice.SlotLimit{}
-	before := len(d.faults)
-	short, limit := d.number(name, 1, maxSlots, &l.Cap), d.number("cap", 1, maxSlots, &l.Cap)
-	mapped := d.mappingOr(n, name, short.read, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
-	if mapped && l.Cap == 0 && len(d.faults) == before {
-		d.fault(n, "%s without a cap; set how many %s at once, such as cap: 10", name, may)
+	before := d.Count()
+	short, limit := d.Number(name, "", 1, maxSlots, &l.Cap), d.Number("cap", most, 1, maxSlots, &l.Cap)
+	mapped := d.MappingOr(n, name, short.Read, limit, d.Duration("ttl", ends, time.Millisecond, sluice.MaxWindow, &l.TTL))
+	if mapped && l.Cap == 0 && d.Count() == before {
+		d.Fault(n, "%s without a cap; set how many %s at once, such as cap: 10", name, may)
 	}
 	return l
 }
@@ -216,13 +217,13 @@ func flatten(err error) []error {
 // cost reads 1, request-bytes, response-bytes, milliseconds, or a header's number with its
 // accepted maximum.
 func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
-	m := d.enter(n)
+	m := d.Enter(n)
 	if m == nil {
 		return
 	}
 	const forms = "use a number, request-bytes, response-bytes, milliseconds, or {response_header: X-Cost, most: 1000, estimate: 1}"
 	if m.Kind != yaml.MappingNode {
-		s, ok := d.text(m, "cost")
+		s, ok := d.Text(m, "cost")
 		switch {
 		case !ok:
 		case s == "request-bytes":
@@ -234,26 +235,26 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 		default:
 			v, err := strconv.ParseInt(s, 10, 64)
 			if err != nil || v < 1 || v > sluice.MaxQuota {
-				d.fault(n, "cost is %q; %s", shorten(s), forms)
+				d.Fault(n, "cost is %q; %s", document.Shorten(s), forms)
 			}
 			c.Units = v
 		}
 		return
 	}
 	var request, response string
-	before := len(d.faults)
-	d.mapping(m, "cost",
-		d.word("request_header", &request),
-		d.word("response_header", &response),
-		d.number("most", 1, sluice.MaxQuota, &c.Most),
-		d.number("estimate", 1, sluice.MaxQuota, &c.Units),
+	before := d.Count()
+	d.Mapping(m, "cost",
+		d.Word("request_header", "Header field of the request with its cost.", &request),
+		d.Word("response_header", "Header field of the response with its cost.", &response),
+		d.Number("most", "The largest number that is trusted.", 1, sluice.MaxQuota, &c.Most),
+		d.Number("estimate", "What is charged on arrival (default 1).", 1, sluice.MaxQuota, &c.Units),
 	)
 	switch {
-	case len(d.faults) > before:
+	case d.Count() > before:
 	case (request == "") == (response == ""):
-		d.fault(n, "a cost is in one header; %s", forms)
+		d.Fault(n, "a cost is in one header; %s", forms)
 	case c.Most == 0:
-		d.fault(n, "without most one wrong header could use up a budget; set the largest number to accept, such as most: 1000")
+		d.Fault(n, "without most one wrong header could use up a budget; set the largest number to accept, such as most: 1000")
 	}
 	c.Of, c.Header = policy.RequestHeader, request
 	if response != "" {
@@ -265,25 +266,25 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 func (d *decoder) when(n *yaml.Node) *policy.When {
 	w := &policy.When{}
 	statuses := func(n *yaml.Node) {
-		d.each(n, "response", func(n *yaml.Node, s string) {
+		d.Each(n, "response", func(n *yaml.Node, s string) {
 			status, ok := parseStatus(s)
 			if !ok {
-				d.fault(n, "response is %q; use a status, a class or a range, such as 401, 4xx or 500-503", shorten(s))
+				d.Fault(n, "response is %q; use a status, a class or a range, such as 401, 4xx or 500-503", document.Shorten(s))
 				return
 			}
 			w.Status = append(w.Status, status)
 		})
 	}
-	if m := d.enter(n); m == nil {
+	if m := d.Enter(n); m == nil {
 		return w
 	} else if m.Kind != yaml.MappingNode {
-		d.fault(n, "when is %s; list the responses that count, such as {response: [401, 4xx]}", kind(m))
+		d.Fault(n, "when is %s; list the responses that count, such as {response: [401, 4xx]}", document.Kind(m))
 		return w
 	}
-	before := len(d.faults)
-	d.mapping(n, "when", field{"response", statuses}, d.flag("hold", &w.Hold))
-	if len(w.Status) == 0 && len(d.faults) == before {
-		d.fault(n, "when without response; list the responses that count, such as response: [401, 4xx]")
+	before := d.Count()
+	d.Mapping(n, "when", document.Key("response", "Statuses that count: 401, 4xx or 500-503.", statuses), d.Flag("hold", "Charge on arrival, and refund what does not count (default false).", &w.Hold))
+	if len(w.Status) == 0 && d.Count() == before {
+		d.Fault(n, "when without response; list the responses that count, such as response: [401, 4xx]")
 	}
 	return w
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config/internal/document"
 )
 
 // foreign maps the parts of a limit to their keys in other limiters.
@@ -27,7 +28,7 @@ func meantByKeys(n *yaml.Node) string {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		for part, keys := range foreign {
 			if slices.Contains(keys, strings.ToLower(n.Content[i].Value)) {
-				parts[part], known = resolved(n.Content[i+1]).Value, true
+				parts[part], known = document.Resolved(n.Content[i+1]).Value, true
 			}
 		}
 	}

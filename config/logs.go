@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -31,50 +32,50 @@ type AccessLog struct {
 
 func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {
 	var keys string
-	file := d.path("file", &l.File)
-	before := len(d.faults)
-	d.mappingOr(n, "decision_log", file.read, file,
-		field{"requests", func(n *yaml.Node) { d.logged(n, l) }},
-		field{"keys", func(n *yaml.Node) { d.choice(n, "keys", &keys, "hashed", "plain") }},
-		d.path("secret_file", &l.SecretFile),
+	file := d.path("file", "A file, stdout or stderr; SIGHUP opens it again.", &l.File)
+	before := d.Count()
+	d.MappingOr(n, "decision_log", file.Read, file,
+		document.Key("requests", "Which requests: all, denied, or {sample: 1/100} (default all).", func(n *yaml.Node) { d.logged(n, l) }),
+		document.Key("keys", "hashed or plain (default hashed).", func(n *yaml.Node) { d.Choice(n, "keys", &keys, "hashed", "plain") }),
+		d.path("secret_file", "File of the secret that keys are hashed with (default: a secret of the process).", &l.SecretFile),
 	)
 	if l.Plain = keys == "plain"; l.Plain && l.SecretFile != "" {
-		d.fault(child(n, "secret_file"), "secret_file has no effect with keys: plain; leave one out")
+		d.Fault(document.Child(n, "secret_file"), "secret_file has no effect with keys: plain; leave one out")
 	}
-	if l.File == "" && len(d.faults) == before {
-		d.fault(n, "decision_log has no file; use file: decisions.jsonl, or stdout or stderr")
+	if l.File == "" && d.Count() == before {
+		d.Fault(n, "decision_log has no file; use file: decisions.jsonl, or stdout or stderr")
 	}
 }
 
 // logged reads which requests are logged: a word, or a sample.
 func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
-	word := func(n *yaml.Node) { d.choice(n, "requests", &l.Requests, "all", "denied") }
-	sample := d.mappingOr(n, "requests", word,
-		d.scalar("sample", func(n *yaml.Node, s string) {
+	word := func(n *yaml.Node) { d.Choice(n, "requests", &l.Requests, "all", "denied") }
+	sample := d.MappingOr(n, "requests", word,
+		d.Scalar("sample", "One of how many keys, such as 1/100.", func(n *yaml.Node, s string) {
 			one, every, ok := strings.Cut(s, "/")
 			v, err := strconv.ParseInt(strings.ReplaceAll(every, "_", ""), 10, 64)
 			if !ok || one != "1" || err != nil || v < 1 || v > 1_000_000_000 {
-				d.fault(n, "sample is %q; use one of how many keys, such as 1/100", shorten(s))
+				d.Fault(n, "sample is %q; use one of how many keys, such as 1/100", document.Shorten(s))
 				return
 			}
 			l.Every = v
 		}),
-		d.word("by", &l.By),
+		d.Word("by", "Rule whose keys these are (default: clients' addresses).", &l.By),
 	)
 	if !sample {
 		return
 	}
-	if l.Requests = "sample"; child(n, "sample") == nil {
-		d.fault(n, "requests has no size of the sample; use sample: 1/100")
+	if l.Requests = "sample"; document.Child(n, "sample") == nil {
+		d.Fault(n, "requests has no size of the sample; use sample: 1/100")
 	}
 }
 
 func (d *decoder) accessLog(n *yaml.Node, l *AccessLog) {
-	file := d.path("file", &l.File)
-	before := len(d.faults)
-	d.mappingOr(n, "access_log", file.read, file)
-	if l.File == "" && len(d.faults) == before {
-		d.fault(n, "access_log has no file; use file: access.log, or stdout or stderr")
+	file := d.path("file", "A file, stdout or stderr; SIGHUP opens it again.", &l.File)
+	before := d.Count()
+	d.MappingOr(n, "access_log", file.Read, file)
+	if l.File == "" && d.Count() == before {
+		d.Fault(n, "access_log has no file; use file: access.log, or stdout or stderr")
 	}
 }
 
@@ -86,12 +87,12 @@ func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 	for i := range len(c.Policy.Rules()) {
 		if r := &c.Policy.Rules()[i]; r.Name == c.DecisionLog.By {
 			if r.Shape || !hasKey(r) {
-				d.fault(d.sampleBy(root), "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", r.Name)
+				d.Fault(d.sampleBy(root), "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", r.Name)
 			}
 			return
 		}
 	}
-	d.fault(d.sampleBy(root), "by is %q, and there is no such rule; name one of them, or leave by out for the client's address", shorten(c.DecisionLog.By))
+	d.Fault(d.sampleBy(root), "by is %q, and there is no such rule; name one of them, or leave by out for the client's address", document.Shorten(c.DecisionLog.By))
 }
 
 // isStream reports whether a log is written to a standard stream of the process.
@@ -104,7 +105,7 @@ func isStream(file string) bool {
 }
 
 func (d *decoder) sampleBy(root *yaml.Node) *yaml.Node {
-	return child(child(child(root, "decision_log"), "requests"), "by")
+	return document.Child(document.Child(document.Child(root, "decision_log"), "requests"), "by")
 }
 
 // hasKey reports whether r has a key that the log can name.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/sluicegate/sluice/config/internal/document"
 )
 
 // NamedFile is a file named in a configuration: its key, such as "token_file", and its path.
@@ -17,7 +19,7 @@ type NamedFile struct{ Key, Path string }
 // names its file, or nil if there are none. Each line of an error is a fault. A fault of a
 // file that the configuration does not name is at 1:1 and names that file.
 func (c *Config) NamedFaults(problems map[NamedFile][]error) error {
-	var faults Faults
+	var faults []document.Fault
 	for name, errs := range problems {
 		at, found := c.named[name]
 		said := ""
@@ -26,26 +28,26 @@ func (c *Config) NamedFaults(problems map[NamedFile][]error) error {
 		}
 		for _, err := range errs {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
-				faults = append(faults, Fault{File: c.File, Line: at.line, Column: at.column, Problem: said + line})
+				faults = append(faults, document.Fault{File: c.File, Line: at.line, Column: at.column, Problem: said + line})
 			}
 		}
 	}
 	if len(faults) == 0 {
 		return nil
 	}
-	return faults.sorted()
+	return Faults(document.Sorted[Fault](faults))
 }
 
 // place is a position in a file.
 type place struct{ line, column int }
 
 // path returns a field that reads the path of a file.
-func (d *decoder) path(name string, into *string) field {
-	word := d.word(name, into)
-	return field{name, func(n *yaml.Node) {
-		word.read(n)
+func (d *decoder) path(name, text string, into *string) field {
+	word := d.Word(name, text, into)
+	return document.Key(name, text, func(n *yaml.Node) {
+		word.Read(n)
 		d.name(n, name, *into)
-	}}
+	})
 }
 
 // name records the first place that names a file.

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -17,26 +18,26 @@ import (
 // can ever fit.
 func (d *decoder) neverAdmits(n *yaml.Node, r *policy.Rule) {
 	check := func(at *yaml.Node, set []policy.Limit) {
-		at = cmp.Or(at, child(n, "like"), n)
+		at = cmp.Or(at, document.Child(n, "like"), n)
 		for i, l := range set {
 			if problem := r.NeverAdmits(l); problem != "" {
-				d.fault(limitItem(at, i), "%s", problem)
+				d.Fault(limitItem(at, i), "%s", problem)
 			}
 		}
 	}
 	for i := range r.Levels {
 		l, at := &r.Levels[i], n
-		if levels := child(n, "levels"); levels != nil {
+		if levels := document.Child(n, "levels"); levels != nil {
 			at = item(levels, i)
 		}
-		check(child(at, "limits"), l.Limits)
+		check(document.Child(at, "limits"), l.Limits)
 		if l.Tiers != nil {
 			for _, tier := range slices.Sorted(maps.Keys(l.Tiers.Limits)) {
-				check(child(child(child(at, "tiers"), "limits"), tier), l.Tiers.Limits[tier])
+				check(document.Child(document.Child(document.Child(at, "tiers"), "limits"), tier), l.Tiers.Limits[tier])
 			}
 		}
 		for k := range l.Overrides {
-			check(child(item(child(at, "overrides"), k), "limits"), l.Overrides[k].Limits)
+			check(document.Child(item(document.Child(at, "overrides"), k), "limits"), l.Overrides[k].Limits)
 		}
 	}
 }

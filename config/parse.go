@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -33,7 +34,7 @@ func Load(name string) (c *Config, err error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1)) // Parse says that it is too large
+	data, err := io.ReadAll(io.LimitReader(f, document.MaxBytes+1)) // Parse says that it is too large
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
@@ -44,12 +45,12 @@ func Load(name string) (c *Config, err error) {
 func Parse(name string, data []byte) (*Config, error) {
 	sum := sha256.Sum256(data)
 	c := &Config{File: name, Version: hex.EncodeToString(sum[:6])}
-	d := newDecoder(name)
-	if root := d.document(data); root != nil {
+	d := newDecoder(document.New(name))
+	if root := d.Document(data); root != nil {
 		d.config(root, c)
 	}
-	if err := d.problems(); err != nil {
-		return nil, err
+	if faults := document.Problems[Fault](d.Decoder); len(faults) > 0 {
+		return nil, Faults(faults)
 	}
 	c.named, c.Platforms = d.named, d.platforms
 	return c, nil
@@ -57,40 +58,39 @@ func Parse(name string, data []byte) (*Config, error) {
 
 func (d *decoder) config(root *yaml.Node, c *Config) {
 	var ruleNodes []*yaml.Node
-	one := func(name string, read func(n *yaml.Node)) field { return field{name, read} }
-	d.mapping(root, "the file",
-		one("listen", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.listener(n, c) }) }),
-		one("upstream", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.upstream(n, c) }) }),
-		one("admin", func(n *yaml.Node) { d.admin(n, &c.Admin) }),
-		one("store", func(n *yaml.Node) { d.store(n, &c.Store) }),
-		one("client_ip", func(n *yaml.Node) { d.clientIP(n, &c.ClientIP) }),
-		one("tokens", func(n *yaml.Node) { c.Tokens = d.tokens(n) }),
-		one("allow", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
-		one("deny", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
-		one("fields", func(n *yaml.Node) { d.headerFields(n, c) }),
-		d.number("max_delayed", 1, 1_000_000, &c.MaxHeld),
-		d.number("abandoned", 1, 1_000_000, &c.Abandoned),
-		d.number("max_delayed_per_key", 1, 1_000_000, &c.MaxHeldPerKey),
-		d.number("max_connections", 1, 10_000_000, &c.MaxConnections),
-		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
-		d.number("max_read_ahead", 1<<16, 1<<40, &c.MaxReadAhead),
-		d.number("nodes", 1, maxNodes, &c.Nodes),
-		one("exempt", func(n *yaml.Node) {
-			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
+	d.Mapping(root, "the file",
+		document.Key("listen", "Addresses at which clients are accepted: HOST:PORT, or a mapping (default 127.0.0.1:8080).", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { d.listener(n, c) }) }),
+		document.Key("upstream", "Services behind the gateway: a URL, or a mapping; the first that matches gets the request.", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { d.upstream(n, c) }) }),
+		document.Key("admin", "Address of metrics, health, page and API, a mapping, or off (default 127.0.0.1:9090).", func(n *yaml.Node) { d.admin(n, &c.Admin) }),
+		document.Key("store", "Where counters are kept: memory, or a mapping with memory or redis (default memory).", func(n *yaml.Node) { d.store(n, &c.Store) }),
+		document.Key("client_ip", "How a client's address is found behind proxies.", func(n *yaml.Node) { d.clientIP(n, &c.ClientIP) }),
+		document.Key("tokens", "How tokens (JWT) are verified; without it no claim is known.", func(n *yaml.Node) { c.Tokens = d.tokens(n) }),
+		document.Key("allow", "Networks of clients that are accepted; all others get 403 (default: all are accepted).", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
+		document.Key("deny", "Networks of clients that get 403, whatever allow says.", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
+		document.Key("fields", "Header fields of responses: draft-11, x-ratelimit, x-ratelimit-epoch or none (default draft-11).", func(n *yaml.Node) { d.headerFields(n, c) }),
+		d.Number("max_delayed", "Requests delayed at once, over all rules (default 10000).", 1, 1_000_000, &c.MaxHeld),
+		d.Number("abandoned", "Requests at once that go on without their client (default 1000).", 1, 1_000_000, &c.Abandoned),
+		d.Number("max_delayed_per_key", "Requests of one key delayed at once (default: a tenth of max_delayed, at least 10).", 1, 1_000_000, &c.MaxHeldPerKey),
+		d.Number("max_connections", "Connections of clients at once, at all listeners together (default 20000, fewer where file descriptors are).", 1, 10_000_000, &c.MaxConnections),
+		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default 240).", func(n *yaml.Node) { d.leastBodyRate(n, &c.LeastBodyRate) }),
+		d.Number("max_read_ahead", "Bytes of bodies kept while their requests are delayed (default 64 MiB).", 1<<16, 1<<40, &c.MaxReadAhead),
+		d.Number("nodes", "Nodes that share the store, at least: failure: local divides the limits by as many while it is unavailable (default 1).", 1, maxNodes, &c.Nodes),
+		document.Key("exempt", "Clients to whom no rule applies.", func(n *yaml.Node) {
+			d.Mapping(n, "exempt", document.Key("networks", "Networks of clients that are not limited.", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
-		one("decision_log", func(n *yaml.Node) { d.decisionLog(n, &c.DecisionLog) }),
-		one("access_log", func(n *yaml.Node) { d.accessLog(n, &c.AccessLog) }),
-		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
+		document.Key("decision_log", "A line of JSON for each request: a file, stdout or stderr, or a mapping.", func(n *yaml.Node) { d.decisionLog(n, &c.DecisionLog) }),
+		document.Key("access_log", "A line in the combined format for each request: a file, stdout or stderr, or a mapping.", func(n *yaml.Node) { d.accessLog(n, &c.AccessLog) }),
+		document.Key("rules", "The rules; a request is charged under all that match.", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }).Required(),
 	)
-	if d.recorded != nil {
+	if d.Recording() {
 		return
 	}
 	d.circles(root, c)
 	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, defaultQueue) {
-		d.fault(child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; use a smaller number, or a larger max_delayed", cmp.Or(c.MaxHeld, defaultQueue))
+		d.Fault(document.Child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; use a smaller number, or a larger max_delayed", cmp.Or(c.MaxHeld, defaultQueue))
 	}
-	if ruleNodes == nil && len(d.faults) == 0 {
-		d.fault(root, "no rules; add at least one under rules")
+	if ruleNodes == nil && d.Count() == 0 {
+		d.Fault(root, "no rules; add at least one under rules")
 	}
 	rules, faults := d.rules(ruleNodes, c.Exempt)
 	for i := range rules {
@@ -112,53 +112,56 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.unknown(c)
 	}
 	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == sourceClaim })
-	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
-		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its tiers, so no request needs a token; leave required out, or write by: claim.sub")
+	if d.Count() == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
+		d.Fault(document.Child(document.Child(root, "tokens"), "required"), "no rule has a claim in its key or its tiers, so no request needs a token; leave required out, or write by: claim.sub")
 	}
 	if file := c.AccessLog.File; file != "" && file == c.DecisionLog.File && !isStream(file) {
-		d.fault(child(root, "access_log"), "access_log is written to the file of decision_log; name another")
+		d.Fault(document.Child(root, "access_log"), "access_log is written to the file of decision_log; name another")
 	}
 	var err error
 	c.Policy, err = policy.Compile(clean)
 	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
 		for _, f := range faults {
-			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
+			d.Fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
 		}
 	}
 	for i := range clean {
 		d.neverAdmits(nodes[i], &clean[i])
 	}
-	if len(d.faults) == 0 {
+	if c.Policy != nil && len(clean) == len(rules) {
+		d.listeners(c, nodes)
+	}
+	if d.Count() == 0 {
 		d.sampledRule(root, c)
 	}
 }
 
 // unknown finds claims and certificate names that no request can have.
 func (d *decoder) unknown(c *Config) {
-	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
+	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP() && l.ClientCAFile != "" })
 	for _, at := range d.claims {
 		switch {
 		case at.of.Source == sourceClaim && c.Tokens == nil:
-			d.fault(at.node, "tokens are not verified, so no request has the claim %s; set tokens", at.of.Name)
+			d.Fault(at.node, "tokens are not verified, so no request has the claim %s; set tokens", at.of.Name)
 		case at.of.Source == sourceCertificate && !certificates:
-			d.fault(at.node, "no listener asks for client certificates, so no request has %v; set in a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
+			d.Fault(at.node, "no listener asks for client certificates, so no request has %v; set in a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
 		}
 	}
 }
 
 // leastBodyRate reads bytes a second, or off.
-func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
-	d.recorded.words(n, "off")
+func (d *decoder) leastBodyRate(n *yaml.Node, into *int64) {
+	d.Words(n, "off")
 	if n.Value == "off" {
-		c.LeastBodyRate = -1
+		*into = -1
 		return
 	}
-	d.number("least_body_rate", 1, 1_000_000, &c.LeastBodyRate).read(n)
+	d.Number("least_body_rate", "", 1, 1_000_000, into).Read(n)
 }
 
 // rest finds further faults of a rule that could be read in part: those of the policy in keys
 // without other faults.
-func (d *decoder) rest(r *policy.Rule, known Faults, n *yaml.Node) {
+func (d *decoder) rest(r *policy.Rule, known []document.Fault, n *yaml.Node) {
 	_, err := policy.Compile([]policy.Rule{*r})
 	var faults policy.RuleErrors
 	if !errors.As(err, &faults) {
@@ -166,14 +169,14 @@ func (d *decoder) rest(r *policy.Rule, known Faults, n *yaml.Node) {
 	}
 	for _, f := range faults {
 		at := locate(n, f.At)
-		if at != n && !slices.ContainsFunc(known, func(f Fault) bool { return encloses(at, f) }) {
-			d.fault(at, "%s", f.Problem)
+		if at != n && !slices.ContainsFunc(known, func(f document.Fault) bool { return encloses(at, f) }) {
+			d.Fault(at, "%s", f.Problem)
 		}
 	}
 }
 
 // encloses reports whether a fault lies within a node.
-func encloses(n *yaml.Node, f Fault) bool {
+func encloses(n *yaml.Node, f document.Fault) bool {
 	if n.Line == f.Line && (n.Column == f.Column || n.Kind == yaml.ScalarNode && n.Column <= f.Column) {
 		return true
 	}
@@ -184,22 +187,22 @@ func encloses(n *yaml.Node, f Fault) bool {
 func (d *decoder) ruleNodes(n *yaml.Node) (nodes []*yaml.Node) {
 	nodes = []*yaml.Node{}
 	at := n
-	if n = d.enter(n); n == nil {
+	if n = d.Enter(n); n == nil {
 		return nodes
 	}
-	if d.recorded.items(n, func(n *yaml.Node) { d.newRuleReader().read(n, nil) }) {
+	if d.Items(n, func(n *yaml.Node) { d.newRuleReader().read(n, nil) }) {
 		return nodes
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.fault(at, "rules is %s; use a list, each rule behind a dash", kind(n))
+		d.Fault(at, "rules is %s; use a list, each rule behind a dash", document.Kind(n))
 		return nodes
 	}
 	if len(n.Content) > maxRules {
-		d.fault(at, "%d rules; a file has at most %d", len(n.Content), maxRules)
+		d.Fault(at, "%d rules; a file has at most %d", len(n.Content), maxRules)
 		return nodes
 	}
 	for _, item := range n.Content {
-		if item = d.enter(item); item != nil {
+		if item = d.Enter(item); item != nil {
 			nodes = append(nodes, item)
 		}
 	}

@@ -10,17 +10,18 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/profile"
 )
 
 // profile reads the name of a profile.
 func (d *decoder) profile(n *yaml.Node) (p profile.Profile, ok bool) {
-	if resolved(n).Kind == yaml.SequenceNode {
-		d.fault(n, "like is one platform; use the limits of several as limits: [{like: nginx}, {like: stripe}]")
+	if document.Resolved(n).Kind == yaml.SequenceNode {
+		d.Fault(n, "like is one platform; use the limits of several as limits: [{like: nginx}, {like: stripe}]")
 		return p, false
 	}
-	name, ok := d.text(n, "like")
+	name, ok := d.Text(n, "like")
 	if !ok {
 		return p, false
 	}
@@ -29,7 +30,7 @@ func (d *decoder) profile(n *yaml.Node) (p profile.Profile, ok bool) {
 		if names := profile.Meant(name); len(names) > 0 {
 			meant = "use " + strings.Join(names, " or ")
 		}
-		d.fault(n, "no platform is known as %q; %s", shorten(name), meant)
+		d.Fault(n, "no platform is known as %q; %s", document.Shorten(name), meant)
 		return p, false
 	}
 	if !slices.Contains(d.profiles, name) {
@@ -53,10 +54,10 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	case r.platform == nil:
 		return
 	case r.levels != nil:
-		r.fault(r.platform, "like is not for a rule with levels; move it into a level, as limits: {like: %s}", shorten(r.platform.Value))
+		r.Fault(r.platform, "like is not for a rule with levels; move it into a level, as limits: {like: %s}", document.Shorten(r.platform.Value))
 		return
-	case child(rule, "limits") != nil:
-		r.fault(r.platform, "like excludes limits; put all of them under limits, as limits: [{like: %s}, 1000/day]", shorten(r.platform.Value))
+	case document.Child(rule, "limits") != nil:
+		r.Fault(r.platform, "like excludes limits; put all of them under limits, as limits: [{like: %s}, 1000/day]", document.Shorten(r.platform.Value))
 		return
 	}
 	p, ok := r.profile(r.platform)
@@ -69,10 +70,10 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	if !r.rule.Shape {
 		r.answerAs(p, rule)
 	}
-	if w := r.rule.When; child(rule, "max_wait") == nil && (w == nil || w.Hold) {
+	if w := r.rule.When; document.Child(rule, "max_wait") == nil && (w == nil || w.Hold) {
 		r.rule.MaxWait = p.MaxWait
 	}
-	if child(rule, "in_flight") == nil && p.InFlight > 0 {
+	if document.Child(rule, "in_flight") == nil && p.InFlight > 0 {
 		r.flat.InFlight = &sluice.SlotLimit{Cap: p.InFlight}
 	}
 }
@@ -81,7 +82,7 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 // body comes with its type, and with the bodies of single limits.
 func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
 	own := r.rule.Answer
-	if child(rule, "status") == nil && (own == nil || own.Status == 0) {
+	if document.Child(rule, "status") == nil && (own == nil || own.Status == 0) {
 		r.status = int64(p.Status)
 	}
 	if p.Answer == "" {
@@ -89,7 +90,7 @@ func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
 	}
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(p.Answer), &n); err != nil {
-		r.fault(r.platform, "the answer of %s: %v", p.Name, err)
+		r.Fault(r.platform, "the answer of %s: %v", p.Name, err)
 		return
 	}
 	a := r.answer(n.Content[0])
@@ -113,10 +114,18 @@ func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
 
 // limitsAt returns the number of limits in an item of a list of limits.
 func limitsAt(n *yaml.Node) int {
-	if name := child(n, "like"); name != nil {
-		if p, ok := profile.Get(resolved(name).Value); ok {
+	if name := document.Child(n, "like"); name != nil {
+		if p, ok := profile.Get(document.Resolved(name).Value); ok {
 			return len(p.Limits)
 		}
 	}
 	return 1
+}
+
+// profileNames returns the platforms for like.
+func profileNames() (names []string) {
+	for _, p := range profile.All() {
+		names = append(names, p.Name)
+	}
+	return names
 }

@@ -16,7 +16,7 @@ import (
 func TestLike(t *testing.T) {
 	c := parse(t, `
 listen:
-  - {address: "tcp://127.0.0.1:5433", upstream: "127.0.0.1:5432", connections: {like: stripe}}
+  - {address: "127.0.0.1:5433", serve: tcp, upstream: "127.0.0.1:5432", connections: {like: stripe}}
   - 127.0.0.1:8080
 rules:
   - {name: mws, by: ip, like: amazon-mws}

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -33,24 +34,24 @@ type ruleReader struct {
 }
 
 // rules returns the rules and the faults of each.
-func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rule, []Faults) {
-	rules, faults := make([]policy.Rule, len(nodes)), make([]Faults, len(nodes))
+func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rule, [][]document.Fault) {
+	rules, faults := make([]policy.Rule, len(nodes)), make([][]document.Fault, len(nodes))
 	lines := make(map[string]int, len(nodes))
 	r := d.newRuleReader()
 	for i, n := range nodes {
 		if i%32 == 0 {
 			runtime.Gosched() // serve requests during a reload
 		}
-		before, claims := len(d.faults), len(d.claims)
+		before, claims := d.Count(), len(d.claims)
 		rules[i] = r.read(n, exempt)
 		if name := rules[i].Name; name != "" {
 			if line, taken := lines[name]; taken {
-				d.fault(child(n, "name"), "%q is the name of the rule on line %d, too; rules of one name would share a budget: choose another", name, line)
+				d.Fault(document.Child(n, "name"), "%q is the name of the rule on line %d, too; rules of one name would share a budget: choose another", name, line)
 			} else {
 				lines[name] = n.Line
 			}
 		}
-		if faults[i] = d.faults[before:]; len(faults[i]) > 0 {
+		if faults[i] = d.Since(before); len(faults[i]) > 0 {
 			d.claims = d.claims[:claims]
 		}
 	}
@@ -60,38 +61,38 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rul
 func (d *decoder) newRuleReader() *ruleReader {
 	r := &ruleReader{decoder: d}
 	keep := func(f field) field {
-		return field{f.name, func(n *yaml.Node) { r.own = append(r.own, n); f.read(n) }}
+		return document.Key(f.Name, f.Text, func(n *yaml.Node) { r.own = append(r.own, n); f.Read(n) })
 	}
 	match := d.matchFields(&r.rule.Match)
 	exempt := []field{
-		{"networks", func(n *yaml.Node) {
+		document.Key("networks", "Networks of clients that are not limited.", func(n *yaml.Node) {
 			var networks []netip.Prefix
 			d.networks(n, &networks)
 			r.rule.ExemptNetworks = append(networks, r.rule.ExemptNetworks...) // its own first, as locate expects
-		}},
-		keep(field{"keys", func(n *yaml.Node) { d.keys(n, &r.flat.ExemptKeys) }}),
+		}),
+		keep(document.Key("keys", "Keys that are not limited: values, lists where a key has several parts.", func(n *yaml.Node) { d.keys(n, &r.flat.ExemptKeys) })),
 	}
 	r.fields = []field{
-		d.word("name", &r.rule.Name),
-		{"match", func(n *yaml.Node) { d.mapping(n, "match", match...) }},
-		r.held("levels", &r.levels, r.hierarchy),
-		r.held("like", &r.platform, func() { d.recorded.words(r.platform, profileNames()...) }),
-		{"cost", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }},
-		r.held("mode", &r.mode, func() { r.readMode(r.mode, &r.rule) }),
-		{"when", func(n *yaml.Node) { r.rule.When = d.when(n) }},
-		enum(d, "failure", &r.rule.Failure, failures...),
-		d.flag("shape", &r.rule.Shape),
-		{"lease", func(n *yaml.Node) { r.rule.Lease = d.lease(n) }},
-		d.number("status", 400, 599, &r.status),
-		{"answer", func(n *yaml.Node) { r.rule.Answer = d.answer(n) }},
-		d.scalar("retry_jitter", func(n *yaml.Node, s string) {
+		d.Word("name", "Name in metrics, logs and answers, and of the budget: a-z, 0-9, '.', '_' and '-'.", &r.rule.Name).Required(),
+		document.Key("match", "Which requests the rule applies to (default: all).", func(n *yaml.Node) { d.Mapping(n, "match", match...) }),
+		r.held("levels", "Several keys that are charged together, each with limits of its own.", &r.levels, r.hierarchy),
+		r.held("like", "A platform whose limits and answers the rule has; see sluice profiles.", &r.platform, func() { d.Words(r.platform, profileNames()...) }),
+		document.Key("cost", "Units of a request: a number, request-bytes, response-bytes, milliseconds, or a header's number (default 1).", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }),
+		r.held("mode", "enforce, shadow (report, deny nothing) or soft (default enforce).", &r.mode, func() { r.readMode(r.mode, &r.rule) }),
+		document.Key("when", "Which responses count (default: every request counts on arrival).", func(n *yaml.Node) { r.rule.When = d.when(n) }),
+		document.Enum(d.Decoder, "failure", "What happens while the store is unavailable: open, local or closed (default open).", &r.rule.Failure, failures...),
+		d.Flag("shape", "Slow bodies down instead of denying (default false).", &r.rule.Shape),
+		document.Key("lease", "Take units of hot keys in advance: true, or a mapping (default false).", func(n *yaml.Node) { r.rule.Lease = d.lease(n) }),
+		d.Number("status", "Status of a denial (default 429).", 400, 599, &r.status),
+		document.Key("answer", "Status, body and fields of a denial, and fields of every response.", func(n *yaml.Node) { r.rule.Answer = d.answer(n) }),
+		d.Scalar("retry_jitter", "How much longer Retry-After may be, at random: 20% or 2s (default: not).", func(n *yaml.Node, s string) {
 			var err error
 			if r.rule.RetryJitter, err = policy.ParseJitter(s); err != nil {
-				d.fault(n, "retry_jitter: %v", err)
+				d.Fault(n, "retry_jitter: %v", err)
 			}
 		}),
-		d.duration("max_wait", time.Microsecond, sluice.MaxWait, &r.rule.MaxWait),
-		{"exempt", func(n *yaml.Node) { d.mapping(n, "exempt", exempt...) }},
+		d.Duration("max_wait", "How long a request may be delayed in the place of a denial (default: not).", time.Microsecond, sluice.MaxWait, &r.rule.MaxWait),
+		document.Key("exempt", "Clients and keys to which the rule does not apply.", func(n *yaml.Node) { d.Mapping(n, "exempt", exempt...) }),
 	}
 	for _, f := range d.levelFields(&r.flat) {
 		r.fields = append(r.fields, keep(f))
@@ -100,25 +101,25 @@ func (d *decoder) newRuleReader() *ruleReader {
 }
 
 // held returns a field whose node is stored, and read after the rest of the rule.
-func (r *ruleReader) held(name string, node **yaml.Node, read func()) field {
-	return field{name, func(n *yaml.Node) {
-		if *node = n; r.recorded != nil {
+func (r *ruleReader) held(name, text string, node **yaml.Node, read func()) field {
+	return document.Key(name, text, func(n *yaml.Node) {
+		if *node = n; r.Recording() {
 			read()
 			*node = nil
 		}
-	}}
+	})
 }
 
 // read returns the rule at n.
 func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	r.rule, r.flat, r.own = policy.Rule{ExemptNetworks: slices.Clone(exempt)}, policy.Level{}, r.own[:0]
 	r.levels, r.mode, r.platform, r.profiles, r.status = nil, nil, nil, nil, 0
-	before := len(r.faults)
-	r.mapping(n, "a rule", r.fields...)
+	before := r.Count()
+	r.Mapping(n, "a rule", r.fields...)
 	r.asProfile(n)
 	r.finishLevel()
-	if r.rule.Name == "" && len(r.faults) == before {
-		r.fault(n, "a rule without a name; use name: and a word that names the budget")
+	if r.rule.Name == "" && r.Count() == before {
+		r.Fault(n, "a rule without a name; use name: and a word that names the budget")
 	}
 	r.rule.Status = int(r.status)
 	if r.levels == nil {
@@ -138,13 +139,13 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 // hierarchy reads the levels of a rule.
 func (r *ruleReader) hierarchy() {
 	for _, n := range r.own {
-		r.fault(n, "excludes levels; move it into a level")
+		r.Fault(n, "excludes levels; move it into a level")
 	}
-	r.list(r.levels, func(n *yaml.Node) {
+	r.List(r.levels, func(n *yaml.Node) {
 		var l policy.Level
-		r.mapping(n, "a level", append(r.levelFields(&l), r.word("name", &l.Name), field{"exempt", func(n *yaml.Node) {
-			r.mapping(n, "exempt", field{"keys", func(n *yaml.Node) { r.keys(n, &l.ExemptKeys) }})
-		}})...)
+		r.Mapping(n, "a level", append(r.levelFields(&l), r.Word("name", "Name of the level.", &l.Name), document.Key("exempt", "Keys of the level that are not limited.", func(n *yaml.Node) {
+			r.Mapping(n, "exempt", document.Key("keys", "Keys that are not limited: values, lists where a key has several parts.", func(n *yaml.Node) { r.keys(n, &l.ExemptKeys) }))
+		}))...)
 		r.finishLevel()
 		r.rule.Levels = append(r.rule.Levels, l)
 	})
@@ -153,34 +154,36 @@ func (r *ruleReader) hierarchy() {
 // levelFields returns the keys of a level or, if a rule has only one, of the rule itself.
 func (d *decoder) levelFields(l *policy.Level) []field {
 	return []field{
-		{"by", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }},
-		enum(d, "missing", &l.Missing, "refuse", "share", "skip"),
-		{"limits", func(n *yaml.Node) {
+		document.Key("by", "Key of a request: ip, host, method, path.N, header.NAME, cookie.NAME, query.NAME, claim.NAME, cert.NAME, or a list of these; {first: […]} is the first that a request has.", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }),
+		document.Enum(d.Decoder, "missing", "Requests without a part of the key: refuse (400), share one budget, or skip the rule (default refuse).", &l.Missing, "refuse", "share", "skip"),
+		document.Key("limits", "Limits such as 100/min or 10/s burst 20, all of which must have room; none: no limit.", func(n *yaml.Node) {
 			if l.Unlimited = none(n); !l.Unlimited {
 				l.Limits = d.limitList(n, like{})
 			}
-		}},
-		{"block", func(n *yaml.Node) { d.blocks(n, l) }},
-		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
-		d.afterLimits("tiers", func(n *yaml.Node) { l.Tiers = d.tiers(n, likeOf(l)) }),
-		d.afterLimits("overrides", func(n *yaml.Node) {
-			of := likeOf(l)
-			d.list(n, func(n *yaml.Node) { d.override(n, l, of) })
 		}),
-		d.afterLimits("candidates", func(n *yaml.Node) { d.candidates(n, l, likeOf(l)) }),
+		document.Key("block", "Deny a key for a while after many denials: 10min after 20 denials/min.", func(n *yaml.Node) { d.blocks(n, l) }),
+		document.Key("in_flight", "Requests at once for each key, a number or {cap, ttl}.", func(n *yaml.Node) {
+			l.InFlight = d.slots(n, "in_flight", "requests may run", "Requests at once.", "How long a request counts that does not end (default 10m).")
+		}),
+		d.afterLimits("tiers", "Limits by what a part of the request says, such as a customer's tier.", func(n *yaml.Node) { l.Tiers = d.tiers(n, likeOf(l)) }),
+		d.afterLimits("overrides", "Limits of single keys.", func(n *yaml.Node) {
+			of := likeOf(l)
+			d.List(n, func(n *yaml.Node) { d.override(n, l, of) })
+		}),
+		d.afterLimits("candidates", "Limits by name that are evaluated beside the active ones, and deny nothing; for requests with neither a tier nor an override, or by tier.", func(n *yaml.Node) { d.candidates(n, l, likeOf(l)) }),
 	}
 }
 
 // afterLimits returns a field that is read after the limits of its level, which its own may
 // replace.
-func (d *decoder) afterLimits(name string, read func(n *yaml.Node)) field {
-	return field{name, func(n *yaml.Node) {
-		if d.recorded != nil {
+func (d *decoder) afterLimits(name, text string, read func(n *yaml.Node)) field {
+	return document.Key(name, text, func(n *yaml.Node) {
+		if d.Recording() {
 			read(n)
 			return
 		}
 		d.later = append(d.later, func() { read(n) })
-	}}
+	})
 }
 
 // finishLevel reads the deferred fields.
@@ -192,14 +195,14 @@ func (d *decoder) finishLevel() {
 }
 
 func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
-	d.pairs(n, "candidates", maxLevels, func(key, value *yaml.Node) {
+	d.Pairs(n, "candidates", maxLevels, func(key, value *yaml.Node) {
 		c := policy.Candidate{Name: key.Value}
-		byTier := child(value, "limits") != nil || child(value, "tiers") != nil
-		if byTier || d.recorded != nil {
-			d.mapping(value, "a candidate", field{"limits", func(n *yaml.Node) { c.Limits = d.hardLimits(n, of) }}, field{"tiers", func(n *yaml.Node) {
+		byTier := document.Child(value, "limits") != nil || document.Child(value, "tiers") != nil
+		if byTier || d.Recording() {
+			d.Mapping(value, "a candidate", document.Key("limits", "Limits for requests with neither a tier nor an override.", func(n *yaml.Node) { c.Limits = d.hardLimits(n, of) }), document.Key("tiers", "Limits for requests of a tier, by its name.", func(n *yaml.Node) {
 				c.Tiers = map[string][]sluice.Limit{}
-				d.pairs(n, "tiers", 1000, func(key, value *yaml.Node) { c.Tiers[key.Value] = d.hardLimits(value, of) })
-			}})
+				d.Pairs(n, "tiers", 1000, func(key, value *yaml.Node) { c.Tiers[key.Value] = d.hardLimits(value, of) })
+			}))
 		}
 		if !byTier {
 			c.Limits = d.hardLimits(value, of)
@@ -212,7 +215,7 @@ func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
 func (d *decoder) hardLimits(n *yaml.Node, of like) (limits []sluice.Limit) {
 	for _, l := range d.limitList(n, of) {
 		if l.Grace != nil {
-			d.fault(n, "a candidate with a soft limit; use hard limits")
+			d.Fault(n, "a candidate with a soft limit; use hard limits")
 		}
 		limits = append(limits, l.Limit)
 	}
@@ -221,7 +224,7 @@ func (d *decoder) hardLimits(n *yaml.Node, of like) (limits []sluice.Limit) {
 
 func (d *decoder) readMode(n *yaml.Node, r *policy.Rule) {
 	var word string
-	d.choice(n, "mode", &word, "enforce", "shadow", "soft")
+	d.Choice(n, "mode", &word, "enforce", "shadow", "soft")
 	soft := slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
 		return slices.ContainsFunc(l.Limits, func(l policy.Limit) bool { return l.Grace != nil })
 	})
@@ -229,47 +232,47 @@ func (d *decoder) readMode(n *yaml.Node, r *policy.Rule) {
 	case word == "shadow":
 		r.Shadow = true
 	case word == "soft" && !soft:
-		d.fault(n, "mode is soft but no limit is; use one such as: soft 100/min grace 500/day")
+		d.Fault(n, "mode is soft but no limit is; use one such as: soft 100/min grace 500/day")
 	case word == "enforce" && soft:
-		d.fault(n, "mode is enforce but a limit is soft; use mode: soft, or leave it out")
+		d.Fault(n, "mode is enforce but a limit is soft; use mode: soft, or leave it out")
 	}
 }
 
 func (d *decoder) matchFields(m *policy.Match) []field {
 	return []field{
-		{"method", func(n *yaml.Node) { d.texts(n, "method", &m.Methods) }},
-		{"host", func(n *yaml.Node) { d.texts(n, "host", &m.Hosts) }},
-		{"path", func(n *yaml.Node) { d.texts(n, "path", &m.Paths) }},
-		{"except_path", func(n *yaml.Node) { d.texts(n, "except_path", &m.Except) }},
-		{"header", func(n *yaml.Node) { d.pairsOf(n, "header", &m.Headers) }},
-		{"query", func(n *yaml.Node) { d.pairsOf(n, "query", &m.Queries) }},
-		{"without_header", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }},
-		{"without_query", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }},
-		{"network", func(n *yaml.Node) { d.networks(n, &m.Networks) }},
+		document.Key("method", "Methods.", func(n *yaml.Node) { d.Texts(n, "method", &m.Methods) }),
+		document.Key("host", "Hosts; *.example.com for all below.", func(n *yaml.Node) { d.Texts(n, "host", &m.Hosts) }),
+		document.Key("path", "Paths: /a is itself, /a/ all below, {name} a segment, {name...} the rest.", func(n *yaml.Node) { d.Texts(n, "path", &m.Paths) }),
+		document.Key("except_path", "Paths to which the rule does not apply.", func(n *yaml.Node) { d.Texts(n, "except_path", &m.Except) }),
+		document.Key("header", "Header fields and their values; * is any.", func(n *yaml.Node) { d.pairsOf(n, "header", &m.Headers) }),
+		document.Key("query", "Parameters of the query and their values; * is any.", func(n *yaml.Node) { d.pairsOf(n, "query", &m.Queries) }),
+		document.Key("without_header", "Header fields that must not be there.", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }),
+		document.Key("without_query", "Parameters that must not be there.", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }),
+		document.Key("network", "Networks of clients.", func(n *yaml.Node) { d.networks(n, &m.Networks) }),
 	}
 }
 
 // pairsOf reads names, each with the values of which a request must have one; "*" is any.
 func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
-	d.pairs(n, what, 64, func(key, value *yaml.Node) {
+	d.Pairs(n, what, 64, func(key, value *yaml.Node) {
 		f := policy.Field{Name: key.Value}
-		d.texts(value, what+" "+shorten(key.Value), &f.Values)
+		d.Texts(value, what+" "+document.Shorten(key.Value), &f.Values)
 		if len(f.Values) == 1 && f.Values[0] == "*" {
 			f.Values = nil
 		} else if slices.Contains(f.Values, "*") {
-			d.fault(value, `"*" is any value, which includes the others; use it alone`)
+			d.Fault(value, `"*" is any value, which includes the others; use it alone`)
 		}
 		*into = append(*into, f)
 	})
 }
 
 func (d *decoder) absent(n *yaml.Node, what string, into *[]policy.Field) {
-	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, policy.Field{Name: s, Absent: true}) })
+	d.Each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, policy.Field{Name: s, Absent: true}) })
 }
 
 // keyPart reads a part of a key, or {first: […]}.
 func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
-	m := d.enter(n)
+	m := d.Enter(n)
 	if m == nil {
 		return p
 	}
@@ -277,12 +280,12 @@ func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
 		return d.part(m)
 	}
 	var parts []policy.Part
-	before := len(d.faults)
-	d.mapping(m, "by", field{"first", func(n *yaml.Node) {
-		d.list(n, func(n *yaml.Node) { parts = append(parts, d.part(n)) })
-	}})
-	if len(d.faults) == before && len(parts) < 2 {
-		d.fault(m, "first is a list of parts; the key is the first that a request has; use for example {first: [claim.sub, ip]}")
+	before := d.Count()
+	d.Mapping(m, "by", document.Key("first", "Parts, of which the first that a request has is the key.", func(n *yaml.Node) {
+		d.List(n, func(n *yaml.Node) { parts = append(parts, d.part(n)) })
+	}))
+	if d.Count() == before && len(parts) < 2 {
+		d.Fault(m, "first is a list of parts; the key is the first that a request has; use for example {first: [claim.sub, ip]}")
 	}
 	return policy.First(parts...)
 }
@@ -290,10 +293,10 @@ func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
 // part reads a part of a key. A faulty part is returned, too, so that the others keep their
 // places.
 func (d *decoder) part(n *yaml.Node) (p policy.Part) {
-	if s, ok := d.text(n, "by"); ok {
+	if s, ok := d.Text(n, "by"); ok {
 		var err error
 		if p, err = policy.ParsePart(s); err != nil {
-			d.fault(n, "%v", err)
+			d.Fault(n, "%v", err)
 		}
 	}
 	if p.Source == sourceClaim || p.Source == sourceCertificate {
@@ -304,7 +307,7 @@ func (d *decoder) part(n *yaml.Node) (p policy.Part) {
 
 // keys reads keys, each a value or, for several parts, a list.
 func (d *decoder) keys(n *yaml.Node, into *[][]string) {
-	m := d.enter(n)
+	m := d.Enter(n)
 	if m == nil {
 		return
 	}
@@ -312,7 +315,7 @@ func (d *decoder) keys(n *yaml.Node, into *[][]string) {
 		*into = append(*into, d.key(n))
 		return
 	}
-	if d.recorded.items(m, func(n *yaml.Node) { d.key(n) }) {
+	if d.Items(m, func(n *yaml.Node) { d.key(n) }) {
 		return
 	}
 	for _, item := range m.Content {
@@ -321,51 +324,51 @@ func (d *decoder) keys(n *yaml.Node, into *[][]string) {
 }
 
 func (d *decoder) key(n *yaml.Node) (values []string) {
-	d.texts(n, "a key", &values)
+	d.Texts(n, "a key", &values)
 	return values
 }
 
 func (d *decoder) tiers(n *yaml.Node, of like) *policy.Tiers {
 	t := &policy.Tiers{Limits: map[string][]policy.Limit{}}
-	before := len(d.faults)
-	d.mapping(n, "tiers",
-		field{"by", func(n *yaml.Node) { t.By = d.part(n) }},
-		field{"limits", func(n *yaml.Node) {
-			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) {
+	before := d.Count()
+	d.Mapping(n, "tiers",
+		document.Key("by", "Part of the request that names the tier, such as claim.plan.", func(n *yaml.Node) { t.By = d.part(n) }),
+		document.Key("limits", "Limits of each tier, by its name; none: no limit.", func(n *yaml.Node) {
+			d.Pairs(n, "limits", 1000, func(key, value *yaml.Node) {
 				if none(value) {
 					t.Unlimited = append(t.Unlimited, key.Value)
 				} else {
 					t.Limits[key.Value] = d.limitList(value, of)
 				}
 			})
-		}},
+		}),
 	)
-	if t.By.Source == "" && len(d.faults) == before {
-		d.fault(n, "tiers without by; set by: the header or claim with the tier, such as by: claim.plan")
+	if t.By.Source == "" && d.Count() == before {
+		d.Fault(n, "tiers without by; set by: the header or claim with the tier, such as by: claim.plan")
 	}
 	return t
 }
 
 func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 	var o policy.Override
-	before := len(d.faults)
-	d.mapping(n, "an override",
-		field{"key", func(n *yaml.Node) { o.Key = d.key(n) }},
-		field{"limits", func(n *yaml.Node) { o.Limits = d.limitList(n, of) }},
-		d.scalar("expires", func(n *yaml.Node, s string) {
+	before := d.Count()
+	d.Mapping(n, "an override",
+		document.Key("key", "The key: a value, or a list where it has several parts.", func(n *yaml.Node) { o.Key = d.key(n) }),
+		document.Key("limits", "Limits in the place of the rule's.", func(n *yaml.Node) { o.Limits = d.limitList(n, of) }),
+		d.Scalar("expires", "When the override ends, such as 2026-12-31 or 2026-12-31T18:00:00Z (default: never).", func(n *yaml.Node, s string) {
 			var err error
 			if o.Expires, err = time.Parse(time.RFC3339, s); err != nil {
 				o.Expires, err = time.Parse(time.DateOnly, s)
 			}
 			if err != nil {
-				d.fault(n, "expires is %q; use a day or an instant, such as 2026-12-31 or 2026-12-31T18:00:00Z", shorten(s))
+				d.Fault(n, "expires is %q; use a day or an instant, such as 2026-12-31 or 2026-12-31T18:00:00Z", document.Shorten(s))
 			}
 		}),
-		d.word("reason", &o.Reason),
-		d.word("author", &o.Author),
+		d.Word("reason", "Why.", &o.Reason),
+		d.Word("author", "Author of the override.", &o.Author),
 	)
-	if o.Key == nil && len(d.faults) == before {
-		d.fault(n, "an override without a key; set key: the key of these limits")
+	if o.Key == nil && d.Count() == before {
+		d.Fault(n, "an override without a key; set key: the key of these limits")
 	}
 	l.Overrides = append(l.Overrides, o)
 }

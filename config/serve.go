@@ -15,38 +15,16 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/config/upstream"
 	"github.com/sluicegate/sluice/policy"
 )
 
-func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...string) {
-	s, ok := d.text(n, what)
-	d.recorded.words(n, choices...)
-	if ok && !slices.Contains(choices, s) {
-		d.fault(n, "%s is %q; use one of %s", what, shorten(s), strings.Join(choices, ", "))
-		return
-	}
-	*into = s
-}
-
-// enum returns a field with one of the choices, which are in the order of their values.
-func enum[T ~uint8](d *decoder, name string, into *T, choices ...string) field {
-	return field{name, func(n *yaml.Node) {
-		var word string
-		d.choice(n, name, &word, choices...)
-		*into = T(max(slices.Index(choices, word), 0))
-	}}
-}
-
-// FieldWords are the words of Config.Fields. A file may also say both, which means draft-11
-// and x-ratelimit.
-var FieldWords = []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}
-
-// headerFields reads the header fields of responses.
+// headerFields reads the header fields of responses. Both means draft-11 and x-ratelimit.
 func (d *decoder) headerFields(n *yaml.Node, c *Config) {
-	d.list(n, func(n *yaml.Node) {
+	d.List(n, func(n *yaml.Node) {
 		var word string
-		switch d.choice(n, "fields", &word, append(slices.Clone(FieldWords), "both")...); word {
+		switch d.Choice(n, "fields", &word, "draft-11", "x-ratelimit", "x-ratelimit-epoch", "none", "both"); word {
 		case "":
 		case "both":
 			c.Fields = append(c.Fields, "draft-11", "x-ratelimit")
@@ -56,22 +34,22 @@ func (d *decoder) headerFields(n *yaml.Node, c *Config) {
 	})
 	has := func(word string) bool { return slices.Contains(c.Fields, word) }
 	if has("none") && len(c.Fields) > 1 || has("x-ratelimit") && has("x-ratelimit-epoch") {
-		d.fault(n, "fields exclude each other; use none without others, and one of x-ratelimit and x-ratelimit-epoch")
+		d.Fault(n, "fields exclude each other; use none without others, and one of x-ratelimit and x-ratelimit-epoch")
 	}
 }
 
 // networks reads one or more networks; an address is a network of its own.
 func (d *decoder) networks(n *yaml.Node, into *[]netip.Prefix) {
-	d.each(n, "a network", func(n *yaml.Node, s string) {
+	d.Each(n, "a network", func(n *yaml.Node, s string) {
 		p, err := netip.ParsePrefix(s)
 		if a, aerr := netip.ParseAddr(s); aerr == nil && a.Zone() == "" {
 			p, err = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		switch {
 		case err != nil:
-			d.fault(n, "%q is not a network; use an address with the length of its prefix, such as 10.0.0.0/8", shorten(s))
+			d.Fault(n, "%q is not a network; use an address with the length of its prefix, such as 10.0.0.0/8", document.Shorten(s))
 		case p.Masked() != p:
-			d.fault(n, "%s has bits behind its prefix; use %v, or a longer prefix", s, p.Masked())
+			d.Fault(n, "%s has bits behind its prefix; use %v, or a longer prefix", s, p.Masked())
 		default:
 			*into = append(*into, p)
 		}
@@ -86,53 +64,53 @@ func (d *decoder) address(n *yaml.Node, what, s string) bool {
 			return true
 		}
 	}
-	d.fault(n, "%s is %q; use a host and a port, such as 127.0.0.1:8080", what, shorten(s))
+	d.Fault(n, "%s is %q; use a host and a port, such as 127.0.0.1:8080", what, document.Shorten(s))
 	return false
 }
 
 func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
-	before := len(d.faults)
-	url := d.scalar("upstream", func(n *yaml.Node, s string) {
+	before := d.Count()
+	url := d.Scalar("upstream", "", func(n *yaml.Node, s string) {
 		v, err := upstream.Parse(s)
 		if err != nil {
-			d.fault(n, "upstream %v", err)
+			d.Fault(n, "upstream %v", err)
 			return
 		}
 		u.URL = v
 	})
-	d.mappingOr(n, "upstream", url.read,
-		field{"url", url.read},
-		d.scalar("host", func(n *yaml.Node, s string) {
+	d.MappingOr(n, "upstream", url.Read,
+		document.Key("url", "http://, https:// or h2c:// and HOST:PORT.", url.Read),
+		d.Scalar("host", "Host of the requests that it gets; *.example.com for all below (default: any).", func(n *yaml.Node, s string) {
 			var err error
 			if u.Host, err = policy.ParseHost(s); err != nil {
-				d.fault(n, "%v", err)
+				d.Fault(n, "%v", err)
 			}
 		}),
-		d.scalar("path", func(n *yaml.Node, s string) {
+		d.Scalar("path", "Prefix of the paths that it gets (default: any).", func(n *yaml.Node, s string) {
 			var err error
 			if u.Path, err = upstream.ParsePath(s); err != nil {
-				d.fault(n, "path %v", err)
+				d.Fault(n, "path %v", err)
 			}
 		}),
-		d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
-		d.duration("longest_request", time.Millisecond, 24*time.Hour, &u.LongestRequest),
-		d.number("max_body", 1, 1<<50, &u.MaxBody),
-		d.flag("upstream_host", &u.UpstreamHost),
+		d.Duration("timeout", "How long to wait for the response's header (default 60s).", time.Millisecond, 24*time.Hour, &u.Timeout),
+		d.Duration("longest_request", "How long a request may take, from its header to the response's last byte (default: any time).", time.Millisecond, 24*time.Hour, &u.LongestRequest),
+		d.Number("max_body", "Bytes of a request's body at most (default: any number).", 1, 1<<50, &u.MaxBody),
+		d.Flag("upstream_host", "Send the upstream's own name in Host, not the client's (default false).", &u.UpstreamHost),
 	)
 	if u.LongestRequest > 0 && u.Timeout > u.LongestRequest {
-		d.fault(child(n, "timeout"), "timeout is %v, but a request ends after longest_request, %v; use a timeout that is no longer", u.Timeout, u.LongestRequest)
+		d.Fault(document.Child(n, "timeout"), "timeout is %v, but a request ends after longest_request, %v; use a timeout that is no longer", u.Timeout, u.LongestRequest)
 	}
-	if u.URL == nil && len(d.faults) == before {
-		d.fault(n, "upstream has no url; use url: http://127.0.0.1:3000")
+	if u.URL == nil && d.Count() == before {
+		d.Fault(n, "upstream has no url; use url: http://127.0.0.1:3000")
 	}
-	if len(d.faults) > before {
+	if d.Count() > before {
 		c.Upstreams = append(c.Upstreams, Upstream{}) // an upstream is given, though a faulty one
 		return
 	}
 	for _, o := range c.Upstreams {
 		if o.URL != nil && u.URL != nil && o.Takes(u.Host, u.Path) {
-			d.fault(n, "never gets a request, as an upstream before it takes every one; put the narrower first")
+			d.Fault(n, "never gets a request, as an upstream before it takes every one; put the narrower first")
 			break
 		}
 	}
@@ -149,19 +127,19 @@ func (u *Upstream) Takes(host, path string) bool {
 }
 
 func (d *decoder) admin(n *yaml.Node, a *Admin) {
-	address := d.scalar("admin", func(n *yaml.Node, s string) {
+	address := d.Scalar("admin", "", func(n *yaml.Node, s string) {
 		if s == "off" || d.address(n, "admin", s) {
 			a.Address = s
 		}
 	})
-	d.mappingOr(n, "admin", address.read, field{"address", address.read}, d.path("token_file", &a.TokenFile),
-		d.flag("public", &a.Public), d.path("overrides_file", &a.OverridesFile), d.path("audit_file", &a.AuditFile),
-		field{"hosts", func(n *yaml.Node) { d.adminHosts(n, a) }})
+	d.MappingOr(n, "admin", address.Read, document.Key("address", "HOST:PORT, or off.", address.Read), d.path("token_file", "File of the secret that allows changes and keys in clear.", &a.TokenFile),
+		d.Flag("public", "Serve only metrics and health, at an address that other machines can reach (default false).", &a.Public), d.path("overrides_file", "File that keeps the overrides of sluice key over a restart.", &a.OverridesFile), d.path("audit_file", "File to which each change is appended (default: standard error).", &a.AuditFile),
+		document.Key("hosts", "Names in the Host of requests, beside IP addresses and localhost.", func(n *yaml.Node) { d.adminHosts(n, a) }))
 	if a.Address == "" || a.Address == "off" || a.TokenFile != "" || a.Public {
 		return
 	}
 	if !loopback(a.Address) {
-		d.fault(n, "admin at %s can be reached from other machines; use a loopback address, a token_file that holds a secret, or public: true for pages without keys", a.Address)
+		d.Fault(n, "admin at %s can be reached from other machines; use a loopback address, a token_file that holds a secret, or public: true for pages without keys", a.Address)
 	}
 }
 
@@ -173,10 +151,10 @@ func loopback(address string) bool {
 }
 
 func (d *decoder) adminHosts(n *yaml.Node, a *Admin) {
-	d.each(n, "hosts", func(n *yaml.Node, s string) {
+	d.Each(n, "hosts", func(n *yaml.Node, s string) {
 		host, err := ParseAdminHost(s)
 		if err != nil {
-			d.fault(n, "hosts: %v", err)
+			d.Fault(n, "hosts: %v", err)
 			return
 		}
 		a.Hosts = append(a.Hosts, host)
@@ -190,7 +168,7 @@ func ParseAdminHost(text string) (string, error) {
 	addr, aerr := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
 	case err != nil || strings.HasPrefix(host, "*"):
-		return "", fmt.Errorf("%q is not a name; use one such as sluice.example.com, without a port", shorten(text))
+		return "", fmt.Errorf("%q is not a name; use one such as sluice.example.com, without a port", document.Shorten(text))
 	case aerr == nil:
 		return "", fmt.Errorf("%v is an address, and addresses are always accepted; leave it out, and list names only", addr)
 	}
@@ -201,33 +179,33 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 	c.Line = n.Line
-	d.mapping(n, "client_ip",
-		field{"trusted", func(n *yaml.Node) {
-			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0 && d.recorded == nil; !c.None {
+	d.Mapping(n, "client_ip",
+		document.Key("trusted", "Networks of trusted proxies; [] says that there is none.", func(n *yaml.Node) {
+			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0 && !d.Recording(); !c.None {
 				d.networks(n, &c.Trusted)
 			}
-		}},
-		d.word("header", &c.Header),
-		d.number("hops", 1, maxHops, &c.Hops),
+		}),
+		d.Word("header", "Header field in which they name the client (default X-Forwarded-For).", &c.Header),
+		d.Number("hops", "The client is the address in the header at this place from the right, whoever the proxies are; excludes trusted.", 1, maxHops, &c.Hops),
 	)
 	if c.Hops > 0 && (len(c.Trusted) > 0 || c.None) {
-		d.fault(child(n, "hops"), "hops and trusted exclude each other; use trusted if the proxies' networks are known")
+		d.Fault(document.Child(n, "hops"), "hops and trusted exclude each other; use trusted if the proxies' networks are known")
 	}
 	if c.Header != "" && !headerForm.MatchString(c.Header) {
-		d.fault(child(n, "header"), "header is %q; use a header's name, such as X-Forwarded-For", shorten(c.Header))
+		d.Fault(document.Child(n, "header"), "header is %q; use a header's name, such as X-Forwarded-For", document.Shorten(c.Header))
 	}
 	if c.Header != "" && len(c.Trusted) == 0 && c.Hops == 0 {
-		d.fault(n, "header has no effect without trusted proxies; list their networks under trusted, or set hops")
+		d.Fault(n, "header has no effect without trusted proxies; list their networks under trusted, or set hops")
 	}
 }
 
 func (d *decoder) tokens(n *yaml.Node) *Tokens {
 	t := &Tokens{}
-	d.mapping(n, "tokens",
-		d.word("header", &t.Header), d.word("cookie", &t.Cookie),
-		d.path("jwks_file", &t.JWKS), d.path("hmac_file", &t.HMAC), d.path("key_file", &t.Key),
-		d.word("issuer", &t.Issuer), d.word("audience", &t.Audience),
-		d.flag("required", &t.Required),
+	d.Mapping(n, "tokens",
+		d.Word("header", "Header field with the token (default Authorization, behind Bearer).", &t.Header), d.Word("cookie", "Cookie with the token, in the place of a header field.", &t.Cookie),
+		d.path("jwks_file", "File of the keys, as a JWK set.", &t.JWKS), d.path("hmac_file", "File of the secret, for HS256, HS384 and HS512.", &t.HMAC), d.path("key_file", "File of a public key, PEM.", &t.Key),
+		d.Word("issuer", "What iss must be (default: anything).", &t.Issuer), d.Word("audience", "What aud must have (default: anything).", &t.Audience),
+		d.Flag("required", "Requests without a token get 401 where a rule has a claim (default false).", &t.Required),
 	)
 	keys := 0
 	for _, f := range []string{t.JWKS, t.HMAC, t.Key} {
@@ -236,10 +214,10 @@ func (d *decoder) tokens(n *yaml.Node) *Tokens {
 		}
 	}
 	if keys != 1 {
-		d.fault(n, "tokens are verified by one of jwks_file, hmac_file and key_file; use one")
+		d.Fault(n, "tokens are verified by one of jwks_file, hmac_file and key_file; use one")
 	}
 	if t.Header != "" && t.Cookie != "" {
-		d.fault(n, "a token is in a header or in a cookie; use one")
+		d.Fault(n, "a token is in a header or in a cookie; use one")
 	}
 	return t
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-// Event is a request's verdict and its reason. It may be kept, except Evaluated.
+// Event is a request's verdict and its reason. It may be kept, except Evaluated and Request.
 type Event struct {
 	evaluate.Event
 	// Status is the status of the answer if the request was not passed on, 0 if it was.
 	Status int
+	// Request has the properties of the request by which rules decide.
+	Request policy.Attributes
 
 	answers ruleAnswers // nil if no rule has one
 }

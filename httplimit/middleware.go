@@ -134,14 +134,14 @@ func (m *Middleware) release(q *Request) {
 }
 
 // event returns an Event of the Middleware.
-func (m *Middleware) event(e *evaluate.Event, status int) Event {
-	return Event{Event: *e, Status: status, answers: m.answers}
+func (m *Middleware) event(of *attributes, e *evaluate.Event, status int) Event {
+	return Event{Event: *e, Status: status, Request: of, answers: m.answers}
 }
 
 // onDecision reports a decision.
 func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *evaluate.Event) {
 	if of, ok := a.(*attributes); ok && m.opts.OnDecision != nil {
-		m.opts.OnDecision(of.of.r, m.event(e, m.answers.status(e)))
+		m.opts.OnDecision(of.of.r, m.event(of, e, m.answers.status(e)))
 	}
 }
 

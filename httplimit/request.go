@@ -83,7 +83,7 @@ func (m *Middleware) newRequest() *Request {
 func (q *Request) Allowed() bool { return q.status == 0 }
 
 // Event returns the verdict and its reason.
-func (q *Request) Event() Event { return q.mw.event(&q.call.Event, q.status) }
+func (q *Request) Event() Event { return q.mw.event(&q.attributes, &q.call.Event, q.status) }
 
 // HTTP returns the request to pass on: without the header fields that its Connection field
 // names, and with the part of its body that was read during the delay.

@@ -21,7 +21,7 @@ type Upstream = exchange.Upstream
 // Summary describes a request that is over. The Summary and all values that it points to are
 // valid until OnEnd returns.
 type Summary struct {
-	// Event is the verdict. It is zero if Own.
+	// Event is the verdict. If Own, it has the Request alone.
 	Event Event
 	// Own says that a client has asked for its own limits at the path of [Options.OwnLimits]: nothing was
 	// decided or charged.
@@ -90,8 +90,8 @@ func (q *Request) over(resp *policy.Response) {
 	if s.Upstream == nil {
 		s.Upstream = new(Upstream)
 	}
-	if !q.own {
-		s.Event = q.mw.event(&q.call.Event, q.status)
+	if s.Event.Request = &q.attributes; !q.own {
+		s.Event = q.mw.event(&q.attributes, &q.call.Event, q.status)
 	}
 	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.attributes.Client(), resp.Status, resp.Written, resp.Read
 	if s.Took == 0 {

@@ -120,14 +120,41 @@ func (m *Metrics) routeOf(name string) *route {
 	return r
 }
 
-// EndHTTP measures a finished HTTP request. It is for OnEnd of [httplimit.Options]. For
+// Outcome describes a finished HTTP request.
+type Outcome struct {
+	// Event is the verdict; nil if nothing was decided.
+	Event *evaluate.Event
+	// Route is the name of the route by which the request is measured. The program chooses it,
+	// not the client, as each name has series of its own.
+	Route    string
+	Status   int                 // of the response, as in [httplimit.Summary]
+	Took     time.Duration       // from the request's header to the end of the response
+	Upstream *httplimit.Upstream // nil, or without a URL, if the request was not passed on
+	Trace    []string            // the header field Traceparent
+	Now      time.Time           // when the request ended
+}
+
+// EndHTTP measures a finished HTTP request. It is for OnEnd of [httplimit.Options]. The route is
+// the one of the gateway that passed the request on, or the pattern of an [http.ServeMux]. For
 // requests to the path of [httplimit.Options.OwnLimits] it counts the response only.
 func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
-	e := ended{route: m.routeOf(m.routeName(r, s)), sent: int8(sentClass(s)), verdict: -1}
-	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {
-		e.verdict, e.took = int8(v), s.Took
+	o := Outcome{
+		Event: &s.Event.Event, Route: routeName(r, s), Status: s.Status, Took: s.Took, Upstream: s.Upstream,
+		Trace: r.Header["Traceparent"], Now: s.Began.Add(s.Took),
 	}
-	if u := s.Upstream; u != nil && u.URL != "" {
+	if s.Own {
+		o.Event = nil
+	}
+	m.End(&o)
+}
+
+// End measures a finished HTTP request, for programs that name routes themselves.
+func (m *Metrics) End(o *Outcome) {
+	e := ended{route: m.routeOf(o.Route), sent: int8(sentClass(o)), verdict: -1}
+	if o.Event != nil && o.Status != http.StatusSwitchingProtocols && int(o.Event.Verdict) < numVerdicts {
+		e.verdict, e.took = int8(o.Event.Verdict), o.Took
+	}
+	if u := o.Upstream; u != nil && u.URL != "" {
 		e.header, e.hasStatus = max(u.Header, 0), u.Status != 0
 		e.answered = int8(classOf(u.Status))
 		if u.Err != nil {
@@ -135,8 +162,8 @@ func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
 			e.route.failed[why].inc(m.http.failed, e.route.label, reasons[why])
 		}
 	}
-	if id := traceID(r.Header); id != "" {
-		e = e.withTrace(id, s.Began.Add(s.Took))
+	if id := traceID(o.Trace); id != "" {
+		e = e.withTrace(id, o.Now)
 	}
 	m.http.pending.add(e)
 }
@@ -177,20 +204,15 @@ func (e ended) withTrace(id string, now time.Time) ended {
 }
 
 // sentClass returns the class of the status that the client got.
-func sentClass(s *httplimit.Summary) int {
-	if s.Status == statusLeft && (s.Upstream == nil || s.Upstream.Status != statusLeft) {
+func sentClass(o *Outcome) int {
+	if o.Status == statusLeft && (o.Upstream == nil || o.Upstream.Status != statusLeft) {
 		return classLeft
 	}
-	return classOf(s.Status)
+	return classOf(o.Status)
 }
 
 // routeName returns the name of a request's route.
-func (m *Metrics) routeName(r *http.Request, s *httplimit.Summary) string {
-	if m.namesRoute != nil {
-		if name := m.namesRoute(r, s); name != "" {
-			return name
-		}
-	}
+func routeName(r *http.Request, s *httplimit.Summary) string {
 	switch {
 	case s.Upstream != nil && s.Upstream.Route != "":
 		return s.Upstream.Route
@@ -234,8 +256,7 @@ func reasonOf(u *httplimit.Upstream) int {
 
 // traceID returns the trace of a request from its traceparent (W3C Trace Context), empty if it
 // has none or is not sampled.
-func traceID(h http.Header) string {
-	lines := h["Traceparent"]
+func traceID(lines []string) string {
 	if len(lines) != 1 {
 		return ""
 	}

@@ -151,13 +151,13 @@ func TestNotTimed(t *testing.T) {
 // TestRoutesAreBounded: with any names of routes there are at most maxRoutes.
 func TestRoutesAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, err := metrics.New(metrics.Options{Registerer: registry, Route: func(r *http.Request, _ *httplimit.Summary) string { return r.URL.Path }})
+	m, err := metrics.New(metrics.Options{Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * 1000 {
 		for range 2 {
-			m.EndHTTP(httptest.NewRequest(http.MethodGet, fmt.Sprintf("/%d\xff", i), nil), &httplimit.Summary{Status: 200})
+			m.End(&metrics.Outcome{Route: fmt.Sprintf("/%d\xff", i), Status: 200})
 		}
 	}
 	n := len(of(scraped(t, &measured{m, registry}), "sluice_http_responses_total"))

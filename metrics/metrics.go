@@ -36,11 +36,6 @@ type Options struct {
 	// Registerer gets the series, without those of the Go runtime and the process. Nil means
 	// [prometheus.DefaultRegisterer].
 	Registerer prometheus.Registerer
-	// Route names the route by which a finished request is measured: a name that the program
-	// chooses, and not the client, as each has series of its own. Without it, or if it returns
-	// "", the name is the route of the gateway that passed the request on, or the pattern of an
-	// [http.ServeMux]. It must be safe for concurrent use.
-	Route func(*http.Request, *httplimit.Summary) string
 }
 
 // Metrics are the series of one program. They are safe for concurrent use, and their methods
@@ -60,7 +55,6 @@ type Metrics struct {
 	delays    prometheus.Histogram
 
 	http       *httpVecs
-	namesRoute func(*http.Request, *httplimit.Summary) string // may be nil
 	routes     sync.Map                                       // name to *route
 	lastRoute  atomic.Pointer[route]
 
@@ -98,7 +92,7 @@ func New(o Options) (*Metrics, error) {
 		o.Registerer = prometheus.DefaultRegisterer
 	}
 	m := &Metrics{
-		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(), namesRoute: o.Route,
+		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(),
 		decisions: counter("sluice_decisions_total", "Decisions by the limit that binds.", "scope", "limit", "verdict"),
 		slots:     counter("sluice_slot_decisions_total", "Slots asked for, by the limit of requests in flight.", "scope", "limit", "verdict"),
 		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their tier has no limits; the store was not asked.", "scope"),

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -44,6 +45,20 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 		return fmt.Sprintf("grants at most %d bytes at once; it must be %d or more, so write a burst, such as burst 1KB", full, bounds.LeastShaped)
 	case wait > maxWait:
 		return fmt.Sprintf("may hold bytes back for %v, and they wait for %v at most before they are cut off; use a bucket with a higher quota, such as 1MB/s burst 1MB", wait.Round(time.Second), maxWait)
+	default:
+		return ""
+	}
+}
+
+// Unserved returns why the rule cannot be served by a protocol that has or lacks bodies and
+// responses, and what to do; "" if it can.
+func (r *Rule) Unserved(bodies, responses bool) string {
+	inFlight := slices.ContainsFunc(r.Levels, func(l Level) bool { return l.InFlight != nil })
+	switch {
+	case !bodies && r.Shape:
+		return "slows bodies down, and there are none here; let it deny or wait"
+	case !responses && (r.When != nil || inFlight || r.Cost.Afterwards() && r.Cost.Of != RequestBytes):
+		return "waits for a response or limits what is in flight, and there is no response here; let it charge when the request comes"
 	default:
 		return ""
 	}

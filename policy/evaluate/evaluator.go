@@ -76,7 +76,7 @@ func New(o Options) (*Evaluator, error) {
 	}
 	if o.Policy != nil {
 		for i := range len(o.Policy.Rules()) {
-			if why := o.unfit(&o.Policy.Rules()[i]); why != "" {
+			if why := o.Policy.Rules()[i].Unserved(!o.NoBodies, !o.NoResponses); why != "" {
 				fault("rule %q %s", o.Policy.Rules()[i].Name, why)
 			}
 		}

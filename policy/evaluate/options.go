@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -96,16 +95,3 @@ type Options struct {
 // ErrNotAdmitted is the error of a refused request whose client is not admitted by Allow
 // and Deny.
 var ErrNotAdmitted = errors.New("requests from this network are not allowed")
-
-// unfit returns why a rule does not fit the protocol, "" if it does.
-func (o *Options) unfit(r *policy.Rule) string {
-	inFlight := slices.ContainsFunc(r.Levels, func(l policy.Level) bool { return l.InFlight != nil })
-	switch {
-	case o.NoBodies && r.Shape:
-		return "slows bodies down, and there are none here; let it deny, or delay with MaxWait"
-	case o.NoResponses && (r.When != nil || inFlight || r.Cost.Afterwards() && r.Cost.Of != policy.RequestBytes):
-		return "waits for a response or limits what is in flight, and there is no response here; let it charge when the request comes"
-	default:
-		return ""
-	}
-}

@@ -24,7 +24,7 @@ import (
 // Packages are the folders of the public packages.
 var Packages = []string{
 	".", "algo", "memstore", "redisstore", "redisstore/redisurl", "redisstore/rueidisstore", "redisstore/goredis", "remote", "storetest",
-	"policy", "policy/evaluate", "profile", "config", "config/upstream", "httplimit", "httpclient", "pacing", "grpclimit", "metrics",
+	"policy", "policy/evaluate", "profile", "config", "config/cases", "config/upstream", "httplimit", "httpclient", "pacing", "grpclimit", "metrics",
 }
 
 // An Entry is something exported.

@@ -15,12 +15,13 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/cases"
 )
 
-// compiled returns the schema, for a validator.
-func compiled(t *testing.T) *jsonschema.Schema {
+// compiled returns a schema, for a validator.
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
-	for _, glob := range []string{"../../config/testdata/*.yaml", "../../config/testdata/*/*.yaml", "../../server/internal/lint/testdata/*.yaml", "../../examples/configs/*.yaml", "../../examples/*/*.yaml"} {
+	for _, glob := range []string{"../../config/testdata/*.yaml", "../../config/testdata/*/*.yaml", "../../config/cases/testdata/*/*.yaml", "../../server/internal/lint/testdata/*.yaml", "../../examples/configs/*.yaml", "../../examples/*/*.yaml"} {
 		names, err := filepath.Glob(glob)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +57,7 @@ func files(t *testing.T) map[string][]byte {
 
 // TestSchemaAccepts: the schema accepts the files that Parse accepts.
 func TestSchemaAccepts(t *testing.T) {
-	schema, n := compiled(t), 0
+	schema, n := compiled(t, config.Schema()), 0
 	for name, data := range files(t) {
 		if _, err := config.Parse(name, data); err != nil {
 			continue
@@ -71,10 +72,35 @@ func TestSchemaAccepts(t *testing.T) {
 	}
 }
 
+// TestCasesSchema: the schema of cases accepts the files of cases, and refuses unknown keys and words.
+func TestCasesSchema(t *testing.T) {
+	schema, n := compiled(t, cases.Schema()), 0
+	for name, data := range files(t) {
+		if !strings.HasSuffix(name, "cases.yaml") {
+			continue
+		}
+		n++
+		if err := schema.Validate(document(t, data)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n < 15 {
+		t.Errorf("%d files", n)
+	}
+	for _, text := range []string{
+		"{}", "cases: [{name: a}]", "cases: [{name: a, steps: [{expect: late}]}]", "cases: [{name: a, steps: [{at: 1s, when: 2s, expect: denied}]}]",
+		"cases: [{name: a, steps: [{given: {request: /, times: many}, expect: {allowed: 1}}]}]", "cases: [{name: a, steps: [{expect: {denied: -1}}]}]",
+	} {
+		if schema.Validate(document(t, []byte(text))) == nil {
+			t.Errorf("the schema accepts %s", text)
+		}
+	}
+}
+
 // TestSchemaRefuses: the schema refuses an unknown key at any place, and a value of another
 // kind, as Parse does.
 func TestSchemaRefuses(t *testing.T) {
-	schema := compiled(t)
+	schema := compiled(t, config.Schema())
 	every, err := os.ReadFile("../../config/testdata/every-key.yaml")
 	if err != nil {
 		t.Fatal(err)

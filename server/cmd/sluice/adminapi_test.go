@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -92,7 +93,7 @@ func TestKeyCommands(t *testing.T) {
 	var actions []string
 	data := testkit.ReadFile(t, auditFile)
 	for line := range strings.Lines(string(data)) {
-		var e admin.AuditEntry
+		var e audit.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,9 @@ func TestAdminToken(t *testing.T) {
 	for range 4 {
 		s.Get(t, "/", "X-User", "ada")
 	}
-	top := func(header ...string) admin.Top { return servetest.Document[admin.Top](t, s, "/v1/top", header...) }
+	top := func(header ...string) overview.Top {
+		return servetest.Document[overview.Top](t, s, "/v1/top", header...)
+	}
 	hidden := top()
 	if !hidden.Hidden || len(hidden.Levels) != 1 || hidden.Levels[0].Keys[0].Hash == "" || hidden.Levels[0].Keys[0].Parts != nil {
 		t.Errorf("without the token: %+v", hidden)

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )
 
@@ -27,7 +27,7 @@ var auditCommand = cli.Command{
 		if err != nil {
 			return err
 		}
-		var list admin.Audit
+		var list audit.List
 		if err := c.call(ctx, http.MethodGet, "/v1/audit?n="+url.QueryEscape(cmp.Or(call.One("n"), "100")), nil, &list); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ var auditCommand = cli.Command{
 }
 
 // writeEntry writes a change in a line, with its key and details.
-func writeEntry(b *strings.Builder, e *admin.SharedEntry) {
+func writeEntry(b *strings.Builder, e *audit.Shared) {
 	fmt.Fprintf(b, "%s  %s by %s", e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), printable(e.Action), printable(e.Author))
 	if e.Node != "" {
 		fmt.Fprintf(b, " on %s (%s)", printable(e.Node), printable(e.NodeID))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy/evaluate"
-	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/explain"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
 
@@ -48,7 +48,7 @@ func runExplain(ctx context.Context, c *cli.Call) error {
 	case c.Given("config") && (c.Given("admin") || c.Given("token-file")):
 		return cli.Usagef("--config reads a file, and --admin asks a running sluice; give one of them")
 	}
-	e, err := explain(ctx, q, c.Values)
+	e, err := explanation(ctx, q, c.Values)
 	switch {
 	case err != nil:
 		return err
@@ -58,7 +58,7 @@ func runExplain(ctx context.Context, c *cli.Call) error {
 	return c.Print(explanationText(e, c.Given("all")))
 }
 
-func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*evaluate.Explanation, error) {
+func explanation(ctx context.Context, q *explain.Request, values cli.Values) (*evaluate.Explanation, error) {
 	if name := values.One("config"); name != "" {
 		c, err := loadFile(name)
 		if err != nil {
@@ -74,8 +74,8 @@ func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*
 	return e, c.call(ctx, http.MethodPost, "/v1/explain", q, e)
 }
 
-func explainRequest(rest []string, values cli.Values) (*admin.ExplainRequest, error) {
-	q := &admin.ExplainRequest{Client: values.One("client"), Headers: make(map[string][]string)}
+func explainRequest(rest []string, values cli.Values) (*explain.Request, error) {
+	q := &explain.Request{Client: values.One("client"), Headers: make(map[string][]string)}
 	switch len(rest) {
 	case 1:
 		q.URL = rest[0]

@@ -18,12 +18,13 @@ import (
 
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
 // keyDoc is the text that the commands about keys share.
 const keyDoc = `The parts are those that the rules' keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7. An empty value is the budget that requests without the part share: header.X-User=`
 
-func keyCommand(name, summary, doc string, run func(context.Context, *cli.Call, *adminClient, admin.Key) error, flags ...cli.Flag) cli.Command {
+func keyCommand(name, summary, doc string, run func(context.Context, *cli.Call, *adminClient, keys.Key) error, flags ...cli.Flag) cli.Command {
 	return cli.Command{
 		Name: "key " + name, Args: "PART=VALUE...", Summary: summary, Doc: doc + "\n\n" + keyDoc, ArgWords: []string{},
 		Flags: slices.Concat([]cli.Flag{
@@ -66,11 +67,11 @@ var keyCommands = []cli.Command{
 		}, changeFlags...)...),
 }
 
-func keyOf(parts []string, values cli.Values) (admin.Key, error) {
+func keyOf(parts []string, values cli.Values) (keys.Key, error) {
 	if len(parts) == 0 {
-		return admin.Key{}, errors.New("expected a key, such as ip=192.0.2.1")
+		return keys.Key{}, errors.New("expected a key, such as ip=192.0.2.1")
 	}
-	k := admin.Key{Rule: values.One("rule"), Level: values.One("level"), Parts: make(map[string]string)}
+	k := keys.Key{Rule: values.One("rule"), Level: values.One("level"), Parts: make(map[string]string)}
 	for _, p := range parts {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok {
@@ -95,7 +96,7 @@ func changeOf(call *cli.Call) admin.Change {
 	return c
 }
 
-func showKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+func showKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) error {
 	q := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(k.Parts)) {
 		q.Set(name, k.Parts[name])
@@ -180,7 +181,7 @@ func levelOf(rule, level string) string {
 	return printable(rule + "/" + level)
 }
 
-func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) error {
 	var done admin.ResetDone
 	if err := c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Change: changeOf(call)}, &done); err != nil {
 		return err
@@ -195,7 +196,7 @@ func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) 
 	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
 }
 
-func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) error {
 	units, err := strconv.ParseInt(call.One("units"), 10, 64)
 	if err != nil || units < 1 {
 		return cli.Usagef("--units %q: expected a number of units, such as --units 50", call.One("units"))
@@ -226,7 +227,7 @@ func where(thisNodeOnly bool, notTold string) string {
 	return "in the store, for all nodes that share it\n"
 }
 
-func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) error {
 	o := admin.Override{Key: k, Limits: call.Values["limit"], Change: changeOf(call), ThisNode: call.Given("this-node"), Version: call.One("version")}
 	var err error
 	if o.Expires, err = expiry(call.One("for"), call.One("expires")); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/cases"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/server/internal/cli"
@@ -27,7 +28,7 @@ type lintReport struct {
 	File         string
 	*lint.Report // nil if the file has faults
 	Faults       []config.Fault
-	Cases        []*config.Results
+	Cases        []*cases.Results
 }
 
 // fault adds faults with their places. Any other error is a fault of the whole file.
@@ -51,7 +52,7 @@ func (r *lintReport) runCases(ctx context.Context, c *config.Config, name string
 		r.Faults = append(r.Faults, config.Fault{File: name, Problem: err.Error()})
 		return
 	}
-	results, err := config.RunCases(ctx, c, name, data, func(now func() time.Time) sluice.Store {
+	results, err := cases.Run(ctx, c, name, data, func(now func() time.Time) sluice.Store {
 		return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 	})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -26,8 +26,8 @@ import (
 func TestOverridesWithoutAKeyEnd(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	var all []admin.StoredOverride
-	for _, of := range []admin.StoredOverride{
+	var all []overrides.Stored
+	for _, of := range []overrides.Stored{
 		{Rule: "gone", Level: "user", Override: policy.Override{Key: []string{"ada", "192.0.2.1"}}},
 		{Rule: "gone", Override: policy.Override{Key: []string{"ada"}}},
 		{Rule: "net", Override: policy.Override{Key: []string{"192.0.2.1"}}},
@@ -46,7 +46,7 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		t.Errorf("the log lacks %q:\n%s", want, logs)
 	}
 	saved := func() (left []string) {
-		var doc struct{ Overrides []admin.StoredOverride }
+		var doc struct{ Overrides []overrides.Stored }
 		text, err := os.ReadFile(file)
 		if err == nil {
 			err = json.Unmarshal(text, &doc)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/httpserver"
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
 
@@ -34,7 +35,7 @@ func runServe(ctx context.Context, call *cli.Call) error {
 		return call.Print(f.file)
 	}
 	log := f.logger(call.Stderr)
-	serve.TakeStandardLog(log)
+	httpserver.TakeStandardLog(log)
 	signal.Ignore(syscall.SIGPIPE) // go on if a reader of standard output or error leaves
 	err = f.serve(ctx, serve.Options{Config: c, Drain: f.drain, Out: call.Stdout, Log: log})
 	if err != nil && f.json() {

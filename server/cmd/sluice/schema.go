@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/cases"
 	"github.com/sluicegate/sluice/server/internal/cli"
 )
 
@@ -17,6 +18,7 @@ var schemaCommand = cli.Command{
     # yaml-language-server: $schema=sluice.schema.json`,
 	Flags: []cli.Flag{
 		{Name: "markdown", Doc: "write docs/configuration-keys.md in its place"},
+		{Name: "cases", Doc: "write the schema of a file of cases, for sluice lint --test, in its place"},
 	},
 	Run: func(_ context.Context, c *cli.Call) error {
 		switch {
@@ -24,6 +26,8 @@ var schemaCommand = cli.Command{
 			return cli.Usagef("expected no argument, got %q", c.Args[0])
 		case c.Given("markdown"):
 			return c.Print(config.SchemaPage())
+		case c.Given("cases"):
+			return c.Print(string(cases.Schema()))
 		}
 		return c.Print(string(config.Schema()))
 	},

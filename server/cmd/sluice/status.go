@@ -16,7 +16,9 @@ import (
 
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/fleetview"
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 var statusCommand = cli.Command{
@@ -30,11 +32,11 @@ var statusCommand = cli.Command{
 
 // status is the output of the command. All but Fleet is about the node that is asked.
 type status struct {
-	Status   admin.Status         `json:"status"`
-	Requests admin.Requests       `json:"requests"`
-	Top      admin.Top            `json:"top"`
-	Rules    []admin.RuleOverview `json:"rules"`
-	Fleet    *admin.Fleet         `json:"fleet,omitempty"` // of a shared store
+	Status   admin.Status      `json:"status"`
+	Requests overview.Requests `json:"requests"`
+	Top      overview.Top      `json:"top"`
+	Rules    []overview.Rule   `json:"rules"`
+	Fleet    *fleetview.Fleet  `json:"fleet,omitempty"` // of a shared store
 }
 
 // runStatus shows the state of a running program.
@@ -46,7 +48,7 @@ func runStatus(ctx context.Context, call *cli.Call) error {
 		return cli.Usagef("expected --nodes or --this-node, got both")
 	}
 	var s status
-	var o admin.Overview
+	var o overview.Overview
 	c, err := newAdminClient(call.Values)
 	if err == nil {
 		err = c.call(ctx, http.MethodGet, "/policy", nil, &s.Status)
@@ -62,7 +64,7 @@ func runStatus(ctx context.Context, call *cli.Call) error {
 		if call.Given("nodes") {
 			path += "?nodes=1"
 		}
-		s.Fleet = new(admin.Fleet)
+		s.Fleet = new(fleetview.Fleet)
 		err = c.call(ctx, http.MethodGet, path, nil, s.Fleet)
 	}
 	switch s.Requests, s.Rules = o.Requests, o.Rules; {
@@ -81,7 +83,7 @@ func writeStatus(w io.Writer, s *status) error {
 	if s.Status.Failure != "" {
 		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", lines(s.Status.Failure))
 	}
-	var rules []admin.RuleStatus
+	var rules []overview.RuleStatus
 	findings, top, requests := s.Rules, s.Top.Levels, &s.Requests
 	if s.Fleet != nil {
 		requests = &s.Fleet.Requests
@@ -95,7 +97,7 @@ func writeStatus(w io.Writer, s *status) error {
 		findings, top = nil, nil
 		for i := range s.Fleet.Rules {
 			r := &s.Fleet.Rules[i]
-			rules, findings, top = append(rules, ofRule(&r.RuleOverview)), append(findings, r.RuleOverview), append(top, firstKeys(r.Top)...)
+			rules, findings, top = append(rules, ofRule(&r.Rule)), append(findings, r.Rule), append(top, firstKeys(r.Top)...)
 		}
 		if err := writeNodes(&b, s.Fleet); err != nil {
 			return err
@@ -145,7 +147,7 @@ func writeStatus(w io.Writer, s *status) error {
 }
 
 // ofRule returns the counts of a rule in the form of a single node's: without its candidates.
-func ofRule(r *admin.RuleOverview) admin.RuleStatus {
+func ofRule(r *overview.Rule) overview.RuleStatus {
 	s := r.RuleStatus
 	for _, c := range s.Candidates {
 		s.Evaluated -= c.Evaluated
@@ -155,7 +157,7 @@ func ofRule(r *admin.RuleOverview) admin.RuleStatus {
 }
 
 // firstKeys returns the five keys of each level that were denied most.
-func firstKeys(levels []admin.TopLevel) []admin.TopLevel {
+func firstKeys(levels []overview.TopLevel) []overview.TopLevel {
 	for i := range levels {
 		levels[i].Keys = levels[i].Keys[:min(5, len(levels[i].Keys))]
 	}
@@ -163,7 +165,7 @@ func firstKeys(levels []admin.TopLevel) []admin.TopLevel {
 }
 
 // writeNodes writes the notes about a fleet, and its nodes.
-func writeNodes(w *strings.Builder, f *admin.Fleet) error {
+func writeNodes(w *strings.Builder, f *fleetview.Fleet) error {
 	nodes := "1 node"
 	if f.Summed != 1 {
 		nodes = fmt.Sprintf("%d nodes", f.Summed)
@@ -195,7 +197,7 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 
 // writeRules writes the table of all requests and of those under each rule, with the counts
 // of each node if fleet has them.
-func writeRules(b *strings.Builder, total *history.Counts, rules []admin.RuleStatus, fleet *admin.Fleet) error {
+func writeRules(b *strings.Builder, total *history.Counts, rules []overview.RuleStatus, fleet *fleetview.Fleet) error {
 	var table strings.Builder
 	table.WriteString("rule\tallowed\twarned\tdelayed\tdenied\trefused\tfailed\tno limit\twould deny\t\n")
 	fmt.Fprintf(&table, "all %d\t%s\t\t\n", total.Requests(), columns(total))
@@ -226,7 +228,7 @@ func writeRules(b *strings.Builder, total *history.Counts, rules []admin.RuleSta
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(rules, func(r admin.RuleStatus) bool { return len(r.Candidates) > 0 }) {
+	if slices.ContainsFunc(rules, func(r overview.RuleStatus) bool { return len(r.Candidates) > 0 }) {
 		b.WriteString("\ncandidates: of requests without tier and override, or of a tier that the candidate names\n")
 	}
 	if n := total.UpstreamErrors; n > 0 {

@@ -5,10 +5,9 @@
 package accesslog
 
 import (
-	"net/http"
 	"strconv"
 
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // Bounds of texts from clients, in bytes before escaping. Longer texts are cut and end in
@@ -25,29 +24,29 @@ const (
 //
 // Quotes, backslashes and all bytes that are not printable ASCII are escaped as \xHH, so that
 // no client can write lines or fields. There is never a user.
-func Append(b []byte, r *http.Request, s *httplimit.Summary) []byte {
-	if s.Client.IsValid() {
-		b = s.Client.AppendTo(b)
+func Append(b []byte, r *front.Record) []byte {
+	if client := r.Request.Client(); client.IsValid() {
+		b = client.AppendTo(b)
 	} else {
 		b = append(b, '-')
 	}
 	b = append(b, " - - ["...)
-	b = s.Began.UTC().AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
+	b = r.At.UTC().AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
 	b = append(b, `] "`...)
 	b = appendText(b, r.Method, mostMethod)
 	b = append(b, ' ')
-	b = appendText(b, r.RequestURI, mostTarget)
+	b = appendText(b, r.Target, mostTarget)
 	b = append(b, ' ')
 	b = appendText(b, r.Proto, mostMethod)
 	b = append(b, `" `...)
-	if s.Status < 100 {
+	if r.Status < 100 {
 		b = append(b, "000"...)
 	} else {
-		b = strconv.AppendInt(b, int64(s.Status), 10)
+		b = strconv.AppendInt(b, int64(r.Status), 10)
 	}
-	b = strconv.AppendInt(append(b, ' '), s.Written, 10)
-	b = appendField(b, r.Header["Referer"])
-	b = appendField(b, r.Header["User-Agent"])
+	b = strconv.AppendInt(append(b, ' '), r.Out, 10)
+	b = appendField(b, r.Request.Header("Referer"))
+	b = appendField(b, r.Request.Header("User-Agent"))
 	return append(b, '\n')
 }
 

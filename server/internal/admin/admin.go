@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin serves operators: health, readiness, metrics, and the API and the page,
-// on a listener of its own that only this machine can reach.
 package admin
 
 import (
@@ -12,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 // Options are the parts of an admin handler. The zero value shows health only.
@@ -25,7 +25,7 @@ type Options struct {
 	// not active, the reason.
 	Config func() string
 	// Problems, if not nil, returns the problems of recent requests for /readyz.
-	Problems func() []Problem
+	Problems func() []overview.Problem
 	// Metrics, if not nil, answers /metrics.
 	Metrics http.Handler
 	// API, if not nil, answers /policy and all paths below /v1/. It checks the host of
@@ -62,7 +62,7 @@ func Handler(o Options) http.Handler {
 			detail += o.Config() + "\n"
 		}
 		if o.Problems != nil {
-			detail += problemLines(o.Problems())
+			detail += overview.ProblemLines(o.Problems())
 		}
 		text(w, status, detail)
 	})

@@ -20,16 +20,18 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/decided"
 	"github.com/sluicegate/sluice/server/internal/feed"
-	"github.com/sluicegate/sluice/server/internal/fleet"
+	"github.com/sluicegate/sluice/server/internal/overrides"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/reload"
 	"github.com/sluicegate/sluice/server/internal/report"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
 // APIOptions are the parts that an [API] shows and changes. All but Slots, Shared,
-// Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts,
+// System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts,
 // Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the active policy.
@@ -42,25 +44,21 @@ type APIOptions struct {
 	Version func() (active reload.Version, failure error)
 	// System returns the state of the program apart from its rules. State returns the part
 	// of it that pages get every few seconds; it must be cheap.
-	System func() System
-	State  func() State
+	System func() overview.System
+	State  func() overview.State
 	// Decisions returns the last decisions about keys; nil: they are not shown.
 	Decisions func([]decided.Key) decided.List
 	// Logs returns the logs that cannot be written; nil: all can.
-	Logs func() []Log
+	Logs func() []overview.Log
 	// Fleet returns the reports of the other nodes of a shared store, with details of these
 	// rules. Self returns the line of this node. Nil: there are no others.
 	Fleet     func(ctx context.Context, rules []string) report.Fleet
 	Self      func() report.Node
-	Overrides *Overrides
-	// Records are the records that the nodes of a shared store share, nil if there are no
-	// others. Node is this node.
-	Records *fleet.Records
-	Node    fleet.Node
+	Overrides *overrides.List
 	// Audit gets an entry of every change before it is made.
-	Audit *AuditLog
+	Audit *audit.Log
 	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls; nil: Store.
-	// Admits and Claims are as in [Explainer].
+	// Admits and Claims are as in [explain.Explainer].
 	Explains sluice.Store
 	Admits   func(netip.Addr) bool
 	Claims   func(*http.Request) (claims func(string) (string, error), required bool, err error)
@@ -102,7 +100,7 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or an error that names a missing option.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Logs, Unused, Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, Logs, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -204,7 +202,7 @@ func (a *API) authorised(r *http.Request) bool {
 type Error struct {
 	Error string `json:"error"`
 	// Conflict is the override that another caller has made meanwhile.
-	Conflict *StoredOverride `json:"conflict,omitempty"`
+	Conflict *overrides.Stored `json:"conflict,omitempty"`
 }
 
 func fail(w http.ResponseWriter, status int, err error) { answer(w, status, Error{Error: err.Error()}) }
@@ -249,15 +247,11 @@ func asked(w http.ResponseWriter, r *http.Request, into interface{ check() error
 	return err == nil
 }
 
-// errNotWritten is the error of change if the audit log could not be written, so that the
-// change was not made.
-var errNotWritten = errors.New("nothing was changed, as it cannot be written down")
-
 // statusOf returns the status for a change that was not made: that of a server fault if the
 // disk failed, or else otherwise.
 func statusOf(err error, otherwise int) int {
 	switch {
-	case !errors.Is(err, errNotWritten) && !errors.Is(err, errNotKept):
+	case !errors.Is(err, audit.ErrNotWritten) && !errors.Is(err, overrides.ErrNotKept):
 		return otherwise
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return http.StatusInsufficientStorage
@@ -266,34 +260,8 @@ func statusOf(err error, otherwise int) int {
 	}
 }
 
-// change writes a change to the audit log and makes it. do reports whether it has sent the
-// entry to the other nodes. If it has not, change sends it, which may take until later for a
-// change on which they need not act.
-func (a *API) change(r *http.Request, e AuditEntry, do func(*AuditEntry) (told bool, err error)) error {
-	e.Remote, e.Time = r.RemoteAddr, time.Now().UTC()
-	if err := a.o.Audit.Write(e); err != nil {
-		return fmt.Errorf("%w: %w", errNotWritten, err)
-	}
-	told, err := do(&e)
-	if err != nil {
-		e.Error, e.Unknown, told = err.Error(), errors.Is(err, errUnknown), false
-		e.Time = time.Now().UTC()
-		err = errors.Join(err, a.o.Audit.Write(e))
-	}
-	if !told {
-		_ = a.tell(r.Context(), e) // the log tries again
-	}
-	return err
-}
-
-// tell writes an entry to the log that the nodes share, if there is one.
-func (a *API) tell(ctx context.Context, e AuditEntry) error {
-	if a.o.Records == nil {
-		return nil
-	}
-	entry, short := shortEntry(a.o.Node, e)
-	if err := a.o.Records.Publish(ctx, entry); err != nil || !short {
-		return err
-	}
-	return errShort
+// change writes a change that a request asks for to the audit log and makes it.
+func (a *API) change(r *http.Request, e audit.Entry, do func(*audit.Entry) (told bool, err error)) error {
+	e.Remote = r.RemoteAddr
+	return a.o.Audit.Change(r.Context(), e, do)
 }

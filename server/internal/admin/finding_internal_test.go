@@ -22,6 +22,9 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/audit"
+	"github.com/sluicegate/sluice/server/internal/overrides"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/reload"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
@@ -49,14 +52,14 @@ func newWatched(t *testing.T, rules string) *watched {
 	}
 	w.tally.Share(sha256.Sum256(nil)) // numbers are the same in every run
 	w.tally.Follow(c.Policy)
-	overrides, err := OpenOverrides(filepath.Join(t.TempDir(), "overrides.json"))
+	list, err := overrides.Open(filepath.Join(t.TempDir(), "overrides.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.API, err = NewAPI(APIOptions{
-		Policy: func() *policy.Policy { return c.Policy }, Store: store, Tally: &w.tally, Now: clock, Overrides: overrides,
+		Policy: func() *policy.Policy { return c.Policy }, Store: store, Tally: &w.tally, Now: clock, Overrides: list,
 		Version: func() (reload.Version, error) { return reload.Version{File: "test.yaml"}, nil },
-		Audit:   NewAuditLog(io.Discard),
+		Audit:   audit.New(io.Discard),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +84,7 @@ func (w *watched) pass(d time.Duration) {
 	w.tally.Tick(w.now)
 }
 
-func (w *watched) look(t *testing.T, query string) (o Overview) {
+func (w *watched) look(t *testing.T, query string) (o overview.Overview) {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/overview"+query, nil)

@@ -15,7 +15,9 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/decided"
+	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
 // mostTiers is the most tiers of a rule that are shown, beside its limits without a tier.
@@ -31,7 +33,7 @@ type KeyStates struct {
 
 // KeyState is the state of a key under the limits of a level.
 type KeyState struct {
-	Key
+	keys.Key
 	Exempt   bool   `json:"exempt,omitempty"`   // its requests are not charged
 	Shadow   bool   `json:"shadow,omitempty"`   // nothing is denied
 	Override string `json:"override,omitempty"` // reason for the limits of its own
@@ -66,7 +68,7 @@ type LimitState struct {
 }
 
 func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
-	k := Key{Parts: make(map[string]string)}
+	k := keys.Key{Parts: make(map[string]string)}
 	for name, values := range r.URL.Query() {
 		switch {
 		case len(values) > 1:
@@ -101,54 +103,50 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
 }
 
 // targets returns the keys that k means under the active rules and overrides.
-func (a *API) targets(k *Key) (targets []target, omitted bool, err error) {
-	targets, omitted, err = k.targets(a.o.Policy())
-	for i := range targets {
-		targets[i].overrides = a.o.Overrides
-	}
-	return targets, omitted, err
+func (a *API) targets(k *keys.Key) (targets []keys.Target, omitted bool, err error) {
+	return k.Targets(a.o.Policy(), a.o.Overrides)
 }
 
 // loggedKeys returns the keys as the decision log names them.
-func loggedKeys(targets []target) (keys []decided.Key) {
+func loggedKeys(targets []keys.Target) (all []decided.Key) {
 	for i := range targets {
 		t := &targets[i]
-		keys = append(keys, decided.Key{Rule: t.rule.Name, Level: t.level.Name, Key: t.key})
+		all = append(all, decided.Key{Rule: t.Rule.Name, Level: t.Level.Name, Key: t.Key})
 	}
-	return keys
+	return all
 }
 
-func (t *target) describe() KeyState {
-	return KeyState{Key: Key{Rule: t.rule.Name, Level: t.level.Name, Parts: named(t.level.Level, t.values)}, Shadow: t.rule.Shadow}
+func describe(t *keys.Target) KeyState {
+	return KeyState{Key: keys.Key{Rule: t.Rule.Name, Level: t.Level.Name, Parts: keys.Named(t.Level.Level, t.Values)}, Shadow: t.Rule.Shadow}
 }
 
 // state peeks at a key under all limits of its level.
-func (a *API) state(ctx context.Context, t *target) (KeyState, error) {
-	s := t.describe()
+func (a *API) state(ctx context.Context, t *keys.Target) (KeyState, error) {
+	s := describe(t)
 	now := a.o.Now()
-	s.Exempt = slices.ContainsFunc(t.level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.values) })
-	if o, _ := t.override(now); o != nil {
+	s.Exempt = slices.ContainsFunc(t.Level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.Values) })
+	if o, _ := t.Override(now); o != nil {
 		s.Override = o.Reason + " (" + o.Author + ")"
 		if !o.Expires.IsZero() {
 			s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
 		}
 	}
-	if t.level.InFlight != nil && a.o.Slots != nil {
-		req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: t.level.Scope, Limit: t.level.Slots, Key: t.key, Cost: 1}
+	if t.Level.InFlight != nil && a.o.Slots != nil {
+		req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: t.Level.Scope, Limit: t.Level.Slots, Key: t.Key, Cost: 1}
 		d, err := a.o.Slots.Slot(ctx, req)
 		if err != nil {
 			return s, err
 		}
 		s.InFlight = &evaluate.InFlight{Limit: req.Limit, Decision: d}
 	}
-	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
+	if len(t.Level.Limits) == 0 && s.Override == "" && t.Level.Tiers == nil {
 		return s, nil // it limits only requests in flight
 	}
-	tiers := t.tiers(now)
-	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
-		s.TierBy, s.Tier = tiers.By.String(), t.tier
-		if tiers.Limits[t.tier] == nil && !slices.Contains(tiers.Unlimited, t.tier) {
-			s.Tier, s.UnknownTier = "", t.tier
+	tiers := t.Tiers(now)
+	if tiers := t.Level.Tiers; s.Override == "" && tiers != nil {
+		s.TierBy, s.Tier = tiers.By.String(), t.Tier
+		if tiers.Limits[t.Tier] == nil && !slices.Contains(tiers.Unlimited, t.Tier) {
+			s.Tier, s.UnknownTier = "", t.Tier
 		}
 	}
 	s.MoreTiers = max(0, len(tiers)-1-mostTiers)
@@ -159,7 +157,7 @@ func (a *API) state(ctx context.Context, t *target) (KeyState, error) {
 	}
 	asked := 0
 	for i, tier := range tiers {
-		of := TierState{Tier: tier, Unlimited: t.set(tier, now) == nil}
+		of := TierState{Tier: tier, Unlimited: t.Set(tier, now) == nil}
 		if !of.Unlimited {
 			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
 			asked++
@@ -178,18 +176,18 @@ var errChanged = errors.New("the limits of the key have just changed; ask again"
 
 // takes asks the store about a key under each of the tiers that limit it, all in one
 // call. It returns an error if one of the results is an error.
-func (a *API) takes(ctx context.Context, t *target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
-	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.set(tier, now) == nil })
+func (a *API) takes(ctx context.Context, t *keys.Target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.Set(tier, now) == nil })
 	reqs, out := make([]sluice.Request, len(tiers)), make([]sluice.Result, len(tiers))
 	if len(tiers) == 0 {
 		return reqs, out, nil
 	}
 	for i, tier := range tiers {
-		s := t.set(tier, now)
+		s := t.Set(tier, now)
 		if s == nil { // its override has expired meanwhile
 			return nil, nil, errChanged
 		}
-		charge := t.charge(s)
+		charge := t.Charge(s)
 		if reqs[i] = (sluice.Request{Op: op, Charge: charge}); op == sluice.OpPeek {
 			reqs[i].Outcomes = new(make(sluice.Outcomes, charge.Plan.Len()))
 		} else {
@@ -271,7 +269,7 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 
 // Reset is the document of POST /v1/key/reset: forget the spent units of a key.
 type Reset struct {
-	Key
+	keys.Key
 	Change
 }
 
@@ -293,7 +291,7 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	}
 	targets, omitted, err := a.targets(&q.Key)
 	if err == nil && omitted {
-		err = fmt.Errorf("more than %d keys are meant; name a rule", mostTargets)
+		err = fmt.Errorf("more than %d keys are meant; name a rule", keys.Max)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
@@ -301,11 +299,11 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	}
 	done := ResetDone{ThisNodeOnly: !a.o.Shared}
 	for i := range targets {
-		done.Keys = append(done.Keys, targets[i].describe())
+		done.Keys = append(done.Keys, describe(&targets[i]))
 	}
 	ctx := r.Context()
-	e := AuditEntry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
-	err = a.change(r, e, func(e *AuditEntry) (bool, error) {
+	e := audit.Entry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
+	err = a.change(r, e, func(e *audit.Entry) (bool, error) {
 		var errs []error
 		for i := range targets {
 			errs = append(errs, a.reset(ctx, &targets[i]))
@@ -313,8 +311,8 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 		if err := errors.Join(errs...); err != nil {
 			return false, err
 		}
-		for _, part := range split(a.o.Node, *e, done.Keys) {
-			if err := a.tell(ctx, part); err != nil {
+		for _, part := range audit.Split(a.o.Audit.Node, *e, done.Keys) {
+			if err := a.o.Audit.Tell(ctx, part); err != nil {
 				done.NotTold = err.Error()
 			}
 		}
@@ -327,12 +325,12 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done)
 }
 
-func (a *API) reset(ctx context.Context, t *target) error {
-	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
+func (a *API) reset(ctx context.Context, t *keys.Target) error {
+	if l := t.Level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
 		return nil // it limits only requests in flight, which end by themselves
 	}
 	now := a.o.Now()
-	_, _, err := a.takes(ctx, t, sluice.OpReset, t.tiers(now), now) // the key may have spent units under each
+	_, _, err := a.takes(ctx, t, sluice.OpReset, t.Tiers(now), now) // the key may have spent units under each
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
 // TestOneCall: the state of a key under all its plans takes one call of the store, and so
@@ -40,12 +41,12 @@ func TestOneCall(t *testing.T) {
 			return fail // of the last request of a batch
 		}
 		a := &API{o: APIOptions{Store: store, Now: func() time.Time { return c.now }}}
-		one := func(name string, do func(*target) error) {
+		one := func(name string, do func(*keys.Target) error) {
 			t.Helper()
 			calls, requests := store.Calls(), store.Asked()
 			last = c.requests
-			key := Key{Parts: map[string]string{"header.X-User": c.key}}
-			targets, _, err := key.targets(p)
+			key := keys.Key{Parts: map[string]string{"header.X-User": c.key}}
+			targets, _, err := key.Targets(p, nil)
 			if err != nil || len(targets) != 1 {
 				t.Fatalf("%v, %v", targets, err)
 			}
@@ -56,14 +57,14 @@ func TestOneCall(t *testing.T) {
 				t.Errorf("%s, %s: %d calls of %d requests, want 1 of %d", name, c.key, calls, requests, c.requests)
 			}
 		}
-		show := func(target *target) error {
+		show := func(target *keys.Target) error {
 			s, err := a.state(t.Context(), target)
 			if err == nil && (len(s.Limits) != 1 || len(s.Tiers) != c.requests-1) {
 				t.Errorf("%s: got %+v", c.key, s)
 			}
 			return err
 		}
-		reset := func(target *target) error { return a.reset(t.Context(), target) }
+		reset := func(target *keys.Target) error { return a.reset(t.Context(), target) }
 		one("show", show)
 		one("reset", reset)
 		fail = errors.New("gone")

@@ -10,12 +10,14 @@ import (
 	"net/http"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/server/internal/audit"
+	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
 // Add is the document of POST /v1/key/add: give a key units. It names one key of one
 // rule, and applies to the limits that the key has now.
 type Add struct {
-	Key
+	keys.Key
 	Units int64 `json:"units"`
 	Change
 }
@@ -47,26 +49,26 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := a.o.Now()
-	tier := t.tiers(now)[0]
-	o, _ := t.override(now)
-	switch tiers := t.level.Tiers; {
-	case t.set(tier, now) == nil:
+	tier := t.Tiers(now)[0]
+	o, _ := t.Override(now)
+	switch tiers := t.Level.Tiers; {
+	case t.Set(tier, now) == nil:
 		err = errors.New("the key has no limits there, so there is nothing to add to")
-	case tiers != nil && !t.hasTier && o == nil:
+	case tiers != nil && !t.HasTier && o == nil:
 		err = fmt.Errorf("the key's limits are those of its tier; name that, too: %s=TIER", tiers.By)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	done := AddDone{Key: t.describe(), ThisNodeOnly: !a.o.Shared}
-	e := AuditEntry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
+	done := AddDone{Key: describe(t), ThisNodeOnly: !a.o.Shared}
+	e := audit.Entry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
 	ctx := r.Context()
-	err = a.change(r, e, func(e *AuditEntry) (told bool, err error) {
+	err = a.change(r, e, func(e *audit.Entry) (told bool, err error) {
 		if done.Given, err = a.add(ctx, t, tier, q.Units); err != nil {
 			return false, err
 		}
-		if err := a.tell(ctx, *e); err != nil {
+		if err := a.o.Audit.Tell(ctx, *e); err != nil {
 			done.NotTold = err.Error()
 		}
 		return true, nil
@@ -79,7 +81,7 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 }
 
 // addTarget returns the one key that the document names.
-func (a *API) addTarget(q *Add) (*target, error) {
+func (a *API) addTarget(q *Add) (*keys.Target, error) {
 	if q.Units < 1 || q.Units > sluice.MaxQuota {
 		return nil, fmt.Errorf("%d units; must be 1 to %d", q.Units, int64(sluice.MaxQuota))
 	}
@@ -94,12 +96,12 @@ func (a *API) addTarget(q *Add) (*target, error) {
 }
 
 // add gives units to a key under the limits of a tier.
-func (a *API) add(ctx context.Context, t *target, tier string, units int64) ([]Given, error) {
-	s := t.set(tier, a.o.Now())
+func (a *API) add(ctx context.Context, t *keys.Target, tier string, units int64) ([]Given, error) {
+	s := t.Set(tier, a.o.Now())
 	if s == nil { // its override has expired meanwhile
 		return nil, errChanged
 	}
-	charge := t.charge(s)
+	charge := t.Charge(s)
 	charge.Cost = units
 	out := make(sluice.Outcomes, charge.Plan.Len())
 	if _, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpAdd, Charge: charge, Outcomes: &out}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 const (
@@ -29,16 +30,7 @@ type Live struct {
 	Time  time.Time                 `json:"time"`
 	Total history.Counts            `json:"total"`
 	Rules map[string]history.Counts `json:"rules,omitempty"` // rules that have counted requests
-	State
-}
-
-// State is the part of [System] that can change from one event to the next.
-type State struct {
-	InFlight int64  `json:"in_flight"`
-	Delayed  int    `json:"delayed"` // requests that wait now
-	StoreUp  bool   `json:"store_up"`
-	Version  string `json:"version"` // of the configuration's file
-	Current  bool   `json:"current"` // the present version of the file is active
+	overview.State
 }
 
 // live answers GET /v1/live.
@@ -84,7 +76,7 @@ type published struct {
 	at    time.Time
 	total history.Counts
 	rules map[string]history.Counts
-	state State
+	state overview.State
 }
 
 // publish sends the changes to the pages.

@@ -4,147 +4,88 @@
 package admin
 
 import (
+	"errors"
+	"net/http"
 	"time"
 
-	"github.com/sluicegate/sluice/server/internal/finding"
-	"github.com/sluicegate/sluice/server/internal/history"
-	"github.com/sluicegate/sluice/server/internal/sketch"
-	"github.com/sluicegate/sluice/server/internal/tally"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
-// Overview is the answer of GET /v1/overview: the present and recent state of the program.
-// Times are UTC.
-type Overview struct {
-	Time   time.Time `json:"time"`
-	Hidden bool      `json:"hidden,omitempty"` // keys are hashes: the caller has no token
-	System
-	Requests Requests       `json:"requests"`
-	Rules    []RuleOverview `json:"rules"` // in the order of the policy
-	// Overrides is the number of overrides beside those of the configuration.
-	Overrides int `json:"overrides"`
+var errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
+
+// readable reports whether a caller may see data without keys in clear: callers on this
+// machine, or with the token. It answers other callers itself.
+func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
+	if a.authorised(r) || local(r) {
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	fail(w, http.StatusUnauthorized, errUnreadable)
+	return false
 }
 
-// Requests is the outcomes of all requests.
-type Requests struct {
-	Total  history.Counts  `json:"total"`            // since the start
-	Recent *history.Series `json:"recent,omitempty"` // the last 10 minutes by seconds
-	Day    *history.Series `json:"day,omitempty"`    // the last 24 hours by minutes
-	// Refusals are the causes of refused requests at this node, the most frequent recent one
-	// first.
-	Refusals []tally.Cause `json:"refusals,omitempty"`
-	// Problems are the causes, in the last 10 minutes, of outcomes that the limits do not
-	// explain, the largest first.
-	Problems []Problem `json:"problems,omitempty"`
+// overview answers GET /v1/overview. With ?rule=NAME it shows only that rule, in full.
+func (a *API) overview(w http.ResponseWriter, r *http.Request) {
+	if !a.readable(w, r) {
+		return
+	}
+	rule := r.URL.Query().Get("rule")
+	a.o.Tally.Tick(a.o.Now()) // so that the series hold the same requests as the totals
+	o := overview.Overview{
+		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []overview.Rule{},
+		Requests:  overview.Requests{Total: a.o.Tally.Total(), Refusals: a.o.Tally.Causes()},
+		Overrides: len(a.o.Overrides.All(a.o.Now())),
+	}
+	if a.o.System != nil {
+		o.System = a.o.System()
+	}
+	o.Memory.History = a.o.Tally.Bytes()
+	if recent, day, ok := a.o.Tally.Past(""); ok {
+		o.Requests.Recent, o.Requests.Day = &recent, &day
+		o.Requests.Problems = overview.Problems(recent.Sum(), o.Requests.Refusals, a.logs())
+	}
+	p, reports := a.o.Policy(), a.reports()
+	top := make(map[string][]overview.TopLevel)
+	for _, level := range a.topOf(rule, overview.MostTop, o.Hidden) {
+		top[level.Rule] = append(top[level.Rule], level)
+	}
+	for i := range len(p.Rules()) {
+		of := &p.Rules()[i]
+		if rule != "" && rule != of.Name {
+			continue
+		}
+		ro := overview.RuleOf(of, reports[of.Name])
+		ro.Top = top[of.Name]
+		a.lately(&ro, o.Time, rule != "")
+		o.Rules = append(o.Rules, ro)
+	}
+	if rule != "" && len(o.Rules) == 0 {
+		fail(w, http.StatusNotFound, errors.New("there is no rule of that name; see /v1/overview for those that are"))
+		return
+	}
+	answer(w, http.StatusOK, o)
 }
 
-// RuleOverview is the outcomes of requests under a rule. Evaluated and WouldDeny include
-// those of its candidates, as in the series and in the events of [Live].
-type RuleOverview struct {
-	RuleStatus
-	By      string `json:"by,omitempty"` // parts of its keys
-	Failure string `json:"failure"`      // answer to requests in an outage of the store
-	// Recent are the last 10 minutes in steps of 5 s; nil if nothing was counted. Day are
-	// the last 24 hours in steps of 10 minutes, only if the query names the rule.
-	Recent   *history.Series `json:"recent,omitempty"`
-	Day      *history.Series `json:"day,omitempty"`
-	KeysHour *sketch.Count   `json:"keys_hour,omitempty"`
-	KeysDay  *sketch.Count   `json:"keys_day,omitempty"`
-	Top      []TopLevel      `json:"top,omitempty"` // denied most, since the start
-	// Findings are remarks for the operator.
-	Findings []finding.Finding `json:"findings,omitempty"`
+// logs returns the logs that cannot be written.
+func (a *API) logs() []overview.Log {
+	if a.o.Logs == nil {
+		return nil
+	}
+	return a.o.Logs()
 }
 
-// System is the state of the program apart from its rules.
-type System struct {
-	Started      time.Time             `json:"started"`
-	Build        BuildOverview         `json:"build"`
-	Config       ConfigOverview        `json:"config"`
-	InFlight     int64                 `json:"in_flight"`
-	Queue        QueueOverview         `json:"queue"`
-	Store        StoreOverview         `json:"store"`
-	Upstreams    UpstreamsOverview     `json:"upstreams"`
-	Certificates []CertificateOverview `json:"certificates,omitempty"`
-	Memory       MemoryOverview        `json:"memory"`
-}
-
-// BuildOverview describes the build of the program.
-type BuildOverview struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision"`
-	Go       string `json:"go"`
-}
-
-// ConfigOverview is the part of the active configuration that is shown. It holds no
-// secret.
-type ConfigOverview struct {
-	File    string    `json:"file"`
-	Version string    `json:"version"` // changes with the file's bytes
-	Loaded  time.Time `json:"loaded"`
-	// Failure is the reason why the present file is not active, empty if it is.
-	Failure   string   `json:"failure,omitempty"`
-	Listeners []string `json:"listeners"`
-	Admin     string   `json:"admin,omitempty"`
-	Trusted   []string `json:"trusted_proxies,omitempty"`
-	Tokens    bool     `json:"tokens"` // tokens are verified
-	Rules     int      `json:"rules"`
-}
-
-// QueueOverview is the state of the queue of delayed requests.
-type QueueOverview struct {
-	Delayed   int   `json:"delayed"`    // requests that wait now
-	Full      int64 `json:"full"`       // requests that found no place
-	ShareFull int64 `json:"share_full"` // requests of keys without a place left
-	ReadAhead int64 `json:"read_ahead"` // bytes of the bodies of delayed requests
-}
-
-// StoreOverview is the state of the store.
-type StoreOverview struct {
-	Kind   string `json:"kind"`             // memory or redis
-	Target string `json:"target,omitempty"` // without user and password
-	Up     bool   `json:"up"`
-	Text   string `json:"text"` // as in /readyz
-	// LatencySince is the time since which P50 and P99 are measured: a minute or less. They
-	// are upper ends of steps of a histogram; 0 without calls since.
-	LatencySince time.Time `json:"latency_since"`
-	P50          float64   `json:"p50_ms"`
-	P99          float64   `json:"p99_ms"`
-	Asked        uint64    `json:"asked"`  // calls since the start
-	Failed       uint64    `json:"failed"` // failed calls since the start
-	// Of a store in this process.
-	Keys    int    `json:"keys,omitempty"`
-	Bytes   int64  `json:"bytes,omitempty"`
-	Evicted uint64 `json:"evicted,omitempty"`
-	// Of a shared one.
-	Nodes    int64  `json:"nodes,omitempty"` // nodes that share it, as last known
-	Outages  uint64 `json:"outages,omitempty"`
-	Degraded uint64 `json:"degraded,omitempty"` // requests decided without the store
-	InFlight int    `json:"calls_in_flight,omitempty"`
-	// NotApplied names the limits that do not apply while the store is unavailable, and since
-	// when: all limits, or shared limits if each node decides with its share.
-	NotApplied      string    `json:"not_applied,omitempty"`
-	NotAppliedSince time.Time `json:"not_applied_since,omitzero"`
-}
-
-// UpstreamsOverview is the state of connections to upstreams.
-type UpstreamsOverview struct {
-	URLs    []string `json:"urls"` // without user and password
-	Open    int64    `json:"open"`
-	Refused int64    `json:"refused"` // connections not opened for want of resources of this machine
-}
-
-// CertificateOverview is the certificate of a listener.
-type CertificateOverview struct {
-	Listener string    `json:"listener"`
-	Names    []string  `json:"names,omitempty"`
-	NotAfter time.Time `json:"not_after"`
-	// Failure is the reason why the present files cannot serve, empty if they can.
-	Failure string `json:"failure,omitempty"`
-}
-
-// MemoryOverview is the memory of the process.
-type MemoryOverview struct {
-	Total   int64 `json:"total"` // bytes from the system, without returned ones
-	Limit   int64 `json:"limit,omitempty"`
-	Clients int64 `json:"clients,omitempty"` // bytes of connections and requests, if they have a limit
-	History int64 `json:"history"`           // bytes of the history of requests, estimated
+// lately adds the recent outcomes of requests under a rule, and the findings.
+func (a *API) lately(o *overview.Rule, now time.Time, full bool) {
+	t := a.o.Tally
+	recent, day, ok := t.Past(o.Name)
+	if !ok {
+		return
+	}
+	o.Recent = &recent
+	if full {
+		o.Day = &day
+	}
+	if hour, days, ok := t.Keys(o.Name); ok {
+		o.Keyed(now, &day, hour, days, t.Denials(o.Name))
+	}
 }

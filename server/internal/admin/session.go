@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/server/internal/audit"
 )
 
 const (
@@ -198,8 +199,8 @@ func (a *API) login(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusUnauthorized, errToken)
 		return
 	}
-	if err := a.o.Audit.Write(AuditEntry{Action: "log-in", Remote: r.RemoteAddr}); err != nil {
-		err = fmt.Errorf("%w: %w", errNotWritten, err)
+	if err := a.o.Audit.Write(audit.Entry{Action: "log-in", Remote: r.RemoteAddr}); err != nil {
+		err = fmt.Errorf("%w: %w", audit.ErrNotWritten, err)
 		fail(w, statusOf(err, http.StatusInternalServerError), err)
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // Version is the version of the schema. It grows when a field is removed or changes its
@@ -85,27 +85,27 @@ func (o *Options) by() string {
 }
 
 // Wants reports whether a request has a line.
-func (e *Encoder) Wants(s *httplimit.Summary) bool {
+func (e *Encoder) Wants(r *front.Record) bool {
 	switch {
-	case s.Own: // nothing was decided
+	case r.Own: // nothing was decided
 		return false
 	case e.o.Requests == Denied:
-		return !s.Event.Verdict.Passes() || len(s.Event.Violated) > 0
+		return !r.Event.Verdict.Passes() || len(r.Event.Violated) > 0
 	case e.o.Requests == Sample:
-		return e.sampled(s)
+		return e.sampled(r)
 	}
 	return true
 }
 
 // sampled reports whether a request's key is in the sample. The hash is the same on all nodes
 // and has no secret: a client that chooses its key can choose to be logged.
-func (e *Encoder) sampled(s *httplimit.Summary) bool {
+func (e *Encoder) sampled(r *front.Record) bool {
 	var buf [64]byte // an address with its zone
-	key, ok := e.keyOf(s.Event.Evaluated)
+	key, ok := e.keyOf(r.Event.Evaluated)
 	if ok {
 		return hashOf(key)%max(e.o.Every, 1) == 0
 	}
-	return hashOf(s.Client.AppendTo(buf[:0]))%max(e.o.Every, 1) == 0
+	return hashOf(r.Request.Client().AppendTo(buf[:0]))%max(e.o.Every, 1) == 0
 }
 
 // hashOf is FNV-1a with mixed bits, as keys may differ in few bits.

@@ -25,6 +25,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
+	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/proxy"
 )
 
 // logged is a limited handler with a log.
@@ -54,8 +56,9 @@ func newLogged(t testing.TB, yaml string, store sluice.Store, o decisionlog.Opti
 		Policy: rules(t, yaml), Store: store, OnError: func(*http.Request, error) {},
 		OnEnd: func(r *http.Request, s *httplimit.Summary) {
 			s.Upstream = &l.upstream
-			if l.encoder.Wants(s) {
-				l.lines = append(l.lines, l.encoder.Append(nil, r, s))
+			var rec front.Record
+			if proxy.FillEnded(&rec, r, s); l.encoder.Wants(&rec) {
+				l.lines = append(l.lines, l.encoder.Append(nil, &rec))
 			}
 		},
 	})
@@ -140,7 +143,9 @@ func everyKind(t *testing.T) (lines []map[string]any) {
 	// A handler that panics.
 	breaks := newLogged(t, "  - {name: a, limits: 9/min}\n", newStore(), decisionlog.Options{})
 	mw, err := httplimit.New(httplimit.Options{Policy: rules(t, "  - {name: a, limits: 9/min}\n"), Store: newStore(), OnEnd: func(r *http.Request, s *httplimit.Summary) {
-		breaks.lines = append(breaks.lines, breaks.encoder.Append(nil, r, s))
+		var rec front.Record
+		proxy.FillEnded(&rec, r, s)
+		breaks.lines = append(breaks.lines, breaks.encoder.Append(nil, &rec))
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -4,56 +4,47 @@
 package decisionlog
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // Append appends the line of a request, with its end. The line is at most 64 KiB long.
-func (e *Encoder) Append(b []byte, r *http.Request, s *httplimit.Summary) []byte {
+func (e *Encoder) Append(b []byte, r *front.Record) []byte {
 	from := len(b)
 	b = append(b, e.head...)
 	b = append(b, `,"time":"`...)
-	b = s.Began.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = r.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	b = append(b, '"')
 	b = append(b, e.sample...)
-	b = appendOptional(b, `,"trace_id":`, traceID(r.Header["Traceparent"]))
+	b = appendOptional(b, `,"trace_id":`, traceID(r.Request.Header("Traceparent")))
 	b = appendField(b, `,"method":`, r.Method, mostMethod)
 	b = appendField(b, `,"host":`, r.Host, mostHost)
-	b = appendField(b, `,"path":`, path(r), mostPath)
-	if s.Client.IsValid() {
-		b = append(s.Client.AppendTo(append(b, `,"client":"`...)), '"')
+	b = appendField(b, `,"path":`, r.Request.Path(), mostPath)
+	if client := r.Request.Client(); client.IsValid() {
+		b = append(client.AppendTo(append(b, `,"client":"`...)), '"')
 	}
-	b = appendEvent(b, &s.Event)
-	b = appendNumber(b, `,"status":`, int64(s.Status))
-	b = appendNumber(b, `,"bytes":`, s.Written)
-	if s.Read >= 0 {
-		b = appendNumber(b, `,"request_bytes":`, s.Read)
+	b = appendEvent(b, &r.Event)
+	b = appendNumber(b, `,"status":`, int64(r.Status))
+	b = appendNumber(b, `,"bytes":`, r.Out)
+	if r.In >= 0 {
+		b = appendNumber(b, `,"request_bytes":`, r.In)
 	}
-	b = appendMicros(b, `,"duration_us":`, s.Took)
-	if s.Broken {
+	b = appendMicros(b, `,"duration_us":`, r.Took)
+	if r.Broken {
 		b = append(b, `,"broken":true`...)
 	}
-	b = appendUpstream(b, s.Upstream)
-	if v := s.Event.Evaluated; v != nil {
+	b = appendUpstream(b, r.Upstream)
+	if v := r.Event.Evaluated; v != nil {
 		b = e.appendRules(b, from, v)
 	}
 	return append(b, "}\n"...)
 }
 
-// path returns the request's original path, without its query.
-func path(r *http.Request) string {
-	if p := r.URL.EscapedPath(); p != "" {
-		return p
-	}
-	return "/"
-}
-
-func appendEvent(b []byte, ev *httplimit.Event) []byte {
+func appendEvent(b []byte, ev *evaluate.Event) []byte {
 	b = append(append(append(b, `,"verdict":"`...), ev.Verdict.String()...), '"')
 	if ev.Err != nil {
 		b = appendField(b, `,"error":`, ev.Err.Error(), mostText)
@@ -67,7 +58,7 @@ func appendEvent(b []byte, ev *httplimit.Event) []byte {
 	return b
 }
 
-func appendUpstream(b []byte, u *httplimit.Upstream) []byte {
+func appendUpstream(b []byte, u *front.Upstream) []byte {
 	if u == nil || u.URL == "" {
 		return b
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // FuzzText: JSON reads any text unchanged, with U+FFFD for each byte that is not UTF-8; the
@@ -51,7 +52,7 @@ func FuzzText(f *testing.F) {
 }
 
 // request returns a request under a rule, with its outcome.
-func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func()) {
+func request(tb testing.TB) (rec *front.Record, done func()) {
 	tb.Helper()
 	c, err := config.Parse("test.yaml", []byte("rules: [{name: api, by: header.X-User, limits: [100/s, 5000/h sliding-log]}]"))
 	if err != nil {
@@ -63,27 +64,29 @@ func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r = httptest.NewRequest(http.MethodGet, "/v1/items?page=2", nil)
+	r := httptest.NewRequest(http.MethodGet, "/v1/items?page=2", nil)
 	r.Header.Set("X-User", "ada")
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	q := mw.Decide(r)
-	return r, &httplimit.Summary{
-		Event: q.Event(), Status: http.StatusOK, Began: time.Unix(1_700_000_000, 123_000), Took: time.Millisecond,
-		Upstream: &httplimit.Upstream{URL: "http://127.0.0.1:3000", Status: http.StatusOK, Took: time.Millisecond},
-	}, func() { q.Settle(policy.Response{}) }
+	rec = &front.Record{
+		Ended: true, Event: q.Event().Event, Request: q.Event().Request, Status: http.StatusOK, At: time.Unix(1_700_000_000, 123_000), Took: time.Millisecond,
+		Upstream: &front.Upstream{URL: "http://127.0.0.1:3000", Status: http.StatusOK, Took: time.Millisecond},
+	}
+	rec.FromHTTP(r)
+	return rec, func() { q.Settle(policy.Response{}) }
 }
 
 // TestNoAllocations: a line allocates only its buffer.
 func TestNoAllocations(t *testing.T) {
 	testkit.Long(t) // pools drop items under the race detector
-	r, s, done := request(t)
+	r, done := request(t)
 	defer done()
 	for _, o := range []Options{{}, {Plain: true}, {Requests: Sample, Every: 1, By: "api"}} {
 		e := New(o)
-		b := e.Append(nil, r, s)
+		b := e.Append(nil, r)
 		if n := testing.AllocsPerRun(100, func() {
-			if e.Wants(s) {
-				b = e.Append(b[:0], r, s)
+			if e.Wants(r) {
+				b = e.Append(b[:0], r)
 			}
 		}); n > 0 {
 			t.Errorf("%+v: %v allocations", o, n)
@@ -92,14 +95,14 @@ func TestNoAllocations(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	r, s, done := request(b)
+	r, done := request(b)
 	defer done()
 	for name, o := range map[string]Options{"hashed": {}, "plain": {Plain: true}} {
 		b.Run(name, func(b *testing.B) {
 			e, line := New(o), []byte(nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				line = e.Append(line[:0], r, s)
+				line = e.Append(line[:0], r)
 			}
 			b.SetBytes(int64(len(line)))
 		})

@@ -27,7 +27,7 @@ import (
 const nodeFile = `
 listen:
   - 127.0.0.1:0
-  - {address: "tcp://127.0.0.2:0", upstream: %q, name: db, tls: {cert: %q, key: %q}}
+  - {address: "127.0.0.2:0", serve: tcp, upstream: %q, name: db, tls: {cert: %q, key: %q}}
 admin: 127.0.0.1:0
 store: {redis: {url: %q}}
 upstream:

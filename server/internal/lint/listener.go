@@ -26,7 +26,7 @@ const openLease = time.Minute
 func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	l := &at.Limits
-	if at.TCP {
+	if at.TCP() {
 		add("tcp://%s goes on to %s", at.Address, at.Upstream)
 	} else {
 		add("connections at %s, each of which may carry many requests: what limits these stands under rules", at.Address)
@@ -84,7 +84,7 @@ func listenerWarnings(c *config.Config, at *config.Listener) (texts []string) {
 		more, _ := pointless(&r, set)
 		texts = append(texts, more...)
 	}
-	if !at.TCP && (len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0) && len(at.ProxyProtocol) == 0 {
+	if !at.TCP() && (len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0) && len(at.ProxyProtocol) == 0 {
 		texts = append(texts, "its connections come from the proxies in client_ip, so all clients of a proxy share a budget; list the proxies' networks under exempt, or limit clients under rules")
 	}
 	for i := range texts {
@@ -102,7 +102,7 @@ func shared(c *config.Config) (hints []Hint) {
 	}
 	for i := range c.Listen {
 		l := &c.Listen[i]
-		if l.TCP || len(l.ProxyProtocol) > 0 || loopback(l.Address) {
+		if l.TCP() || len(l.ProxyProtocol) > 0 || loopback(l.Address) {
 			continue
 		}
 		hints = append(hints, Hint{c.File, l.Line, fmt.Sprintf("%s can be reached from other machines, and rule %q is by ip: if a load balancer or another proxy is in front, all its clients share one budget; "+

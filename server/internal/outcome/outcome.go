@@ -64,3 +64,11 @@ type KeyCount struct {
 	Most   uint64 `json:"m"`
 	Recent uint64 `json:"r,omitempty"`
 }
+
+// Cause is a cause of refused requests, with their numbers.
+type Cause struct {
+	Status int    `json:"status"`
+	Text   string `json:"text"`
+	Recent uint64 `json:"recent"` // in the last 10 to 11 minutes
+	Total  uint64 `json:"total"`
+}

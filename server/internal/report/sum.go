@@ -203,3 +203,8 @@ func (s *RuleSum) Top(n int) []outcome.Denied {
 	slices.SortFunc(all, func(a, b outcome.Denied) int { return cmp.Compare(a.Level, b.Level) })
 	return all
 }
+
+// Busier orders rules by their denials, then by their requests, most first.
+func Busier(a, b history.Counts) int {
+	return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Requests()+b.WouldDeny, a.Requests()+a.WouldDeny))
+}

@@ -30,6 +30,8 @@ const (
 	// MostRules is the most rules that a node reports, MostLookedAt the most of them in
 	// detail.
 	MostRules = 2000
+	// MostKeys is the number of keys of each level that a node reports.
+	MostKeys = 20
 	// MostNamed is the most rules that a node's line names.
 	MostNamed    = 16
 	MostLookedAt = 32

@@ -14,12 +14,14 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overrides"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/page"
 )
 
 // adminHandler returns the handler of the operators' pages. Where everybody may read them, it
 // leaves out the pages that show keys.
-func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) {
+func (s *server) adminHandler(overrides *overrides.List) (http.Handler, error) {
 	c := &s.Config.Admin
 	token, err := ReadToken(c.TokenFile)
 	if err != nil {
@@ -33,7 +35,6 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 		api := admin.APIOptions{
 			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides,
-			Records: s.records, Node: s.node(),
 			System: s.system, State: s.state, Logs: s.faultyLogs, Decisions: s.runtime.lastDecisions,
 			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
 			Every: s.Intervals.Tick,
@@ -53,19 +54,22 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 }
 
 // problems returns the problems of recent requests and of logs.
-func (s *server) problems() []admin.Problem {
-	return admin.ProblemsOf(&s.runtime.tally, s.runtime.expiryNow(), s.faultyLogs())
+func (s *server) problems() []overview.Problem {
+	counts := &s.runtime.tally
+	counts.Tick(s.runtime.expiryNow())
+	recent, _, _ := counts.Past("")
+	return overview.Problems(recent.Sum(), counts.Causes(), s.faultyLogs())
 }
 
 // faultyLogs returns the logs that cannot be written.
-func (s *server) faultyLogs() (all []admin.Log) {
+func (s *server) faultyLogs() (all []overview.Log) {
 	for _, l := range s.runtime.logs.all() {
 		if f := l.file.Load(); f != nil && f.Fault() != nil {
-			all = append(all, admin.Log{Name: l.name, Fault: f.Fault()})
+			all = append(all, overview.Log{Name: l.name, Fault: f.Fault()})
 		}
 	}
 	if err := s.audit.Fault(); err != nil {
-		all = append(all, admin.Log{Name: "audit log, so that changes are refused,", Fault: err})
+		all = append(all, overview.Log{Name: "audit log, so that changes are refused,", Fault: err})
 	}
 	return all
 }

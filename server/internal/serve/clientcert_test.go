@@ -84,7 +84,7 @@ func TestClientCertificatesTCP(t *testing.T) {
 	cert, key, trust := testkit.CertificateFiles(t)
 	ours := testkit.NewAuthority(t, "clients")
 	s := servetest.Start(t, fmt.Sprintf(`
-listen: [{address: "tcp://127.0.0.1:0", upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
+listen: [{address: "127.0.0.1:0", serve: tcp, upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
 rules: [{name: all, by: ip, limits: 9/h}]
 `, strings.TrimPrefix(servetest.Named(t, "up"), "http://"), cert, key, fileOf(t, ours)))
 	at := "https" + strings.TrimPrefix(s.URL, "tcp")

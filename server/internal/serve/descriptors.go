@@ -52,7 +52,7 @@ func (s *runtime) setPlaces(c *config.Config) {
 			slog.Int64("abandoned", c.Abandoned), slog.Int64("requests", have.abandoned), slog.Int64("descriptors", descriptors))
 	}
 	s.places.Resize(int(have.clients))
-	s.lingering.Resize(have.clients / 4)
-	s.abandoned.Resize(int(have.abandoned))
-	s.upstreams.Resize(have.upstreams)
+	s.clients.Lingering.Resize(have.clients / 4)
+	s.proxy.Abandoned.Resize(int(have.abandoned))
+	s.proxy.Upstreams.Resize(have.upstreams)
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy/evaluate"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/explain"
 	"github.com/sluicegate/sluice/server/internal/token"
 )
 
 // Explain says how a request would be decided under a configuration where no key
 // has spent anything. It asks no store but one of its own.
-func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*evaluate.Explanation, error) {
+func Explain(ctx context.Context, c *config.Config, q *explain.Request) (*evaluate.Explanation, error) {
 	clients := clientip.NewAdmission(c.Allow, c.Deny)
-	x := admin.Explainer{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10}), Admits: clients.Admits}
+	x := explain.Explainer{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10}), Admits: clients.Admits}
 	if c.Tokens != nil && q.Claims == nil { // else the token's files are not needed, and may be elsewhere
 		v, err := token.New(tokenOptions(c.Tokens, time.Now, nil))
 		if err != nil {

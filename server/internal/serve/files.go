@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
-	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/token"
 )
 
@@ -53,7 +53,7 @@ func CheckFiles(c *config.Config) error {
 	if name := c.Admin.OverridesFile; name != "" {
 		err := checkFolder(name)
 		if err == nil {
-			_, err = admin.ReadOverrides(name)
+			_, err = overrides.Read(name)
 		}
 		add("overrides_file", name, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -124,9 +125,9 @@ func TestFleetOverride(t *testing.T) {
 	}
 	allFull(t, 200, all...)
 	for i, r := range all {
-		var list admin.Audit
+		var list audit.List
 		testkit.Until(t, "three entries", func() bool {
-			list = servetest.Document[admin.Audit](t, r, "/v1/audit?n=3")
+			list = servetest.Document[audit.List](t, r, "/v1/audit?n=3")
 			return len(list.Entries) == 3 && list.Entries[0].Error != ""
 		})
 		if e := list.Entries[2]; list.ThisNodeOnly || e.Action != "override" || e.Author != "ops" || e.Node != host || e.NodeID == "" || e.NodeID == list.Entries[1].NodeID {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -23,13 +23,13 @@ import (
 func manyOverrides(t *testing.T, n int) (file string) {
 	t.Helper()
 	var doc struct {
-		Version   int                    `json:"version"`
-		Overrides []admin.StoredOverride `json:"overrides"`
+		Version   int                `json:"version"`
+		Overrides []overrides.Stored `json:"overrides"`
 	}
 	doc.Version = 1
 	added := time.Now()
 	for i := range n {
-		doc.Overrides = append(doc.Overrides, admin.StoredOverride{
+		doc.Overrides = append(doc.Overrides, overrides.Stored{
 			Rule: "api", Added: added, Version: fmt.Sprint(i + 1), Override: policy.Override{
 				Key: []string{fmt.Sprintf("customer-%08d", i)}, Limits: []policy.Limit{{Limit: sluice.MustParseLimit("500/min sliding-log")}},
 				Reason: "ticket 4711, until the contract is signed", Author: "ops",

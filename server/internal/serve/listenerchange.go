@@ -19,29 +19,34 @@ type listenerChange struct {
 	listeners *listeners
 	next      []*listener // the listeners after the change, in order
 	opened    []*listener // the new ones among them
-	stay      map[*listener]*config.Listener
+	uses      []func()    // activate the configuration in next
 }
 
-// prepare opens the addresses that are not open yet. If one cannot be opened, none is, and the
-// error names all that cannot. The goroutine that called it must call commit or abandon next:
-// only one goroutine changes the listeners.
-func (d *listeners) prepare(ctx context.Context, listeners []config.Listener) (*listenerChange, error) {
-	c := &listenerChange{listeners: d, stay: make(map[*listener]*config.Listener)}
+// prepare opens the addresses that are not open yet, and prepares all for a configuration. If
+// one fails, none is opened, and the error names all that fail. The goroutine that called it
+// must call commit or abandon next: only one goroutine changes the listeners.
+func (d *listeners) prepare(ctx context.Context, g *snapshot, listeners []config.Listener) (*listenerChange, error) {
+	c := &listenerChange{listeners: d}
 	var faults []error
 	for i := range listeners {
 		l := &listeners[i]
-		old := d.at(l.Address)
-		if old != nil && kind(old.config.Load()) == kind(l) {
-			c.stay[old] = l
-			c.next = append(c.next, old)
-			continue
+		o := d.at(l.Address)
+		if o == nil || fixed(o.config.Load()) != fixed(l) {
+			fresh, err := d.newListener(ctx, l, o)
+			if err != nil {
+				faults = append(faults, err)
+				continue
+			}
+			o = fresh
+			c.opened = append(c.opened, o)
 		}
-		o, err := d.newListener(ctx, l, old)
+		c.next = append(c.next, o)
+		use, err := d.prepareUse(o, g, l)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		c.next, c.opened = append(c.next, o), append(c.opened, o)
+		c.uses = append(c.uses, use)
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(append(faults, c.abandon())...)
@@ -49,31 +54,34 @@ func (d *listeners) prepare(ctx context.Context, listeners []config.Listener) (*
 	return c, nil
 }
 
+// use activates the configuration in all listeners.
+func (c *listenerChange) use() {
+	for _, use := range c.uses {
+		use()
+	}
+}
+
 // abandon closes the new listeners.
 func (c *listenerChange) abandon() error {
 	var errs []error
 	for _, o := range c.opened {
-		errs = append(errs, o.abandon())
+		errs = append(errs, o.Close(), o.front.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// commit activates the change. Clients at a closed address may finish within the drain time.
+// commit opens and closes addresses after use. Clients at a closed address may finish within the drain time.
 func (c *listenerChange) commit() error {
 	d := c.listeners
-	var errs []error
-	for o, l := range c.stay {
-		errs = append(errs, d.adjust(o, l))
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closing {
-		return errors.Join(append(errs, c.abandon())...)
+		return c.abandon()
 	}
 	old := d.open
 	d.open = c.next
 	if d.failed == nil {
-		return errors.Join(errs...) // serve has not been called
+		return nil // serve has not been called
 	}
 	for _, o := range old {
 		if !slices.Contains(c.next, o) {
@@ -89,13 +97,13 @@ func (c *listenerChange) commit() error {
 		d.log.Info("an address is open", slog.String("address", o.Addr().String()))
 		d.start(o)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // start serves a listener. The caller holds d.mu.
 func (d *listeners) start(o *listener) {
 	d.serving.Go(func() {
-		if err := ended(o.front.Serve(o.Listener)); err != nil {
+		if err := o.front.Serve(o.Listener); err != nil {
 			d.fail(err)
 		}
 	})
@@ -111,7 +119,7 @@ func (d *listeners) retire(o *listener) {
 		d.log.Warn("requests in progress at a closed address are cut off: they did not finish within the drain time", slog.String("address", o.Addr().String()))
 		err = nil
 	}
-	if err = ended(errors.Join(err, o.front.Close())); err != nil {
+	if err = errors.Join(err, o.front.Close()); err != nil {
 		d.log.Error("an address could not be closed", slog.Any("error", err))
 	}
 	d.mu.Lock()
@@ -125,11 +133,7 @@ func (d *listeners) stats() map[string]tcp.Stats {
 	defer d.mu.Unlock()
 	all := make(map[string]tcp.Stats)
 	for _, o := range d.open {
-		if o.raw != nil {
-			all[o.name()] = o.raw.Stats()
-		} else {
-			all[o.name()] = o.gate.Stats()
-		}
+		all[nameOf(o.config.Load())] = o.stats()
 	}
 	return all
 }
@@ -140,8 +144,8 @@ func (d *listeners) requests() map[string]int {
 	defer d.mu.Unlock()
 	all := make(map[string]int)
 	for _, o := range d.open {
-		if o.raw == nil {
-			all[o.name()] = int(o.inflight.n.Load())
+		if o.gate != nil {
+			all[nameOf(o.config.Load())] = o.front.InFlight()
 		}
 	}
 	return all

@@ -17,19 +17,12 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/sampledlog"
-	"github.com/sluicegate/sluice/server/internal/gateway"
+	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/httpserver"
 )
 
-const (
-	headerTimeout = 10 * time.Second // for the header of a request
-	idleTimeout   = 2 * time.Minute  // between two requests on a connection
-	stallTimeout  = time.Minute      // for a body without progress
-	leastBodyRate = 240              // bytes a second of a body, the default
-	endTimeout    = time.Second      // for handlers whose contexts have ended
-	maxHeader     = 64 << 10         // bytes
-	maxFrame      = 16 << 10         // bytes, of HTTP/2: a connection keeps a buffer for its largest frame
-	maxUnread     = 256 << 10        // bytes of bodies on an HTTP/2 connection, less under GOMEMLIMIT; one upload gets as many in each round trip
-)
+// endTimeout is for requests whose contexts have ended.
+const endTimeout = time.Second
 
 // listeners are the addresses of clients and operators. They are opened together and closed
 // when the requests in progress have ended.
@@ -38,10 +31,9 @@ type listeners struct {
 	headers  sampledlog.Log // refused PROXY headers
 	drain    time.Duration
 	draining atomic.Bool
-	cancel   context.CancelCauseFunc // of the requests' contexts
 
 	runtime     *runtime
-	newFront    func(*listener)
+	kinds       []front.Kind
 	admin       http.Server
 	adminSocket net.Listener // nil if there is none
 
@@ -54,47 +46,26 @@ type listeners struct {
 }
 
 // newListeners returns listeners that pass clients to the runtime and operators to their
-// pages. The requests' contexts do not end with ctx: requests may finish first.
-func newListeners(ctx context.Context, clients *runtime, admin http.Handler, drain time.Duration) *listeners {
+// pages.
+func newListeners(clients *runtime, admin http.Handler, drain time.Duration) *listeners {
 	log := clients.log
-	d := &listeners{runtime: clients, log: log, headers: sampledlog.Log{Logger: log, Part: "listener"}, drain: drain}
-	errorLog := slog.NewLogLogger(newServerLog(log), slog.LevelError)
-	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d.cancel = cancel
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true) // for clients that expect it, such as gRPC's
-	front := gateway.WithLeastRate(clients, stallTimeout, clients.leastBodyRate, func() { clients.slowBodies.Add(1) })
-	unread := clients.memory.Unread(maxUnread)
-	d.newFront = func(o *listener) {
-		var own context.Context
-		own, o.cancel = context.WithCancelCause(base)
-		o.front = &http.Server{
-			Handler: o.inflight.wrap(clients.memory.Wrap(front, clients.noMemory)), ErrorLog: errorLog, Protocols: &protocols,
-			ConnContext: clients.lingering.ConnContext,
-			ConnState: func(c net.Conn, s http.ConnState) {
-				clients.memory.ConnState(c, s)
-				clients.lingering.ConnState(c, s)
-			},
-			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: unread, MaxReceiveBufferPerStream: unread, WriteByteTimeout: stallTimeout},
-			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-			BaseContext: func(net.Listener) context.Context { return own },
-		}
+	d := &listeners{
+		runtime: clients, kinds: clients.kinds(), log: log, headers: sampledlog.Log{Logger: log, Part: "listener"}, drain: drain,
 	}
 	d.admin = http.Server{
-		Handler: admin, ErrorLog: errorLog, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
-		WriteTimeout: stallTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: admin, ErrorLog: httpserver.ErrorLog(log), ReadHeaderTimeout: httpserver.HeaderTimeout, ReadTimeout: httpserver.HeaderTimeout,
+		WriteTimeout: httpserver.StallTimeout, IdleTimeout: httpserver.IdleTimeout, MaxHeaderBytes: httpserver.MaxHeader,
 	}
 	return d
 }
 
 // listen opens listeners for clients, all or none.
-func (d *listeners) listen(ctx context.Context, listeners ...config.Listener) error {
-	c, err := d.prepare(ctx, listeners)
+func (d *listeners) listen(ctx context.Context, g *snapshot, listeners ...config.Listener) error {
+	c, err := d.prepare(ctx, g, listeners)
 	if err != nil {
 		return err
 	}
+	c.use()
 	return c.commit() //nolint:contextcheck // connections end with their listener, not with ctx
 }
 
@@ -128,7 +99,7 @@ func (d *listeners) serve(ctx context.Context) error {
 	}
 	if d.adminSocket != nil {
 		d.serving.Go(func() {
-			if err := ended(d.admin.Serve(d.adminSocket)); err != nil {
+			if err := d.admin.Serve(d.adminSocket); !errors.Is(err, http.ErrServerClosed) {
 				d.fail(err)
 			}
 		})
@@ -164,49 +135,41 @@ func (d *listeners) stop(ctx context.Context) error {
 	d.log.Info("draining", slog.Duration("timeout", d.drain))
 	drain, cancel := context.WithTimeout(ctx, d.drain)
 	defer cancel()
-	d.runtime.lingering.Drain()
-	err := shutdown(drain, all)
+	d.runtime.clients.Lingering.Drain()
+	err := each(all, func(o *listener) error { return o.front.Shutdown(drain) })
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("requests are cut off: they did not end within the drain time")
 		err = nil
 	}
 	d.endAbandoned(drain)
-	d.cancel(http.ErrServerClosed)
+	err = errors.Join(err, each(all, func(o *listener) error { return o.front.Close() }))
 	end, cancelEnd := context.WithTimeout(ctx, endTimeout)
 	defer cancelEnd()
-	left := 0
+	left := httpserver.WaitForNone(end, d.runtime.proxy.Abandoned.Waiting)
 	for _, o := range all {
-		left += o.inflight.wait(end)
+		left += o.front.InFlight()
 	}
-	left += waitForNone(end, d.runtime.abandoned.Waiting)
 	if left > 0 {
 		d.log.Warn("requests do not end", slog.Int("left", left))
-	}
-	// The last answers may not have been sent yet.
-	if last := shutdown(end, all); !errors.Is(last, context.DeadlineExceeded) {
-		err = errors.Join(err, last)
-	}
-	for _, o := range all {
-		err = errors.Join(err, o.front.Close())
 	}
 	return errors.Join(err, d.admin.Close())
 }
 
 // endAbandoned waits for requests whose clients have left until ctx ends, and then ends them.
 func (d *listeners) endAbandoned(ctx context.Context) {
-	abandoned := d.runtime.abandoned
-	if left := waitForNone(ctx, abandoned.Waiting); left > 0 {
+	abandoned := d.runtime.proxy.Abandoned
+	if left := httpserver.WaitForNone(ctx, abandoned.Waiting); left > 0 {
 		d.log.Warn("requests without a client are cut off, and charged in full", slog.Int("left", left))
 	}
 	abandoned.Cancel()
 }
 
-// shutdown shuts all listeners down at once.
-func shutdown(ctx context.Context, all []*listener) error {
+// each calls f for all listeners at once.
+func each(all []*listener, f func(*listener) error) error {
 	results := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i, o := range all {
-		wait.Go(func() { results[i] = o.front.Shutdown(ctx) })
+		wait.Go(func() { results[i] = f(o) })
 	}
 	wait.Wait()
 	return errors.Join(results...)

@@ -33,7 +33,7 @@ listen:
   - 127.0.0.1:0
   - {address: "127.0.0.2:0", tls: {cert: %q, key: %q}}
   - {address: "127.0.0.3:0", proxy_protocol: 127.0.0.0/8}
-  - {address: "tcp://127.0.0.4:0", upstream: %q}
+  - {address: "127.0.0.4:0", serve: tcp, upstream: %q}
 upstream: %q
 deny: 198.51.100.0/24
 rules: [{name: all, by: ip, limits: 2/min sliding-log}]

@@ -4,20 +4,20 @@
 package serve
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/internal/accesslog"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
+	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/logfile"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 )
@@ -139,27 +139,27 @@ func (c logChanges) commit() error {
 	return errors.Join(errs...)
 }
 
-// onEnd returns the function that logs requests under a configuration, or nil if nothing is
-// logged. The encoder is nil if no decisions are logged.
-func (l *logs) onEnd(c *config.Config, decisions *decisionlog.Encoder) func(*http.Request, *httplimit.Summary) {
+// sink returns the sink that logs requests under a configuration. The encoder is nil if no
+// decisions are logged.
+func (l *logs) sink(c *config.Config, decisions *decisionlog.Encoder) front.Sink {
 	access := c.AccessLog.File != ""
-	if decisions == nil && !access {
-		return nil
-	}
-	return func(r *http.Request, s *httplimit.Summary) {
+	return front.SinkFunc(func(_ context.Context, r *front.Record) {
+		if !r.Ended || decisions == nil && !access {
+			return
+		}
 		buffer := l.buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is ever stored
 		line := (*buffer)[:0]
-		if decisions != nil && decisions.Wants(s) {
-			line = decisions.Append(line, r, s)
+		if decisions != nil && decisions.Wants(r) {
+			line = decisions.Append(line, r)
 			l.decisions.write(line)
 		}
 		if access {
-			line = accesslog.Append(line[:0], r, s)
+			line = accesslog.Append(line[:0], r)
 			l.access.write(line)
 		}
 		*buffer = line
 		l.buffers.Put(buffer)
-	}
+	})
 }
 
 var logged = map[string]decisionlog.Requests{"": decisionlog.All, "all": decisionlog.All, "denied": decisionlog.Denied, "sample": decisionlog.Sample}

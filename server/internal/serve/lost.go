@@ -6,7 +6,7 @@ package serve
 import (
 	"log/slog"
 
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 )
 
 // mostLost is the most overrides that are logged one by one.
@@ -14,7 +14,7 @@ const mostLost = 10
 
 // logLost logs the overrides that are left out, each with a remedy. It leaves out their keys,
 // which may be secrets.
-func (s *runtime) logLost(lost []admin.LostOverride) {
+func (s *runtime) logLost(lost []overrides.Lost) {
 	for i := range lost {
 		if i == mostLost {
 			s.log.Warn("more overrides are left out", slog.Int("overrides", len(lost)-i))

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -23,9 +23,9 @@ import (
 func TestOverridesThatNoLongerFit(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	var all []admin.StoredOverride
+	var all []overrides.Stored
 	for i := range 1000 {
-		all = append(all, admin.StoredOverride{Rule: "api", Override: policy.Override{
+		all = append(all, overrides.Stored{Rule: "api", Override: policy.Override{
 			Key: []string{fmt.Sprint("u", i)}, Limits: []policy.Limit{{Limit: sluice.MustParseLimit("1/min sliding-log")}}, Reason: "launch", Author: "eve",
 		}})
 	}

@@ -27,7 +27,7 @@ const everything = `
 listen:
   - 127.0.0.1:0
   - {address: "127.0.0.2:0", tls: {cert: %q, key: %q}}
-  - {address: "tcp://127.0.0.3:0", upstream: %q, name: db}
+  - {address: "127.0.0.3:0", serve: tcp, upstream: %q, name: db}
 admin: 127.0.0.1:0
 upstream:
   - {path: /gone, url: %q}

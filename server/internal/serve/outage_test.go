@@ -59,8 +59,8 @@ func TestReadyInAnOutage(t *testing.T) {
 	t.Parallel()
 	const (
 		web  = "listen: 127.0.0.1:0\n"
-		tcp  = "listen: [{address: \"tcp://127.0.0.1:0\", upstream: \"127.0.0.1:1\", open: 1, failure: %s}]\n"
-		both = "listen: [127.0.0.1:0, {address: \"tcp://127.0.0.2:0\", upstream: \"127.0.0.1:1\", name: db%s}]\n"
+		tcp  = "listen: [{address: \"127.0.0.1:0\", serve: tcp, upstream: \"127.0.0.1:1\", open: 1, failure: %s}]\n"
+		both = "listen: [127.0.0.1:0, {address: \"127.0.0.2:0\", serve: tcp, upstream: \"127.0.0.1:1\", name: db%s}]\n"
 	)
 	rule := func(name, more string) string { return fmt.Sprintf("  - {name: %s, limits: 1000/min%s}\n", name, more) }
 	closed, open := rule("closed", ", failure: closed"), rule("open", "")

@@ -9,20 +9,20 @@ import (
 	"runtime/metrics"
 	"slices"
 
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 // state returns the data that the pages poll.
-func (s *server) state() admin.State {
+func (s *server) state() overview.State {
 	v, failure := s.watcher.Status()
-	st := admin.State{
+	st := overview.State{
 		Delayed: s.runtime.held.Stats().Held, StoreUp: s.store.up(), Version: v.Hash, Current: failure == nil,
 	}
 	d := s.listeners
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range slices.Concat(d.open, d.leaving) {
-		st.InFlight += o.inflight.n.Load()
+		st.InFlight += int64(o.front.InFlight())
 	}
 	return st
 }
@@ -33,14 +33,14 @@ func (s *store) up() bool {
 }
 
 // system returns the state of the program apart from its rules.
-func (s *server) system() admin.System {
+func (s *server) system() overview.System {
 	held := s.runtime.heldBack()
-	connections := s.runtime.upstreams.Stats()
-	o := admin.System{
+	connections := s.runtime.proxy.Upstreams.Stats()
+	o := overview.System{
 		Started: s.started.UTC(), Config: s.configOverview(), InFlight: s.state().InFlight,
-		Queue: admin.QueueOverview{Delayed: held.Requests, Full: held.Full, ShareFull: held.ShareFull, ReadAhead: held.ReadAhead},
+		Queue: overview.Queue{Delayed: held.Requests, Full: held.Full, ShareFull: held.ShareFull, ReadAhead: held.ReadAhead},
 		Store: s.storeOverview(),
-		Upstreams: admin.UpstreamsOverview{
+		Upstreams: overview.Upstreams{
 			URLs: s.upstreamURLs(), Open: connections.Open,
 			Refused: connections.Full + connections.NoDescriptor + connections.NoPort,
 		},
@@ -50,11 +50,11 @@ func (s *server) system() admin.System {
 	return o
 }
 
-func (s *server) configOverview() admin.ConfigOverview {
+func (s *server) configOverview() overview.Config {
 	v, failure := s.watcher.Status()
 	c := s.runtime.active()
 	p := c.Policy
-	o := admin.ConfigOverview{File: v.File, Version: v.Hash, Loaded: v.Loaded.UTC(), Tokens: c.Tokens != nil, Rules: len(p.Rules())}
+	o := overview.Config{File: v.File, Version: v.Hash, Loaded: v.Loaded.UTC(), Tokens: c.Tokens != nil, Rules: len(p.Rules())}
 	if failure != nil {
 		o.Failure = failure.Error()
 	}
@@ -84,9 +84,9 @@ func (s *server) upstreamURLs() []string {
 	return urls
 }
 
-func (s *server) storeOverview() admin.StoreOverview {
+func (s *server) storeOverview() overview.Store {
 	line, _ := s.store.ready()
-	o := admin.StoreOverview{Kind: "memory", Up: s.store.up(), Text: line}
+	o := overview.Store{Kind: "memory", Up: s.store.up(), Text: line}
 	if sh := s.store.shared; sh != nil {
 		stats := sh.store.Stats()
 		o.NotApplied, o.NotAppliedSince = sh.notApplied()
@@ -103,7 +103,7 @@ func (s *server) storeOverview() admin.StoreOverview {
 type scraped struct {
 	durations        // of the store's operations
 	failed    uint64 // of these
-	build     admin.BuildOverview
+	build     overview.Build
 }
 
 // scraped reads those values. It reports false if the metrics cannot be gathered; the metrics
@@ -130,7 +130,7 @@ func (s *server) scraped() (x scraped, ok bool) {
 			case name == "sluice_operation_errors_total" && own:
 				x.failed += uint64(m.GetCounter().GetValue())
 			case name == "sluice_build_info":
-				x.build = admin.BuildOverview{Version: labels["version"], Revision: labels["revision"], Go: labels["goversion"]}
+				x.build = overview.Build{Version: labels["version"], Revision: labels["revision"], Go: labels["goversion"]}
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (s *server) scraped() (x scraped, ok bool) {
 }
 
 // addSeries adds the values that come from the metrics.
-func (s *server) addSeries(o *admin.System) {
+func (s *server) addSeries(o *overview.System) {
 	x, ok := s.scraped()
 	if !ok {
 		return
@@ -148,22 +148,22 @@ func (s *server) addSeries(o *admin.System) {
 	o.Store.LatencySince, o.Store.P50, o.Store.P99 = since.UTC(), late.quantile(0.5), late.quantile(0.99)
 }
 
-func (s *server) memoryOverview() admin.MemoryOverview {
+func (s *server) memoryOverview() overview.Memory {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
-	clients := s.runtime.memory.Stats()
-	return admin.MemoryOverview{
+	clients := s.runtime.clients.Memory.Stats()
+	return overview.Memory{
 		Total: int64(samples[0].Value.Uint64() - samples[1].Value.Uint64()), Limit: clients.Most, Clients: clients.Taken,
 	}
 }
 
 // certificateOverviews returns the certificates of the listeners, sorted by listener name.
-func (d *listeners) certificateOverviews() []admin.CertificateOverview {
-	var all []admin.CertificateOverview
+func (d *listeners) certificateOverviews() []overview.Certificate {
+	var all []overview.Certificate
 	pairs := d.pairs()
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		p := pairs[name]
-		o := admin.CertificateOverview{Listener: name, NotAfter: p.NotAfter().UTC()}
+		o := overview.Certificate{Listener: name, NotAfter: p.NotAfter().UTC()}
 		if err := fault(p); err != nil {
 			o.Failure = err.Error()
 		}

@@ -15,11 +15,12 @@ import (
 
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
 
 // overviewOf returns the overview that an admin address shows.
-func overviewOf(t *testing.T, r *servetest.Gateway, query string, header ...string) (o admin.Overview, text string) {
+func overviewOf(t *testing.T, r *servetest.Gateway, query string, header ...string) (o overview.Overview, text string) {
 	t.Helper()
 	got := servetest.Fetch(t, http.DefaultClient, r.Admin+"/v1/overview"+query, header...)
 	if got.Status != http.StatusOK {

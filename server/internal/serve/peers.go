@@ -18,7 +18,8 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/fleetview"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/peers"
 	"github.com/sluicegate/sluice/server/internal/report"
 )
@@ -32,7 +33,7 @@ func (s *server) meetPeers() {
 	s.peers = peers.New(peers.Options{
 		Conn: sh.fleet, Self: s.self, Live: sh.live, Every: s.Intervals.Report,
 		Report: func(rules []string) *report.Report {
-			return admin.ReportOf(&s.runtime.tally, s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
+			return s.runtime.tally.Report(s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
 		},
 		Met: s.met,
 	})
@@ -64,7 +65,7 @@ func upstreamsOf(c *config.Config) string {
 		urls = append(urls, plainURL(c.Upstreams[i].URL))
 	}
 	for _, l := range listenersOf(c) {
-		if l.TCP {
+		if l.TCP() {
 			urls = append(urls, l.Upstream)
 		}
 	}
@@ -110,7 +111,7 @@ func named(p *policy.Policy) (names []string) {
 // upstreams: two services may share limits by mistake.
 func (s *server) met(others *report.Fleet) {
 	self := s.self()
-	if text := admin.DifferentUpstreams(&self, others); text != "" && text != s.strangers {
+	if text := fleetview.DifferentUpstreams(&self, others); text != "" && text != s.strangers {
 		s.Log.Warn("the store is shared with another service", slog.String("nodes", text))
 		s.strangers = text
 	}
@@ -127,7 +128,7 @@ func (s *server) rulesHash() string {
 	p := s.runtime.activePolicy()
 	last := s.rules.Load()
 	if last == nil || last.policy != p {
-		last = &hashed{p, admin.RulesHash(p)}
+		last = &hashed{p, overview.RulesHash(p)}
 		s.rules.Store(last)
 	}
 	return last.hash

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/fleetview"
 	"github.com/sluicegate/sluice/server/internal/report"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
@@ -40,14 +40,14 @@ func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes
 }
 
 // fleetOf returns what a node shows of the fleet.
-func fleetOf(t *testing.T, r *servetest.Gateway, query string) admin.Fleet {
+func fleetOf(t *testing.T, r *servetest.Gateway, query string) fleetview.Fleet {
 	t.Helper()
-	return servetest.Document[admin.Fleet](t, r, "/v1/fleet"+query)
+	return servetest.Document[fleetview.Fleet](t, r, "/v1/fleet"+query)
 }
 
 // fleetSays reports whether a note of a kind has a text.
-func fleetSays(f *admin.Fleet, kind, text string) bool {
-	return slices.ContainsFunc(f.Notes, func(n admin.Note) bool { return n.Kind == kind && strings.Contains(n.Text, text) })
+func fleetSays(f *fleetview.Fleet, kind, text string) bool {
+	return slices.ContainsFunc(f.Notes, func(n fleetview.Note) bool { return n.Kind == kind && strings.Contains(n.Text, text) })
 }
 
 // TestFleet: any of three gateways shows the sum of all: each request once, and each key once.
@@ -69,7 +69,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	for _, r := range nodes {
-		var f admin.Fleet
+		var f fleetview.Fleet
 		testkit.Until(t, "all nodes to report", func() bool {
 			f = fleetOf(t, r, "")
 			return f.Summed == 3 && f.Requests.Total.Allowed+f.Requests.Total.Denied == uint64(asked) && f.Rules[0].KeysHour != nil
@@ -96,7 +96,7 @@ func TestFleet(t *testing.T) {
 }
 
 // checkFleet checks one node's view of three.
-func checkFleet(t *testing.T, f *admin.Fleet, asked, users int) {
+func checkFleet(t *testing.T, f *fleetview.Fleet, asked, users int) {
 	t.Helper()
 	if total := f.Requests.Total; total.Denied != 7 || !f.Shared || len(f.Nodes) != 3 || len(f.Notes) != 0 || f.Unreported != 0 {
 		t.Errorf("got %+v, notes %+v, nodes %+v", total, f.Notes, f.Nodes)
@@ -151,7 +151,7 @@ func TestFleetDiffers(t *testing.T) {
 	for range 3 {
 		b.Get(t, "/more", "X-User", "ada")
 	}
-	var f admin.Fleet
+	var f fleetview.Fleet
 	testkit.Until(t, "both to report", func() bool {
 		f = fleetOf(t, a, "")
 		return f.Summed == 2 && len(f.Rules) == 4
@@ -191,7 +191,7 @@ func TestFleetWithoutStore(t *testing.T) {
 	b.Get(t, "/", "X-User", "ada")
 	testkit.Until(t, "both to report", func() bool { return fleetOf(t, a, "").Requests.Total.Allowed == 2 })
 	server.Kill(t)
-	var f admin.Fleet
+	var f fleetview.Fleet
 	testkit.Until(t, "the outage to be noticed", func() bool {
 		f = fleetOf(t, a, "")
 		return f.Summed == 1
@@ -226,7 +226,7 @@ func TestFleetHostile(t *testing.T) {
 	write("nodes", strings.Repeat("i", 1000), "{}")
 	write("nodes", "mine", `{"v":1,"id":"mine","name":"<script>","config":"x","store_up":true}`)
 	write("reports", "mine", strings.Repeat("x", report.MostReportBytes))
-	var f admin.Fleet
+	var f fleetview.Fleet
 	testkit.Until(t, "the stranger to be skipped", func() bool {
 		f = fleetOf(t, a, "")
 		return fleetSays(&f, "warn", "<script>: not in the sum: its report is not usable: ")
@@ -287,7 +287,7 @@ func TestDifferentUpstreams(t *testing.T) {
 	second := start(blog, "gateway")
 	testkit.Until(t, "the second to warn in its log", func() bool { return strings.Contains(second.Logs.String(), says) })
 	for _, r := range []*servetest.Gateway{first, second} {
-		var f admin.Fleet
+		var f fleetview.Fleet
 		testkit.Until(t, "both to be shown", func() bool { f = fleetOf(t, r, ""); return len(f.Nodes) == 2 })
 		if !fleetSays(&f, "warn", says) || !fleetSays(&f, "warn", shop) || !fleetSays(&f, "warn", blog) || !fleetSays(&f, "warn", "--name") {
 			t.Errorf("notes %+v", f.Notes)
@@ -300,7 +300,7 @@ func TestDifferentUpstreams(t *testing.T) {
 	}
 	second.End(t)
 	third := start(blog, "blog")
-	var f admin.Fleet
+	var f fleetview.Fleet
 	testkit.Until(t, "the third to be shown", func() bool {
 		f = fleetOf(t, third, "")
 		return len(f.Nodes) == 2 && f.Summed == 2

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // proxyLogEvery is the interval of warnings about proxies that are not trusted: any client can
@@ -55,29 +56,32 @@ func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, er
 	return p, nil
 }
 
-// look logs the sender of a request if it looks like a proxy that is not trusted.
-func (p *proxies) look(r *http.Request) {
+// Record logs the sender of a request if it looks like a proxy that is not trusted.
+func (p *proxies) Record(ctx context.Context, r *front.Record) {
+	if r.Ended {
+		return
+	}
 	for _, name := range p.fields {
-		if len(r.Header[name]) > 0 {
-			p.came(r, name)
+		if len(r.Request.Header(name)) > 0 {
+			p.came(ctx, r.Peer, name)
 			return
 		}
 	}
 }
 
 // came logs the sender of a request that has the header field of a proxy.
-func (p *proxies) came(r *http.Request, field string) {
+func (p *proxies) came(ctx context.Context, from, field string) {
 	now, due := time.Now(), p.due.Load()
 	if now.Before(*due) {
 		return
 	}
-	peer := clientip.Peer(r.RemoteAddr)
+	peer := clientip.Peer(from)
 	if !peer.IsValid() || p.finder.Trusts(peer) {
 		return
 	}
 	next := now.Add(proxyLogEvery)
 	if p.due.CompareAndSwap(due, &next) { // else another request has logged it
-		p.warn(r.Context(), peer, field)
+		p.warn(ctx, peer, field)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,18 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
+
+// record returns the record of a request that has been decided.
+func record(r *http.Request) *front.Record {
+	of := new(wire.Attributes)
+	of.Reset(r, netip.Addr{}, nil)
+	rec := &front.Record{Request: of}
+	rec.FromHTTP(r)
+	return rec
+}
 
 // TestUntrustedProxyFlood: a flood from many addresses causes one line an hour.
 func TestUntrustedProxyFlood(t *testing.T) {
@@ -35,7 +47,7 @@ func TestUntrustedProxyFlood(t *testing.T) {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 				r.RemoteAddr = fmt.Sprintf("[2001:db8::%x]:1", i)
 				r.Header.Set("X-Forwarded-For", "192.0.2.1")
-				p.look(r)
+				p.Record(t.Context(), record(r))
 			}
 		}
 		for range 10 {
@@ -49,7 +61,8 @@ func TestUntrustedProxyFlood(t *testing.T) {
 		testkit.Contains(t, out.String(), "trusted: ['2001:db8::/128']")
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		r.Header.Set("X-Forwarded-For", "192.0.2.1")
-		if n := testing.AllocsPerRun(100, func() { p.look(r) }); n > 0 {
+		rec := record(r)
+		if n := testing.AllocsPerRun(100, func() { p.Record(t.Context(), rec) }); n > 0 {
 			t.Errorf("a request that is not reported allocates %v times", n)
 		}
 	})

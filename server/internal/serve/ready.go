@@ -21,7 +21,7 @@ func (s *runtime) refusesAll() bool {
 	for i := range listeners {
 		l := &listeners[i]
 		switch {
-		case !l.TCP:
+		case !l.TCP():
 			web = true
 		case !closedTCP(l):
 			return false
@@ -106,7 +106,7 @@ func (s *runtime) failures() (all []sluice.Failure) {
 		}
 	}
 	for i := range c.Listen {
-		if l := &c.Listen[i]; l.TCP && l.Limits.Limited() {
+		if l := &c.Listen[i]; l.TCP() && l.Limits.Limited() {
 			all = append(all, l.Limits.Failure)
 		}
 	}

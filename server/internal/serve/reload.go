@@ -97,13 +97,15 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	change, err := s.listeners.prepare(ctx, listenersOf(c))
+	g, err := s.runtime.prepare(c)
+	if err != nil {
+		return errors.Join(err, logs.abandon())
+	}
+	change, err := s.listeners.prepare(ctx, g, listenersOf(c))
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", c.File, err), logs.abandon())
 	}
-	if err := s.runtime.apply(c); err != nil {
-		return errors.Join(err, change.abandon(), logs.abandon())
-	}
+	s.runtime.activate(g, change.use)
 	if err := logs.commit(); err != nil {
 		s.Log.Error("a log could not be closed", slog.Any("error", err))
 	}

@@ -8,6 +8,7 @@ package serve
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/internal/httpserver"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 )
 
@@ -37,7 +39,7 @@ func newBenchServer(b *testing.B, rule string) *server {
 		b.Fatal(err)
 	}
 	s := &server{
-		Options: Options{Config: parsed, Out: io.Discard, Log: discard(), Audit: filepath.Join(b.TempDir(), "audit")},
+		Options: Options{Config: parsed, Out: io.Discard, Log: slog.New(slog.DiscardHandler), Audit: filepath.Join(b.TempDir(), "audit")},
 		metrics: metrics.New(),
 	}
 	if err := s.wire(b.Context()); err != nil {
@@ -59,6 +61,21 @@ func newBenchServer(b *testing.B, rule string) *server {
 	return s
 }
 
+// handlerOf returns the handler of a listener's requests.
+func handlerOf(b *testing.B, s *server) http.Handler {
+	b.Helper()
+	f, err := s.runtime.proxy.Kind().New(&config.Listener{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	use, err := f.Prepare(s.runtime.snapshotOf(s.runtime.current.Load(), &config.Listener{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	use()
+	return f.(http.Handler) //nolint:forcetypeassert // the front of HTTP is one
+}
+
 // BenchmarkRequest measures a request's decision and counting in the gateway, without sockets
 // and HTTP.
 func BenchmarkRequest(b *testing.B) {
@@ -72,7 +89,7 @@ func BenchmarkRequest(b *testing.B) {
 		{"denied, 1000 keys", "1/day", 1000},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := newBenchServer(b, "by: header.X-User, limits: "+c.limit)
+			handler := handlerOf(b, newBenchServer(b, "by: header.X-User, limits: "+c.limit))
 			var all atomic.Uint64
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -82,7 +99,7 @@ func BenchmarkRequest(b *testing.B) {
 				for pb.Next() {
 					r.Header["X-User"] = []string{strconv.FormatUint(all.Add(1)*2654435761%c.keys, 10)}
 					clear(w.header)
-					s.runtime.ServeHTTP(w, r)
+					handler.ServeHTTP(w, r)
 				}
 			})
 		})
@@ -98,23 +115,17 @@ func BenchmarkHandlers(b *testing.B) {
 	for _, c := range []struct{ name, limit string }{{"bare", "1/s"}, {"allowed", "1000000000/s"}, {"denied", "1/day"}} {
 		b.Run("who="+c.name, func(b *testing.B) {
 			s := newBenchServer(b, "by: ip, limits: "+c.limit)
-			g := *s.runtime.current.Load()
-			g.handler = g.limits.Wrap(nothing)
+			handler := httpserver.New(handlerOf(b, s), s.runtime.clients).Handler()
 			if c.name == "bare" {
-				g.handler = nothing
+				handler = httpserver.New(nothing, s.runtime.clients).Handler()
 			}
-			s.runtime.current.Store(&g)
-			var o listener
-			newListeners(b.Context(), s.runtime, nothing, 0).newFront(&o)
-			b.Cleanup(func() { o.cancel(nil) })
-			front := o.front.(*http.Server).Handler //nolint:forcetypeassert // as newFront makes it
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
 			w := &nowhere{header: make(http.Header)}
 			before := cpuTime(b)
 			b.ReportAllocs()
 			for b.Loop() {
 				clear(w.header)
-				front.ServeHTTP(w, r)
+				handler.ServeHTTP(w, r)
 			}
 			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 		})

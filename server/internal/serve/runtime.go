@@ -5,9 +5,9 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -19,7 +19,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
@@ -27,11 +26,14 @@ import (
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
-	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
+	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/proxy"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/server/internal/httpserver"
 	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/tally"
 	"github.com/sluicegate/sluice/server/internal/token"
 	"github.com/sluicegate/sluice/server/internal/trace"
@@ -47,67 +49,47 @@ type runtime struct {
 	trace     *trace.Tracer
 	store     sluice.Store
 	slots     sluice.SlotStore
-	report    func(*http.Request, error)
+	report    func(context.Context, error)
 	tally     tally.Tally
-	overrides *admin.Overrides
-	held      *evaluate.Queue    // over all configurations
-	abandoned *gateway.Abandoned // over all configurations
-	ahead     *httplimit.ReadAhead
-	memory    *gateway.Memory // nil without GOMEMLIMIT
-	lingering *gateway.Lingering
+	overrides *overrides.List
+	held      *evaluate.Queue // over all configurations
+	clients   *httpserver.Bounds
+	proxy     *proxy.Proxy
 	places    *tcp.Places // of connections, of all listeners for clients
-	upstreams *gateway.Connections
-	askers    *sluice.Limiter
 	now       func() time.Time
 	logs      *logs
-
-	slowBodies   atomic.Int64 // cut off by the least rate of bodies
-	longRequests atomic.Int64 // cut off by longest_request
 
 	mu      sync.Mutex // of changes
 	current atomic.Pointer[snapshot]
 }
 
-// snapshot holds all that is made from one configuration.
+// snapshot holds all that is made from one configuration, apart from the fronts' parts.
 type snapshot struct {
 	config    *config.Config
-	limits    *httplimit.Middleware
-	handler   http.Handler // limits around routes
-	routes    http.Handler
-	upstreams map[upstreamOf]*gateway.Gateway
 	claims    func(*http.Request) (func(string) (string, error), error)
 	proxies   *proxies
 	decisions *decisionlog.Encoder // nil without a decision log
+	sinks     front.Sinks
 }
 
-// upstreamOf holds the settings of a gateway: while they stay, the gateway and its connections
-// are kept.
-type upstreamOf struct {
-	url     string
-	timeout time.Duration
-	longest time.Duration
-	own     bool // UpstreamHost
-	trusted string
-}
-
-func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
+func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *overrides.List, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
-		held: evaluate.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
-		ahead: new(httplimit.ReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
-		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
-		lingering: gateway.NewLingering(defaultConnections / 4),
+		held: evaluate.NewQueue(bounds.DefaultQueue), places: tcp.NewPlaces(defaultConnections), now: now, logs: newLogs(log),
+	}
+	s.clients = &httpserver.Bounds{
+		Log: log, Memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), Lingering: gateway.NewLingering(defaultConnections / 4), NoMemory: s.noMemory,
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	s.current.Store(&snapshot{config: first}) // nothing is served yet
-	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
 	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
-	var err error
-	if s.askers, err = newAskers(asked); err != nil {
+	ownLimits, err := sluice.New(asked, "own-limits", sluice.PerMinute(30).WithBurst(10).WithName("own-limits"))
+	if err != nil {
 		return nil, err
 	}
+	s.proxy = proxy.New(proxy.Options{Log: log, Clients: s.clients, Upstreams: defaultConnections, OwnLimits: ownLimits})
 	return s, counts.WatchMemory(asked.Stats, "own-limits")
 }
 
@@ -116,16 +98,6 @@ func (s *runtime) active() *config.Config { return s.current.Load().config }
 
 // activePolicy returns the policy of the active configuration.
 func (s *runtime) activePolicy() *policy.Policy { return s.active().Policy }
-
-// ServeHTTP answers a client.
-func (s *runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.current.Load().handler.ServeHTTP(w, r)
-}
-
-// leastBodyRate returns the least rate of a body in bytes a second; 0 is any.
-func (s *runtime) leastBodyRate() int64 {
-	return max(cmp.Or(s.current.Load().config.LeastBodyRate, leastBodyRate), 0)
-}
 
 // admits reports whether allow and deny admit a client.
 func (s *runtime) admits(client netip.Addr) bool {
@@ -176,26 +148,24 @@ func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool)
 	return terms, err == nil
 }
 
-// apply activates a configuration. If it returns an error, nothing has changed.
-func (s *runtime) apply(c *config.Config) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := &snapshot{config: c}
-	if err := s.addRoutes(g); err != nil {
-		return err
-	}
-	var err error
+// prepare makes all but the fronts' parts of a configuration.
+func (s *runtime) prepare(c *config.Config) (g *snapshot, err error) {
+	g = &snapshot{config: c}
 	if g.proxies, err = newProxies(c, s.log, s.current.Load()); err != nil {
-		return err
+		return nil, err
 	}
 	if c.Tokens != nil {
 		v, err := token.New(tokenOptions(c.Tokens, s.now, func(r *http.Request, err error) { s.tokens.Warn(r.Context(), "token not usable", err) }))
 		if err != nil {
-			return fmt.Errorf("%s: tokens: %w", c.File, err)
+			return nil, fmt.Errorf("%s: tokens: %w", c.File, err)
 		}
 		g.claims = v.Claims
 	}
-	return s.enforce(g)
+	if g.decisions, err = s.logs.encoder(c); err != nil {
+		return nil, err
+	}
+	g.sinks = s.sinks(g)
+	return g, nil
 }
 
 func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Request, error)) token.Options {
@@ -205,63 +175,27 @@ func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Re
 	}
 }
 
-// enforce activates g with the overrides, and resizes the bounds to it.
-func (s *runtime) enforce(g *snapshot) (err error) {
-	if g.limits, err = s.newLimits(g); err != nil {
-		return err
-	}
-	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
-	var old *snapshot
-	s.overrides.Follow(g.config.Policy, s.expiryNow(), func() { old = s.current.Swap(g) }, s.logLost)
-	for at, up := range old.upstreams {
-		if g.upstreams[at] != up {
-			up.Close() // connections in use close when they are done
-		}
-	}
+// activate activates g, with the overrides, by use, and resizes the bounds to it.
+func (s *runtime) activate(g *snapshot, use func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overrides.Follow(g.config.Policy, s.expiryNow(), func() {
+		s.current.Store(g)
+		use()
+	}, s.logLost)
 	s.tally.Follow(g.config.Policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)), int(g.config.MaxHeldPerKey))
-	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
 	s.setPlaces(g.config)
-	return nil
+}
+
+// snapshotOf returns the part of g for one listener.
+func (s *runtime) snapshotOf(g *snapshot, l *config.Listener) *front.Snapshot {
+	return &front.Snapshot{
+		Config: g.config, Listener: l, Policy: g.config.PolicyOf(l),
+		Store: s.store, Overrides: s.overrides.Active(), Queue: s.held, Claims: g.claims,
+		Sinks: g.sinks, Trace: s.trace.Handler, OnError: s.report, Now: s.expiryNow,
+	}
 }
 
 // expiryNow returns the time by which overrides expire: that of a shared store.
 func (s *runtime) expiryNow() time.Time { return s.now().Add(s.overrides.Drift()) }
-
-// closeIdle closes the idle connections to upstreams.
-func (s *runtime) closeIdle() {
-	for _, up := range s.current.Load().upstreams {
-		up.Close()
-	}
-}
-
-// addRoutes makes the routes of g, and the gateways that are not there yet.
-func (s *runtime) addRoutes(g *snapshot) (err error) {
-	c := g.config
-	if len(c.Upstreams) == 0 {
-		g.routes = newSampleApp()
-		return nil
-	}
-	g.upstreams = make(map[upstreamOf]*gateway.Gateway)
-	maps.Copy(g.upstreams, s.current.Load().upstreams)
-	used := make(map[upstreamOf]bool)
-	routes := make([]gateway.Route, len(c.Upstreams))
-	for i, u := range c.Upstreams {
-		at := upstreamOf{u.URL.String(), u.Timeout, u.LongestRequest, u.UpstreamHost, fmt.Sprint(c.ClientIP.Forwarding())}
-		if g.upstreams[at] == nil {
-			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
-				Trusted: c.ClientIP.Forwarding(), ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout,
-				LongestRequest: u.LongestRequest, OnLongest: func() { s.longRequests.Add(1) },
-				Abandoned: s.abandoned, Dial: s.upstreams.Dial, Log: s.log,
-			})
-			if err != nil {
-				return err
-			}
-		}
-		used[at] = true
-		routes[i] = gateway.Route{Host: u.Host, Path: u.Path, MaxBody: u.MaxBody, Handler: g.upstreams[at]}
-	}
-	maps.DeleteFunc(g.upstreams, func(at upstreamOf, _ *gateway.Gateway) bool { return !used[at] })
-	g.routes, err = gateway.NewRoutes(routes...)
-	return err
-}

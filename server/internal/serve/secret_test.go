@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -40,7 +41,7 @@ func wired(t *testing.T, store string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{Options: Options{Config: c, Log: discard(), Intervals: Intervals{Store: 20 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}}
+	s := &server{Options: Options{Config: c, Log: slog.New(slog.DiscardHandler), Intervals: Intervals{Store: 20 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}}
 	t.Cleanup(func() {
 		if err := s.close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

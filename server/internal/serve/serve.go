@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,11 +19,11 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/httplimit"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/internal/admin"
-	"github.com/sluicegate/sluice/server/internal/fleet"
+	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/peers"
 	"github.com/sluicegate/sluice/server/internal/reload"
 	"github.com/sluicegate/sluice/server/internal/trace"
@@ -67,14 +66,13 @@ type server struct {
 	store     *store
 	runtime   *runtime
 	watcher   *reload.Watcher
-	audit     *admin.AuditLog
+	audit     *audit.Log
 	api       *admin.API   // nil if there is none
 	peers     *peers.Peers // that share the store; nil if it is in this process
 	strangers string       // other upstreams of the peers, as last logged
 	rules     atomic.Pointer[hashed]
-	latencies latencies      // of the store
-	records   *fleet.Records // nil if the store is in this process
-	active    string         // the version last logged
+	latencies latencies // of the store
+	active    string    // the version last logged
 	listeners *listeners
 	started   time.Time
 }
@@ -129,23 +127,22 @@ func (s *server) wire(ctx context.Context) error {
 	var err error
 	if s.counts, err = limitmetrics.New(limitmetrics.Options{
 		Registerer: s.metrics.Registerer(),
-		Route:      func(r *http.Request, sum *httplimit.Summary) string { return s.runtime.routeOf(r, sum) },
 	}); err != nil {
 		return err
 	}
 	if s.trace, err = trace.New(ctx, s.Log); err != nil {
 		return err
 	}
-	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
+	list, err := overrides.Open(cmp.Or(s.Overrides, c.Admin.OverridesFile))
 	if err != nil {
 		return err
 	}
-	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, overrides, s.Now); err != nil {
+	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, list, s.Now); err != nil {
 		return err
 	}
-	s.audit = admin.NewAuditLog(os.Stderr)
+	s.audit = audit.New(os.Stderr)
 	if name := cmp.Or(s.Audit, c.Admin.AuditFile); name != "" {
-		if s.audit, err = admin.OpenAudit(name); err != nil {
+		if s.audit, err = audit.Open(name); err != nil {
 			return err
 		}
 	}
@@ -161,33 +158,39 @@ func (s *server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(logs.commit(), s.runtime.apply(c)); err != nil {
+	if err := logs.commit(); err != nil {
 		return err
 	}
+	g, err := s.runtime.prepare(c)
+	if err != nil {
+		return err
+	}
+	s.runtime.activate(g, func() {})
 	s.runtime.logs.logSecret(c)
 	s.metrics.WatchPolicy(&s.runtime.tally, func() metrics.Config {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
-	s.share(overrides)
+	s.metrics.WatchLimits(s.runtime.activePolicy)
+	s.share(list)
 	s.meetPeers()
-	pages, err := s.adminHandler(overrides)
+	pages, err := s.adminHandler(list)
 	if err != nil {
 		return err
 	}
 	if sh := s.store.shared; sh != nil {
 		sh.join()
 	}
-	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
+	s.listeners = newListeners(s.runtime, pages, s.Drain)
 	s.metrics.WatchLogs(s.runtime.logs.stats)
-	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
+	s.metrics.WatchAbandoned(s.runtime.proxy.Abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
 	s.metrics.WatchRequests(s.listeners.requests)
 	s.metrics.WatchHeld(s.runtime.heldBack)
 	s.metrics.WatchCutOff(s.runtime.cutOff)
-	s.metrics.WatchLingering(s.runtime.lingering.Stats)
-	s.metrics.WatchClientMemory(s.runtime.memory.Stats)
-	s.metrics.WatchUpstreams(s.runtime.upstreams.Stats)
+	s.metrics.WatchLingering(s.runtime.clients.Lingering.Stats)
+	s.metrics.WatchClientMemory(s.runtime.clients.Memory.Stats)
+	s.metrics.WatchUpstreams(s.runtime.proxy.Upstreams.Stats)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil
 }
@@ -218,7 +221,7 @@ func (s *server) closeTrace(ctx context.Context) {
 
 // listen opens all listeners or none.
 func (s *server) listen(ctx context.Context) error {
-	if err := s.listeners.listen(ctx, listenersOf(s.Config)...); err != nil {
+	if err := s.listeners.listen(ctx, s.runtime.current.Load(), listenersOf(s.Config)...); err != nil {
 		return fmt.Errorf("%s: %w", s.Config.File, err)
 	}
 	at := cmp.Or(s.Config.Admin.Address, DefaultAdmin)
@@ -234,7 +237,7 @@ func (s *server) listen(ctx context.Context) error {
 // listenersOf returns the clients' listeners.
 func listenersOf(c *config.Config) []config.Listener {
 	if len(c.Listen) == 0 {
-		return []config.Listener{{Address: DefaultListen}}
+		return []config.Listener{{Address: DefaultListen, Allow: c.Allow, Deny: c.Deny}}
 	}
 	return c.Listen
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -59,7 +59,7 @@ func login(t *testing.T, r *servetest.Gateway, token string, fields ...string) *
 func showsKeys(t *testing.T, r *servetest.Gateway, cookie *http.Cookie, fields ...string) bool {
 	t.Helper()
 	got, _ := browse(t, r, cookie, http.MethodGet, "/v1/overview", "", append([]string{own}, fields...)...)
-	var o admin.Overview
+	var o overview.Overview
 	if err := json.Unmarshal([]byte(got.Body), &o); err != nil || got.Status != http.StatusOK {
 		t.Fatalf("overview: %d %v", got.Status, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -249,7 +248,7 @@ func (s *sharedStore) changed() {
 
 // report logs errors of requests. It skips that the store is unavailable, which is logged
 // once.
-func (s *sharedStore) report(_ *http.Request, err error) {
+func (s *sharedStore) report(_ context.Context, err error) {
 	if _, away := errors.AsType[*remote.UnavailableError](err); away {
 		return
 	}

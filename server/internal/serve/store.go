@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -22,7 +21,7 @@ import (
 // store is the store of a configuration, in this process or shared.
 type store struct {
 	store  sluice.Store
-	report func(*http.Request, error)
+	report func(context.Context, error)
 	memory *memstore.Store // nil if shared
 	shared *sharedStore    // nil if in this process
 	file   string          // of the memory's state; empty if not saved
@@ -48,8 +47,8 @@ func openStore(c config.Store, of *runtime, now func() time.Time, every Interval
 	failed := &sampledlog.Log{Logger: of.log, Part: "store"}
 	s := &store{
 		store: memory, memory: memory, file: c.State,
-		report: func(r *http.Request, err error) {
-			failed.Warn(r.Context(), "a request could not be decided, or settled, as it should be", err)
+		report: func(ctx context.Context, err error) {
+			failed.Warn(ctx, "a request could not be decided, or settled, as it should be", err)
 		},
 	}
 	if err := of.counts.WatchMemory(memory.Stats, s.name()); err != nil {

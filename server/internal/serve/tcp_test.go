@@ -71,7 +71,7 @@ func tcpFile(upstream, limits string) string {
 	return fmt.Sprintf(`
 listen:
   - 127.0.0.1:0
-  - {address: "tcp://127.0.0.2:0", upstream: %q, name: db%s}
+  - {address: "127.0.0.2:0", serve: tcp, upstream: %q, name: db%s}
 admin: 127.0.0.1:0
 exempt: {networks: 127.0.0.9}
 deny: 127.0.0.66
@@ -195,7 +195,7 @@ func TestListenChanges(t *testing.T) {
 	file := func(quota int, listen ...string) string {
 		return fmt.Sprintf("listen: [%s]\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: %d/min}]\n", strings.Join(listen, ", "), quota)
 	}
-	web, db := fmt.Sprintf("%q", first), fmt.Sprintf(`{address: "tcp://%s", upstream: %q}`, second, up)
+	web, db := fmt.Sprintf("%q", first), fmt.Sprintf(`{address: "%s", serve: tcp, upstream: %q}`, second, up)
 	s := servetest.Start(t, file(100, web), servetest.Stopped)
 	s.Want(t, http.StatusOK, "/?userId=u")
 

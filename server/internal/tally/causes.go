@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
 const (
@@ -18,13 +20,8 @@ const (
 	lately     = 11  // minutes, the current one included
 )
 
-// Cause is a cause of refused requests, with their numbers.
-type Cause struct {
-	Status int    `json:"status"`
-	Text   string `json:"text"`
-	Recent uint64 `json:"recent"` // in the last 10 to 11 minutes
-	Total  uint64 `json:"total"`
-}
+// Cause is a cause of refused requests.
+type Cause = outcome.Cause
 
 // causes counts refusals by cause. Texts come from rules and the program, never from a client,
 // so there are few; those beyond mostCauses recent ones count as one.

@@ -32,9 +32,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 const scope = "github.com/sluicegate/sluice"
@@ -118,7 +118,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 }
 
 // Handler wraps a handler of package httplimit. It begins the span of a request's decision,
-// which [Tracer.Decided] ends.
+// which [Tracer.Record] ends.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -134,15 +134,16 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Decided ends the span of a request's decision. It is for OnDecision of [httplimit.Options].
-func (t *Tracer) Decided(r *http.Request, e httplimit.Event) {
-	if t == nil {
+// Record ends the span of a request's decision.
+func (t *Tracer) Record(ctx context.Context, r *front.Record) {
+	if t == nil || r.Ended {
 		return
 	}
-	span := oteltrace.SpanFromContext(r.Context())
+	span := oteltrace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
+	e := &r.Event
 	span.SetAttributes(attribute.String("sluice.verdict", e.Verdict.String()))
 	if e.Rule != nil {
 		span.SetAttributes(attribute.String("sluice.rule", e.Rule.Name))

@@ -29,6 +29,7 @@ import (
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/trace"
 )
 
@@ -141,7 +142,9 @@ func TestSpans(t *testing.T) {
 	ask := func(store sluice.Store, name, traceparent string) {
 		t.Helper()
 		mw, err := httplimit.New(httplimit.Options{
-			Store: tracer.Wrap(store, name), Rules: []policy.Rule{rule}, OnDecision: tracer.Decided, OnError: func(*http.Request, error) {},
+			Store: tracer.Wrap(store, name), Rules: []policy.Rule{rule}, OnDecision: func(r *http.Request, e httplimit.Event) {
+				tracer.Record(r.Context(), &front.Record{Event: e.Event, Request: e.Request})
+			}, OnError: func(*http.Request, error) {},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -275,7 +278,7 @@ func TestOff(t *testing.T) {
 	if tracer.Handler(mux) != http.Handler(mux) {
 		t.Error("the handler is wrapped")
 	}
-	tracer.Decided(httptest.NewRequest(http.MethodGet, "/", nil), httplimit.Event{})
+	tracer.Record(t.Context(), &front.Record{})
 }
 
 // TestSecured: a collector behind TLS that requires a key and accepts compression.

@@ -121,7 +121,7 @@ listen:
   - {address: "127.0.0.2:0", tls: {cert: %[1]q, key: %[2]q}}
   - {address: "127.0.0.3:0", proxy_protocol: 127.0.0.0/8}
   - {address: "127.0.0.4:0", proxy_protocol: 127.0.0.0/8, tls: {cert: %[1]q, key: %[2]q}}
-  - {address: "tcp://127.0.0.5:0", proxy_protocol: 127.0.0.0/8, upstream: %[3]q, name: db}
+  - {address: "127.0.0.5:0", serve: tcp, proxy_protocol: 127.0.0.0/8, upstream: %[3]q, name: db}
 admin: 127.0.0.1:0
 tokens: {hmac_file: %[4]q}
 upstream:

@@ -34,6 +34,8 @@ type Options struct {
 	// ClientOptional admits clients without a certificate. A certificate that cannot be
 	// verified is still refused.
 	ClientOptional bool
+	// Protocols are those of ALPN, in order of preference. None: clients may use any.
+	Protocols []string
 	// OnChange, if not nil, is called with nil when a new pair becomes active, and with the
 	// fault of one that cannot, once for each content of the files. A handshake calls it, so
 	// it should be quick.
@@ -86,8 +88,8 @@ func Load(certFile, keyFile string, o Options) (*Pair, error) {
 	return p, nil
 }
 
-// Config returns a new configuration that serves the Pair with TLS 1.2 or later, HTTP/2 and
-// HTTP/1.1.
+// Config returns a new configuration that serves the Pair with TLS 1.2 or later, and the
+// protocols of the options.
 func (p *Pair) Config() *tls.Config {
 	c := p.plain()
 	if p.opts.ClientCA != "" {
@@ -101,7 +103,7 @@ func (p *Pair) plain() *tls.Config {
 	return &tls.Config{
 		GetCertificate: p.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
+		NextProtos:     p.opts.Protocols,
 	}
 }
 

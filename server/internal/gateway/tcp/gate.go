@@ -116,8 +116,8 @@ func ignoreClosed(err error) error {
 // Addr returns the listener's address.
 func (g *Gate) Addr() net.Addr { return g.from.Addr() }
 
-// Change replaces the limits: see [Server.Change].
-func (g *Gate) Change(l Limits) error { return g.server.Change("", l) }
+// Prepare returns a function that replaces the limits: see [Server.Change].
+func (g *Gate) Prepare(l Limits) (use func(), err error) { return g.server.Prepare("", l) }
 
 // Stats returns the counts, without bytes.
 func (g *Gate) Stats() Stats { return g.server.Stats() }

@@ -18,14 +18,14 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer client.Close() //nolint:errcheck // nobody needs the error
 	stop := context.AfterFunc(ctx, func() { reset(client) })
 	defer stop()
-	if !s.opts.Places.take() {
-		s.log.Warn(ctx, "connection refused", s.opts.Places.errFull())
+	if err := s.takePlace(); err != nil {
+		s.log.Warn(ctx, "connection refused", err)
 		s.report(Event{Verdict: DeniedFull})
 		s.denied.Add(1)
 		reset(client)
 		return
 	}
-	defer s.opts.Places.giveBack()
+	defer s.givePlaceBack()
 	addr, err := identify(client)
 	if err != nil {
 		if s.opts.gate == nil { // a gate's listener logs it itself
@@ -58,6 +58,25 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	stopUpstream := context.AfterFunc(ctx, func() { reset(upstream) })
 	defer stopUpstream()
 	newExchange(s, addr, client, upstream, cut).run(ctx)
+}
+
+// takePlace takes a place for a connection, which givePlaceBack frees. The error says that none
+// is left.
+func (s *Server) takePlace() error {
+	if most := s.terms.Load().MaxConnections; s.inside.Add(1) > most && most > 0 {
+		s.inside.Add(-1)
+		return fmt.Errorf("max_connections of the listener (%d) is reached; raise it, or set open, for each client network", most)
+	}
+	if !s.opts.Places.take() {
+		s.inside.Add(-1)
+		return s.opts.Places.errFull()
+	}
+	return nil
+}
+
+func (s *Server) givePlaceBack() {
+	s.inside.Add(-1)
+	s.opts.Places.giveBack()
 }
 
 // report passes an event to OnDecision.
@@ -93,7 +112,7 @@ func identify(client net.Conn) (netip.Addr, error) {
 // decide sets e's verdict. If the connection is allowed, release frees its slot. A connection
 // is charged to the rate and takes a slot, or neither.
 func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, cut context.CancelFunc) (release func()) {
-	if s.opts.Admit != nil && !s.opts.Admit(e.Client) {
+	if t.Admit != nil && !t.Admit(e.Client) {
 		e.Verdict = DeniedClient
 		return nil
 	}

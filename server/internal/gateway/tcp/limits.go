@@ -34,6 +34,11 @@ type Limits struct {
 	Key func(netip.Addr) string
 	// Exempt, if not nil, reports whether a client has no limits.
 	Exempt func(netip.Addr) bool
+	// Admit, if not nil, reports whether a client is admitted at all.
+	Admit func(netip.Addr) bool
+	// MaxConnections bounds the admitted connections of all clients at once; 0 means any number.
+	// Connections above it are reset, as those above Options.Places are.
+	MaxConnections int64
 	// FailClosed resets connections that could not be decided for an error of the store. By
 	// default they pass, with their bytes.
 	FailClosed bool
@@ -121,10 +126,18 @@ func eachTerm(p *sluice.Plan) func(yield func(*sluice.Term) bool) {
 // keep their upstream and their slot, and their further bytes are under the new limits. If
 // there are faults, nothing changes, and the error has all of them.
 func (s *Server) Change(upstream string, l Limits) error {
+	use, err := s.Prepare(upstream, l)
+	if err == nil {
+		use()
+	}
+	return err
+}
+
+// Prepare returns a function that does what [Server.Change] does and cannot fail.
+func (s *Server) Prepare(upstream string, l Limits) (use func(), err error) {
 	t, err := newTerms(&s.opts, upstream, l)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.terms.Store(t)
-	return nil
+	return func() { s.terms.Store(t) }, nil
 }

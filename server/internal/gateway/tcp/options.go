@@ -37,9 +37,6 @@ type Options struct {
 	// Limits are the limits for each client. [Server.Change] replaces them.
 	Limits
 
-	// Admit, if not nil, reports whether a client is admitted at all.
-	Admit func(netip.Addr) bool
-
 	// DecisionTimeout bounds each call of the store. Zero means 1 s.
 	DecisionTimeout time.Duration
 

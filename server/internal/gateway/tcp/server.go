@@ -30,6 +30,7 @@ type Server struct {
 	serial atomic.Uint64
 
 	accepted, denied, sent, received atomic.Int64
+	inside                           atomic.Int64 // connections with a place
 
 	mu        sync.Mutex
 	closed    chan struct{}

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/server/internal/gateway/proxyproto"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/server/internal/gateway/proxyproto"
 )
 
 // stopped is the clock of a store, which stands still.
@@ -99,8 +99,10 @@ func TestRate(t *testing.T) {
 	to := upstream(t, func(c net.Conn) { heard <- struct{}{}; echo(c) })
 	l := listen(t)
 	s, stop := serve(t, l, tcp.Options{
-		Upstream: to, Store: memstore.New(memstore.Options{Now: stopped}), Limits: tcp.Limits{Rate: testkit.Plan(t, "connections", "per-client: 2/min")},
-		OnDecision: e.add, Admit: func(a netip.Addr) bool { return a != netip.MustParseAddr("127.0.0.3") },
+		Upstream: to, Store: memstore.New(memstore.Options{Now: stopped}), OnDecision: e.add, Limits: tcp.Limits{
+			Rate:  testkit.Plan(t, "connections", "per-client: 2/min"),
+			Admit: func(a netip.Addr) bool { return a != netip.MustParseAddr("127.0.0.3") },
+		},
 	})
 	for i, c := range []struct {
 		from string

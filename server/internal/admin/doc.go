@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admin serves operators: health, readiness, metrics, and the API and the page,
+// on a listener of its own that only this machine can reach.
+//
+// The files, in the order in which to read them; data stands behind the code that uses it:
+//
+//   - admin.go: the handler of all pages, and its address
+//   - override.go: changes of a key's limits
+//   - fleet.go: the counts of all nodes
+//   - audit.go: the last changes
+//   - explain.go: a request explained
+//   - live.go: changes as they happen
+//   - overview.go: the state of the program
+//   - status.go: rules, overrides, and the keys denied most
+//   - session.go: sessions of browsers
+//   - keyadd.go: units given to a key
+//   - key.go: the state of a key, and its reset
+//   - api.go: API: who may ask, and how it answers
+//   - hosts.go: callers on this machine and names of hosts
+//   - change.go: who makes a change, and why
+package admin

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package audit writes down the changes that operators make: in a log of this node, and in the
+// one that the nodes of a shared store have in common. It knows no HTTP.
+//
+// The files, in the order in which to read them; data stands behind the code that uses it:
+//
+//   - change.go: a change and its entry; the last entries
+//   - shared.go: entries in the log of all nodes
+//   - log.go: Log and its file
+package audit
