@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/server/internal/cli"
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
 	"github.com/sluicegate/sluice/server/internal/workbench/replay"
@@ -48,13 +48,15 @@ var replayCommand = cli.Command{
 
 // runReplay replays logs.
 func runReplay(ctx context.Context, c *cli.Call) error {
-	o := replay.Options{}
+	var o replay.Options
 	words, err := replayRules(c.Values, &o)
-	if err == nil && len(c.Args) == 0 {
-		err = errors.New("expected a log, or - for standard input")
+	if len(c.Args) == 0 {
+		err = errors.Join(err, errors.New("expected a log, or - for standard input"))
 	}
-	if at := c.One("explain"); err == nil && c.Given("explain") {
-		o.Explain, err = parseMoment(at)
+	if c.Given("explain") {
+		var wrong error
+		o.Explain, wrong = parseMoment(c.One("explain"))
+		err = errors.Join(err, wrong)
 	}
 	if err != nil {
 		return &cli.UsageError{Err: err}
@@ -63,92 +65,88 @@ func runReplay(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	progress := newProgress(c, log)
+	p := newProgress(c, log)
+	o.Progress = p.show
+	var doc any
+	var sections []report.Section
+	var r *replay.Result
 	if c.Given("accuracy") {
-		r, err := replay.Accuracy(ctx, log, o.Policy, o.Policy.Rules()[0].Levels[0].Limits[0].Limit, progress.show)
-		progress.end()
-		switch {
-		case err != nil:
-			return err
-		case c.Given("json"):
-			return c.JSON(r)
-		}
-		return c.Print(report.Accuracy(r))
+		var a *replay.AccuracyResult
+		a, err = replay.Accuracy(ctx, log, o.Policy, o.Policy.Rules()[0].Levels[0].Limits[0].Limit, p.show)
+		doc, sections = a, report.OfAccuracy(a)
+	} else if r, err = replay.Run(ctx, log, o); err == nil && r.Explained == nil {
+		sections = report.Of(r, words)
+		doc = r
 	}
-	o.Progress = progress.show
-	r, err := replay.Run(ctx, log, o)
-	progress.end()
-	switch {
+	switch p.end(); {
 	case err != nil:
 		return err
-	case c.Given("json"):
-		return c.JSON(r)
-	case r.Explained != nil:
+	case r != nil && r.Explained != nil && !c.Given("json"):
 		x := r.Explained
 		return c.Print(fmt.Sprintf("%s:%d, at %s\n%s", c.Args[x.File], x.Line, x.At.Format(time.RFC3339Nano), explanationText(x.Explanation, false)))
+	case c.Given("html"):
+		page, err := report.Page(sections, r)
+		if err == nil {
+			err = os.WriteFile(c.One("html"), page, 0o600)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return c.Print(report.Text(r, words))
+	if c.Given("json") {
+		return c.JSON(cmp.Or[any](doc, r))
+	}
+	return c.Print(report.Text(sections))
 }
 
 // replayRules sets the rules that decide, and returns them in words. The error is of the flags
 // or of a file.
 func replayRules(values cli.Values, o *replay.Options) (words string, err error) {
-	var c *config.Config
-	switch file := values.One("config"); {
-	case values.Given("config") && (values.Given("limit") || values.Given("by") || values.Given("key") || values.Given("cost")):
-		return "", errors.New("--config has the rules; leave out --limit, --by, --key and --cost")
-	case values.Given("config"):
-		if c, err = loadFile(file); err != nil {
-			return "", err
-		}
-		words = "rules of " + file
-	case !values.Given("limit"):
-		return "", errors.New("--limit: there is none; use for example --limit 100/min, or --config FILE")
-	case values.Given("key") && values.Given("by"):
-		return "", errors.New("--key and --by exclude each other; give one")
-	default:
-		if c, err = replayFlags(values); err != nil {
-			return "", err
-		}
-		words = strings.Join(values["limit"], " and ") + " by " + strings.Join(values["by"], " and ")
-		if values.Given("key") {
-			words = strings.Join(values["limit"], " and ") + " by column " + values.One("key")
-		}
-	}
-	o.Rules = rulesOf(c)
-	if old := values.One("against"); old != "" {
-		c, err := loadFile(old)
+	load := func(name string) (replay.Rules, error) {
+		c, err := loadFile(name)
 		if err != nil {
+			return replay.Rules{}, err
+		}
+		r := replay.Rules{Policy: c.Policy, Allow: c.Allow, Deny: c.Deny, MaxKeys: int(c.Store.MaxKeys)}
+		if c.Store.Redis != "" {
+			r.MaxKeys = unbounded
+		}
+		return r, nil
+	}
+	if old := values.One("against"); old != "" {
+		o.Against = new(replay.Rules)
+		if *o.Against, err = load(old); err != nil {
 			return "", err
 		}
-		against := rulesOf(c)
-		o.Against = &against
 	}
-	if values.Given("config") {
-		return words, nil
+	if file := values.One("config"); file != "" {
+		if values.Given("limit") || values.Given("by") || values.Given("key") || values.Given("cost") || values.Given("accuracy") {
+			return "", errors.New("--config has the rules; leave out --limit, --by, --key, --cost and --accuracy")
+		}
+		o.Rules, err = load(file)
+		return "rules of " + file, err
 	}
-	o.Rules.MaxKeys = 1 << 26 // none is evicted
-	o.Policy, err = replay.Columns(o.Policy, values.Given("key"), values.Given("cost"))
-	return words, err
-}
-
-// replayFlags returns the configuration that the flags mean.
-func replayFlags(values cli.Values) (*config.Config, error) {
-	if !values.Given("by") {
-		values["by"] = []string{"ip"}
+	limits, by := values["limit"], values["by"]
+	switch {
+	case len(limits) == 0:
+		return "", errors.New("--limit: there is none; use for example --limit 100/min, or --config FILE")
+	case values.Given("key") && len(by) > 0:
+		return "", errors.New("--key and --by exclude each other; give one")
+	case len(by) == 0:
+		by = []string{"ip"}
 	}
-	f := &serveFlags{Values: cli.Values{"limit": slices.Clone(values["limit"]), "by": values["by"], "upstream": {"http://127.0.0.1:3000"}, "name": {"replay"}}}
+	f := &serveFlags{Values: cli.Values{"limit": slices.Clone(limits), "by": by, "upstream": {"http://127.0.0.1:1"}, "name": {"replay"}}}
 	c := f.parse()
-	return c, errors.Join(f.faults...)
+	if err = errors.Join(f.faults...); err != nil {
+		return "", err
+	}
+	o.MaxKeys = unbounded
+	o.Policy, err = replay.Columns(c.Policy, values.Given("key"), values.Given("cost"))
+	return strings.Join(limits, " and ") + " by " + cmp.Or(values.One("key"), strings.Join(by, " and ")), err
 }
 
-func rulesOf(c *config.Config) replay.Rules {
-	r := replay.Rules{Policy: c.Policy, Allow: c.Allow, Deny: c.Deny, MaxKeys: int(c.Store.MaxKeys)}
-	if c.Store.Redis != "" {
-		r.MaxKeys = 1 << 26
-	}
-	return r
-}
+// unbounded is so many states that none is evicted.
+const unbounded = 1 << 26
 
 // parseMoment reads KEY@TIME.
 func parseMoment(text string) (*replay.Moment, error) {

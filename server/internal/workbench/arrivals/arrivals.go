@@ -9,12 +9,11 @@
 //   - arrivals.go: Arrival, Options, Report
 //   - log.go: Open, All: several files merged
 //   - file.go: one file: its lines parsed and put in order
-//   - lines.go: lines of a file, decompressed
-//   - detect.go: the format of a file
-//   - clf.go, text.go: common, combined; Envoy, ALB
-//   - table.go: CSV, TSV, Zeek
+//   - lines.go: blocks of lines, decompressed
+//   - format.go: the format of a file
+//   - table.go: columns between separators, such as CSV; combined, Envoy, ALB
 //   - jsonlines.go: JSON lines, Caddy, the decision log
-//   - column.go: columns by their names
+//   - layout.go: columns by their names
 //   - instant.go: times
 package arrivals
 
@@ -28,16 +27,13 @@ type Arrival struct {
 	At   int64 // µs since 1970 at which the request came
 	Line int64 // from 1, of File
 	File int   // index in [Report.Files]
+	Has  Parts // the parts that the line has
 
-	Has    Parts // the parts that the line has
-	Method string
-	Host   string
-	Target string // path and query
-	Client netip.Addr
-	// Name is the client's name in a log that has names in the place of addresses.
-	Name    string
-	Agent   string
-	Referer string
+	Method, Host, Agent, Referer string
+
+	Target  string // path and query
+	Client  netip.Addr
+	Name    string              // of the client, in a log that has names in the place of addresses
 	Headers map[string][]string // other fields of the header, by canonical name
 	Status  int
 	Read    int64 // bytes of the request's body; -1: not known
@@ -70,18 +66,17 @@ const (
 
 // Record is the decision that a line of the decision log records.
 type Record struct {
-	Verdict string
-	Rules   []RecordedRule
+	Verdict string         `json:"verdict"`
+	Rules   []RecordedRule `json:"rules"`
 }
 
 // RecordedRule is the entry of a limit in a [Record].
 type RecordedRule struct {
 	Rule  string `json:"rule"`
 	Level string `json:"level"`
-	Mode  string `json:"mode"`
-	Tier  string `json:"tier"`
 	Key   string `json:"key"`
 	Hash  string `json:"key_hash"`
+	Tier  string `json:"tier"`
 	Cost  int64  `json:"cost"`
 }
 
@@ -103,14 +98,14 @@ type Report struct {
 	// their place: they take the time of the line before which they come.
 	Late      int64 `json:"late_lines"`
 	Misplaced int64 `json:"misplaced_lines"`
-	// Examples are the first lines that are broken or late.
+	// Examples are the first lines of each file that are broken or late.
 	Examples []Example `json:"examples,omitempty"`
 }
 
 // FileReport describes one file.
 type FileReport struct {
 	Name   string `json:"name"`
-	Format string `json:"format"` // with its compression and its columns
+	Format string `json:"format"` // with the column of the time and the compression
 	Lines  int64  `json:"lines"`
 }
 
@@ -120,6 +115,3 @@ type Example struct {
 	Problem string `json:"problem"`
 	Text    string `json:"text,omitempty"` // the beginning of a broken line
 }
-
-// mostExamples is how many lines a Report shows of each kind and file.
-const mostExamples = 3

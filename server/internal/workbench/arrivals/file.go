@@ -14,120 +14,96 @@ import (
 	"strings"
 )
 
-// blockArrivals is about how many arrivals are passed on at once.
-const blockArrivals = 2048
+const (
+	blockArrivals = 2048    // are passed on at once, about
+	mostHeld      = 1 << 15 // arrivals wait for earlier ones among later lines
+	mostExamples  = 3       // of each kind
+)
 
 // file parses one file and puts its arrivals in order, in a goroutine of its own.
 type file struct {
-	index   int
-	name    string
-	lines   *lines
-	options Options
-	parser  parser
-	line    int64 // of the last one
+	index  int
+	name   string
+	lines  *lines
+	parser parser
 
-	block  string // the first, and why there is no second
-	ended  error
-	begins int64       // the earliest time in the first block
+	block  string // the first, and the error that came with it
+	fault  error
+	begins int64       // the earliest time among the first lines
 	held   [][]Arrival // in order; later lines may belong before some of them
 	count  int         // of held
-	before int64       // time of the last line
+	line   int64       // number of the last line
+	before int64       // its time
 	out    chan []Arrival
 	free   chan []Arrival // memory to be used again
 
 	// The rest is complete once out is closed.
 	report   Report
 	examples [2]int // shown of the broken and the late
-	usable   int64
+	usable   bool
 	err      error
 }
 
 // detect detects the format by the first lines.
-func (f *file) detect() error {
-	block, err := f.lines.next()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLong) {
-		return fmt.Errorf("%s: %w", f.name, err)
+func (f *file) detect(o Options) (err error) {
+	if f.block, f.fault = f.lines.next(); f.fault != nil && !errors.Is(f.fault, io.EOF) && f.block == "" {
+		return fmt.Errorf("%s: %w", f.name, f.fault)
 	}
 	var sample []string
-	for line := range strings.SplitSeq(block, "\n") {
+	for line := range strings.SplitSeq(f.block, "\n") {
 		if line = strings.TrimSuffix(line, "\r"); line != "" && len(sample) < 100 {
 			sample = append(sample, line)
 		}
 	}
-	if len(sample) == 0 && err == nil || errors.Is(err, io.EOF) {
+	if len(sample) == 0 {
 		return fmt.Errorf("%s has no line", f.name)
 	}
-	format, p, derr := detect(sample, f.options)
-	if derr != nil {
-		return fmt.Errorf("%s: %w", f.name, derr)
+	var reads string
+	if f.parser, reads, err = detect(sample, o); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	f.parser = p
-	if t, ok := p.(*table); ok && !t.zeek {
-		format = t.describe(format)
-	}
-	if j, ok := p.(*jsonLines); ok {
-		format += ", time in " + j.time
-	}
-	if f.lines.compression != "" {
-		format += ", " + f.lines.compression
-	}
-	f.report.Files = []FileReport{{Name: f.name, Format: format}}
-	f.out, f.free = make(chan []Arrival, 2), make(chan []Arrival, 6)
-	f.block, f.ended, f.begins = block, err, math.MaxInt64
+	f.report.Files = []FileReport{{Name: f.name, Format: reads + f.lines.compression}}
+	f.begins = math.MaxInt64
 	for _, line := range sample {
 		var a Arrival
-		if ok, err := p.parse(line, &a); ok && err == nil {
+		if ok, err := f.parser.parse(line, &a); ok && err == nil {
 			f.begins = min(f.begins, a.At)
 		}
 	}
+	f.out, f.free = make(chan []Arrival, 2), make(chan []Arrival, 6)
 	return nil
 }
 
 // run parses the file to its end, which closes out.
 func (f *file) run(ctx context.Context) {
 	defer close(f.out)
-	defer f.lines.close()
-	block, err := f.block, f.ended
-	for f.block = ""; !errors.Is(err, io.EOF); block, err = f.lines.next() {
-		switch {
-		case errors.Is(err, errLong):
-			f.line++
-			f.broken("", err)
-			continue
-		case err != nil: // such as a compressed file that is cut
-			f.line++
-			f.broken("", fmt.Errorf("the file ends early: %w", err))
-		}
-		if !f.put(ctx, f.parse(block)) {
-			f.err = ctx.Err()
-			return
-		}
+	defer func() { f.err = errors.Join(f.err, f.lines.file.Close()) }()
+	for f.put(ctx, f.parse(f.block)) && f.fault == nil {
+		f.block, f.fault = f.lines.next()
 	}
-	for len(f.held) > 0 && f.emit(ctx) {
+	for f.block = ""; len(f.held) > 0 && f.emit(ctx); {
 	}
-	f.report.Lines, f.report.Files[0].Lines = f.line, f.line
-	if f.usable == 0 {
+	if f.fault != nil && !errors.Is(f.fault, io.EOF) {
+		f.broken("", fmt.Errorf("the file ends early: %w", f.fault)) // such as a compressed one that is cut
+	}
+	if f.report.Lines, f.report.Files[0].Lines = f.line, f.line; !f.usable && ctx.Err() == nil {
+		problem := "they are no requests"
+		if len(f.report.Examples) > 0 {
+			problem = f.report.Examples[0].Problem
+		}
 		f.err = fmt.Errorf("%s: none of %d lines can be used as %s: %s; name the format with --format, one of %s",
-			f.name, f.line, f.report.Files[0].Format, f.problem(), strings.Join(Formats, ", "))
+			f.name, f.line, f.report.Files[0].Format, problem, strings.Join(Formats, ", "))
 	}
 }
 
-// problem is that of the first broken line.
-func (f *file) problem() string {
-	for _, e := range f.report.Examples {
-		return e.Place + ": " + e.Problem
-	}
-	return "they are no requests"
-}
-
-// parse returns the arrivals of a block of lines.
-func (f *file) parse(block string) []Arrival {
-	var all []Arrival
+// parse returns the arrivals of a block of lines, in order.
+func (f *file) parse(block string) (all []Arrival) {
 	select {
 	case all = <-f.free:
 	default:
 		all = make([]Arrival, 0, blockArrivals)
 	}
+	ordered := true
 	for block != "" {
 		line, rest, _ := strings.Cut(block, "\n")
 		block = rest
@@ -137,19 +113,21 @@ func (f *file) parse(block string) []Arrival {
 		}
 		all = append(all, Arrival{Line: f.line, File: f.index, Read: -1})
 		a := &all[len(all)-1]
-		ok, err := f.parser.parse(line, a)
-		if err != nil {
-			f.broken(line, err)
-		}
-		if !ok || err != nil {
-			all = all[:len(all)-1]
+		if ok, err := f.parser.parse(line, a); !ok || err != nil {
+			if all = all[:len(all)-1]; err != nil {
+				f.broken(line, err)
+			}
 			continue
 		}
-		f.usable++
-		if a.At < f.before {
-			f.late(a)
+		if f.usable = true; a.At < f.before {
+			ordered = false
+			f.report.Late++
+			f.example(1, fmt.Sprintf("%.6g s before the line before it", float64(f.before-a.At)/1e6), "")
 		}
 		f.before = a.At
+	}
+	if !ordered {
+		slices.SortStableFunc(all, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
 	}
 	return all
 }
@@ -157,38 +135,26 @@ func (f *file) parse(block string) []Arrival {
 // broken counts a line that is no request.
 func (f *file) broken(line string, err error) {
 	f.report.Broken++
-	f.example(0, f.line, err.Error(), shorten(line))
+	f.example(0, err.Error(), shorten(line))
 }
 
-// late counts a line that is out of order.
-func (f *file) late(a *Arrival) {
-	f.report.Late++
-	f.example(1, a.Line, fmt.Sprintf("%.6g s before the line before it", float64(f.before-a.At)/1e6), "")
-}
-
-func (f *file) example(kind int, line int64, problem, text string) {
+func (f *file) example(kind int, problem, text string) {
 	if f.examples[kind]++; f.examples[kind] <= mostExamples {
-		f.report.Examples = append(f.report.Examples, Example{fmt.Sprintf("%s:%d", f.name, line), problem, text})
+		f.report.Examples = append(f.report.Examples, Example{fmt.Sprintf("%s:%d", f.name, f.line), problem, text})
 	}
 }
-
-// mostHeld is how many arrivals of a file wait for earlier ones among later lines.
-const mostHeld = 1 << 15
 
 // put adds arrivals to those that are held, in their places, and emits the oldest if there are
 // too many. It reports whether ctx goes on.
 func (f *file) put(ctx context.Context, next []Arrival) bool {
 	if len(next) == 0 {
-		return true
+		return ctx.Err() == nil
 	}
-	if byTime := func(a, b Arrival) int { return cmp.Compare(a.At, b.At) }; !slices.IsSortedFunc(next, byTime) {
-		slices.SortStableFunc(next, byTime)
-	}
-	f.count += len(next)
 	n := len(f.held)
 	for n > 0 && f.held[n-1][len(f.held[n-1])-1].At > next[0].At {
 		n--
 	}
+	f.count += len(next)
 	if n == len(f.held) {
 		f.held = append(f.held, next)
 	} else {

@@ -6,11 +6,11 @@ package arrivals
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
@@ -18,62 +18,54 @@ import (
 )
 
 const (
-	blockBytes = 256 << 10 // read at once
-	mostLine   = 1 << 20   // bytes of a line; a longer one is broken
+	blockBytes = 256 << 10
+	mostLine   = 1 << 20 // bytes of a line; the rest is cut
 )
 
-// lines reads a file in blocks of whole lines.
+// lines reads a file in blocks of lines.
 type lines struct {
-	compression string // "gzip", "zstd" or ""
-	from        io.Reader
-	close       func()
-	buf         []byte
-	n           int  // bytes in buf
-	ended       bool // there is no more
-	started     bool
-	skips       bool // the rest of a line that is too long
-	fault       error
+	*bufio.Reader
+	file        io.Closer
+	compression string
 }
 
 // openLines opens a file; "-" is stdin. Read counts the bytes that are read from it.
 func openLines(name string, stdin io.Reader, read *atomic.Int64) (*lines, error) {
-	l := &lines{close: func() {}, buf: make([]byte, blockBytes)}
-	file := stdin
+	l := &lines{file: io.NopCloser(stdin)}
+	from := stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, err
 		}
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			_ = f.Close() // nothing was read
-			return nil, fmt.Errorf("%s is a folder; name its files", name)
+			return nil, errors.Join(fmt.Errorf("%s is a folder; name its files", name), f.Close())
 		}
-		l.close = func() { _ = f.Close() } // it was only read
-		file = f
+		from, l.file = f, f
 	}
-	in := bufio.NewReaderSize(counter{file, read}, 64<<10)
+	in := bufio.NewReaderSize(counter{from, read}, 64<<10)
 	head, _ := in.Peek(4) // a shorter file is not compressed
-	l.from = in
+	from = in
 	var err error
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		l.compression = "gzip"
-		l.from, err = gzip.NewReader(in)
+		l.compression = ", gzip"
+		from, err = gzip.NewReader(in)
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		l.compression = "zstd"
-		var d *zstd.Decoder
-		if d, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1)); err == nil {
-			closeFile := l.close
-			l.from, l.close = d, func() { d.Close(); closeFile() }
-		}
+		l.compression = ", zstd"
+		from, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1)) // which has no goroutine to end
 	}
 	if err != nil {
-		l.close()
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), l.file.Close())
 	}
-	return l, nil
+	l.Reader = bufio.NewReaderSize(from, mostLine)
+	if mark, _ := l.Peek(3); string(mark) == "\xef\xbb\xbf" { // of the byte order
+		_, err = l.Discard(3)
+	}
+	return l, err
 }
 
+// counter counts bytes.
 type counter struct {
 	io.Reader
 	n *atomic.Int64
@@ -85,60 +77,21 @@ func (c counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// errLong is the error of a line that is too long; [lines.next] goes on behind it.
-var errLong = errors.New("the line is longer than 1 MiB")
-
-// next returns the next block of whole lines, without the end of the last one. The error is
-// io.EOF after the last block, errLong in the place of one line, or that of the file.
+// next returns the next block of lines. With the last one comes io.EOF, or the error of the
+// file.
 func (l *lines) next() (string, error) {
-	for !l.ended {
-		n, err := l.from.Read(l.buf[l.n:])
-		l.n += n
-		if !l.started && l.n >= 3 {
-			l.started = true
-			if bytes.HasPrefix(l.buf[:l.n], []byte("\xef\xbb\xbf")) { // a byte order mark
-				l.n = copy(l.buf, l.buf[3:l.n])
+	var block strings.Builder
+	for block.Grow(blockBytes + blockBytes/8); block.Len() < blockBytes; {
+		line, err := l.ReadSlice('\n')
+		block.Write(line)
+		for errors.Is(err, bufio.ErrBufferFull) { // the rest of the line is cut
+			if _, err = l.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+				block.WriteByte('\n')
 			}
 		}
 		if err != nil {
-			l.ended = true
-			if !errors.Is(err, io.EOF) {
-				l.fault = err
-			}
-		}
-		if l.n < len(l.buf) && !l.ended {
-			continue
-		}
-		if i := bytes.IndexByte(l.buf[:l.n], '\n'); l.skips && (i >= 0 || l.ended) {
-			l.skips = false
-			l.n = copy(l.buf, l.buf[i+1:l.n]) // at the end there is nothing behind it
-			if i < 0 {
-				l.n = 0
-			}
-			continue
-		}
-		end := bytes.LastIndexByte(l.buf[:l.n], '\n')
-		switch {
-		case l.skips:
-			l.n = 0
-		case l.ended:
-		case end < 0 && len(l.buf) < mostLine:
-			l.buf = append(l.buf, make([]byte, len(l.buf))...)
-		case end < 0:
-			l.skips, l.n = true, 0
-			return "", errLong
-		default:
-			block := string(l.buf[:end])
-			l.n = copy(l.buf, l.buf[end+1:l.n])
-			return block, nil
+			return block.String(), err
 		}
 	}
-	if l.n == 0 {
-		err := cmp.Or(l.fault, io.EOF)
-		l.fault = nil
-		return "", err
-	}
-	block := string(bytes.TrimSuffix(l.buf[:l.n], []byte("\n")))
-	l.n = 0
-	return block, nil
+	return block.String(), nil
 }

@@ -15,12 +15,36 @@ import (
 
 // Log is one or more files, read as one log. It is read once.
 type Log struct {
-	// Report describes the files. It is complete after [Log.All].
-	Report Report
-	// Size is the number of bytes of the files as they are stored, 0 if it is not known.
-	Size  int64
-	read  atomic.Int64
-	files []*file
+	Report Report // complete after [Log.All]
+	Size   int64  // bytes of the files as they are stored, 0 if not known
+	read   atomic.Int64
+	files  []*file
+}
+
+// Read returns how many bytes of Size were read. It may be called at any time.
+func (l *Log) Read() int64 { return l.read.Load() }
+
+// Open opens files, of which "-" is stdin, and detects their formats.
+func Open(names []string, stdin io.Reader, o Options) (*Log, error) {
+	l, known := &Log{}, true
+	for i, name := range names {
+		in, err := openLines(name, stdin, &l.read)
+		if err != nil {
+			return nil, err
+		}
+		f := &file{index: i, name: name, lines: in}
+		if err := f.detect(o); err != nil {
+			return nil, errors.Join(err, in.file.Close())
+		}
+		l.files = append(l.files, f)
+		info, err := os.Stat(name)
+		if known = known && err == nil && info.Mode().IsRegular(); known {
+			l.Size += info.Size()
+		} else {
+			l.Size = 0
+		}
+	}
+	return l, nil
 }
 
 // head are the next arrivals of a file.
@@ -30,47 +54,19 @@ type head struct {
 	block, rest []Arrival
 }
 
-// Read returns how many bytes of Size were read. It may be called at any time.
-func (l *Log) Read() int64 { return l.read.Load() }
-
-// Open opens files, of which "-" is stdin, and detects their formats.
-func Open(names []string, stdin io.Reader, o Options) (*Log, error) {
-	l := &Log{}
-	for i, name := range names {
-		in, err := openLines(name, stdin, &l.read)
-		if err == nil {
-			f := &file{index: i, name: name, lines: in, options: o}
-			if err = f.detect(); err != nil {
-				in.close()
-			}
-			l.files = append(l.files, f)
-		}
-		if err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(name)
-		if err != nil || !info.Mode().IsRegular() || i > 0 && l.Size == 0 {
-			l.Size = 0
-			continue
-		}
-		l.Size += info.Size()
-	}
-	return l, nil
-}
-
 // All calls visit with each arrival, in the order of time; those of one instant in the order
 // of the files. The arrival is valid until visit returns. It ends with the error of visit, of
 // ctx, or of a file without a usable line.
 func (l *Log) All(ctx context.Context, visit func(*Arrival) error) error {
 	ctx, cancel := context.WithCancel(ctx) // ends the readers
 	defer cancel()
-	heads := make([]head, len(l.files))
-	for i, f := range l.files {
-		heads[i] = head{file: f, at: f.begins}
+	var heads []head
+	for _, f := range l.files {
+		heads = append(heads, head{file: f, at: f.begins})
 	}
 	last := int64(0)
 	for len(heads) > 0 {
-		first, until := next(heads)
+		first, until := earliest(heads)
 		h := &heads[first]
 		if h.block == nil { // files that follow one another are not read all at once
 			go h.run(ctx)
@@ -106,8 +102,8 @@ func (l *Log) All(ctx context.Context, visit func(*Arrival) error) error {
 	return errors.Join(faults...)
 }
 
-// next returns the file with the earliest arrival, and until when it is the first.
-func next(heads []head) (first int, until int64) {
+// earliest returns the file with the earliest arrival, and until when it is the first.
+func earliest(heads []head) (first int, until int64) {
 	until = math.MaxInt64
 	for i := range heads {
 		if heads[i].at < heads[first].at {
@@ -115,11 +111,11 @@ func next(heads []head) (first int, until int64) {
 		}
 	}
 	for i := range heads {
-		switch at := heads[i].at; {
+		switch {
 		case i < first:
-			until = min(until, at-1) // which is the first of the same instant
+			until = min(until, heads[i].at-1) // which is the first of the same instant
 		case i > first:
-			until = min(until, at)
+			until = min(until, heads[i].at)
 		}
 	}
 	return first, until

@@ -4,219 +4,137 @@
 package arrivals
 
 import (
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// table reads lines of columns: CSV, TSV, columns between blanks, and Zeek's logs.
+// table reads lines of cells: those of a text format, or columns between separators.
 type table struct {
-	separator       byte
-	zeek            bool
-	options         Options
-	header          string // the first line, if it has names
-	columns         []column
-	time, key, cost int // indexes; -1: none
-	cells           []string
-	err             error // why the columns cannot be used
+	*layout
+	options Options
+	cut     func(cells []string, line string) []string
+	header  string // the line with the names, if there is one
+	zeek    bool
+	least   int // cells of a line, and most; more than most are a fault
+	most    int
+	cells   []string
+	err     error // why there is no layout yet
 }
 
-var (
-	errQuoted = errors.New("a field in quotation marks does not end in its line")
-	errNoTime = errors.New("no column has times; name one with --time")
-)
-
-// cut sets the cells of a line. Only in CSV may cells be in quotation marks.
-func (t *table) cut(line string) error {
-	t.cells = t.cells[:0]
-	if t.separator == ' ' {
-		t.cells = append(t.cells, strings.Fields(line)...)
-		return nil
-	}
-	for {
-		cell, rest, more := strings.Cut(line, string(t.separator))
-		if (t.separator == ',' || t.separator == ';') && strings.HasPrefix(line, `"`) {
-			end := closing(line)
-			if end < 0 {
-				return errQuoted
-			}
-			cell = strings.ReplaceAll(line[1:end], `""`, `"`)
-			_, rest, more = strings.Cut(line[end+1:], string(t.separator))
-		}
-		t.cells = append(t.cells, cell)
-		if !more {
-			return nil
-		}
-		line = rest
-	}
+// fixed has the names of the columns of the text formats, and how many a line must have.
+var fixed = map[string]struct {
+	names string
+	least int
+}{
+	"common":   {"client|host ident user time request status bytes", 7},
+	"combined": {"client|host ident user time request status bytes referer agent", 7},
+	"envoy":    {"time request status flags bytes_received bytes_sent duration_ms upstream_ms x_forwarded_for user_agent id authority|host upstream", 12},
+	"alb":      {"type end elb client backend request_processing_time target_processing_time response_processing_time status target_status bytes_received bytes_sent request user_agent cipher protocol group trace domain certificate priority time", 22},
 }
 
-// closing returns the index of the mark that ends a quoted cell, in which marks are doubled;
-// -1 if there is none.
-func closing(s string) int {
-	for i := 1; i < len(s); i++ {
-		if s[i] == '"' {
-			if i+1 == len(s) || s[i+1] != '"' {
-				return i
-			}
-			i++
-		}
-	}
-	return -1
-}
-
-// detectTable finds the columns by the first lines, of which some may be comments. The error
-// says which column is missing.
-func detectTable(separator byte, sample []string, o Options) (parser, error) {
-	t := &table{separator: separator, options: o}
-	var first, next []string
-	for _, line := range sample {
-		if err := t.cut(line); err != nil {
+// fields cuts a line of a text format: cells are between blanks, and may be in quotation marks
+// or brackets. The last one may lack its end.
+func fields(cells []string, line string) []string {
+	for line != "" {
+		switch line[0] {
+		case ' ':
+			line = line[1:]
 			continue
+		case '"':
+			end := mark(line[1:])
+			cells, line = append(cells, line[1:1+end]), line[min(end+2, len(line)):]
+		case '[':
+			end := cmpIndex(strings.IndexByte(line, ']'), len(line)-1)
+			cells, line = append(cells, line[1:max(end, 1)]), line[end+1:]
+		default:
+			end := cmpIndex(strings.IndexByte(line, ' '), len(line))
+			cells, line = append(cells, line[:end]), line[end:]
 		}
-		if first == nil {
-			first = slices.Clone(t.cells)
-			t.header = line
-		} else if next = slices.Clone(t.cells); len(next) == len(first) {
-			break
-		}
 	}
-	if len(first) == 0 || len(first) == 1 && o.Format == "" {
-		return nil, errFields // any text has one column without the right separator
-	}
-	_, named := indexOf(first, o.Time)
-	named = named || timeIn(first) < 0
-	for _, name := range times {
-		_, has := indexOf(first, name)
-		named = named || has
-	}
-	var err error
-	if named {
-		err = t.named(first)
-	} else {
-		t.header, t.columns = "", make([]column, len(first))
-		if t.time = timeIn(first); next != nil && timeIn(next) < 0 {
-			t.time = -1
-		}
-		err = t.choose(make([]string, len(first)))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return cells
 }
 
-// timeIn returns the index of the first cell with a time after 1990, -1 if there is none.
-func timeIn(row []string) int {
-	return slices.IndexFunc(row, func(s string) bool {
-		at, err := ParseTime(s)
-		return err == nil && at > 631152000*second
-	})
+// mark returns the index of the first quotation mark that no backslash escapes, the length of s
+// if there is none.
+func mark(s string) int {
+	for i := 0; ; i++ {
+		n := strings.IndexByte(s[i:], '"')
+		if n < 0 {
+			return len(s)
+		}
+		i += n
+		if before := strings.TrimRight(s[:i], `\`); (i-len(before))%2 == 0 {
+			return i
+		}
+	}
 }
 
-// named finds the columns by the names in a header.
-func (t *table) named(header []string) error {
-	t.columns = t.columns[:0]
-	for _, name := range header {
-		t.columns = append(t.columns, named(strings.TrimSpace(name)))
-	}
-	t.time = -1
-	for _, name := range times {
-		if i, ok := indexOf(header, name); ok && t.time < 0 {
-			t.time = i
+// separated returns a function that cuts lines of columns. In CSV cells may be in quotation
+// marks, which are doubled within.
+func separated(by byte) func([]string, string) []string {
+	return func(cells []string, line string) []string {
+		for {
+			cell, rest, more := strings.Cut(line, string(by))
+			if by != '\t' && strings.HasPrefix(line, `"`) {
+				end := 1
+				for end < len(line) && (line[end] != '"' || strings.HasPrefix(line[end:], `""`)) {
+					end += 1 + strings.Count(line[end:min(end+2, len(line))], `""`)
+				}
+				end = min(end, len(line))
+				cell = strings.ReplaceAll(line[1:end], `""`, `"`)
+				_, rest, more = strings.Cut(line[min(end+1, len(line)):], string(by))
+			}
+			if cells = append(cells, cell); !more {
+				return cells
+			}
+			line = rest
 		}
 	}
-	return t.choose(header)
 }
 
-// choose finds the columns that the options name.
-func (t *table) choose(header []string) error {
-	find := func(flag, name string) (int, error) {
-		if name == "" {
-			return -1, nil
-		}
-		i, ok := indexOf(header, name)
-		if n, err := strconv.Atoi(name); !ok && err == nil && n >= 1 && n <= len(header) {
-			return n - 1, nil
-		}
-		if ok {
-			return i, nil
-		}
-		have := "numbers from 1 to " + strconv.Itoa(len(header))
-		if strings.Join(header, "") != "" {
-			have = strings.Join(header, ", ")
-		}
-		return -1, &columnError{fmt.Sprintf("--%s %s: there is no such column; the table has %s", flag, name, shorten(have))}
+// detect finds the columns by the first lines: by the names in the header or, without one, by
+// their numbers. The time is then the first column with times after 1990.
+func (t *table) detect(sample []string) (err error) {
+	if len(sample) == 0 {
+		return errFields
 	}
-	var errs [3]error
-	if t.options.Time != "" {
-		t.time, errs[0] = find("time", t.options.Time)
+	first := t.cut(nil, sample[0])
+	if t.least, t.most = len(first), len(first); len(first) < 2 && t.options.Format == "" {
+		return errFields // any text is one column without the right separator
 	}
-	t.key, errs[1] = find("key", t.options.Key)
-	t.cost, errs[2] = find("cost", t.options.Cost)
-	if t.time < 0 && errs[0] == nil {
-		errs[0] = errNoTime
+	timeIn := func(cells []string) int {
+		return slices.IndexFunc(cells, func(s string) bool {
+			at, err := ParseTime(s)
+			return err == nil && at > 631152000*second
+		})
 	}
-	return errors.Join(errs[:]...)
-}
-
-// columnError is the error of a column that is named and does not exist.
-type columnError struct{ text string }
-
-func (e *columnError) Error() string { return e.text }
-
-func indexOf(header []string, name string) (int, bool) {
-	i := slices.IndexFunc(header, func(s string) bool { return s != "" && strings.EqualFold(strings.TrimSpace(s), name) })
-	return i, i >= 0
+	t.layout, err = newLayout(first, t.options)
+	if err == nil && t.index(t.options.Time) >= 0 || t.options.Time == "" && err == nil || timeIn(first) < 0 {
+		t.header = sample[0]
+		return err
+	}
+	bare := t.options
+	if bare.Time == "" && timeIn(t.cut(nil, sample[len(sample)-1])) >= 0 {
+		bare.Time = number(timeIn(first))
+	}
+	t.layout, err = newLayout(make([]string, len(first)), bare)
+	return err
 }
 
 func (t *table) parse(line string, a *Arrival) (bool, error) {
 	if t.zeek && strings.HasPrefix(line, "#") {
-		if fields, ok := strings.CutPrefix(line, "#fields\t"); ok {
-			t.err = t.named(strings.Split(fields, "\t"))
+		if names, ok := strings.CutPrefix(line, "#fields\t"); ok {
+			t.layout, t.err = newLayout(strings.Split(names, "\t"), t.options)
+			t.least = strings.Count(names, "\t") + 1
+			t.most = t.least
 		}
 		return false, nil
 	}
-	if line == t.header && line != "" {
-		return false, nil
-	}
-	if t.err != nil {
+	if line == t.header || t.err != nil {
 		return false, t.err
 	}
-	if err := t.cut(line); err != nil {
-		return false, err
-	}
-	if len(t.cells) != len(t.columns) {
+	if t.cells = t.cut(t.cells[:0], line); len(t.cells) < t.least || t.most > 0 && len(t.cells) > t.most {
 		return false, errFields
 	}
-	var err error
-	if a.At, err = ParseTime(t.cells[t.time]); err != nil {
-		return false, err
-	}
-	for i, c := range t.columns {
-		if c != colOther {
-			if err := a.set(c, t.cells[i]); err != nil {
-				return false, err
-			}
-		}
-	}
-	if t.key >= 0 {
-		if a.Key = t.cells[t.key]; a.Key == "" {
-			return false, errKey
-		}
-	}
-	if t.cost >= 0 {
-		return true, a.setCost(t.cells[t.cost])
-	}
-	return true, nil
-}
-
-// describe says how the table is read.
-func (t *table) describe(format string) string {
-	if t.header == "" && !t.zeek {
-		return fmt.Sprintf("%s without a header, time in column %d", format, t.time+1)
-	}
-	return fmt.Sprintf("%s, time in column %d", format, t.time+1)
+	return true, t.fill(a, t.cells)
 }

@@ -5,8 +5,9 @@ package replay
 
 import (
 	"context"
-	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -68,142 +69,115 @@ const (
 	phases         = 5  // runs of an algorithm whose windows lie on the clock
 	estimatePhases = 10 // the same of an estimate
 	scale          = 1000
+	exact          = 63 // bit of the exact log in admission.by
 )
 
-// trial is one run of an algorithm. Its counts are those of Algorithm.
+// trial is one run of an algorithm on a store of its own, with the counts of Algorithm or
+// Estimate.
 type trial struct {
-	row                          int // in Algorithms
-	plan                         *sluice.Plan
-	store                        *memstore.Store
-	now, shift                   int64
-	differs, falseAllow          int64
-	falseDeny, admitted          int64
-	worst                        int64 // units above the quota
-	bytes                        float64
-	estimated, wrong, deviations float64
+	row                                             int // in Algorithms, or the number of sub-windows
+	plan                                            *sluice.Plan
+	store                                           *memstore.Store
+	now, shift                                      int64
+	differs, falseAllow, falseDeny, admitted, worst int64
+	bytes, estimated, deviation                     float64
 }
 
 // admission is an arrival in the window, with a bit for each trial that admitted it.
 type admission struct {
 	at, cost int64
-	key      int32
+	key      int
 	by       uint64
 }
 
 // accuracy compares the algorithms.
 type accuracy struct {
-	ctx       context.Context //nolint:containedctx // of Accuracy
-	policy    *policy.Policy
-	matches   policy.Matches
-	limit     sluice.Limit
-	window    int64
-	rows      []sluice.Limit
-	trials    []*trial // 63 at most; bit 63 of an admission is the exact log's
-	estimates []*trial
-
-	keys     map[string]int32
-	sums     []int64 // for each key: of each trial, of the exact log, of all requests
-	live     []admission
-	head     int
-	result   *AccuracyResult
-	admitted int64 // by the exact log
+	AccuracyResult
+	limit             sluice.Limit
+	window            int64 // µs
+	rows              []sluice.Limit
+	trials, estimates []*trial
+	keys              map[string]int
+	sums              [][]int64   // of each key: of each trial, of the exact log, of all requests
+	live              []admission // those in the window, from head on
+	head              int
+	admitted          int64 // by the exact log
 }
 
 // Accuracy compares all algorithms with the exact log, for the quota and the window of a
 // limit, by the key of the first rule.
 func Accuracy(ctx context.Context, log *arrivals.Log, p *policy.Policy, limit sluice.Limit, show func(requests int64)) (*AccuracyResult, error) {
-	limit = limit.Filled()
-	a := &accuracy{ctx: ctx, policy: p, limit: limit, window: limit.Window.Microseconds(), keys: make(map[string]int32), result: &AccuracyResult{Limit: limit.String()}}
+	a := &accuracy{limit: limit.Filled(), window: limit.Window.Microseconds(), keys: make(map[string]int)}
+	a.Limit = limit.String()
 	if err := a.prepare(); err != nil {
 		return nil, err
 	}
+	var matches policy.Matches
 	err := log.All(ctx, func(of *arrivals.Arrival) error {
-		if a.result.Requests%progressEvery == 0 {
+		if a.Requests%progressEvery == 0 {
 			a.measure()
-			if show != nil {
-				show(a.result.Requests)
-			}
+			show(a.Requests)
 		}
-		return a.arrival(of)
+		p.Match(&attributes{Arrival: of, lacks: make(map[lack]bool)}, &matches)
+		if matches.Len() == 0 {
+			return nil
+		}
+		key, ok, err := matches.Key(0, &p.Levels(matches.At(0))[0])
+		if err != nil || !ok {
+			return nil //nolint:nilerr // the request is refused, and decides nothing
+		}
+		return a.arrival(ctx, of.At, key, max(of.Cost, 1))
 	})
-	if err != nil {
-		return nil, err
-	}
 	a.measure()
 	a.finish()
-	a.result.Log = log.Report
-	return a.result, nil
-}
-
-// variant is an algorithm and the number of its runs.
-type variant struct {
-	limit sluice.Limit
-	runs  int
-}
-
-// divisor returns the least number of sub-windows, n or more, that divides the window.
-func (a *accuracy) divisor(n int) int {
-	for a.window%int64(n) != 0 {
-		n++
-	}
-	return n
+	a.Log = log.Report
+	return &a.AccuracyResult, err
 }
 
 // prepare makes the trials of all algorithms that can have the quota.
-func (a *accuracy) prepare() error {
-	q := a.limit.Quota
-	base := sluice.Limit{Quota: q, Unit: a.limit.Unit, Window: a.limit.Window}
-	add := func(l sluice.Limit, runs int) error {
-		if l.Validate() != nil {
-			return nil // such as a log of a large quota
+func (a *accuracy) prepare() (err error) {
+	q, base := a.limit.Quota, sluice.Limit{Quota: a.limit.Quota, Unit: a.limit.Unit, Window: a.limit.Window}
+	counter := func(of sluice.Limit, n int, conservative bool) sluice.Limit {
+		for a.window%int64(n) != 0 { // the next number that divides the window
+			n++
 		}
-		a.rows = append(a.rows, l)
+		return of.WithAlgorithm(sluice.SlidingCounter{SubWindows: n, Conservative: conservative})
+	}
+	add := func(into *[]*trial, l sluice.Limit, row, runs int) {
 		for phase := range runs {
-			t := &trial{row: len(a.rows) - 1, shift: int64(phase) * a.window / int64(runs)}
-			if err := t.prepare(l); err != nil {
-				return err
+			t := &trial{row: row, shift: int64(phase) * a.window / int64(runs)}
+			t.store = memstore.New(memstore.Options{MaxKeys: 1 << 22, Now: func() time.Time { return time.UnixMicro(t.now) }})
+			if t.plan, err = sluice.Compile("accuracy", l); err != nil {
+				return
 			}
-			a.trials = append(a.trials, t)
+			*into = append(*into, t)
 		}
-		return nil
-	}
-	all := []variant{{base.WithAlgorithm(sluice.SlidingLog{}), 1}, {base.WithAlgorithm(sluice.FixedWindow{}), phases}}
-	for _, conservative := range []bool{false, true} {
-		for _, n := range []int{1, 6, 10, 60} {
-			if n > 1 || !conservative {
-				all = append(all, variant{base.WithAlgorithm(sluice.SlidingCounter{SubWindows: a.divisor(n), Conservative: conservative}), phases})
-			}
-		}
-	}
-	for _, k := range []int{12, 27} {
-		all = append(all, variant{base.WithAlgorithm(sluice.SlidingHistogram{Precision: k}), 1})
 	}
 	safe := base.WithBurst(max(q/2, 1))
 	safe.Quota = max(q-safe.Burst, 1)
-	for _, l := range []sluice.Limit{base.WithBurst(q), base.WithBurst(max(q/10, 1)), safe} {
-		all = append(all, variant{l, 1})
+	onClock := []sluice.Limit{base.WithAlgorithm(sluice.FixedWindow{})}
+	for _, conservative := range []bool{false, true} {
+		for _, n := range []int{1, 6, 10, 60}[map[bool]int{true: 1}[conservative]:] {
+			onClock = append(onClock, counter(base, n, conservative))
+		}
 	}
-	for _, of := range all {
-		if err := add(of.limit, of.runs); err != nil {
-			return err
+	for i, l := range slices.Concat(onClock, []sluice.Limit{
+		base.WithAlgorithm(sluice.SlidingLog{}), base.WithAlgorithm(sluice.SlidingHistogram{Precision: 12}), base.WithAlgorithm(sluice.SlidingHistogram{}),
+		base.WithBurst(q), base.WithBurst(max(q/10, 1)), safe,
+	}) {
+		runs := 1
+		if i < len(onClock) {
+			runs = phases
+		}
+		if l.Validate() == nil { // else it is a log of a large quota
+			add(&a.trials, l, len(a.rows), runs)
+			a.rows = append(a.rows, l)
 		}
 	}
 	for _, n := range []int{1, 10, 60} {
-		l := sluice.Limit{Quota: sluice.MaxQuota / 128, Window: a.limit.Window}.WithAlgorithm(sluice.SlidingCounter{SubWindows: a.divisor(n)})
-		for phase := range estimatePhases {
-			t := &trial{row: a.divisor(n), shift: int64(phase) * a.window / estimatePhases}
-			if err := t.prepare(l); err != nil {
-				return err
-			}
-			a.estimates = append(a.estimates, t)
-		}
+		l := counter(sluice.Limit{Quota: sluice.MaxQuota / 128, Window: a.limit.Window}, n, false)
+		add(&a.estimates, l, l.Algorithm.(sluice.SlidingCounter).SubWindows, estimatePhases) //nolint:forcetypeassert // counter has set it
 	}
-	return nil
-}
-
-func (t *trial) prepare(l sluice.Limit) (err error) {
-	t.store = memstore.New(memstore.Options{MaxKeys: 1 << 22, Now: func() time.Time { return time.UnixMicro(t.now) }})
-	t.plan, err = sluice.Compile("accuracy", l)
 	return err
 }
 
@@ -213,54 +187,41 @@ func (t *trial) take(ctx context.Context, at int64, key string, cost int64) (slu
 	return t.store.Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: t.plan, Key: key, Cost: cost}})
 }
 
-// exact is the bit of the exact log, and of its sum; all is the sum of all requests.
-const exact = 63
-
-// arrival decides an arrival in all trials.
-func (a *accuracy) arrival(of *arrivals.Arrival) error {
-	a.policy.Match(&attributes{of: of, lacks: make(lacks)}, &a.matches)
-	if a.matches.Len() == 0 {
-		return nil
-	}
-	name, ok, err := a.matches.Key(0, &a.policy.Levels(a.matches.At(0))[0])
-	if err != nil || !ok {
-		return nil //nolint:nilerr // the request is refused, and decides nothing
-	}
-	cost := max(of.Cost, 1)
-	size := len(a.trials) + 2
+// arrival decides a request in all trials.
+func (a *accuracy) arrival(ctx context.Context, at int64, name string, cost int64) error {
 	key, known := a.keys[name]
-	if !known {
-		key = int32(len(a.keys))
-		a.keys[string(append([]byte(nil), name...))] = key
-		a.sums = append(a.sums, make([]int64, size)...)
+	if n := len(a.trials); !known {
+		key = len(a.keys)
+		a.keys[strings.Clone(name)] = key
+		a.sums = append(a.sums, make([]int64, n+2))
 	}
-	a.advance(of.At, size)
-	sums := a.sums[int(key)*size : int(key+1)*size]
-	quota := a.limit.Quota
-	a.result.Requests++
-	now := admission{at: of.At, cost: cost, key: key}
-	isExact := sums[size-2]+cost <= quota
-	if isExact {
-		now.by |= 1 << exact
+	a.advance(at)
+	sums, quota := a.sums[key], a.limit.Quota
+	ofExact, ofAll := &sums[len(sums)-2], &sums[len(sums)-1]
+	isExact := *ofExact+cost <= quota
+	now := admission{at: at, cost: cost, key: key}
+	if a.Requests++; isExact {
+		now.by = 1 << exact
 		a.admitted += cost
+		*ofExact += cost
 	} else {
-		a.result.ExactDenied++
+		a.ExactDenied++
 	}
 	for i, t := range a.trials {
-		d, err := t.take(a.ctx, of.At, name, cost)
+		d, err := t.take(ctx, at, name, cost)
 		if err != nil {
 			return err
 		}
-		room := sums[i]+cost <= quota
+		over := sums[i] + cost - quota
 		switch {
 		case d.Allowed:
 			now.by |= 1 << i
+			sums[i] += cost
 			t.admitted += cost
-			if !room {
+			if t.worst = max(t.worst, over); over > 0 {
 				t.falseAllow++
-				t.worst = max(t.worst, sums[i]+cost-quota)
 			}
-		case room:
+		case over <= 0:
 			t.falseDeny++
 		}
 		if d.Allowed != isExact {
@@ -268,58 +229,36 @@ func (a *accuracy) arrival(of *arrivals.Arrival) error {
 		}
 	}
 	a.live = append(a.live, now)
-	for i := range a.trials {
-		if now.by&(1<<i) != 0 {
-			sums[i] += cost
-		}
-	}
-	if isExact {
-		sums[size-2] += cost
-	}
-	sums[size-1] += cost
-	return a.estimate(of.At, name, cost, sums[size-1])
-}
-
-// estimate compares the estimates of the counters with the true count.
-func (a *accuracy) estimate(at int64, key string, cost, count int64) error {
-	if count > a.limit.Quota {
-		a.result.OverLimit++
-	}
-	if cost > math.MaxInt32 {
-		return fmt.Errorf("--accuracy: a cost of %d is more than it can compare", cost)
+	if *ofAll += cost; *ofAll > quota {
+		a.OverLimit++
 	}
 	for _, t := range a.estimates {
-		d, err := t.take(a.ctx, at, key, cost*scale)
+		d, err := t.take(ctx, at, name, cost*scale)
 		if err != nil {
 			return err
 		}
-		estimated := float64(t.plan.Term(0).Quota-d.Remaining) / scale
-		if estimated > float64(a.limit.Quota) != (count > a.limit.Quota) {
-			t.wrong++
+		estimate, count := float64(t.plan.Term(0).Quota-d.Remaining)/scale, float64(*ofAll)
+		if (estimate > float64(quota)) != (*ofAll > quota) {
+			t.differs++
 		}
 		if count >= 2 {
 			t.estimated++
-			t.deviations += math.Abs(estimated-float64(count)) / float64(count)
+			t.deviation += math.Abs(estimate-count) / count
 		}
 	}
 	return nil
 }
 
 // advance drops the arrivals that are no longer in the window.
-func (a *accuracy) advance(at int64, size int) {
-	for a.head < len(a.live) && a.live[a.head].at <= at-a.window {
+func (a *accuracy) advance(at int64) {
+	for ; a.head < len(a.live) && a.live[a.head].at <= at-a.window; a.head++ {
 		old := &a.live[a.head]
-		sums := a.sums[int(old.key)*size : int(old.key+1)*size]
+		sums := a.sums[old.key]
 		for i := range a.trials {
-			if old.by&(1<<i) != 0 {
-				sums[i] -= old.cost
-			}
+			sums[i] -= old.cost * int64(old.by>>i&1)
 		}
-		if old.by&(1<<exact) != 0 {
-			sums[size-2] -= old.cost
-		}
-		sums[size-1] -= old.cost
-		a.head++
+		sums[len(sums)-2] -= old.cost * int64(old.by>>exact)
+		sums[len(sums)-1] -= old.cost
 	}
 	if a.head > 1<<12 && a.head > len(a.live)/2 {
 		a.live, a.head = a.live[:copy(a.live, a.live[a.head:])], 0
@@ -337,33 +276,31 @@ func (a *accuracy) measure() {
 
 // finish sums up the trials.
 func (a *accuracy) finish() {
-	f := a.result
-	f.Keys = len(a.keys)
-	all := float64(max(f.Requests, 1))
-	denied, over := float64(max(f.ExactDenied, 1)), float64(max(f.OverLimit, 1))
-	f.Algorithms = make([]Algorithm, len(a.rows))
-	runs := make([]float64, len(a.rows))
+	a.Keys, a.Algorithms = len(a.keys), make([]Algorithm, len(a.rows))
+	share := func(part, of int64, runs int) float64 { return float64(part) / float64(max(of, 1)) / float64(runs) }
 	for _, t := range a.trials {
-		runs[t.row]++
-	}
-	for _, t := range a.trials {
-		r, n := &f.Algorithms[t.row], runs[t.row]
+		r, runs := &a.Algorithms[t.row], 1
+		switch a.rows[t.row].Algorithm.(type) {
+		case sluice.FixedWindow, sluice.SlidingCounter:
+			runs = phases
+		default:
+		}
 		r.Limit = a.rows[t.row].String()
-		r.Differs += float64(t.differs) / all / n
-		r.FalseAllow += float64(t.falseAllow) / all / n
-		r.FalseDeny += float64(t.falseDeny) / all / n
-		r.WorstExcess = max(r.WorstExcess, float64(t.worst)/float64(a.limit.Quota))
-		r.Admitted += float64(t.admitted) / float64(max(a.admitted, 1)) / n
-		r.DiffersPerDenied += float64(t.differs) / denied / n
+		r.Differs += share(t.differs, a.Requests, runs)
+		r.FalseAllow += share(t.falseAllow, a.Requests, runs)
+		r.FalseDeny += share(t.falseDeny, a.Requests, runs)
+		r.WorstExcess = max(r.WorstExcess, share(t.worst, a.limit.Quota, 1))
+		r.Admitted += share(t.admitted, a.admitted, runs)
+		r.DiffersPerDenied += share(t.differs, a.ExactDenied, runs)
 		r.BytesPerKey = max(r.BytesPerKey, t.bytes)
 	}
 	for i, t := range a.estimates {
 		if i%estimatePhases == 0 {
-			f.Estimates = append(f.Estimates, Estimate{SubWindows: t.row})
+			a.Estimates = append(a.Estimates, Estimate{SubWindows: t.row})
 		}
-		e := &f.Estimates[len(f.Estimates)-1]
-		e.Wrong += t.wrong / all / estimatePhases
-		e.PerOver += t.wrong / over / estimatePhases
-		e.Deviation += t.deviations / max(t.estimated, 1) / estimatePhases
+		e := &a.Estimates[len(a.Estimates)-1]
+		e.Wrong += share(t.differs, a.Requests, estimatePhases)
+		e.PerOver += share(t.differs, a.OverLimit, estimatePhases)
+		e.Deviation += t.deviation / max(t.estimated, 1) / estimatePhases
 	}
 }

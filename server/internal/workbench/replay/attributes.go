@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/sluicegate/sluice/internal/wire"
@@ -17,157 +16,120 @@ import (
 
 // attributes are the [policy.Attributes] of an arrival. What the log does not have is noted.
 type attributes struct {
-	of     *arrivals.Arrival
-	lacks  lacks
-	as     string // the host as it is logged, and in the form that rules compare
+	*arrivals.Arrival
+	lacks  map[lack]bool
+	logged string // the host as it is logged, and in the form that rules compare
 	host   string
 	values [1]string
 }
 
 var _ policy.Attributes = (*attributes)(nil)
 
-// lacks are the parts that rules have asked for and that the log does not have.
-type lacks map[lack]struct{}
-
+// lack is a part that a rule has asked for and that the log does not have.
 type lack struct{ kind, name string }
 
-func (l lacks) note(kind, name string) {
-	if _, known := l[lack{kind, name}]; !known {
-		l[lack{kind, name}] = struct{}{}
-	}
-}
-
-// list returns the parts in words.
-func (l lacks) list() (all []string) {
-	for of := range l {
-		all = append(all, strings.TrimSpace(of.kind+" "+of.name))
-	}
-	slices.Sort(all)
-	return all
-}
-
 // has reports whether the log has a part, and notes it if not.
-func (r *attributes) has(part arrivals.Parts, kind, name string) bool {
-	if r.of.Has&part != 0 {
+func (a *attributes) has(part arrivals.Parts, kind, name string) bool {
+	if a.Has&part != 0 {
 		return true
 	}
-	r.lacks.note(kind, name)
+	if of := (lack{kind, name}); !a.lacks[of] {
+		a.lacks[of] = true
+	}
 	return false
 }
 
-func (r *attributes) Method() string {
-	if !r.has(arrivals.Method, "method", "") {
-		return ""
-	}
-	return strings.ToUpper(r.of.Method)
+func (a *attributes) Method() string {
+	a.has(arrivals.Method, "method", "")
+	return strings.ToUpper(a.Arrival.Method)
 }
 
-func (r *attributes) Host() string {
-	if !r.has(arrivals.Host, "host", "") {
-		return ""
+func (a *attributes) Host() string {
+	if a.has(arrivals.Host, "host", ""); a.logged != a.Arrival.Host {
+		a.logged, a.host = a.Arrival.Host, wire.Host(a.Arrival.Host)
 	}
-	if r.as != r.of.Host {
-		r.as, r.host = r.of.Host, wire.Host(r.of.Host)
-	}
-	return r.host
+	return a.host
 }
 
 // Path returns the path. That of a line that is no HTTP matches no pattern.
-func (r *attributes) Path() string {
-	if !r.has(arrivals.Path, "path", "") {
-		return ""
-	}
-	path, _, _ := strings.Cut(r.of.Target, "?")
+func (a *attributes) Path() string {
+	a.has(arrivals.Path, "path", "")
+	path, _, _ := strings.Cut(a.Target, "?")
 	if path == "*" {
 		return "/*"
 	}
 	return path
 }
 
-func (r *attributes) Header(name string) []string {
-	var value string
+func (a *attributes) Header(name string) []string {
 	switch {
 	case name == "Host":
-		value = r.Host()
-	case r.of.Has&arrivals.Headers != 0:
-		return r.of.Headers[name]
-	case name == "User-Agent" && r.of.Has&arrivals.Agent != 0:
-		value = r.of.Agent
-	case name == "Referer" && r.of.Has&arrivals.Referer != 0:
-		value = r.of.Referer
+		a.values[0] = a.Host()
+	case name == "User-Agent" && a.Has&arrivals.Agent != 0:
+		a.values[0] = a.Agent
+	case name == "Referer" && a.Has&arrivals.Referer != 0:
+		a.values[0] = a.Referer
 	default:
-		r.lacks.note("header", name)
+		a.has(arrivals.Headers, "header", name)
+		return a.Headers[name]
 	}
-	if value == "" || value == "-" {
+	if a.values[0] == "" {
 		return nil
 	}
-	r.values[0] = value
-	return r.values[:]
+	return a.values[:]
 }
 
-func (r *attributes) Query(name string) ([]string, error) {
-	if !r.has(arrivals.Query, "query", name) {
-		return nil, nil
-	}
-	_, raw, _ := strings.Cut(r.of.Target, "?")
-	values, ok := wire.AppendQuery(r.values[:0], raw, name)
+func (a *attributes) Query(name string) ([]string, error) {
+	a.has(arrivals.Query, "query", name)
+	_, raw, _ := strings.Cut(a.Target, "?")
+	values, ok := wire.AppendQuery(a.values[:0], raw, name)
 	if !ok {
 		return nil, errors.New(wire.QueryProblem)
 	}
 	return values, nil
 }
 
-func (r *attributes) Cookie(name string) ([]string, error) {
-	if len(r.of.Headers["Cookie"]) == 0 {
-		r.lacks.note("cookie", name)
+// Cookie returns the values of a cookie. Servers that log all fields leave its value out, as it
+// is a secret.
+func (a *attributes) Cookie(name string) ([]string, error) {
+	if values := a.Headers["Cookie"]; len(values) == 0 || values[0] == "REDACTED" {
+		a.has(0, "cookie", name)
 		return nil, nil
 	}
-	values, problem := wire.Cookies(&http.Request{Header: r.of.Headers}, name)
+	values, problem := wire.Cookies(&http.Request{Header: a.Headers}, name)
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
 	return values, nil
 }
 
-func (r *attributes) Client() netip.Addr {
-	if r.has(arrivals.Client, "client's address", "") && r.of.Name != "" {
-		r.lacks.note("address of clients that are logged by name", "")
+func (a *attributes) Client() netip.Addr {
+	if a.has(arrivals.Client, "client", ""); a.Name != "" {
+		a.has(0, "address of clients that are logged by name", "")
 	}
-	return r.of.Client
+	return a.Arrival.Client
 }
 
-func (r *attributes) Claim(name string) (string, error) {
-	r.lacks.note("claim", name)
+func (a *attributes) Claim(name string) (string, error) {
+	a.has(0, "claim", name)
 	return "", nil
 }
 
 // Certificate returns the value of a [policy.Certificate] part.
-func (r *attributes) Certificate(name string) (string, error) {
-	r.lacks.note("client certificate's", name)
+func (a *attributes) Certificate(name string) (string, error) {
+	a.has(0, "client certificate's", name)
 	return "", nil
 }
 
-func (r *attributes) Length() int64 {
-	if !r.has(arrivals.Read, "size of request bodies", "") {
-		return -1
-	}
-	return r.of.Read
+func (a *attributes) Length() int64 {
+	a.has(arrivals.Read, "size of request bodies", "")
+	return a.Read
 }
 
 // response returns the response as the log has it.
-func (r *attributes) response() policy.Response {
-	p := policy.Response{Status: r.of.Status, Read: r.of.Read, Written: r.of.Written, Took: r.of.Took}
-	p.Header = func(name string) []string {
-		r.lacks.note("response header", name)
+func (a *attributes) response() policy.Response {
+	return policy.Response{Status: a.Status, Read: a.Read, Written: a.Written, Took: a.Took, Header: func(name string) []string {
+		a.has(0, "response header", name)
 		return nil
-	}
-	return p
-}
-
-// arrivalOf returns the arrival behind attributes of this package.
-func arrivalOf(a policy.Attributes) *arrivals.Arrival {
-	if of, ok := a.(*attributes); ok {
-		return of.of
-	}
-	return new(arrivals.Arrival)
+	}}
 }

@@ -4,33 +4,32 @@
 package replay
 
 import (
-	"cmp"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
-const (
-	second = int64(1e6) // in µs
-	minute = 60 * second
-)
+const second = int64(1e6) // in µs
 
-// scope counts the keys of one level of a rule, or of one of its trials.
+// scope counts the requests of one level of a rule, or of a trial.
 type scope struct {
-	rule, level, mode string
-	requests, denied  int64
-	keys              map[string]*key
-	limits            []*limit
+	Rule
+	keys   map[string]*key
+	limits []*limit
+}
+
+type scopeID struct {
+	rule  *policy.Rule
+	level *policy.Level
+	mode  string
 }
 
 // key counts the requests of one key.
 type key struct {
-	name             string
-	requests, denied int64
-	first            int64 // instant of the first denial
-	windows          []keyWindow
+	DeniedKey
+	windows []keyWindow
 }
 
 type keyWindow struct {
@@ -40,24 +39,49 @@ type keyWindow struct {
 
 // limit counts what one limit does.
 type limit struct {
-	of          *sluice.Term
-	length      int64 // of its window in µs
-	denied      int64
-	undelivered int64 // denials although the true window had room
-	worst       int64 // units in a true window
-	worstAt     int64
-	worstKey    string
-	joined      bool
+	Limit
+	of     *sluice.Term
+	length int64 // of its window in µs
 }
 
-// key returns the counts of a key.
-func (s *scope) key(name string) *key {
+// scope returns the counts of a level; mode distinguishes trials.
+func (r *run) scope(rule *policy.Rule, level *policy.Level, mode string) *scope {
+	id := scopeID{rule, level, mode}
+	if r.scoped != nil && r.last == id {
+		return r.scoped
+	}
+	s := r.byLevel[id]
+	if s == nil {
+		s = &scope{Rule: Rule{Rule: rule.Name, Mode: mode}, keys: make(map[string]*key)}
+		if level != nil && level.Name != "" {
+			s.Rule.Rule += "/" + level.Name
+		}
+		r.byLevel[id], r.scopes = s, append(r.scopes, s)
+	}
+	r.last, r.scoped = id, s
+	return s
+}
+
+// request counts a request of a key.
+func (s *scope) request(name string) *key {
 	k := s.keys[name]
 	if k == nil {
-		k = &key{name: strings.Clone(name)} // name may be part of a block of the log
-		s.keys[k.name] = k
+		name = strings.Clone(name) // it may be part of a block of the log
+		k = &key{DeniedKey: DeniedKey{Rule: s.Rule.Rule, Mode: s.Mode, Key: name}}
+		s.keys[name] = k
 	}
+	s.Requests++
+	k.Requests++
 	return k
+}
+
+// deny counts the denial of a request of a key.
+func (s *scope) deny(k *key, at int64) {
+	s.Denied++
+	if k.Denied++; k.Denied == 1 {
+		k.First = instant(at)
+		s.DeniedKeys++
+	}
 }
 
 // limit returns the counts of a limit.
@@ -67,7 +91,7 @@ func (s *scope) limit(of *sluice.Term) *limit {
 			return l
 		}
 	}
-	l := &limit{of: of, length: of.Window.Microseconds()}
+	l := &limit{of: of, length: of.Window.Microseconds(), Limit: Limit{Rule: s.Rule.Rule, Limit: of.Limit.String(), Window: of.Window.Seconds()}}
 	s.limits = append(s.limits, l)
 	return l
 }
@@ -83,196 +107,94 @@ func (k *key) window(of *limit) *window {
 	return &k.windows[len(k.windows)-1].window
 }
 
-// admit counts units of a key that a limit has admitted.
+// admit counts units of a key that the limit has admitted.
 func (l *limit) admit(k *key, at, units int64) {
 	w := k.window(l)
-	if sum := w.add(at, units, l.length); sum > l.worst {
-		l.worst, l.worstAt, l.worstKey = sum, at, k.name
+	if sum := w.add(at, units, l.length); sum > l.WorstWindow {
+		l.WorstWindow, l.WorstKey, l.WorstAt = sum, k.Key, instant(at)
 	}
-	l.joined = l.joined || w.joined
+	l.LowerBound = l.LowerBound || w.joined
 }
 
-// deny counts a denial of units by a limit.
+// deny counts a denial of units by the limit.
 func (l *limit) deny(k *key, at, units int64) {
-	l.denied++
+	l.Denied++
 	w := k.window(l)
 	if w.advance(at, l.length); w.sum+units <= l.of.Quota {
-		l.undelivered++
+		l.Undelivered++
 	}
-}
-
-// deny counts a denied request of a key.
-func (s *scope) deny(k *key, at int64) {
-	s.denied++
-	if k.denied++; k.denied == 1 {
-		k.first = at
-	}
-}
-
-// scopes finds scopes by what they count. Mode distinguishes the trials of a rule.
-type scopes struct {
-	byLevel map[scopeID]*scope
-	list    []*scope
-	last    scopeID
-	found   *scope
-}
-
-type scopeID struct {
-	rule  *policy.Rule
-	level *policy.Level
-	mode  string
-}
-
-func (s *scopes) of(rule *policy.Rule, level *policy.Level, mode string) *scope {
-	id := scopeID{rule, level, mode}
-	if s.found != nil && s.last == id {
-		return s.found
-	}
-	of := s.byLevel[id]
-	if of == nil {
-		of = &scope{rule: rule.Name, mode: mode, keys: make(map[string]*key)}
-		if level != nil {
-			of.level = level.Name
-		}
-		s.byLevel[id] = of
-		s.list = append(s.list, of)
-	}
-	s.last, s.found = id, of
-	return of
 }
 
 // peak finds the second with the most requests.
 type peak struct {
-	second, n, most, at int64
+	second, n, at, most int64
 	later               map[int64]int64 // of delayed requests
 }
 
-// advance ends all seconds before that of now.
-func (p *peak) advance(now int64) {
-	to := now / second
+// add counts a request that goes on at an instant, which is not before now.
+func (p *peak) add(now, at int64) {
+	p.advance(now / second)
+	if s := at / second; s == p.second {
+		p.n++
+	} else {
+		if p.later == nil {
+			p.later = make(map[int64]int64)
+		}
+		p.later[s]++
+	}
+}
+
+// advance ends the seconds before one.
+func (p *peak) advance(to int64) {
 	if to == p.second {
 		return
 	}
 	p.end(p.second, p.n)
-	p.second, p.n = to, 0
-	if len(p.later) == 0 {
-		return
-	}
+	p.second, p.n = to, p.later[to]
+	delete(p.later, to)
 	for s, n := range p.later {
-		switch {
-		case s < to:
+		if s < to {
 			p.end(s, n)
-		case s == to:
-			p.n = n
-		default:
-			continue
+			delete(p.later, s)
 		}
-		delete(p.later, s)
 	}
 }
 
-// end notes the number of a second that is over.
 func (p *peak) end(s, n int64) {
 	if n > p.most || n == p.most && s < p.at {
 		p.most, p.at = n, s
 	}
 }
 
-// add counts a request at an instant that is not before the last now.
-func (p *peak) add(at int64) {
-	s := at / second
-	if s == p.second {
-		p.n++
-		return
-	}
-	if p.later == nil {
-		p.later = make(map[int64]int64)
-	}
-	p.later[s]++
-}
-
 // mostBins is how many bins a series has at most; beyond it their length is doubled.
 const mostBins = 4096
 
-// series counts requests by minute, or by longer bins if the log is long.
-type series struct {
-	length int64
-	bins   []Bin
-}
-
-// Bin counts the requests of a span of time.
-type Bin struct {
-	From    int64 `json:"from"` // Unix seconds
-	Allowed int64 `json:"allowed"`
-	Denied  int64 `json:"denied"` // or refused
-}
-
-func (s *series) add(at int64, passes bool) {
-	if s.length == 0 {
-		s.length = minute
-	}
-	from := (at - at%s.length) / second
-	n := len(s.bins)
-	if n == 0 || s.bins[n-1].From != from {
-		if n == mostBins {
-			s.double()
-			s.add(at, passes)
-			return
+// add counts a request by minute, or by longer bins if the log is long.
+func (s *Series) add(at int64, passes bool) {
+	from, n := at/second-at/second%s.Seconds, len(s.Bins)
+	if n == mostBins && s.Bins[n-1].From != from {
+		all := s.Bins
+		s.Bins, s.Seconds = s.Bins[:0], 2*s.Seconds
+		for _, b := range all {
+			b.From -= b.From % s.Seconds
+			if n := len(s.Bins); n > 0 && s.Bins[n-1].From == b.From {
+				b.Allowed, b.Denied = b.Allowed+s.Bins[n-1].Allowed, b.Denied+s.Bins[n-1].Denied
+				s.Bins = s.Bins[:n-1]
+			}
+			s.Bins = append(s.Bins, b)
 		}
-		s.bins = append(s.bins, Bin{From: from})
+		s.add(at, passes)
+		return
+	}
+	if n == 0 || s.Bins[n-1].From != from {
+		s.Bins = append(s.Bins, Bin{From: from})
 		n++
 	}
 	if passes {
-		s.bins[n-1].Allowed++
+		s.Bins[n-1].Allowed++
 	} else {
-		s.bins[n-1].Denied++
+		s.Bins[n-1].Denied++
 	}
 }
 
-// double makes the bins twice as long.
-func (s *series) double() {
-	s.length *= 2
-	joined := s.bins[:0]
-	for _, b := range s.bins {
-		b.From -= b.From % (s.length / second)
-		if n := len(joined); n > 0 && joined[n-1].From == b.From {
-			joined[n-1].Allowed += b.Allowed
-			joined[n-1].Denied += b.Denied
-			continue
-		}
-		joined = append(joined, b)
-	}
-	s.bins = joined
-}
-
-// sortedKeys returns the keys with denials, those with the most first.
-func (s *scopes) sortedKeys() (all []DeniedKey) {
-	for _, of := range s.list {
-		for _, k := range of.keys {
-			if k.denied > 0 {
-				all = append(all, DeniedKey{Rule: of.name(), Mode: of.mode, Key: k.name, Requests: k.requests, Denied: k.denied, Share: share(k.denied, k.requests), First: instant(k.first)})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b DeniedKey) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Mode, b.Mode))
-	})
-	return all
-}
-
-func (s *scope) name() string {
-	if s.level == "" {
-		return s.rule
-	}
-	return s.rule + "/" + s.level
-}
-
-// deniedKeys returns how many keys had a denial.
-func (s *scope) deniedKeys() (n int) {
-	for _, k := range s.keys {
-		if k.denied > 0 {
-			n++
-		}
-	}
-	return n
-}
+func instant(at int64) time.Time { return time.UnixMicro(at).UTC() }

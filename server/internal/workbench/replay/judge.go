@@ -4,7 +4,7 @@
 package replay
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -20,30 +20,26 @@ type judge struct {
 	evaluator *evaluate.Evaluator
 	store     *memstore.Store
 	now       int64
-	lacks     lacks
+	lacks     map[lack]bool
 	statuses  bool // some rule counts responses by their status
 	fault     error
 	spare     *request
-	running   running
+	running   []*request // by the instant at which they end, the last first
 }
 
 // request is a request that is decided and perhaps runs.
 type request struct {
-	call       evaluate.Call
-	attributes attributes
-	arrival    arrivals.Arrival // if it runs
-	ends       int64
+	call    evaluate.Call
+	of      attributes
+	arrival arrivals.Arrival // if it runs
+	ends    int64
 }
 
-// newJudge returns a judge with room for so many states.
-func newJudge(r *Rules) (*judge, error) {
-	j := &judge{lacks: make(lacks), spare: new(request)}
+func newJudge(r *Rules) (j *judge, err error) {
+	j = &judge{lacks: make(map[lack]bool), spare: new(request)}
 	now := func() time.Time { return time.UnixMicro(j.now) }
 	j.store = memstore.New(memstore.Options{MaxKeys: r.MaxKeys, Now: now})
-	for _, rule := range r.Policy.Rules() {
-		j.statuses = j.statuses || rule.When != nil
-	}
-	var err error
+	j.statuses = slices.ContainsFunc(r.Policy.Rules(), func(r policy.Rule) bool { return r.When != nil })
 	j.evaluator, err = evaluate.New(evaluate.Options{
 		Name: "replay", Policy: r.Policy, Store: j.store, Now: now, CallerWaits: true, Allow: r.Allow, Deny: r.Deny,
 		OnError: func(_ context.Context, _ policy.Attributes, err error) { j.fault = err },
@@ -56,72 +52,47 @@ func newJudge(r *Rules) (*judge, error) {
 // log says; if that is not known, it ends at once.
 func (j *judge) decide(ctx context.Context, a *arrivals.Arrival) (*evaluate.Call, error) {
 	j.settle(ctx, a.At)
-	j.now = a.At
 	r := j.spare
-	r.attributes.of, r.attributes.lacks = a, j.lacks
-	j.evaluator.Decide(ctx, &r.attributes, &r.call)
-	if !r.call.Settles() {
-		return &r.call, j.fault
+	r.of.Arrival, r.of.lacks = a, j.lacks
+	j.evaluator.Decide(ctx, &r.of, &r.call)
+	switch {
+	case !r.call.Settles():
+	case a.Took == 0:
+		r.call.Settle(ctx, r.of.response())
+	default:
+		r.arrival, r.ends, j.spare = *a, a.At+(r.call.Decision.Delay+a.Took).Microseconds(), new(request)
+		r.of.Arrival = &r.arrival
+		at, _ := slices.BinarySearchFunc(j.running, r, func(x, y *request) int { return cmp.Compare(y.ends, x.ends) })
+		j.running = slices.Insert(j.running, at, r)
 	}
-	if j.statuses && a.Has&arrivals.Status == 0 {
-		j.lacks.note("status", "")
+	if j.statuses {
+		r.of.has(arrivals.Status, "status", "")
 	}
-	if a.Took == 0 {
-		r.call.Settle(ctx, r.attributes.response())
-		return &r.call, j.fault
-	}
-	r.arrival = *a
-	r.attributes.of = &r.arrival
-	r.ends = a.At + (r.call.Decision.Delay + a.Took).Microseconds()
-	heap.Push(&j.running, r)
-	j.spare = new(request)
 	return &r.call, j.fault
 }
 
-// settle settles the requests that end until an instant.
+// settle settles the requests that end until an instant, and makes it the present.
 func (j *judge) settle(ctx context.Context, until int64) {
-	for len(j.running) > 0 && j.running[0].ends <= until {
-		r, ok := heap.Pop(&j.running).(*request)
-		if !ok {
-			return
-		}
-		j.now = max(j.now, r.ends)
-		r.call.Settle(ctx, r.attributes.response())
+	for n := len(j.running) - 1; n >= 0 && j.running[n].ends <= until; n-- {
+		r := j.running[n]
+		j.running[n], j.running, j.now = nil, j.running[:n], r.ends
+		r.call.Settle(ctx, r.of.response())
 	}
-}
-
-// running are requests by the instant at which they end.
-type running []*request
-
-func (r running) Len() int           { return len(r) }
-func (r running) Less(i, k int) bool { return r[i].ends < r[k].ends }
-func (r running) Swap(i, k int)      { r[i], r[k] = r[k], r[i] }
-
-// Push implements [heap.Interface].
-func (r *running) Push(x any) { *r = append(*r, x.(*request)) } //nolint:forcetypeassert // of this file
-
-// Pop implements [heap.Interface].
-func (r *running) Pop() any {
-	last := len(*r) - 1
-	x := (*r)[last]
-	(*r)[last] = nil
-	*r = (*r)[:last]
-	return x
+	j.now = until
 }
 
 // units returns how many units of a rule a request has used that was charged cost when it
 // came.
 func units(r *policy.Rule, cost int64, a *arrivals.Arrival) int64 {
-	if w := r.When; w != nil && !slices.ContainsFunc(w.Status, func(s policy.Status) bool { return s.From <= a.Status && a.Status <= s.To }) {
+	switch w := r.When; {
+	case w != nil && !slices.ContainsFunc(w.Status, func(s policy.Status) bool { return s.From <= a.Status && a.Status <= s.To }):
 		return 0
-	}
-	switch {
 	case r.Cost.Of == policy.RequestBytes && a.Read >= 0:
 		return a.Read
 	case r.Cost.Of == policy.ResponseBytes && a.Has&arrivals.Written != 0:
 		return a.Written
 	case r.Cost.Of == policy.Milliseconds && a.Took > 0:
-		return int64((a.Took-1)/time.Millisecond) + 1
+		return (a.Took + time.Millisecond - 1).Milliseconds()
 	}
 	return cost
 }

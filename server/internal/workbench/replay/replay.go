@@ -9,7 +9,7 @@
 //   - result.go: Result
 //   - judge.go: decisions under one policy
 //   - attributes.go: an arrival as rules see it
-//   - recorded.go: rules for the keys of a decision log
+//   - logged.go: rules for the keys that a log has
 //   - figures.go: counts by rule, key and time
 //   - window.go: the true window of a key
 //   - accuracy.go: Accuracy: each algorithm beside the exact log
@@ -35,12 +35,9 @@ type Rules struct {
 // Options are the settings of [Run].
 type Options struct {
 	Rules
-	// Against, if not nil, are other rules whose verdicts are compared.
-	Against *Rules
-	// Explain, if not nil, explains a decision and ends there.
-	Explain *Moment
-	// Progress, if not nil, is called now and then with the number of requests so far.
-	Progress func(requests int64)
+	Against  *Rules               // other rules, whose verdicts are compared, or nil
+	Explain  *Moment              // a decision to explain, where the replay ends, or nil
+	Progress func(requests int64) // called now and then, or nil
 }
 
 // Moment is the first request of a key at or after an instant.
@@ -58,202 +55,164 @@ var errExplained = errors.New("explained")
 // run is a replay.
 type run struct {
 	Options
-	ctx    context.Context //nolint:containedctx // of Run
-	judge  *judge
-	old    *judge // of Against
-	result *Result
-
-	scopes          scopes
+	Result
+	ctx             context.Context //nolint:containedctx // of Run
+	judge, old      *judge          // old: of Against
+	scopes          []*scope
+	byLevel         map[scopeID]*scope
+	last            scopeID
+	scoped          *scope // of last
 	arrived, passed peak
-	series          series
-	last            int64
-	differences     map[string]*Difference
+	first, latest   int64
+	changed         map[string]*Difference
 	matches         policy.Matches
 }
 
 // Run decides all arrivals of a log.
 func Run(ctx context.Context, log *arrivals.Log, o Options) (*Result, error) {
-	r := &run{Options: o, ctx: ctx, result: new(Result), scopes: scopes{byLevel: make(map[scopeID]*scope)}, differences: make(map[string]*Difference)}
+	r := &run{Options: o, ctx: ctx, byLevel: make(map[scopeID]*scope), changed: make(map[string]*Difference)}
+	r.Series.Seconds = 60
 	var err error
-	if r.judge, err = newJudge(&o.Rules); err != nil {
+	if r.judge, err = newJudge(&o.Rules); err == nil && o.Against != nil {
+		r.Result.Against = new(Comparison)
+		r.old, err = newJudge(o.Against)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if o.Against != nil {
-		if r.old, err = newJudge(o.Against); err != nil {
-			return nil, err
-		}
-	}
-	switch err := log.All(ctx, r.arrival); {
+	err = log.All(ctx, r.arrival)
+	switch r.Log = log.Report; {
 	case errors.Is(err, errExplained):
-		return r.result, nil
-	case err != nil:
-		return nil, err
-	case o.Explain != nil:
-		return nil, errors.New("--explain: no request of that key comes at that time or later")
+		return &r.Result, nil
+	case err == nil && o.Explain != nil:
+		err = errors.New("--explain: no request of that key comes at that time or later")
+	case err == nil:
+		r.finish()
 	}
-	r.finish(log)
-	return r.result, nil
+	return &r.Result, err
 }
 
 // arrival decides one arrival and counts it.
 func (r *run) arrival(a *arrivals.Arrival) error {
-	if x := r.Explain; x != nil && a.At >= x.At && r.has(a, x.Key) {
+	if x := r.Options.Explain; x != nil && a.At >= x.At && r.has(a, x.Key) {
 		return r.explain(a)
 	}
 	call, err := r.judge.decide(r.ctx, a)
 	if err != nil {
 		return err
 	}
-	f := r.result
-	if f.Requests++; f.Requests == 1 {
-		f.first = a.At
+	if r.Requests++; r.Requests == 1 {
+		r.first = a.At
 	}
-	r.last = a.At
+	r.latest = a.At
+	r.count(call.Verdict)
 	passes := call.Verdict.Passes()
-	f.count(call.Verdict)
-	r.series.add(a.At, passes)
-	r.arrived.advance(a.At)
-	r.arrived.add(a.At)
-	r.passed.advance(a.At)
+	r.Series.add(a.At, passes)
+	r.arrived.add(a.At, a.At)
 	if passes {
-		r.passed.add(a.At + call.Decision.Delay.Microseconds())
+		r.passed.add(a.At, a.At+call.Decision.Delay.Microseconds())
 	}
 	denied := r.levels(a, call)
-	r.trials(a.At, call)
 	if a.Record != nil {
-		r.compareRecorded(a, call.Verdict)
-	}
-	if r.old != nil {
-		if err := r.compare(a, passes, denied); err != nil {
-			return err
+		if r.Recorded == nil {
+			r.Recorded = new(Recorded)
+		}
+		if r.Recorded.Requests++; call.Verdict.String() != a.Record.Verdict {
+			r.Recorded.Different++
 		}
 	}
-	if r.Progress != nil && f.Requests%progressEvery == 0 {
-		r.Progress(f.Requests)
+	if r.Progress != nil && r.Requests%progressEvery == 0 {
+		r.Progress(r.Requests)
 	}
-	return nil
+	if r.old == nil {
+		return nil
+	}
+	return r.compare(a, passes, denied)
 }
 
-// levels counts the request for each limit of an active rule, and returns the name of the key
-// that was denied, if one was.
+// levels counts the request for each limit, and returns the key that was denied, if one was.
 func (r *run) levels(a *arrivals.Arrival, call *evaluate.Call) (denied string) {
 	v := call.Evaluated
 	if v == nil {
 		return ""
 	}
-	isDenied := call.Verdict == evaluate.Denied
+	for t := range v.Trials() {
+		mode := "shadow"
+		if t.Candidate != nil {
+			mode = "candidate " + t.Candidate.Name
+		}
+		s := r.scope(t.Rule, t.Level, mode)
+		if k := s.request(t.Key); t.Err == nil && !t.Allowed {
+			s.deny(k, a.At)
+		}
+	}
 	if f := v.InFlight; f != nil {
-		s := r.scopes.of(f.Rule, f.Level, "enforce")
-		k := s.key(f.Key)
-		s.requests++
-		k.requests++
-		s.deny(k, a.At)
+		s := r.scope(f.Rule, f.Level, "enforce")
+		s.deny(s.request(f.Key), a.At)
 		return f.Key
 	}
 	var last *scope
 	var k *key
-	i := 0
+	i, passes := -1, call.Verdict.Passes()
 	for o := range v.Outcomes() {
-		s := r.scopes.of(o.Rule, o.Level, "enforce")
-		if s != last || k.name != o.Key {
-			last, k = s, s.key(o.Key)
-			s.requests++
-			k.requests++
-		}
-		binds := isDenied && i == v.Decision.Binding
 		i++
+		s := r.scope(o.Rule, o.Level, "enforce")
+		if s != last || k.Key != o.Key {
+			last, k = s, s.request(o.Key)
+		}
+		binds := call.Verdict == evaluate.Denied && i == v.Decision.Binding
 		if binds {
-			denied = k.name
+			denied = k.Key
 			s.deny(k, a.At)
 		}
-		if o.Limit.Block.For > 0 {
-			continue
-		}
-		l := s.limit(o.Limit)
 		switch {
-		case !isDenied && call.Verdict.Passes() && o.Allowed:
-			l.admit(k, max(a.At, int64(v.Decision.At)), units(o.Rule, o.Cost, a))
+		case o.Limit.Block.For > 0:
+		case passes && o.Allowed:
+			s.limit(o.Limit).admit(k, max(a.At, int64(v.Decision.At)), units(o.Rule, o.Cost, a))
 		case binds:
-			l.deny(k, a.At, o.Cost)
+			s.limit(o.Limit).deny(k, a.At, o.Cost)
 		}
 	}
 	return denied
 }
 
-// trials counts what shadow rules and candidates would have done.
-func (r *run) trials(at int64, call *evaluate.Call) {
-	if call.Evaluated == nil {
-		return
-	}
-	for t := range call.Evaluated.Trials() {
-		mode := "shadow"
-		if t.Candidate != nil {
-			mode = "candidate " + t.Candidate.Name
-		}
-		s := r.scopes.of(t.Rule, t.Level, mode)
-		k := s.key(t.Key)
-		s.requests++
-		if k.requests++; t.Err == nil && !t.Allowed {
-			s.deny(k, at)
-		}
-	}
-}
-
-// compare decides the arrival under the other rules, too.
+// compare decides the arrival under the other rules, too. Denied is the key that was.
 func (r *run) compare(a *arrivals.Arrival, passes bool, denied string) error {
 	call, err := r.old.decide(r.ctx, a)
 	if err != nil {
 		return err
 	}
-	before := call.Verdict.Passes()
-	against := r.result.Against
-	if against == nil {
-		against = new(Comparison)
-		r.result.Against = against
-	}
+	c, before := r.Result.Against, call.Verdict.Passes()
 	if before {
-		against.Allowed++
+		c.Allowed++
 	} else {
-		against.Denied++
+		c.Denied++
 	}
 	if before == passes {
 		return nil
 	}
-	key := denied
 	if passes {
-		key = call.Charge.Key
+		denied = call.Charge.Key
 	}
-	d := r.differences[key]
+	d := r.changed[denied]
 	if d == nil {
-		d = &Difference{Key: key, First: instant(a.At)}
-		r.differences[key] = d
+		d = &Difference{Key: denied, First: instant(a.At)}
+		r.changed[d.Key] = d
 	}
 	if before {
-		against.NewlyDenied++
+		c.NewlyDenied++
 		d.NewlyDenied++
 	} else {
-		against.NewlyAllowed++
+		c.NewlyAllowed++
 		d.NewlyAllowed++
 	}
 	return nil
 }
 
-// compareRecorded counts the decisions that differ from those in the log.
-func (r *run) compareRecorded(a *arrivals.Arrival, verdict evaluate.VerdictKind) {
-	f := r.result
-	if f.Recorded == nil {
-		f.Recorded = new(Recorded)
-	}
-	f.Recorded.Requests++
-	if verdict.String() != a.Record.Verdict {
-		f.Recorded.Different++
-	}
-}
-
 // has reports whether a rule charges the arrival to a key.
 func (r *run) has(a *arrivals.Arrival, name string) bool {
 	p := r.Policy
-	p.Match(&attributes{of: a, lacks: make(lacks)}, &r.matches)
+	p.Match(&attributes{Arrival: a, lacks: r.judge.lacks}, &r.matches)
 	for i := range r.matches.Len() {
 		levels := p.Levels(r.matches.At(i))
 		for j := range levels {
@@ -266,20 +225,11 @@ func (r *run) has(a *arrivals.Arrival, name string) bool {
 }
 
 // explain explains the decision of an arrival.
-func (r *run) explain(a *arrivals.Arrival) error {
+func (r *run) explain(a *arrivals.Arrival) (err error) {
 	r.judge.settle(r.ctx, a.At)
-	r.judge.now = a.At
-	e, err := r.judge.evaluator.Explain(r.ctx, &attributes{of: a, lacks: r.judge.lacks})
-	if err != nil {
+	r.Explained = &Explained{At: instant(a.At), File: a.File, Line: a.Line}
+	if r.Explained.Explanation, err = r.judge.evaluator.Explain(r.ctx, &attributes{Arrival: a, lacks: r.judge.lacks}); err != nil {
 		return err
 	}
-	r.result.Explained = &Explained{At: instant(a.At), File: a.File, Line: a.Line, Explanation: e}
 	return errExplained
-}
-
-func share(part, of int64) float64 {
-	if of == 0 {
-		return 0
-	}
-	return float64(part) / float64(of)
 }

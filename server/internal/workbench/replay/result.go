@@ -6,6 +6,7 @@ package replay
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/algo"
@@ -13,15 +14,14 @@ import (
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
 )
 
-// Result says what rules would have done to the requests of a log. Shares are from 0 to 1.
+// Result says what rules would have done to the requests of a log.
 type Result struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"` // passed on; with a warning and after a delay, too
 	Denied   int64 `json:"denied"`  // by a limit
 	Refused  int64 `json:"refused"` // without a usable key, or not admitted
-	Failed   int64 `json:"failed,omitempty"`
-	Delayed  int64 `json:"delayed,omitempty"` // of Allowed
-	Warned   int64 `json:"warned,omitempty"`  // of Allowed
+	Delayed  int64 `json:"delayed"` // of Allowed
+	Warned   int64 `json:"warned"`  // of Allowed
 	// Keys are counted once for each level of a rule.
 	Keys        int       `json:"keys"`
 	DeniedKeys  int       `json:"denied_keys"`
@@ -31,10 +31,8 @@ type Result struct {
 	// WorstWindow is the most units that a key was admitted in a true window of its limit:
 	// the largest of all limits.
 	WorstWindow int64 `json:"worst_window"`
-	// PeakArrived and PeakPassed are the most requests in a second, before the limits and
-	// behind them.
-	PeakArrived Peak `json:"peak_arrived"`
-	PeakPassed  Peak `json:"peak_passed"`
+	PeakArrived Peak  `json:"peak_arrived"` // before the limits
+	PeakPassed  Peak  `json:"peak_passed"`  // behind them
 
 	Rules     []Rule      `json:"rules"`
 	Limits    []Limit     `json:"limits"`
@@ -47,8 +45,6 @@ type Result struct {
 	Lacks     []string        `json:"lacks,omitempty"`
 	Log       arrivals.Report `json:"log"`
 	Explained *Explained      `json:"explained,omitempty"`
-
-	first int64
 }
 
 // Rule counts the requests of one level of a rule.
@@ -73,9 +69,8 @@ type Limit struct {
 	WorstAt     time.Time `json:"worst_at,omitzero"` // its end
 	// LowerBound says that WorstWindow may be larger: a key had more than 65,536 admissions
 	// in a window.
-	LowerBound bool `json:"worst_window_is_lower_bound,omitempty"`
-	// Undelivered are denials although the true window of the key had room.
-	Undelivered int64 `json:"undelivered"`
+	LowerBound  bool  `json:"worst_window_is_lower_bound,omitempty"`
+	Undelivered int64 `json:"undelivered"` // denials although the true window had room
 }
 
 // DeniedKey is a key with denials.
@@ -85,7 +80,7 @@ type DeniedKey struct {
 	Key      string    `json:"key"`
 	Requests int64     `json:"requests"`
 	Denied   int64     `json:"denied"`
-	Share    float64   `json:"share"`
+	Share    float64   `json:"share"` // of Requests that were denied, from 0 to 1
 	First    time.Time `json:"first"`
 }
 
@@ -95,17 +90,24 @@ type Peak struct {
 	At       time.Time `json:"at"`
 }
 
-// Series counts requests by spans of one length.
+// Series counts requests by spans of one length. Bins are those with requests.
 type Series struct {
 	Seconds int64 `json:"seconds"`
-	Bins    []Bin `json:"bins"` // those with requests
+	Bins    []Bin `json:"bins"`
 }
 
-// Memory is that of the states in the store.
+// Bin counts the requests of a span. Denied ones include those that were refused.
+type Bin struct {
+	From    int64 `json:"from"` // Unix seconds
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
+}
+
+// Memory is that of the states in the store. Evicted ones were dropped for lack of room.
 type Memory struct {
 	Bytes   int64  `json:"bytes"`
 	States  int    `json:"states"`
-	Evicted uint64 `json:"evicted"` // states that were dropped for lack of room
+	Evicted uint64 `json:"evicted"`
 }
 
 // Comparison says whose verdict changes from other rules to these.
@@ -126,7 +128,7 @@ type Difference struct {
 	First        time.Time `json:"first"`
 }
 
-// Recorded compares the decisions of a decision log with those of the replay.
+// Recorded compares the verdicts in a decision log with those of the replay.
 type Recorded struct {
 	Requests  int64 `json:"requests"`
 	Different int64 `json:"different"`
@@ -143,84 +145,72 @@ type Explained struct {
 // mostKeys is how many keys a Result lists.
 const mostKeys = 100
 
-func instant(at int64) time.Time { return time.UnixMicro(at).UTC() }
-
-// count counts a verdict.
+// count counts a verdict. The store in memory does not fail.
 func (f *Result) count(v evaluate.VerdictKind) {
-	switch v {
-	case evaluate.Denied:
+	switch {
+	case v.Passes():
+		f.Allowed++
+	case v == evaluate.Denied:
 		f.Denied++
-	case evaluate.Refused:
+	default:
 		f.Refused++
-	case evaluate.Allowed:
-		f.Allowed++
+	}
+	switch v {
 	case evaluate.Warned:
-		f.Allowed++
 		f.Warned++
 	case evaluate.Delayed:
-		f.Allowed++
 		f.Delayed++
-	case evaluate.Abandoned, evaluate.FailedOpen, evaluate.FailedClosed:
-		f.Failed++
+	default:
 	}
 }
 
 // finish sets the rest of the result.
-func (r *run) finish(log *arrivals.Log) {
-	f := r.result
-	f.From, f.To, f.SpanSeconds = instant(f.first), instant(r.last), float64(r.last-f.first)/1e6
-	f.Log = log.Report
-	r.judge.settle(r.ctx, r.last)
-	f.PeakArrived, f.PeakPassed = r.arrived.peak(r.last), r.passed.peak(r.last)
-	f.Series = Series{r.series.length / second, r.series.bins}
-	f.Rules, f.Limits = []Rule{}, []Limit{}
-	for _, s := range r.scopes.list {
-		of := Rule{Rule: s.name(), Mode: s.mode, Requests: s.requests, Denied: s.denied, Keys: len(s.keys), DeniedKeys: s.deniedKeys()}
-		f.Rules = append(f.Rules, of)
-		if s.mode != "enforce" {
+func (r *run) finish() {
+	r.From, r.To, r.SpanSeconds = instant(r.first), instant(r.latest), float64(r.latest-r.first)/1e6
+	r.PeakArrived, r.PeakPassed = r.arrived.result(), r.passed.result()
+	r.Result.Rules, r.Limits, r.TopDenied = []Rule{}, []Limit{}, []DeniedKey{}
+	for _, s := range r.scopes {
+		s.Rule.Keys = len(s.keys)
+		r.Result.Rules = append(r.Result.Rules, s.Rule)
+		for _, k := range s.keys {
+			if k.Denied > 0 {
+				k.Share = float64(k.Denied) / float64(k.Requests)
+				r.TopDenied = append(r.TopDenied, k.DeniedKey)
+			}
+		}
+		if s.Mode != "enforce" {
 			continue
 		}
-		f.Keys += of.Keys
-		f.DeniedKeys += of.DeniedKeys
+		r.Keys, r.DeniedKeys = r.Keys+s.Keys, r.DeniedKeys+s.DeniedKeys
 		for _, l := range s.limits {
-			f.WorstWindow = max(f.WorstWindow, l.worst)
-			f.Limits = append(f.Limits, l.report(s))
+			l.Bound = algo.Bound(l.of.Limit, l.of.Window)
+			r.WorstWindow = max(r.WorstWindow, l.WorstWindow)
+			r.Limits = append(r.Limits, l.Limit)
 		}
 	}
-	f.TopDenied = r.scopes.sortedKeys()
-	f.TopDenied = f.TopDenied[:min(len(f.TopDenied), mostKeys)]
-	stats := r.judge.store.Stats()
-	f.Memory = Memory{stats.Bytes, stats.States, stats.Evicted}
-	f.Lacks = r.judge.lacks.list()
-	if c := f.Against; c != nil {
-		c.Keys, c.TopKeys = len(r.differences), r.changed()
-	}
-}
-
-func (l *limit) report(s *scope) Limit {
-	return Limit{
-		Rule: s.name(), Limit: l.of.Limit.String(), Window: l.of.Window.Seconds(), Denied: l.denied, Bound: algo.Bound(l.of.Limit, l.of.Window),
-		WorstWindow: l.worst, WorstKey: l.worstKey, WorstAt: instant(l.worstAt), LowerBound: l.joined, Undelivered: l.undelivered,
-	}
-}
-
-// peak returns the second with the most requests, once there are no more until an instant.
-func (p *peak) peak(last int64) Peak {
-	p.advance(last + second)
-	for s, n := range p.later {
-		p.end(s, n)
-	}
-	p.end(p.second, p.n)
-	return Peak{p.most, instant(p.at * second)}
-}
-
-// changed returns the keys with the most changed verdicts.
-func (r *run) changed() (all []Difference) {
-	for _, d := range r.differences {
-		all = append(all, *d)
-	}
-	slices.SortFunc(all, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(b.NewlyDenied+b.NewlyAllowed, a.NewlyDenied+a.NewlyAllowed), cmp.Compare(a.Key, b.Key))
+	slices.SortFunc(r.TopDenied, func(a, b DeniedKey) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Mode, b.Mode))
 	})
-	return all[:min(len(all), mostKeys)]
+	r.TopDenied = r.TopDenied[:min(len(r.TopDenied), mostKeys)]
+	stats := r.judge.store.Stats()
+	r.Memory = Memory{stats.Bytes, stats.States, stats.Evicted}
+	for of := range r.judge.lacks {
+		r.Lacks = append(r.Lacks, strings.TrimSpace(of.kind+" "+of.name))
+	}
+	slices.Sort(r.Lacks)
+	if c := r.Result.Against; c != nil {
+		for _, d := range r.changed {
+			c.TopKeys = append(c.TopKeys, *d)
+		}
+		slices.SortFunc(c.TopKeys, func(a, b Difference) int {
+			return cmp.Or(cmp.Compare(b.NewlyDenied+b.NewlyAllowed, a.NewlyDenied+a.NewlyAllowed), cmp.Compare(a.Key, b.Key))
+		})
+		c.Keys, c.TopKeys = len(c.TopKeys), c.TopKeys[:min(len(c.TopKeys), mostKeys)]
+	}
+}
+
+// result returns the peak, once there are no more requests.
+func (p *peak) result() Peak {
+	p.advance(1 << 62)
+	return Peak{p.most, instant(p.at * second)}
 }
