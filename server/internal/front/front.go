@@ -55,7 +55,7 @@ type Snapshot struct {
 	Queue     *evaluate.Queue
 	// Claims verifies the token of a request; nil if tokens are not verified.
 	Claims func(*http.Request) (func(name string) (string, error), error)
-	Sinks  Sinks
+	Sinks  []Sink
 	// Trace returns a handler around next that begins the span of each decision.
 	Trace   func(next http.Handler) http.Handler
 	OnError func(context.Context, error)

@@ -6,6 +6,7 @@ package front
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/exchange"
@@ -63,12 +64,25 @@ type SinkFunc func(ctx context.Context, r *Record)
 // Record calls f.
 func (f SinkFunc) Record(ctx context.Context, r *Record) { f(ctx, r) }
 
-// Sinks are called in order.
-type Sinks []Sink
+// Recorder records the requests of a front. It is safe for concurrent use.
+type Recorder struct {
+	Front string // the kind of front
+	Sinks []Sink // called in order
 
-// Record passes r to each sink.
-func (s Sinks) Record(ctx context.Context, r *Record) {
-	for _, sink := range s {
+	unused sync.Pool // of *Record
+}
+
+// Record passes a Record to the sinks. The function fill sets its fields, apart from Front.
+func (t *Recorder) Record(ctx context.Context, fill func(*Record)) {
+	r, ok := t.unused.Get().(*Record)
+	if !ok {
+		r = new(Record)
+	}
+	r.Front = t.Front
+	fill(r)
+	for _, sink := range t.Sinks {
 		sink.Record(ctx, r)
 	}
+	*r = Record{}
+	t.unused.Put(r)
 }

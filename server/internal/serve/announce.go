@@ -43,7 +43,7 @@ func (s *server) announce() {
 		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", len(p.Rules())-most, s.Config.File)
 	}
 	if sh := s.store.shared; sh != nil {
-		fmt.Fprintf(&b, "  store  %v; while it is unavailable %s\n", sh.target, sh.meanwhile())
+		fmt.Fprintf(&b, "  store  %v; while it is unavailable %s\n", sh.Target(), sh.Meanwhile())
 	}
 	if at := s.listeners.adminSocket; at != nil {
 		pages := "/metrics, /healthz, /readyz"

@@ -96,6 +96,13 @@ rules: [{name: all, by: ip, limits: 9/h}]
 	if got := servetest.Fetch(t, ada, at+"/x"); got.Body != "up /x 0" {
 		t.Errorf("got %d %q", got.Status, got.Body)
 	}
+	of := ada.Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:forcetypeassert // as above
+	of.NextProtos = []string{"postgresql"}
+	if conn, err := tls.Dial("tcp", strings.TrimPrefix(at, "https://"), of); err != nil { //nolint:noctx // on this machine
+		t.Errorf("a client that offers a protocol: %v", err)
+	} else {
+		testkit.Closed(t, conn)
+	}
 	resp, err := none.Get(at)
 	if err == nil {
 		err = resp.Body.Close()

@@ -13,6 +13,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -218,10 +219,15 @@ func (o *listener) url() string {
 	return scheme + "://" + o.Addr().String()
 }
 
-// describe returns the listener's URL and its upstreams.
+// describe returns the listener's URL, its upstreams, and its rules if they are not all.
 func (o *listener) describe(upstreams string) string {
-	if c := o.config.Load(); c.TCP() {
+	c := o.config.Load()
+	if c.TCP() {
 		upstreams = c.Upstream
 	}
-	return o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")
+	text := o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")
+	if len(c.Rules) > 0 {
+		text += "; rules " + strings.Join(c.Rules, ", ")
+	}
+	return text
 }

@@ -29,7 +29,7 @@ func (s *server) state() overview.State {
 
 // up reports whether requests go to the store.
 func (s *store) up() bool {
-	return s.shared == nil || s.shared.up()
+	return s.shared == nil || s.shared.Up()
 }
 
 // system returns the state of the program apart from its rules.
@@ -88,9 +88,9 @@ func (s *server) storeOverview() overview.Store {
 	line, _ := s.store.ready()
 	o := overview.Store{Kind: "memory", Up: s.store.up(), Text: line}
 	if sh := s.store.shared; sh != nil {
-		stats := sh.store.Stats()
-		o.NotApplied, o.NotAppliedSince = sh.notApplied()
-		o.Kind, o.Target, o.Nodes = "redis", sh.target.String(), sh.live()
+		stats := sh.Decisions().Stats()
+		o.NotApplied, o.NotAppliedSince = sh.NotApplied()
+		o.Kind, o.Target, o.Nodes = "redis", sh.Target().String(), sh.Live()
 		o.Outages, o.InFlight, o.Degraded = stats.Outages, stats.InFlight, s.runtime.tally.Total().Degraded
 		return o
 	}

@@ -5,7 +5,6 @@ package serve
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
@@ -31,20 +30,20 @@ func (s *server) meetPeers() {
 		return
 	}
 	s.peers = peers.New(peers.Options{
-		Conn: sh.fleet, Self: s.self, Live: sh.live, Every: s.Intervals.Report,
+		Conn: sh.Fleet(), Self: s.self, Live: sh.Live, Every: s.Intervals.Report,
 		Report: func(rules []string) *report.Report {
 			return s.runtime.tally.Report(s.runtime.activePolicy(), s.runtime.expiryNow(), rules)
 		},
 		Met: s.met,
 	})
-	sh.fleet.Register(s.peers.Part())
-	sh.leaving = s.peers.Leave
+	sh.Fleet().Register(s.peers.Part())
+	sh.OnLeave(s.peers.Leave)
 }
 
 // self returns the part of this node's reports that does not depend on the viewers.
 func (s *server) self() report.Node {
 	v, failure := s.watcher.Status()
-	node := s.store.shared.fleet.Node()
+	node := s.store.shared.Fleet().Node()
 	n := report.Node{
 		ID: node.ID, Name: node.Name, Version: programVersion(), Config: v.Hash, Rules: s.rulesHash(), Failed: failure != nil, StoreUp: s.store.up(),
 		Started: s.started.UnixMilli(), Clock: time.Now().UnixMilli(), Total: s.runtime.tally.Total(),
@@ -147,14 +146,4 @@ func programVersion() string {
 		}
 	}
 	return version
-}
-
-// goAway notifies the other nodes, within lastTimeout, that this one ends.
-func (s *sharedStore) goAway(ctx context.Context) {
-	if s.leaving == nil || !s.up() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
-	defer cancel()
-	_ = s.leaving(ctx) // otherwise they notice some seconds later
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/fleetview"
 	"github.com/sluicegate/sluice/server/internal/report"
-	"github.com/sluicegate/sluice/server/internal/serve"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
+	"github.com/sluicegate/sluice/server/internal/sharedstore"
 )
 
 // viewRules are the rules of each gateway.
@@ -259,7 +259,7 @@ func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
 		t.Fatal(err)
 	}
 	testkit.Closed(t, s)
-	slots, err := sluice.NewSlots(s, serve.HeartbeatScope, serve.HeartbeatLimit)
+	slots, err := sluice.NewSlots(s, sharedstore.HeartbeatScope, sharedstore.HeartbeatLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

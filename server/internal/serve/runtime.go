@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +68,7 @@ type snapshot struct {
 	claims    func(*http.Request) (func(string) (string, error), error)
 	proxies   *proxies
 	decisions *decisionlog.Encoder // nil without a decision log
-	sinks     front.Sinks
+	sinks     []front.Sink
 }
 
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *overrides.List, now func() time.Time) (*runtime, error) {
@@ -118,34 +117,6 @@ func (s *runtime) claims(r *http.Request) (claims func(string) (string, error), 
 // exempt reports whether a client is exempt from all limits.
 func (s *runtime) exempt(client netip.Addr) bool {
 	return slices.ContainsFunc(s.current.Load().config.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })
-}
-
-// failureOf returns the failure policy of a scope: that of its rule or its listener.
-func (s *runtime) failureOf(scope string) sluice.Failure {
-	c := s.active()
-	if i, ok := c.Policy.RuleOf(scope); ok {
-		return c.Policy.Rules()[i].Failure
-	}
-	for i := range c.Listen {
-		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
-			return l.Limits.Failure
-		}
-	}
-	return sluice.FailOpen
-}
-
-// leaseOf returns the terms on which the limits of a plan are leased, by its rule. After a
-// change of the terms the store carries over what keys have spent, as after any change of a
-// limit, and requests under the new terms do not use units leased under the old ones.
-func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
-	rules := s.activePolicy()
-	i, ok := rules.RuleOf(p.Scope())
-	if !ok || rules.Rules()[i].Lease == nil {
-		return terms, false
-	}
-	terms = *rules.Rules()[i].Lease
-	_, _, err := p.Lease(terms) // limits of an override or a candidate may be no fit
-	return terms, err == nil
 }
 
 // prepare makes all but the fronts' parts of a configuration.

@@ -128,28 +128,3 @@ func TestNodesShareASecret(t *testing.T) {
 		t.Error("nodes with stores in their processes have one secret")
 	}
 }
-
-// TestSecretInAnOutage: a failure to read the secret in an outage is not logged beside the
-// outage, whichever is noticed first.
-func TestSecretInAnOutage(t *testing.T) {
-	t.Parallel()
-	redis := redistest.Start(t, redistest.Redis(t))
-	shared := wired(t, fmt.Sprintf("{url: %q}", redis.URL())).store.shared
-	shared.cancel() // it does not ask again by itself
-	<-shared.ended
-	select {
-	case err := <-shared.errors: // it asked until it ended
-		t.Log(err)
-	default:
-	}
-	redis.Kill(t)
-	shared.shareSecret(t.Context())
-	if shared.store.Err() != nil {
-		t.Fatal("the outage was noticed before")
-	}
-	select {
-	case err := <-shared.errors:
-		t.Errorf("reported: %v", err)
-	default:
-	}
-}

@@ -179,7 +179,7 @@ func (s *server) wire(ctx context.Context) error {
 		return err
 	}
 	if sh := s.store.shared; sh != nil {
-		sh.join()
+		sh.Join()
 	}
 	s.listeners = newListeners(s.runtime, pages, s.Drain)
 	s.metrics.WatchLogs(s.runtime.logs.stats)

@@ -16,9 +16,12 @@ import (
 )
 
 // sinks returns the sinks of a configuration's requests, in order.
-func (s *runtime) sinks(g *snapshot) front.Sinks {
-	return front.Sinks{
-		g.proxies, s.trace, talliedRequests{&s.tally}, statedCosts{&s.tally, s.log, s.now}, measuredRequests{s.counts},
+func (s *runtime) sinks(g *snapshot) []front.Sink {
+	return []front.Sink{
+		g.proxies, s.trace,
+		talliedRequests{&s.tally},
+		statedCosts{&s.tally, s.log, s.now},
+		measuredRequests{s.counts},
 		s.logs.sink(g.config, g.decisions),
 	}
 }

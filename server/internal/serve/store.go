@@ -16,15 +16,16 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/server/internal/sharedstore"
 )
 
 // store is the store of a configuration, in this process or shared.
 type store struct {
 	store  sluice.Store
 	report func(context.Context, error)
-	memory *memstore.Store // nil if shared
-	shared *sharedStore    // nil if in this process
-	file   string          // of the memory's state; empty if not saved
+	memory *memstore.Store    // nil if shared
+	shared *sharedstore.Store // nil if in this process
+	file   string             // of the memory's state; empty if not saved
 	stop   context.CancelFunc
 	ended  sync.WaitGroup // of logFull
 }
@@ -36,12 +37,16 @@ func openStore(c config.Store, of *runtime, now func() time.Time, every Interval
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
-		sh, err := openShared(target, c.Prefix, of, every)
+		sh, err := sharedstore.Open(sharedstore.Options{
+			Target: target, Prefix: c.Prefix, Config: of.active, Log: of.log, Every: every.Store, Beat: every.Heartbeat, Fleet: every.Fleet,
+			WatchLocal: func(stats func() memstore.Stats) error { return of.counts.WatchMemory(stats, "local") },
+			Secret:     of.tally.Share,
+		})
 		if err != nil {
 			return nil, err
 		}
-		s := &store{store: sh.store, report: sh.report, shared: sh}
-		return s, of.counts.WatchShared(sh.store.Stats, s.name())
+		s := &store{store: sh.Decisions(), report: sh.Report, shared: sh}
+		return s, of.counts.WatchShared(sh.Decisions().Stats, s.name())
 	}
 	memory := memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now})
 	failed := &sampledlog.Log{Logger: of.log, Part: "store"}
@@ -80,7 +85,7 @@ func (s *store) ready() (line string, ok bool) {
 	if s.shared == nil {
 		return "store: in this process", true
 	}
-	return s.shared.ready()
+	return s.shared.Ready()
 }
 
 // save writes the state of a store in this process, if it has a file.

@@ -6,7 +6,6 @@ package proxy
 import (
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/server/internal/front"
@@ -29,7 +28,7 @@ func (rs *routes) limitsOf(p *Proxy, s *front.Snapshot) (m *httplimit.Middleware
 	for _, word := range c.Fields {
 		fields |= fieldWords[word]
 	}
-	to := &recorder{sinks: s.Sinks, routes: rs}
+	to := &recorder{front.Recorder{Front: name, Sinks: s.Sinks}, rs}
 	m, err = httplimit.New(httplimit.Options{
 		Policy: s.Policy, Overrides: s.Overrides, Store: s.Store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, ClientHops: int(c.ClientIP.Hops),
@@ -47,50 +46,28 @@ func (rs *routes) limitsOf(p *Proxy, s *front.Snapshot) (m *httplimit.Middleware
 
 // recorder records requests.
 type recorder struct {
-	sinks   front.Sinks
-	routes  *routes
-	records sync.Pool // of *front.Record
+	front.Recorder
+	routes *routes
 }
 
 func (to *recorder) decided(r *http.Request, e httplimit.Event) {
-	rec := to.record()
-	fill(rec, r, &e)
-	rec.Status = e.Status
-	to.pass(r, rec)
+	to.Record(r.Context(), func(rec *front.Record) {
+		rec.FromHTTP(r)
+		rec.Event, rec.Request, rec.Status = e.Event, e.Request, e.Status
+	})
 }
 
 func (to *recorder) ended(r *http.Request, s *httplimit.Summary) {
-	rec := to.record()
-	FillEnded(rec, r, s)
-	rec.Route = to.routes.routeOf(r, s.Upstream)
-	to.pass(r, rec)
+	to.Record(r.Context(), func(rec *front.Record) {
+		FillEnded(rec, r, s)
+		rec.Route = to.routes.routeOf(r, s.Upstream)
+	})
 }
 
-// record returns an empty record.
-func (to *recorder) record() *front.Record {
-	if rec, ok := to.records.Get().(*front.Record); ok {
-		return rec
-	}
-	return new(front.Record)
-}
-
-// pass passes a record to the sinks, and keeps its memory for another.
-func (to *recorder) pass(r *http.Request, rec *front.Record) {
-	to.sinks.Record(r.Context(), rec)
-	*rec = front.Record{}
-	to.records.Put(rec)
-}
-
-// fill sets the parts of a record that are known when a request is decided.
-func fill(rec *front.Record, r *http.Request, e *httplimit.Event) {
-	rec.Front, rec.Event, rec.Request = name, e.Event, e.Request
-	rec.FromHTTP(r)
-}
-
-// FillEnded sets the parts of a record that are known when a request has ended, except its
-// route.
+// FillEnded sets what a summary says of a request that has ended.
 func FillEnded(rec *front.Record, r *http.Request, s *httplimit.Summary) {
-	fill(rec, r, &s.Event)
+	rec.FromHTTP(r)
+	rec.Event, rec.Request = s.Event.Event, s.Event.Request
 	rec.Ended, rec.Own, rec.Broken, rec.Status = true, s.Own, s.Broken, s.Status
 	rec.At, rec.Took, rec.In, rec.Out = s.Began, s.Took, s.Read, s.Written
 	if s.Upstream.URL != "" {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package sharedstore
 
 import (
 	"testing"
@@ -22,13 +22,13 @@ func TestCensus(t *testing.T) {
 		}
 	}
 	heard(0, 1, 1)
-	heard(heartbeatEvery, 3, 3)
+	heard(DefaultBeat, 3, 3)
 	for range 3 { // outages of an hour, with ten seconds in between
 		c.missed = true
 		heard(time.Hour, 1, 3)
-		heard(heartbeatEvery, 2, 3)
+		heard(DefaultBeat, 2, 3)
 	}
-	heard(heartbeatEvery, 3, 3)
-	heard(heartbeatEvery, 2, 3) // one has left
+	heard(DefaultBeat, 3, 3)
+	heard(DefaultBeat, 2, 3) // one has left
 	heard(heartbeatTTL, 2, 2)
 }

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package sharedstore
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
@@ -14,12 +15,10 @@ import (
 
 // refusesAll reports whether all clients are refused while the shared store is unavailable,
 // over HTTP and TCP.
-func (s *runtime) refusesAll() bool {
-	c := s.active()
-	p := c.Policy
-	listeners, web := listenersOf(c), false
-	for i := range listeners {
-		l := &listeners[i]
+func refusesAll(c *config.Config) bool {
+	web := len(c.Listen) == 0
+	for i := range c.Listen {
+		l := &c.Listen[i]
 		switch {
 		case !l.TCP():
 			web = true
@@ -27,7 +26,7 @@ func (s *runtime) refusesAll() bool {
 			return false
 		}
 	}
-	return !web || closedHTTP(p)
+	return !web || closedHTTP(c.Policy)
 }
 
 func closedTCP(l *config.Listener) bool {
@@ -69,11 +68,11 @@ func mayLack(p policy.Part) bool {
 
 // oneFailure returns the failure policy for all clients, and false if it is not the same for
 // all.
-func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
-	if s.refusesAll() {
+func oneFailure(c *config.Config) (of sluice.Failure, same bool) {
+	if refusesAll(c) {
 		return sluice.FailClosed, true
 	}
-	all := s.failures()
+	all := failures(c)
 	if len(all) != 1 || all[0] == sluice.FailClosed {
 		return of, false
 	}
@@ -82,9 +81,9 @@ func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 
 // notApplied returns the limits that do not apply to some requests let through while the
 // shared store is unavailable: all limits, shared limits, or "" if none pass.
-func (s *runtime) notApplied() string {
-	switch all := s.failures(); {
-	case s.refusesAll():
+func notApplied(c *config.Config) string {
+	switch all := failures(c); {
+	case refusesAll(c):
 		return ""
 	case slices.Contains(all, sluice.FailOpen):
 		return "limits"
@@ -97,11 +96,9 @@ func (s *runtime) notApplied() string {
 
 // failures returns the policies of the enforced rules and limited TCP listeners in order,
 // without adjacent duplicates.
-func (s *runtime) failures() (all []sluice.Failure) {
-	c := s.active()
-	p := c.Policy
-	for i := range len(p.Rules()) {
-		if r := &p.Rules()[i]; !r.Shadow {
+func failures(c *config.Config) (all []sluice.Failure) {
+	for i := range c.Policy.Rules() {
+		if r := &c.Policy.Rules()[i]; !r.Shadow {
 			all = append(all, r.Failure)
 		}
 	}
@@ -111,4 +108,30 @@ func (s *runtime) failures() (all []sluice.Failure) {
 		}
 	}
 	return slices.Compact(all)
+}
+
+// failureOf returns the failure policy of a scope: that of its rule or its listener.
+func failureOf(c *config.Config, scope string) sluice.Failure {
+	if i, ok := c.Policy.RuleOf(scope); ok {
+		return c.Policy.Rules()[i].Failure
+	}
+	for i := range c.Listen {
+		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
+			return l.Limits.Failure
+		}
+	}
+	return sluice.FailOpen
+}
+
+// leaseOf returns the terms on which the limits of a plan are leased, by its rule. After a
+// change of the terms the store carries over what keys have spent, as after any change of a
+// limit, and requests under the new terms do not use units leased under the old ones.
+func leaseOf(c *config.Config, p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
+	i, ok := c.Policy.RuleOf(p.Scope())
+	if !ok || c.Policy.Rules()[i].Lease == nil {
+		return terms, false
+	}
+	terms = *c.Policy.Rules()[i].Lease
+	_, _, err := p.Lease(terms) // limits of an override or a candidate may be no fit
+	return terms, err == nil
 }

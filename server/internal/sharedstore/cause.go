@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package sharedstore
 
 import (
 	"regexp"
@@ -17,9 +17,9 @@ var namesUser = regexp.MustCompile(`\b[Uu]ser \S+ has\b`)
 
 // cause returns the last failure of the store, as the server or the network put it, or ""
 // while the store is available.
-func (s *sharedStore) cause() string { return causeText(s.lastFailure()) }
+func (s *Store) cause() string { return causeText(s.lastFailure()) }
 
-func (s *sharedStore) lastFailure() error {
+func (s *Store) lastFailure() error {
 	if err := s.redis.Err(); err != nil {
 		return err
 	}
