@@ -65,6 +65,14 @@ func runReplay(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	if log.Decisions() && c.Given("config") {
+		if o.Policy, err = replay.OfDecisions(o.Policy); err == nil && o.Against != nil {
+			o.Against.Policy, err = replay.OfDecisions(o.Against.Policy)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	p := newProgress(c, log)
 	o.Progress = p.show
 	var doc any

@@ -72,12 +72,14 @@ type Record struct {
 
 // RecordedRule is the entry of a limit in a [Record].
 type RecordedRule struct {
-	Rule  string `json:"rule"`
-	Level string `json:"level"`
-	Key   string `json:"key"`
-	Hash  string `json:"key_hash"`
-	Tier  string `json:"tier"`
-	Cost  int64  `json:"cost"`
+	Rule    string `json:"rule"`
+	Level   string `json:"level"`
+	Mode    string `json:"mode"`
+	Verdict string `json:"verdict"`
+	Key     string `json:"key"`
+	Hash    string `json:"key_hash"`
+	Tier    string `json:"tier"`
+	Cost    int64  `json:"cost"`
 }
 
 // Options say how to read logs. The zero Options detect everything.

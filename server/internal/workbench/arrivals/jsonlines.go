@@ -88,6 +88,9 @@ func (j *jsonLines) parse(line string, a *Arrival) (bool, error) {
 			j.cells[i] = of.field(name)
 		}
 	}
+	if j.decisions && j.cells[j.time] == "" { // nothing was decided
+		j.cells[j.time] = of.field("time")
+	}
 	if err := j.fill(a, j.cells); err != nil {
 		return false, err
 	}

@@ -24,6 +24,11 @@ type Log struct {
 // Read returns how many bytes of Size were read. It may be called at any time.
 func (l *Log) Read() int64 { return l.read.Load() }
 
+// Decisions reports whether some file is sluice's decision log.
+func (l *Log) Decisions() bool {
+	return slices.ContainsFunc(l.files, func(f *file) bool { j, ok := f.parser.(*jsonLines); return ok && j.decisions })
+}
+
 // Open opens files, of which "-" is stdin, and detects their formats.
 func Open(names []string, stdin io.Reader, o Options) (*Log, error) {
 	l, known := &Log{}, true
