@@ -140,6 +140,8 @@ func replayRules(values cli.Values, o *replay.Options) (words string, err error)
 		return "", errors.New("--limit: there is none; use for example --limit 100/min, or --config FILE")
 	case values.Given("key") && len(by) > 0:
 		return "", errors.New("--key and --by exclude each other; give one")
+	case values.Given("accuracy") && len(limits) > 1:
+		return "", errors.New("--accuracy compares one limit; give one --limit")
 	case len(by) == 0:
 		by = []string{"ip"}
 	}

@@ -91,7 +91,11 @@ func (s *scope) limit(of *sluice.Term) *limit {
 			return l
 		}
 	}
-	l := &limit{of: of, length: of.Window.Microseconds(), Limit: Limit{Rule: s.Rule.Rule, Limit: of.Limit.String(), Window: of.Window.Seconds()}}
+	text := of.Limit
+	if text.Name = ""; text.Filled().Name != of.Name {
+		text.Name = of.Name // it was given
+	}
+	l := &limit{of: of, length: of.Window.Microseconds(), Limit: Limit{Rule: s.Rule.Rule, Limit: text.String(), Window: of.Window.Seconds()}}
 	s.limits = append(s.limits, l)
 	return l
 }

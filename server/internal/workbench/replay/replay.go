@@ -37,7 +37,7 @@ type Options struct {
 	Rules
 	Against  *Rules               // other rules, whose verdicts are compared, or nil
 	Explain  *Moment              // a decision to explain, where the replay ends, or nil
-	Progress func(requests int64) // called now and then, or nil
+	Progress func(requests int64) // called now and then; nil: never
 }
 
 // Moment is the first request of a key at or after an instant.
@@ -70,6 +70,9 @@ type run struct {
 
 // Run decides all arrivals of a log.
 func Run(ctx context.Context, log *arrivals.Log, o Options) (*Result, error) {
+	if o.Progress == nil {
+		o.Progress = func(int64) {}
+	}
 	r := &run{Options: o, ctx: ctx, byLevel: make(map[scopeID]*scope), changed: make(map[string]*Difference)}
 	r.Series.Seconds = 60
 	var err error
@@ -121,7 +124,8 @@ func (r *run) arrival(a *arrivals.Arrival) error {
 			r.Recorded.Different++
 		}
 	}
-	if r.Progress != nil && r.Requests%progressEvery == 0 {
+	if r.Requests%progressEvery == 0 {
+		r.measure()
 		r.Progress(r.Requests)
 	}
 	if r.old == nil {

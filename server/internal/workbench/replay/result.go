@@ -103,7 +103,8 @@ type Bin struct {
 	Denied  int64 `json:"denied"`
 }
 
-// Memory is that of the states in the store. Evicted ones were dropped for lack of room.
+// Memory is the most that the states in the store took. Evicted ones were dropped for lack of
+// room.
 type Memory struct {
 	Bytes   int64  `json:"bytes"`
 	States  int    `json:"states"`
@@ -192,8 +193,7 @@ func (r *run) finish() {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Mode, b.Mode))
 	})
 	r.TopDenied = r.TopDenied[:min(len(r.TopDenied), mostKeys)]
-	stats := r.judge.store.Stats()
-	r.Memory = Memory{stats.Bytes, stats.States, stats.Evicted}
+	r.measure()
 	for of := range r.judge.lacks {
 		r.Lacks = append(r.Lacks, strings.TrimSpace(of.kind+" "+of.name))
 	}
@@ -207,6 +207,12 @@ func (r *run) finish() {
 		})
 		c.Keys, c.TopKeys = len(c.TopKeys), c.TopKeys[:min(len(c.TopKeys), mostKeys)]
 	}
+}
+
+// measure notes the memory of the states.
+func (r *run) measure() {
+	s := r.judge.store.Stats()
+	r.Memory = Memory{max(r.Memory.Bytes, s.Bytes), max(r.Memory.States, s.States), s.Evicted}
 }
 
 // result returns the peak, once there are no more requests.

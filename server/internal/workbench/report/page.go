@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"html"
 	"regexp"
+	"slices"
 
 	"github.com/sluicegate/sluice/server/internal/page"
 	"github.com/sluicegate/sluice/server/internal/workbench/replay"
@@ -20,7 +21,7 @@ import (
 //go:embed static/chart.js
 var chart []byte
 
-var numeric = regexp.MustCompile(`^[<>]?[-\d.,]+( %| kB)?$`)
+var numeric = regexp.MustCompile(`^([<>]?[\d,]+(\.\d+)?( %)?|)$`)
 
 // Page returns a report as a page: one file, which asks for nothing. With a result it has a
 // chart.
@@ -47,8 +48,12 @@ func Page(all []Section, r *replay.Result) ([]byte, error) {
 		}
 		if len(s.Rows) > 0 {
 			fmt.Fprintf(&b, "<div class=\"scroll\" role=\"group\" aria-label=\"%s\" tabindex=\"0\"><table>\n", html.EscapeString(s.Title))
+			numbers := make([]bool, len(s.Rows[0])) // columns of numbers alone
+			for i := 1; i < len(numbers); i++ {
+				numbers[i] = !slices.ContainsFunc(s.Rows[1:], func(row []string) bool { return i < len(row) && !numeric.MatchString(row[i]) })
+			}
 			for n, row := range s.Rows {
-				writeRow(&b, row, n == 0, len(s.Rows[0]))
+				writeRow(&b, row, n == 0, numbers)
 			}
 			b.WriteString("</tbody></table></div>\n")
 		}
@@ -67,27 +72,24 @@ func Page(all []Section, r *replay.Result) ([]byte, error) {
 }
 
 // writeRow writes a row of a table. The first of a row is its head.
-func writeRow(b *bytes.Buffer, row []string, head bool, cells int) {
+func writeRow(b *bytes.Buffer, row []string, head bool, numbers []bool) {
 	open, end := "<tr>", "</tr>\n"
 	if head {
 		open, end = "<thead><tr>", "</tr></thead><tbody>\n"
 	}
 	b.WriteString(open)
-	for i := range cells {
-		cell, tag, class := "", "td", ""
-		if i < len(row) {
-			cell = printable(row[i])
-		}
-		if numeric.MatchString(cell) {
-			class = ` class="n"`
-		}
+	for i, number := range numbers {
+		cell, tag := "", "<td%s>%s</td>"
 		switch {
 		case head:
-			tag = "th scope=\"col\""
+			tag = "<th scope=\"col\"%s>%s</th>"
 		case i == 0:
-			tag = "th scope=\"row\""
+			tag = "<th scope=\"row\"%s>%s</th>"
 		}
-		fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, html.EscapeString(cell), tag[:2])
+		if i < len(row) {
+			cell = html.EscapeString(printable(row[i]))
+		}
+		fmt.Fprintf(b, tag, map[bool]string{true: ` class="n"`}[number], cell)
 	}
 	b.WriteString(end)
 }

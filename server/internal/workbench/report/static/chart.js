@@ -22,7 +22,7 @@ function draw() {
   plot?.destroy();
   plot = new uPlot({
     ...size(), legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } }, tzDate: (s) => uPlot.tzDate(new Date(s * 1000), "Etc/UTC"),
-    scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } }, axes: [{ ...axis, size: 40 }, { ...axis, size: 56 }],
+    scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } }, axes: [{ ...axis, size: 26, space: 90, values: (_, ticks) => ticks.map((s) => when(s).slice(5)) }, { ...axis, size: 56 }],
     series: [{}, line("Allowed", "--allowed"), line("Denied", "--denied", [5, 3])], hooks: { setCursor: [point] },
   }, lines, box);
 }
