@@ -6,7 +6,6 @@ package arrivals
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -103,8 +102,6 @@ func fits(format string, p parser, sample []string) bool {
 	}
 	return good > 0 && 3*good >= all
 }
-
-func number(i int) string { return strconv.Itoa(i + 1) }
 
 // shorten returns the beginning of a text that is shown.
 func shorten(s string) string {

@@ -5,6 +5,7 @@ package arrivals
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -114,8 +115,8 @@ func (t *table) detect(sample []string) (err error) {
 		return err
 	}
 	bare := t.options
-	if bare.Time == "" && timeIn(t.cut(nil, sample[len(sample)-1])) >= 0 {
-		bare.Time = number(timeIn(first))
+	if bare.Time == "" {
+		bare.Time = strconv.Itoa(timeIn(first) + 1)
 	}
 	t.layout, err = newLayout(make([]string, len(first)), bare)
 	return err
