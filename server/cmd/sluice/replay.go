@@ -50,16 +50,14 @@ var replayCommand = cli.Command{
 func runReplay(ctx context.Context, c *cli.Call) error {
 	var o replay.Options
 	words, err := replayRules(c.Values, &o)
-	if len(c.Args) == 0 {
-		err = errors.Join(err, errors.New("expected a log, or - for standard input"))
+	if err == nil && c.Given("explain") {
+		o.Explain, err = parseMoment(c.One("explain"))
 	}
-	if c.Given("explain") {
-		var wrong error
-		o.Explain, wrong = parseMoment(c.One("explain"))
-		err = errors.Join(err, wrong)
-	}
-	if err != nil {
-		return &cli.UsageError{Err: err}
+	switch {
+	case err != nil:
+		return err
+	case len(c.Args) == 0:
+		return cli.Usagef("expected a log, got none; use FILE, or - for standard input")
 	}
 	log, err := arrivals.Open(c.Args, c.Stdin, arrivals.Options{Format: c.One("format"), Time: c.One("time"), Key: c.One("key"), Cost: c.One("cost")})
 	if err != nil {
@@ -129,7 +127,7 @@ func replayRules(values cli.Values, o *replay.Options) (words string, err error)
 	}
 	if file := values.One("config"); file != "" {
 		if values.Given("limit") || values.Given("by") || values.Given("key") || values.Given("cost") || values.Given("accuracy") {
-			return "", errors.New("--config has the rules; leave out --limit, --by, --key, --cost and --accuracy")
+			return "", cli.Usagef("--config has the rules; leave out --limit, --by, --key, --cost and --accuracy")
 		}
 		o.Rules, err = load(file)
 		return "rules of " + file, err
@@ -137,18 +135,18 @@ func replayRules(values cli.Values, o *replay.Options) (words string, err error)
 	limits, by := values["limit"], values["by"]
 	switch {
 	case len(limits) == 0:
-		return "", errors.New("--limit: there is none; use for example --limit 100/min, or --config FILE")
+		return "", cli.Usagef("--limit: there is none; use for example --limit 100/min, or --config FILE")
 	case values.Given("key") && len(by) > 0:
-		return "", errors.New("--key and --by exclude each other; give one")
+		return "", cli.Usagef("--key and --by exclude each other; give one")
 	case values.Given("accuracy") && len(limits) > 1:
-		return "", errors.New("--accuracy compares one limit; give one --limit")
+		return "", cli.Usagef("--accuracy compares one limit; give one --limit")
 	case len(by) == 0:
 		by = []string{"ip"}
 	}
 	f := &serveFlags{Values: cli.Values{"limit": slices.Clone(limits), "by": by, "upstream": {"http://127.0.0.1:1"}, "name": {"replay"}}}
 	c := f.parse()
 	if err = errors.Join(f.faults...); err != nil {
-		return "", err
+		return "", &cli.UsageError{Err: err}
 	}
 	o.MaxKeys = unbounded
 	o.Policy, err = replay.Columns(c.Policy, values.Given("key"), values.Given("cost"))
@@ -162,11 +160,11 @@ const unbounded = 1 << 26
 func parseMoment(text string) (*replay.Moment, error) {
 	i := strings.LastIndexByte(text, '@')
 	if i < 0 {
-		return nil, fmt.Errorf("--explain %q: expected a key and a time, such as 192.0.2.7@2026-01-02T15:04:05Z", text)
+		return nil, cli.Usagef("--explain %q: expected a key and a time, such as 192.0.2.7@2026-01-02T15:04:05Z", text)
 	}
 	at, err := arrivals.ParseTime(text[i+1:])
 	if err != nil {
-		return nil, fmt.Errorf("--explain %q: the time is not one; use one such as 2026-01-02T15:04:05Z", text)
+		return nil, cli.Usagef("--explain %q: the time is not one; use one such as 2026-01-02T15:04:05Z", text)
 	}
 	return &replay.Moment{Key: text[:i], At: at}, nil
 }

@@ -76,7 +76,7 @@ func TestReplayFaults(t *testing.T) {
 		args []string
 	}{
 		{cli.Usage, "--limit: there is none", []string{log}},
-		{cli.Usage, "expected a log, or - for standard input", []string{"--limit", "1/min"}},
+		{cli.Usage, "expected a log, got none", []string{"--limit", "1/min"}},
 		{cli.Usage, `--limit`, []string{"--limit", "0/min", log}},
 		{cli.Usage, `--by`, []string{"--limit", "1/min", "--by", "nobody", log}},
 		{cli.Usage, "--key and --by exclude each other", []string{"--limit", "1/min", "--by", "ip", "--key", "user", log}},

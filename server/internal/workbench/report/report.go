@@ -40,7 +40,7 @@ func Of(r *replay.Result, limits string) []Section {
 		{"keys", Count(r.Keys), Count(r.DeniedKeys) + " denied"},
 		{"peak a second", Count(r.PeakArrived.Requests), "come at " + r.PeakArrived.At.Format(stamp)},
 		{"", Count(r.PeakPassed.Requests), "pass at " + r.PeakPassed.At.Format(stamp)},
-		{"memory", Count(r.Memory.Bytes/1000) + " kB", Count(r.Memory.States) + " states" + extra(int64(r.Memory.Evicted), "evicted for lack of room")},
+		{"memory", Count(r.Memory.States), "states, " + size(r.Memory.Bytes) + extra(int64(r.Memory.Evicted), "evicted for lack of room")},
 	}
 	if r.Refused == 0 {
 		sum = slices.Delete(sum, 4, 5)
@@ -136,7 +136,7 @@ func Text(all []Section) string {
 			b.WriteString("\n" + s.Title + "\n")
 		}
 		for _, line := range s.Lines {
-			b.WriteString(strings.TrimRight("  "+printable(line), " ") + "\n")
+			b.WriteString(strings.TrimRight(map[bool]string{true: "  "}[i > 0]+printable(line), " ") + "\n")
 		}
 		t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 		for _, row := range s.Rows {
@@ -157,6 +157,14 @@ func Count[T int | int64](n T) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// size returns an amount of memory.
+func size(n int64) string {
+	if n < 10_000 {
+		return Count(n) + " B"
+	}
+	return Count(n/1000) + " kB"
 }
 
 // percent returns a share that is not 0 or 100 unless it is.
