@@ -32,14 +32,14 @@ type Section struct {
 // Of returns the report of a replay. Limits are what was tried, in words.
 func Of(r *replay.Result, limits string) []Section {
 	sum := [][]string{
-		{limits, "", ""},
+		{limits, "number", "note"},
 		{"requests", Count(r.Requests), "from " + r.From.Format(stamp) + " to " + r.To.Format(stamp) + " UTC, " + r.To.Sub(r.From).Round(time.Second).String()},
 		{"allowed", Count(r.Allowed), percent(r.Allowed, r.Requests) + extra(r.Delayed, "delayed") + extra(r.Warned, "warned")},
 		{"denied", Count(r.Denied), percent(r.Denied, r.Requests)},
 		{"refused", Count(r.Refused), percent(r.Refused, r.Requests) + ", without a usable key or not admitted"},
 		{"keys", Count(r.Keys), Count(r.DeniedKeys) + " denied"},
-		{"peak a second", Count(r.PeakArrived.Requests), "come at " + r.PeakArrived.At.Format(stamp)},
-		{"", Count(r.PeakPassed.Requests), "pass at " + r.PeakPassed.At.Format(stamp)},
+		{"come in a second", Count(r.PeakArrived.Requests), "at most, at " + r.PeakArrived.At.Format(stamp)},
+		{"pass in a second", Count(r.PeakPassed.Requests), "at most, at " + r.PeakPassed.At.Format(stamp)},
 		{"memory", Count(r.Memory.States), "states, " + size(r.Memory.Bytes) + extra(int64(r.Memory.Evicted), "evicted for lack of room")},
 	}
 	if r.Refused == 0 {
@@ -50,16 +50,16 @@ func Of(r *replay.Result, limits string) []Section {
 		return []string{l.Rule + ": " + l.Limit, map[bool]string{true: "at least "}[l.LowerBound] + Count(l.WorstWindow), Count(l.Bound), shown(l.WorstKey), when(l.WorstAt), Count(l.Denied), Count(l.Undelivered)}
 	})
 	if len(r.Rules) > 1 || slices.ContainsFunc(r.Rules, func(r replay.Rule) bool { return r.Mode != "enforce" }) {
-		all = add(all, "Rules", r.Rules, []string{"rule", "mode", "requests", "denied", "", "keys", "denied"}, len(r.Rules), func(r replay.Rule) []string {
+		all = add(all, "Rules", r.Rules, []string{"rule", "mode", "requests", "denied", "share", "keys", "denied keys"}, len(r.Rules), func(r replay.Rule) []string {
 			return []string{r.Rule, r.Mode, Count(r.Requests), Count(r.Denied), percent(r.Denied, r.Requests), Count(r.Keys), Count(r.DeniedKeys)}
 		})
 	}
-	all = add(all, "Denied keys, those with the most denials", r.TopDenied, []string{"key", "requests", "denied", "", "first denied", "rule"}, max(r.DeniedKeys, len(r.TopDenied)), func(k replay.DeniedKey) []string {
+	all = add(all, "Denied keys, those with the most denials", r.TopDenied, []string{"key", "requests", "denied", "share", "first denied", "rule"}, max(r.DeniedKeys, len(r.TopDenied)), func(k replay.DeniedKey) []string {
 		return []string{shown(k.Key), Count(k.Requests), Count(k.Denied), percent(k.Denied, k.Requests), when(k.First), k.Rule + map[bool]string{true: " (" + k.Mode + ")"}[k.Mode != "enforce"]}
 	})
 	worst := slices.DeleteFunc(slices.Clone(r.Series.Bins), func(b replay.Bin) bool { return b.Denied == 0 })
 	slices.SortStableFunc(worst, func(a, b replay.Bin) int { return int(b.Denied - a.Denied) })
-	all = add(all, fmt.Sprintf("Spans of %v, those with the most denials", time.Duration(r.Series.Seconds)*time.Second), worst, []string{"from", "requests", "denied", ""}, len(worst), func(b replay.Bin) []string {
+	all = add(all, fmt.Sprintf("Spans of %v, those with the most denials", time.Duration(r.Series.Seconds)*time.Second), worst, []string{"from", "requests", "denied", "share"}, len(worst), func(b replay.Bin) []string {
 		return []string{time.Unix(b.From, 0).UTC().Format(stamp), Count(b.Allowed + b.Denied), Count(b.Denied), percent(b.Denied, b.Allowed+b.Denied)}
 	})
 	if c := r.Against; c != nil {
