@@ -32,6 +32,9 @@ func (s *mapStore) Take(_ context.Context, req sluice.Request) (sluice.Decision,
 	if req.Slot != nil {
 		return sluice.Decision{}, sluice.ErrNoSlots
 	}
+	if req.Hold != nil {
+		return sluice.Decision{}, sluice.ErrNoHolds
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UnixMicro()
@@ -42,7 +45,7 @@ func (s *mapStore) Take(_ context.Context, req sluice.Request) (sluice.Decision,
 		for i := range c.Plan.Len() {
 			t := c.Plan.Term(i)
 			at := place{c.Plan.Scope(), t.Name, c.Key}
-			it := algo.Item{Term: t, Cost: c.Cost, Held: c.Held}
+			it := algo.Item{Term: t, Cost: c.Cost, Counted: c.Counted}
 			it.Pick(slices.Clone(s.states[at]))
 			places, items = append(places, at), append(items, it)
 		}

@@ -42,7 +42,9 @@ func TestNames(t *testing.T) {
 		{sluice.OpReset, "reset"},
 		{sluice.OpAdd, "add"},
 		{sluice.OpConvert, "convert"},
-		{sluice.OpConvert + 1, "Op(9)"},
+		{sluice.OpSettle, "settle"},
+		{sluice.OpExtend, "extend"},
+		{sluice.OpExtend + 1, "Op(11)"},
 	} {
 		if got := c.value.String(); got != c.want {
 			t.Errorf("%T: got %q, want %q", c.value, got, c.want)

@@ -119,7 +119,7 @@ func (l *Limiter) refund(ctx context.Context, key string, units int64, of *Decis
 	late := Decision{}
 	if n := min(units, of.charged); n > 0 {
 		req := Request{Op: OpRefund, Charge: l.Of(key, n), At: of.Due}
-		req.Held = of.charged
+		req.Counted = of.charged
 		if late, err = l.store.Take(ctx, req); err != nil {
 			return d, err
 		}
@@ -129,7 +129,7 @@ func (l *Limiter) refund(ctx context.Context, key string, units int64, of *Decis
 		}
 	}
 	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: of.At}
-	if req.Held = max(of.Spent, units); req.Held == units && of.Delay > 0 {
+	if req.Counted = max(of.Spent, units); req.Counted == units && of.Delay > 0 {
 		req.Due = of.Due
 	}
 	if d, err = l.store.Take(ctx, req); err != nil {

@@ -56,13 +56,20 @@ const (
 	// another limit of the name wrote, unless units are reserved in it or the limit cannot
 	// owe so much. It changes nothing else, so a second OpConvert has no effect.
 	OpConvert
+	// OpSettle ends a hold, named by Request.Hold, with Cost as the units that were really
+	// used: it gives the rest of the held units back, or charges what they lack. It is
+	// allowed whatever fits. The first settle counts: see [Decision].Hold.
+	OpSettle
+	// OpExtend sets the end of an open hold, named by Request.Hold, to its TTL from now,
+	// unless it is later already. It charges nothing and is denied if the hold is not open.
+	OpExtend
 	ops
 )
 
 var opNames = [...]string{
 	OpTake: "take", OpPeek: "peek", OpRefund: "refund", OpCharge: "charge",
 	OpTakeUpTo: "take-up-to", OpReserve: "reserve", OpReset: "reset",
-	OpAdd: "add", OpConvert: "convert",
+	OpAdd: "add", OpConvert: "convert", OpSettle: "settle", OpExtend: "extend",
 }
 
 // String returns the operation's name.
@@ -73,9 +80,10 @@ type Charge struct {
 	Plan *Plan
 	Key  string // any bytes, up to MaxKeyBytes; the empty key is a key
 	Cost int64  // units, 0 to MaxQuota; 0 asks for nothing and fits unless the key is in debt
-	// Held is, for OpRefund, how many units the receipt still counts: those spent less
-	// those refunded before. Cost of them are given back. Zero means Cost.
-	Held int64
+	// Counted is, for OpRefund, how many units the receipt still counts: those spent less
+	// those refunded before. Cost of them are given back. Zero means Cost. For OpSettle it
+	// is the number of units held, which package remote reads.
+	Counted int64
 }
 
 // Request is what a [Store] decides: all its charges, or none. It is passed by value; a
@@ -90,9 +98,13 @@ type Request struct {
 	MaxWait time.Duration
 	// At and Due are, for OpRefund, those of the decision that spent the units. Due is set
 	// only to refund all of them at once. A refund of a part, or of the rest behind one,
-	// has At alone, with the receipt's units in Charge.Held.
+	// has At alone, with the receipt's units in Charge.Counted.
 	At  Instant `json:"at_us"`
 	Due Instant `json:"due_us"`
+	// Hold, if not nil, names the hold that OpTake opens, or that OpSettle or OpExtend is
+	// about. OpPeek answers as that take would. A Store that keeps none answers with
+	// [ErrNoHolds].
+	Hold *Hold
 	// Outcomes, if not nil, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.
 	Outcomes *Outcomes
@@ -111,6 +123,8 @@ type Decision struct {
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
 	Degraded bool `json:"degraded,omitempty"`
+	// Hold is the state of the hold that the Request named, 0 if it named none.
+	Hold HoldState `json:"hold,omitempty"`
 	// Nodes is the number of nodes that shared the limits of a decision by [FailLocal], as
 	// [Limit.Share] divides them. It is 0 for other decisions.
 	Nodes int32 `json:"nodes,omitempty"`
@@ -218,13 +232,13 @@ func (r *Request) ChargeAt(i int) (c *Charge, term int) {
 // Validate returns nil or a [*RequestError]. Every Store calls it, so that
 // stores refuse the same requests. It does not allocate for a valid request.
 func (r *Request) Validate() error {
-	if r.Op == OpTake && len(r.More) == 0 && r.MaxWait == 0 && r.Outcomes == nil && r.Slot == nil {
-		return r.Charge.validate()
+	if r.Op == OpTake && len(r.More) == 0 && r.MaxWait == 0 && r.Outcomes == nil && r.Slot == nil && r.Hold == nil {
+		return r.Charge.validate(r.Op)
 	}
 	if r.Op >= ops {
 		return &RequestError{"Op", fmt.Sprintf("%v is not an operation", r.Op)}
 	}
-	if err := r.Charge.validate(); err != nil {
+	if err := r.Charge.validate(r.Op); err != nil {
 		return err
 	}
 	if len(r.More) >= MaxCharges {
@@ -232,7 +246,7 @@ func (r *Request) Validate() error {
 	}
 	for i := range r.More {
 		c := &r.More[i]
-		if err := c.validate(); err != nil {
+		if err := c.validate(r.Op); err != nil {
 			return err
 		}
 		if c.same(&r.Charge) {
@@ -253,6 +267,11 @@ func (r *Request) Validate() error {
 	if n := r.Limits(); r.Outcomes != nil && len(*r.Outcomes) < n {
 		return &RequestError{"Outcomes", fmt.Sprintf("room for %d of %d limits", len(*r.Outcomes), n)}
 	}
+	if r.Hold != nil || r.Op == OpSettle || r.Op == OpExtend {
+		if err := r.validateHold(); err != nil {
+			return err
+		}
+	}
 	return r.validateSlot()
 }
 
@@ -266,8 +285,8 @@ func (r *Request) validateSlot() error {
 	return r.Slot.Validate()
 }
 
-func (c *Charge) validate() error {
-	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes && c.Held == 0 {
+func (c *Charge) validate(op Op) error {
+	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes && c.Counted == 0 {
 		return nil
 	}
 	switch {
@@ -279,8 +298,8 @@ func (c *Charge) validate() error {
 		return &RequestError{"Cost", fmt.Sprintf("%d is more than %d", c.Cost, int64(MaxQuota))}
 	case len(c.Key) > MaxKeyBytes:
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(c.Key), MaxKeyBytes)}
-	case c.Held < c.Cost || c.Held > MaxQuota:
-		return &RequestError{"Held", fmt.Sprintf("%d must be the cost of %d to %d, or 0 for the cost", c.Held, c.Cost, int64(MaxQuota))}
+	case c.Counted < c.Cost && op != OpSettle || uint64(c.Counted) > MaxQuota:
+		return &RequestError{"Counted", fmt.Sprintf("%d must be the cost of %d to %d, or 0 for the cost", c.Counted, c.Cost, int64(MaxQuota))}
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ func TestRequestValidate(t *testing.T) {
 		return all
 	}
 	one := charge(login, "u1", 1)
+	forOneMinute := &sluice.Hold{ID: "a", TTL: time.Minute}
 	slot := sluice.SlotRequest{Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Second}, Key: "u1", Owner: "o", Cost: 1}
 	for _, c := range []struct {
 		name  string
@@ -53,8 +54,20 @@ func TestRequestValidate(t *testing.T) {
 		{name: "no plan but an operation", req: sluice.Request{Op: sluice.OpReset}, field: "Plan", says: "is nil"},
 
 		{name: "last operation", req: sluice.Request{Op: sluice.OpReset, Charge: one}},
-		{name: "no operation", req: sluice.Request{Op: sluice.OpConvert + 1, Charge: one}, field: "Op", says: "Op(9) is not an operation"},
+		{name: "no operation", req: sluice.Request{Op: sluice.OpExtend + 1, Charge: one}, field: "Op", says: "Op(11) is not an operation"},
 		{name: "negative cost of a refund", req: sluice.Request{Op: sluice.OpRefund, Charge: charge(login, "u1", -1), At: 1}, field: "Cost", says: "negative"},
+		{name: "hold", req: sluice.Request{Charge: one, Hold: forOneMinute}},
+		{name: "peek at a hold", req: sluice.Request{Op: sluice.OpPeek, Charge: one, Hold: forOneMinute}},
+		{name: "settle", req: sluice.Request{Op: sluice.OpSettle, Charge: one, Hold: &sluice.Hold{ID: "a"}}},
+		{name: "extend", req: sluice.Request{Op: sluice.OpExtend, Charge: one, Hold: forOneMinute}},
+		{name: "settle of nothing", req: sluice.Request{Op: sluice.OpSettle, Charge: one}, field: "Hold", says: "settle needs the hold"},
+		{name: "hold of a charge", req: sluice.Request{Op: sluice.OpCharge, Charge: one, Hold: forOneMinute}, field: "Hold", says: "does not go with charge"},
+		{name: "hold with a slot", req: sluice.Request{Charge: one, Hold: forOneMinute, Slot: new(sluice.Slot)}, field: "Hold", says: "does not go with a slot"},
+		{name: "hold without an id", req: sluice.Request{Charge: one, Hold: &sluice.Hold{TTL: time.Minute}}, field: "Hold", says: "the id has 0 bytes"},
+		{name: "hold of a long id", req: sluice.Request{Charge: one, Hold: &sluice.Hold{ID: strings.Repeat("a", 257), TTL: time.Minute}}, field: "Hold", says: "the id has 257 bytes"},
+		{name: "short hold", req: sluice.Request{Charge: one, Hold: &sluice.Hold{ID: "a", TTL: time.Millisecond}}, field: "Hold", says: "1ms must be 1s to 24h"},
+		{name: "long hold", req: sluice.Request{Charge: one, Hold: &sluice.Hold{ID: "a", TTL: 25 * time.Hour}}, field: "Hold", says: "must be 1s to 24h"},
+		{name: "extension by nothing", req: sluice.Request{Op: sluice.OpExtend, Charge: one, Hold: &sluice.Hold{ID: "a"}}, field: "Hold", says: "must be 1s to 24h"},
 		{name: "refund", req: sluice.Request{Op: sluice.OpRefund, Charge: one, At: 1}},
 		{name: "refund without receipt", req: sluice.Request{Op: sluice.OpRefund, Charge: one}, field: "At", says: "pass its At"},
 		{name: "refund before 1970", req: sluice.Request{Op: sluice.OpRefund, Charge: one, At: -1}, field: "At", says: "pass its At"},
@@ -164,8 +177,8 @@ func TestInstant(t *testing.T) {
 
 // TestSizes: requests and decisions are passed by value, on every path.
 func TestSizes(t *testing.T) {
-	if n := unsafe.Sizeof(sluice.Request{}); n > 112 {
-		t.Errorf("a Request has %d bytes, want at most 112", n)
+	if n := unsafe.Sizeof(sluice.Request{}); n > 120 {
+		t.Errorf("a Request has %d bytes, want at most 120", n)
 	}
 	if n := unsafe.Sizeof(sluice.Decision{}); n > 80 {
 		t.Errorf("a Decision has %d bytes, want at most 80", n)

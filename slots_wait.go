@@ -8,11 +8,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/clock"
 )
 
 // leastPause and mostPause bound the pause of [Slots.Wait] after a denial.
@@ -102,9 +102,9 @@ func (s *Slots) await(ctx context.Context, key, owner string, cost int64) (sent 
 		case d.Allowed:
 			return sent, nil
 		}
-		wait := jitter(pause)
+		wait := clock.Jitter(pause)
 		if d.RetryAfter > 0 {
-			wait = min(wait, d.RetryAfter+jitter(leastPause))
+			wait = min(wait, d.RetryAfter+clock.Jitter(leastPause))
 		}
 		if !sleep(ctx, wait) {
 			return sent, ctx.Err()
@@ -142,7 +142,7 @@ func (s *Slots) keep(ctx context.Context, key, owner string, sent time.Time) err
 
 // letGo gives back what owner holds. If that fails it is free when its TTL has passed.
 func (s *Slots) letGo(ctx context.Context, key, owner string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	_, _ = s.Release(ctx, key, owner)
 }
@@ -152,12 +152,6 @@ func unsent(err error) bool {
 	_, refused := errors.AsType[*RequestError](err)
 	_, unsent := errors.AsType[*NotSentError](err)
 	return refused || unsent || errors.Is(err, ErrNoSlots)
-}
-
-// jitter returns between a half and the whole of d, so that the waiters do not ask
-// together.
-func jitter(d time.Duration) time.Duration {
-	return d/2 + mathrand.N(d/2+1) //nolint:gosec // it guards no secret
 }
 
 // sleep waits for d, or until ctx ends: then it reports false.

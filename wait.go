@@ -40,7 +40,7 @@ func (l *Limiter) giveBack(ctx context.Context, back []receipt) error {
 	if len(back) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	out := make([]Result, len(back))
 	errs := []error{TakeBatch(ctx, l.store, refunds(l.plan, back), out)}
@@ -200,7 +200,7 @@ func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	if !ok {
 		return ctx.Err()
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
+	within, cancel := bounds.Undo(ctx)
 	defer cancel()
 	if _, err := store.Take(within, undo); err != nil {
 		return errors.Join(ctx.Err(), err)
@@ -208,11 +208,16 @@ func Await(ctx context.Context, store Store, req Request, d Decision) error {
 	return ctx.Err()
 }
 
-// Undo returns the request that refunds everything d has spent for r. It is not ok if there
-// is nothing to refund: d is a denial, or r is no take. The units that OpTakeUpTo got beside
-// a first charge of cost 0 are not known, and stay spent.
+// Undo returns the request that refunds everything d has spent for r, or forgets the hold that
+// it has opened. It is not ok if there is nothing to refund: d is a denial, or r is no take. The
+// units that OpTakeUpTo got beside a first charge of cost 0 are not known, and stay spent.
 func (r *Request) Undo(d Decision) (undo Request, ok bool) {
-	if !d.Allowed || d.Spent <= 0 && len(r.More) == 0 {
+	switch {
+	case !d.Allowed:
+		return Request{}, false
+	case r.Hold != nil:
+		return r.forgetHold(&d), r.Op == OpTake
+	case d.Spent <= 0 && len(r.More) == 0:
 		return Request{}, false
 	}
 	undo = Request{Op: OpRefund, Charge: r.Charge, More: r.More, At: d.At, Due: d.Due}

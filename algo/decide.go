@@ -18,8 +18,11 @@ import (
 // grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	now = clamp(now)
-	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
+	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Hold == nil && items[0].Holds == nil {
 		return items[0].take(now)
+	}
+	if holding(req, items) {
+		return decideHeld(req, items, now, func(req *sluice.Request) sluice.Decision { return Decide(req, items, now) })
 	}
 	r := round{req: req, items: items, now: now}
 	r.prepare()
@@ -36,8 +39,10 @@ func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 		return r.add()
 	case sluice.OpConvert:
 		return r.convert()
-	default:
+	case sluice.OpReset:
 		return r.reset()
+	default:
+		return r.deny() // no other operation comes here
 	}
 }
 
@@ -257,7 +262,7 @@ func (r *round) refund() sluice.Decision {
 		if int64(r.req.At) <= it.Void {
 			continue
 		}
-		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
+		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Counted, it.Cost)}
 		// With several queues, Due may be another's. A part of a receipt has another due instant.
 		if r.queues == 1 && it.Term.Queues && g.units == g.held {
 			g.due = max(g.due, int64(r.req.Due))

@@ -18,6 +18,14 @@ func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 	now = clamp(now)
 	outcomes := make(sluice.Outcomes, len(items))
 	asked := *req
+	var holds []*Holds
+	if holding(req, items) {
+		items = slices.Clone(items)
+		for i := range items {
+			items[i] = items[i].clone()
+		}
+		holds, asked.Hold = begin(req, items, now).holds, nil
+	}
 	asked.Outcomes = &outcomes
 	e := sluice.Explanation{Limits: make([]sluice.Reason, len(items))}
 	decided := make([]Item, len(items))
@@ -31,6 +39,9 @@ func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 	for i := range seen {
 		x := explainer{req: req, it: &seen[i], before: &items[i], now: now, whole: &e.Decision}
 		e.Limits[i] = x.reason(outcomes[i])
+		if holds != nil && holds[i].Open > 0 {
+			e.Limits[i].Lines = slices.Insert(e.Limits[i].Lines, 0, holds[i].line(&x))
+		}
 	}
 	return e
 }
@@ -39,7 +50,7 @@ func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 func (it *Item) clone() Item {
 	c := *it
 	c.State.Ring = slices.Clone(it.State.Ring)
-	c.Others = slices.Clone(it.Others)
+	c.Others, c.Holds = slices.Clone(it.Others), it.Holds.Clone()
 	for i := range c.Others {
 		c.Others[i].Ring = slices.Clone(c.Others[i].Ring)
 	}

@@ -69,7 +69,7 @@ func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	words := make([][]uint64, len(a.items))
 	for i := range a.items {
 		it := &a.items[i]
-		it.Term, it.Cost, it.Held, it.Start = a.plan.Term(i), req.Cost, req.Held, a.start
+		it.Term, it.Cost, it.Counted, it.Start = a.plan.Term(i), req.Cost, req.Counted, a.start
 		kept[i] = append([]algo.State{it.State}, it.Others...)
 		for _, st := range kept[i] {
 			words[i] = append(words[i], st.Ring...)
@@ -137,7 +137,7 @@ func (a *account) reserve(now, cost, wait int64) sluice.Decision {
 
 func (a *account) refund(now, units int64, taken sluice.Decision) sluice.Decision {
 	a.t.Helper()
-	return a.do(now, sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: units, Held: max(units, taken.Spent)}, At: taken.At, Due: taken.Due})
+	return a.do(now, sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: units, Counted: max(units, taken.Spent)}, At: taken.At, Due: taken.Due})
 }
 
 func (a *account) reset(now int64) {

@@ -24,6 +24,13 @@ func Horizon(t *sluice.Term) int64 { return counterOf(t).horizon(t) }
 // in the states.
 func DecidePart(req *sluice.Request, items []Item, now int64, denied bool, least time.Duration) (d sluice.Decision, turn time.Duration) {
 	now = clamp(now)
+	if holding(req, items) {
+		d = decideHeld(req, items, now, func(req *sluice.Request) sluice.Decision {
+			d, turn = DecidePart(req, items, now, denied, least)
+			return d
+		})
+		return d, turn
+	}
 	r := round{req: req, items: items, now: now, least: least.Microseconds()}
 	switch {
 	case denied:

@@ -57,8 +57,8 @@ func (s *State) Zero() bool { return s.Idle == 0 }
 type Item struct {
 	Term *sluice.Term
 	Cost int64 // units
-	// Held is the Held of the request's charge, in units.
-	Held int64
+	// Counted is the Counted of the request's charge, in units.
+	Counted int64
 	// Start is the instant, in microseconds since 1970, at which the store first met a
 	// limit of this scope and name: units withheld at a rule's start are counted from
 	// there. Zero means long ago.
@@ -74,6 +74,9 @@ type Item struct {
 	// Others are the states of the key in other forms under the same name, each with By
 	// set. With State there are at most 4. Units that one limit admits count in all of them.
 	Others []State
+	// Holds are the holds of the key under the limit. A store that keeps holds sets them for
+	// a request that names one and for a key that has some, and keeps them after [Decide].
+	Holds *Holds
 	// Written is set by [Decide] if State has changed and must be kept, with
 	// Others if there are any. A State that is Zero then must be forgotten.
 	Written bool

@@ -72,10 +72,8 @@ func byIP(p policy.Part) bool {
 func (c *Config) RuleByIP() (name string, ok bool) {
 	for i := range len(c.Policy.Rules()) {
 		r := &c.Policy.Rules()[i]
-		for j := range r.Levels {
-			if slices.ContainsFunc(r.Levels[j].By, byIP) {
-				return r.Name, true
-			}
+		if slices.ContainsFunc(r.Levels, func(l policy.Level) bool { return slices.ContainsFunc(l.By, byIP) }) {
+			return r.Name, true
 		}
 	}
 	return "", false

@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -46,16 +46,27 @@ type Listener struct {
 	// LeastBodyRate is the least rate of a body that is waited for, in bytes a second; zero: that
 	// of the Config; negative: any.
 	LeastBodyRate int64
+	// Original says where a proxy puts the request that a check decides: x-forwarded (or empty),
+	// x-original or request.
+	Original string
+	// DeniedStatus is the status of a denial by a check; zero: that of the rule.
+	DeniedStatus int64
 	// Rules are the names of the rules that apply here; none: all.
 	Rules []string
 	Line  int // of the file, from 1
 }
 
 // frontKind says what a kind of front has.
-type frontKind struct{ rules, bodies, responses bool }
+type frontKind struct {
+	rules, bodies, responses bool
+	decides                  bool // it answers with decisions and passes nothing on
+}
 
 // frontKinds are the kinds of fronts by their words.
-var frontKinds = map[string]frontKind{"": {true, true, true}, "proxy": {true, true, true}, "tcp": {}}
+var frontKinds = map[string]frontKind{
+	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
+	"check": {rules: true, decides: true}, "tcp": {},
+}
 
 // TCP reports whether bytes are forwarded without HTTP.
 func (l *Listener) TCP() bool { return l.Serve == "tcp" }
@@ -112,7 +123,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "tcp") }),
+		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
+		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
 			if d.address(n, "upstream", s) {
 				l.Upstream = s
@@ -126,6 +139,8 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
 		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
+	insecure := false
+	fields = append(fields, d.Flag("insecure", "Serve decisions at an address that other machines reach, without certificates (default false).", &insecure))
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
 	fields = append(fields, document.Key("bytes", "Limits of bytes in both directions, of a TCP listener; above them bytes wait.", func(n *yaml.Node) {
@@ -140,6 +155,16 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		d.Fault(n, "a TCP listener needs an upstream of its own; use serve: tcp and upstream: host:port")
 	case l.Upstream != "" && !l.TCP() && (l.Serve != "" || document.Child(n, "serve") == nil):
 		d.Fault(document.Child(n, "upstream"), "an HTTP listener has no upstream of its own; move it to the top-level upstream, or use serve: tcp")
+	}
+	if frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && (l.ClientCAFile == "" || l.ClientOptional) {
+		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with client_ca, or insecure: true in a network of your own", l.Address)
+	}
+	if l.Serve != "check" {
+		for _, key := range []string{"original", "denied_status"} {
+			if at := document.Child(n, key); at != nil {
+				d.Fault(at, "%s is for serve: check; leave it out", key)
+			}
+		}
 	}
 	if l.TCP() {
 		for _, key := range []string{"rules", "least_body_rate"} {
@@ -186,7 +211,12 @@ func (d *decoder) listeners(c *Config, nodes []*yaml.Node) {
 	}
 	d.unheard(c, nodes)
 	for i := range c.Listen {
-		if l := &c.Listen[i]; d.Count() == 0 {
+		if l := &c.Listen[i]; l.Serve == "check" && l.Original != "request" && len(c.ClientIP.Forwarding()) == 0 {
+			d.Fault(d.listens[i], "serve: check decides requests that a proxy describes, and no proxy is trusted; list their networks in client_ip: {trusted: NETWORK}")
+		}
+	}
+	for i := range c.Listen {
+		if l := &c.Listen[i]; len(l.Rules) == 0 || c.policies[l.Address] != nil {
 			d.unserved(d.listens[i], c, l, frontKinds[l.Serve])
 		}
 	}
@@ -216,7 +246,11 @@ func (d *decoder) unheard(c *Config, nodes []*yaml.Node) {
 func (d *decoder) unserved(n *yaml.Node, c *Config, l *Listener, k frontKind) {
 	all := c.PolicyOf(l).Rules()
 	for i := range all {
-		if why := all[i].Unserved(k.bodies, k.responses); k.rules && why != "" {
+		why := all[i].Unserved(k.bodies, k.responses)
+		if why == "" && !k.bodies && all[i].Cost.Of == policy.RequestBytes {
+			why = "counts bytes of bodies, and there are none here; let it count requests"
+		}
+		if k.rules && why != "" {
 			d.Fault(n, "rule %q %s; or name the other rules under rules of this listener", all[i].Name, why)
 		}
 	}

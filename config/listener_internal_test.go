@@ -24,6 +24,7 @@ rules:
   - {name: after, limits: 1/s, when: {response: 5xx}}
   - {name: busy, in_flight: 3}
   - {name: slow, shape: true, cost: request-bytes, limits: 1MB/s}
+  - {name: bytes, cost: request-bytes, limits: 1MB/s}
 `
 	c, err := Parse("f", []byte(file))
 	if err != nil {
@@ -32,7 +33,13 @@ rules:
 	for _, test := range []struct {
 		kind frontKind
 		want string // the rules refused at the second listener
-	}{{frontKind{true, true, true}, ""}, {frontKind{true, false, true}, "slow"}, {frontKind{true, true, false}, "after busy"}, {frontKind{true, false, false}, "after busy slow"}, {frontKind{}, ""}} {
+	}{
+		{frontKinds["proxy"], ""},
+		{frontKind{rules: true, responses: true}, "slow bytes"},
+		{frontKind{rules: true, bodies: true}, "after busy"},
+		{frontKinds["check"], "after busy slow bytes"},
+		{frontKinds["tcp"], ""},
+	} {
 		d := newDecoder(document.New("f"))
 		var got []string
 		for i := range c.Listen {

@@ -5,6 +5,8 @@ package config
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -47,8 +49,8 @@ func locate(rule *yaml.Node, place []policy.Step) *yaml.Node {
 	return at
 }
 
-// otherwise has the keys that are not their field's name in snake case.
-var otherwise = map[string]string{
+// otherKeys are the keys that differ from the name of their field in snake case.
+var otherKeys = map[string]string{
 	"Methods": "method", "Hosts": "host", "Paths": "path", "Except": "except_path", "Headers": "header", "Queries": "query",
 	"Networks": "network", "Blocks": "block",
 }
@@ -71,7 +73,7 @@ func fieldOf(n *yaml.Node, field string) *yaml.Node {
 }
 
 func keyOf(field string) string {
-	return cmp.Or(otherwise[field], strings.ReplaceAll(limitWord(field), "-", "_"))
+	return cmp.Or(otherKeys[field], strings.ReplaceAll(limitWord(field), "-", "_"))
 }
 
 // item returns the i-th item of a list or the i-th key of a mapping. Any other node is its own
@@ -102,4 +104,29 @@ func limitItem(n *yaml.Node, i int) *yaml.Node {
 		}
 	}
 	return n
+}
+
+// neverAdmits finds limits of a rule, its tiers and its overrides that no request of the rule
+// can ever fit.
+func (d *decoder) neverAdmits(n *yaml.Node, r *policy.Rule) {
+	check := func(set []policy.Limit, at ...policy.Step) {
+		for i, l := range set {
+			if problem := r.NeverAdmits(l); problem != "" {
+				at[len(at)-1].Item = i + 1
+				d.Fault(locate(n, at), "%s", problem)
+			}
+		}
+	}
+	for i := range r.Levels {
+		l, level := &r.Levels[i], policy.Step{Field: "Levels", Item: i + 1}
+		check(l.Limits, level, policy.Step{Field: "Limits"})
+		if l.Tiers != nil {
+			for _, tier := range slices.Sorted(maps.Keys(l.Tiers.Limits)) {
+				check(l.Tiers.Limits[tier], level, policy.Step{Field: "Tiers"}, policy.Step{Field: "Limits", Key: tier})
+			}
+		}
+		for k := range l.Overrides {
+			check(l.Overrides[k].Limits, level, policy.Step{Field: "Overrides", Item: k + 1}, policy.Step{Field: "Limits"})
+		}
+	}
 }

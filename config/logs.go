@@ -4,6 +4,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,36 +85,17 @@ func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 	if c.DecisionLog.By == "" || c.Policy == nil {
 		return
 	}
-	for i := range len(c.Policy.Rules()) {
-		if r := &c.Policy.Rules()[i]; r.Name == c.DecisionLog.By {
-			if r.Shape || !hasKey(r) {
-				d.Fault(d.sampleBy(root), "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", r.Name)
-			}
-			return
-		}
+	by, rules := document.Child(document.Child(document.Child(root, "decision_log"), "requests"), "by"), c.Policy.Rules()
+	i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Name == c.DecisionLog.By })
+	switch {
+	case i < 0:
+		d.Fault(by, "by is %q, and there is no such rule; name one of them, or leave by out for the client's address", document.Shorten(c.DecisionLog.By))
+	case rules[i].Shape || !slices.ContainsFunc(rules[i].Levels, func(l policy.Level) bool { return len(l.By) > 0 }):
+		d.Fault(by, "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", rules[i].Name)
 	}
-	d.Fault(d.sampleBy(root), "by is %q, and there is no such rule; name one of them, or leave by out for the client's address", document.Shorten(c.DecisionLog.By))
 }
 
 // isStream reports whether a log is written to a standard stream of the process.
 func isStream(file string) bool {
-	switch file {
-	case "stdout", "stderr", "/dev/stdout", "/dev/stderr":
-		return true
-	}
-	return false
-}
-
-func (d *decoder) sampleBy(root *yaml.Node) *yaml.Node {
-	return document.Child(document.Child(document.Child(root, "decision_log"), "requests"), "by")
-}
-
-// hasKey reports whether r has a key that the log can name.
-func hasKey(r *policy.Rule) bool {
-	for i := range r.Levels {
-		if len(r.Levels[i].By) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.Contains([]string{"stdout", "stderr", "/dev/stdout", "/dev/stderr"}, file)
 }

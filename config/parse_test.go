@@ -36,12 +36,12 @@ func TestEveryKey(t *testing.T) {
 	c := parse(t, string(data))
 	up := c.Upstreams[0]
 	got := fmt.Sprintf("%+v\n%v %+v %v %v %v\n%v\n%+v\n%+v\n%+v\n%+v\n%v %v %v %v %v %v\n%+v %+v\n", c.Listen, up.Host, up.Path, up.LongestRequest, up.MaxBody, up.UpstreamHost, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Exempt, fmt.Sprint(c.MaxHeld, c.MaxHeldPerKey, c.MaxReadAhead, c.MaxConnections, c.LeastBodyRate, c.Nodes), c.Abandoned, c.Fields, c.DecisionLog, c.AccessLog)
-	want := `[{Address:127.0.0.1:8080 Serve: Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Rules:[] Line:3} {Address:127.0.0.1:8443 Serve: Upstream: CertFile:cert.pem KeyFile:key.pem ClientCAFile:clients.pem ClientOptional:true ProxyProtocol:[10.0.0.0/8] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.1.0.0/16] Deny:[10.1.1.0/24] MaxConnections:1000 LeastBodyRate:-1 Rules:[login] Line:4} {Address:127.0.0.1:5433 Serve:tcp Upstream:127.0.0.1:5432 CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Rules:[] Line:12}]
+	want := `[{Address:127.0.0.1:8080 Serve: Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original: DeniedStatus:0 Rules:[] Line:3} {Address:127.0.0.1:8443 Serve: Upstream: CertFile:cert.pem KeyFile:key.pem ClientCAFile:clients.pem ClientOptional:true ProxyProtocol:[10.0.0.0/8] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.1.0.0/16] Deny:[10.1.1.0/24] MaxConnections:1000 LeastBodyRate:-1 Original: DeniedStatus:0 Rules:[login] Line:4} {Address:127.0.0.1:5433 Serve:tcp Upstream:127.0.0.1:5432 CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original: DeniedStatus:0 Rules:[] Line:12} {Address:127.0.0.1:9001 Serve:check Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original:x-original DeniedStatus:403 Rules:[hot] Line:21}]
 api.example.com /v1 5m0s 1000000 true
 http://127.0.0.1:3001
 {Address:127.0.0.1:9090 TokenFile:admin.token Public:true OverridesFile:overrides.json AuditFile:audit.jsonl Hosts:[sluice.internal sluice]}
 {Redis:rediss-sentinel://10.0.0.1,10.0.0.2:26380/limits?ca_file=ca.pem Prefix:sluice MaxKeys:0 State:}
-{Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For Hops:0 None:false Line:34}
+{Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For Hops:0 None:false Line:40}
 {Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api Required:true}
 [10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 50 1000000 5000 -1 3 50 [draft-11 x-ratelimit-epoch]
 {File:decisions.jsonl Requests:sample Every:1000 By:api Plain:false SecretFile:log.secret} {File:access.log}
@@ -86,7 +86,7 @@ http://127.0.0.1:3001
 		t.Error("the last rule, and not the first, shapes")
 	}
 	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rules()[2].Shadow, len(c.Policy.Rules()[2].Levels),
-		c.Policy.Rules()[1].Levels[0].InFlight.Cap, c.Policy.Rules()[1].Levels[0].InFlight.TTL, c.Policy.Rules()[2].Levels[1].InFlight.Cap, c.Policy.Rules()[2].Levels[1].InFlight.TTL), "56 95 true 2 10 0s 5 1m0s"; got != want {
+		c.Policy.Rules()[1].Levels[0].InFlight.Cap, c.Policy.Rules()[1].Levels[0].InFlight.TTL, c.Policy.Rules()[2].Levels[1].InFlight.Cap, c.Policy.Rules()[2].Levels[1].InFlight.TTL), "62 101 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }

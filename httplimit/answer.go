@@ -41,7 +41,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts, h := &q.call.Event, &q.mw.opts, w.Header()
 	if q.own {
-		q.mw.own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
+		q.mw.own.serve(w, q.r, &q.attributes, q.attributes.Client())
 		return
 	}
 	started := len(h) > 0

@@ -156,10 +156,7 @@ func appendInstant(b []byte, w placeholder.Word, v *values) []byte {
 		}
 		return b
 	}
-	at := v.now.Add(v.reset).UTC()
-	if at.Nanosecond() > 0 {
-		at = at.Truncate(time.Second).Add(time.Second)
-	}
+	at := v.now.Add(v.reset).Add(time.Second - 1).UTC() // whose fraction is not written
 	switch w {
 	case placeholder.ResetUnix:
 		return strconv.AppendInt(b, at.Unix(), 10)
@@ -177,10 +174,8 @@ func up(d, unit time.Duration) int64 {
 		return -1
 	case d <= 0:
 		return 0
-	case d%unit > 0:
-		return int64(d/unit) + 1
 	default:
-		return int64(d / unit)
+		return int64((d-1)/unit) + 1
 	}
 }
 

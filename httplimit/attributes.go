@@ -29,8 +29,9 @@ func maySwitch(r *http.Request) bool {
 	return r.ProtoMajor == 1 && len(r.Header["Upgrade"]) > 0 && (r.Method == http.MethodGet || r.ContentLength == 0)
 }
 
-// lookUp returns a claim of the request's token, which its first call verifies.
-func (q *Request) lookUp(name string) (string, error) {
+// Claim returns a claim of the request's token, which its first call verifies.
+func (a *attributes) Claim(name string) (string, error) {
+	q := a.of
 	verify := func() (func(string) (string, error), error) { return nil, nil } // there is no token
 	if q.mw.opts.Claims != nil {
 		verify = func() (func(string) (string, error), error) { return q.mw.opts.Claims(q.r) }

@@ -44,6 +44,24 @@ const (
 	fieldsEnd
 )
 
+// ParseFields returns the families of the words draft-11, x-ratelimit, x-ratelimit-epoch and
+// none. Without a word it returns zero. Another word, and words that exclude each other, are an
+// error.
+func ParseFields(words ...string) (f Fields, err error) {
+	families := map[string]Fields{"draft-11": Draft11, "x-ratelimit": XRateLimit, "x-ratelimit-epoch": XRateLimitEpoch, "none": NoFields}
+	for _, word := range words {
+		of, ok := families[word]
+		if !ok {
+			return 0, fmt.Errorf("httplimit: fields %q; use draft-11, x-ratelimit, x-ratelimit-epoch or none", word)
+		}
+		f |= of
+	}
+	if f == 0 {
+		return 0, nil
+	}
+	return f, f.check()
+}
+
 // The names, with the case they have on the wire.
 const (
 	fieldPolicy     = "RateLimit-Policy"
@@ -118,7 +136,7 @@ func (f Fields) Set(h http.Header, limits iter.Seq[*sluice.Term], binding *sluic
 
 // policiesOf returns RateLimit-Policy of limits.
 func policiesOf(limits iter.Seq[*sluice.Term]) string {
-	var b []byte
+	b := make([]byte, 0, 128)
 	for t := range limits {
 		if len(b) > 0 {
 			b = append(b, ", "...)
@@ -274,22 +292,11 @@ func effective(d *sluice.Decision) int64 {
 
 // ceilSeconds returns d in whole seconds, rounded up: never too early.
 func ceilSeconds(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	n := int64(d / time.Second)
-	if d%time.Second > 0 {
-		n++
-	}
-	return n
+	return up(max(d, 0), time.Second)
 }
 
 // epochAfter returns the first whole second since 1970 that lies d or more
 // after now.
 func epochAfter(now time.Time, d time.Duration) int64 {
-	at := now.Add(max(d, 0))
-	if at.Nanosecond() > 0 {
-		return at.Unix() + 1
-	}
-	return at.Unix()
+	return now.Add(max(d, 0)).Add(time.Second - 1).Unix()
 }

@@ -75,11 +75,7 @@ func New(o Options) (*Middleware, error) {
 	m.opts, m.evaluator, m.answers, m.clients = o, evaluator, newRuleAnswers(o.Policy), clients
 	m.admission = clientip.NewAdmission(o.Allow, o.Deny)
 	if o.OwnLimits != nil {
-		p := o.Policy
-		if p == nil {
-			p, _ = policy.Compile(o.Rules) // as the evaluator has
-		}
-		if m.own, err = newOwnLimits(p, &o, clients); err != nil {
+		if m.own, err = newOwnLimits(o.Policy, &o, clients); err != nil {
 			return nil, err
 		}
 	}

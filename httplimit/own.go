@@ -14,7 +14,6 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/source"
-	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
@@ -23,7 +22,7 @@ import (
 const mostOwn = 64
 
 // ownLimits answers a client with the state of its own keys: for every rule whose key the
-// request at [wire.OwnLimits] itself has, with its address, fields and cookies, whatever paths
+// request at /.well-known/ratelimit itself has, with its address, fields and cookies, whatever paths
 // and methods the rule matches. That charges none of the keys. A budget of all clients, or of
 // all of one host, is not a client's own and not shown, nor are shadow rules, candidates
 // and limits of requests in flight. A token that is not usable is answered with 401, as for
@@ -129,7 +128,7 @@ func ofClient(p policy.Part) bool {
 
 // ownRequest are the attributes of a client's question, with another path.
 type ownRequest struct {
-	*wire.Attributes
+	*attributes
 	path string
 }
 
@@ -149,13 +148,13 @@ type ownLimit struct {
 	Grace      bool   `json:"grace,omitempty"`
 }
 
-// ownAnswer is the document at [wire.OwnLimits].
+// ownAnswer is the document at /.well-known/ratelimit.
 type ownAnswer struct {
 	Limits  []ownLimit `json:"limits"`
 	Omitted bool       `json:"omitted,omitempty"` // there are more limits
 }
 
-func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
+func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *attributes, client netip.Addr) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		WriteProblem(w, r, Event{Event: evaluate.Event{Verdict: evaluate.Refused}, Status: http.StatusMethodNotAllowed})
@@ -192,7 +191,7 @@ func (o *ownLimits) serve(w http.ResponseWriter, r *http.Request, a *wire.Attrib
 
 // look adds the client's remaining units to answer. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that is not usable.
-func (o *ownLimits) look(r *http.Request, a *wire.Attributes, answer *ownAnswer) error {
+func (o *ownLimits) look(r *http.Request, a *attributes, answer *ownAnswer) error {
 	c := evaluate.Call{Peek: true}
 	for _, path := range o.rules {
 		o.evaluator.Decide(r.Context(), &ownRequest{a, path}, &c)

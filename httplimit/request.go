@@ -35,7 +35,6 @@ type Request struct {
 	summary Summary // for OnEnd; begun only if OnEnd is set and not yet called
 
 	token policy.Token
-	claim func(string) (string, error) // q.lookUp, nil if no tokens are verified
 
 	// settlement is for a handler that continues when the client has left. Its functions are
 	// made once. A handler that takes it owns the whole Request.
@@ -73,9 +72,7 @@ func (m *Middleware) Decide(r *http.Request) *Request {
 // newRequest returns a Request with the fields that do not change between uses.
 func (m *Middleware) newRequest() *Request {
 	q := &Request{mw: m}
-	if q.attributes.of = q; m.verifies() {
-		q.claim = q.lookUp
-	}
+	q.attributes.of = q
 	return q
 }
 
@@ -127,7 +124,7 @@ func (q *Request) decide(w http.ResponseWriter, r *http.Request) {
 
 func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Addr) {
 	q.w, q.r, q.status = w, r, 0
-	q.attributes.Reset(r, client, q.claim)
+	q.attributes.Reset(r, client, nil)
 	q.start()
 	m := q.mw
 	q.own = m.own != nil && r.URL.Path == wire.OwnLimits && m.admission.Admits(client) && wire.Fault(r) == ""
@@ -139,7 +136,7 @@ func (q *Request) end() {
 	q.letGo()
 	q.w, q.x, q.r, q.own = nil, nil, nil, false
 	q.attributes.Reset(nil, netip.Addr{}, nil)
-	if q.claim != nil {
+	if q.mw.verifies() {
 		q.token = policy.Token{}
 	}
 	if e := &q.call.Event; e.Err != nil || e.Violated != nil {

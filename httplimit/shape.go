@@ -20,6 +20,9 @@ import (
 // paces returns the paces of a request's response and of its body under its verdict; nil
 // means no bound.
 func (q *Request) paces() (response, upload *exchange.Pace) {
+	if len(q.call.Evaluated.Shapes) == 0 {
+		return nil, nil
+	}
 	var of [2]*pace // of the response, and of the body
 	for i := range q.call.Evaluated.Shapes {
 		s := &q.call.Evaluated.Shapes[i]

@@ -39,6 +39,7 @@ func (s *Store) done(sc *scratch, n int) {
 		it.Term, it.State.By, it.State.Ring, it.Void = nil, nil, nil, 0
 		clear(it.Others)
 		p.shard, p.scope, p.term, p.version = nil, "", nil, nil
+		p.beside, p.held = false, false
 	}
 	s.scratches.Put(sc)
 }
@@ -50,7 +51,7 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 		return
 	}
 	hash := s.secret.Sum(req.Plan.ScopeID, req.Key)
-	if req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
+	if req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Hold == nil {
 		*d = sluice.Decision{}
 		s.take(req.Plan, req.Key, req.Cost, hash, now, d)
 		return
@@ -178,16 +179,17 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 		items, locations = make([]algo.Item, n), make([]location, n)
 	}
 	s.registry.meet(req, now)
-	k := 0
+	k, held := 0, false
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
 			it := &items[k]
-			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held
+			it.Term, it.Cost, it.Counted = c.Plan.Term(j), c.Cost, c.Counted
 			p := &locations[k]
 			p.shard, p.scope, p.term, p.hash, p.empty = s.shards[s.part(hashes[i])].Load(), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
 			p.version, p.class, p.word, p.ranks = nil, used, 0, 0
 			p.load(it, now)
+			held = p.withHolds(req, it, now) || held
 			k++
 		}
 	}
@@ -196,7 +198,7 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 	s.voids.load(req, hashes, items)
 	d := algo.Decide(&sc.req, items, now)
 	s.voids.keep(req, hashes, items, now)
-	if req.Op == sluice.OpPeek {
+	if req.Op == sluice.OpPeek && !held {
 		for i := range locations {
 			locations[i].release()
 		}
@@ -211,7 +213,12 @@ func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, s
 	}
 	for i := range locations {
 		p := &locations[i]
-		p.classify(req.Op, d.Allowed, &items[i])
+		if held {
+			p.keepHolds(&items[i])
+		}
+		if req.Op != sluice.OpPeek {
+			p.classify(req.Op, d.Allowed || d.Hold != 0, &items[i]) // a hold is not denied by a limit
+		}
 		if items[i].Written {
 			keep = p.pin(keep, len(items[i].Others))
 		} else {

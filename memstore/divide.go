@@ -100,6 +100,7 @@ func (s *Store) divide(sh *shard, now int64) {
 	sh.keep(n, s.perShard*n)
 	h := halves{shards: [2]*shard{sh, other}, bit: uint64(n) << s.shift}
 	h.words(now)
+	h.holds()
 	for size := sizeFixed; size < sizes; size++ {
 		h.table(size, now)
 	}

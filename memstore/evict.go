@@ -183,7 +183,7 @@ func (sh *shard) pass(s *slot, now int64) (dropped bool) {
 			}
 			sh.words.used--
 		} else {
-			sh.remove(&sh.tables[s.size], s.at)
+			sh.drop(&sh.tables[s.size], s.at, now)
 		}
 		sh.dropped(s.idle, now)
 		return true
@@ -234,7 +234,7 @@ func (sh *shard) giveWay(now int64, keep pins) {
 		// The word may have changed meanwhile.
 		best.idle = sh.words.array.Load().idle(sh.words.remove(best.at))
 	} else {
-		sh.remove(&sh.tables[best.size], best.at)
+		sh.drop(&sh.tables[best.size], best.at, now)
 	}
 	sh.dropped(best.idle, now)
 }

@@ -44,9 +44,12 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	for i := range hashes {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
-			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Counted: c.Counted}
 			l := reader{store: s, location: location{shard: s.shards[s.part(hashes[i])].Load(), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
 			l.load(&it)
+			if h := l.shard.holds[l.rank(0)].Clone(); h != nil {
+				h.Lost, it.Holds = !l.beside, h
+			}
 			items = append(items, it)
 		}
 	}
@@ -145,6 +148,7 @@ func (l *reader) slots(ser *series) (states []algo.State) {
 		if l.shard.read(t, i, &s) == nil {
 			return states // location.load drops such a state
 		}
+		l.beside = l.beside || len(states) == 0 && t.slots[i*t.stride+1]&more != 0
 		if states = append(states, s); t.slots[i*t.stride+1]&more == 0 {
 			return states
 		}

@@ -29,6 +29,10 @@ type location struct {
 	owner   uint64   // the ID of the limit that wrote it
 	ranks   int      // number of slots found
 	sizes   [bounds.MaxForms]stateSize
+
+	beside bool // whether the slot of rank 0 is flagged: as there are open holds, or other forms
+	held   bool // whether there will be open holds
+	holds  int  // number of holds before the decision
 }
 
 // rank returns the identity of the slot of rank r.
@@ -132,6 +136,7 @@ func (l *location) loadSlots(states []algo.State, now int64) []algo.State {
 		}
 		states = append(states, s)
 		l.class = max(l.class, t.class(i))
+		l.beside = l.beside || l.ranks == 0 && t.slots[i*t.stride+1]&more != 0
 		l.sizes[l.ranks] = t.size
 		l.ranks++
 		if t.slots[i*t.stride+1]&more == 0 {
@@ -194,7 +199,15 @@ func (l *location) store(it *algo.Item, now int64, keep pins) {
 	if l.word != 0 {
 		l.shard.forgetWord(l.wordOf(l.owner))
 	}
-	l.storeSlot(0, v, s, now, 0, keep)
+	l.storeSlot(0, v, s, now, l.flags(), keep)
+}
+
+// flags returns the flags of the slot of rank 0 of a key with one form.
+func (l *location) flags() uint64 {
+	if l.held {
+		return more
+	}
+	return 0
 }
 
 // writer returns the version that s is stored under.
@@ -209,7 +222,7 @@ func (l *location) writer(s *algo.State, now int64) *version {
 // keepsWord reports whether s, written by v, is kept in a word. A bucket's state is one
 // only if no other limit can have used the balance, as takes also use an idle word.
 func (l *location) keepsWord(v *version, s *algo.State, now int64) bool {
-	return (v.term.Burst == 0 || v.series.alone(now)) && plainState(s) && !s.Reserved && s.A <= v.term.MostInWord && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
+	return (v.term.Burst == 0 || v.series.alone(now)) && plainState(s) && !s.Reserved && !l.held && s.A <= v.term.MostInWord && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
 }
 
 func (l *location) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {
@@ -234,7 +247,7 @@ func (l *location) storeAll(it *algo.Item, now int64, keep pins) {
 			l.shard.storeWord(l.wordOf(v.term.ID), now, s, l.class, keep)
 			return
 		}
-		flags := uint64(0)
+		flags := l.flags()
 		if i < len(states)-1 {
 			flags = more
 		}

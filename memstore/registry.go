@@ -26,6 +26,8 @@ type registry struct {
 
 	byIndex atomic.Pointer[[]*version] // index 0 is nil: no version
 
+	held held
+
 	mu    sync.Mutex
 	free  []uint32 // indexes of versions that were forgotten
 	known int      // versions

@@ -32,6 +32,8 @@ type shardState struct {
 	cap      int       // maximum number of states
 	registry *registry // the Store's
 
+	holds map[uint64]*algo.Holds // see holds.go; nil if there were none
+
 	latest int64 // latest instant at which a state was dropped as idle
 
 	eviction    eviction

@@ -21,6 +21,10 @@ type Stats struct {
 	// EvictedDebt is the debt of the evicted states: the sum of the times after
 	// which each would have been idle.
 	EvictedDebt time.Duration
+	// Holds is the number of holds, those included whose ids are kept, of MaxKeys/8 at most.
+	// Each takes about 200 bytes, which are not in Bytes. HoldsDropped is the number of those
+	// that were forgotten early: with an evicted state, or above 1,024 of a key.
+	Holds, HoldsDropped int64
 }
 
 // Stats returns the figures of the Store. It locks one shard after the other, each
@@ -36,6 +40,7 @@ func (s *Store) Stats() Stats {
 			evictedDebt = min(evictedDebt+sh.evictedDebt, math.MaxInt64/1000) // neither sum nor product can overflow
 		})
 	}
+	st.Holds, st.HoldsDropped = s.registry.held.count.Load(), s.registry.held.dropped.Load()
 	st.EvictedDebt = time.Duration(evictedDebt) * time.Microsecond
 	return st
 }

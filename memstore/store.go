@@ -76,6 +76,7 @@ func New(opts Options) *Store {
 		shards:   make([]atomic.Pointer[shard], n),
 		arrays:   make([]atomic.Pointer[wordArray], n),
 	}
+	s.registry.held.most = int64(max(keys/heldPart, 1))
 	s.open(8 * runtime.GOMAXPROCS(0)) // so that processors seldom wait for each other
 	s.clock.init(opts.Now)
 	return s

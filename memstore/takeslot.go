@@ -118,7 +118,7 @@ var oneTake sluice.Request
 func (s *Store) decideOne(t *sluice.Term, cost int64, state *algo.State, now int64, d *sluice.Decision) (written, denies bool, at int64) {
 	sc := s.takeScratch()
 	it := &sc.items[0]
-	it.Term, it.Cost, it.Held, it.Start, it.State, it.Others = t, cost, 0, 0, *state, it.Others[:0]
+	it.Term, it.Cost, it.Counted, it.Start, it.State, it.Others = t, cost, 0, 0, *state, it.Others[:0]
 	at = s.again(sc.items[:1], now)
 	*d = algo.Decide(&oneTake, sc.items[:1], at)
 	*state, written, denies = it.State, it.Written, !d.Allowed && it.Denied()

@@ -27,7 +27,7 @@ func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
 
 // The operations of slots follow those of units, and an unknown one comes last.
 const (
-	slotOps = int(sluice.OpConvert) + 1
+	slotOps = int(sluice.OpExtend) + 1
 	unknown = slotOps + int(sluice.SlotPeek) + 1
 	numOps  = unknown + 1
 )
@@ -160,7 +160,7 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, took time.Duratio
 func (s *store) verdictOf(req *sluice.Request, d *sluice.Decision) prometheus.Counter {
 	switch req.Op {
 	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
-	case sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // admit nothing
+	case sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert, sluice.OpSettle, sluice.OpExtend: // admit nothing
 		return nil
 	default:
 		return nil

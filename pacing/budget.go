@@ -44,7 +44,7 @@ func newBudget(key, host string, o *Options) *Budget {
 // calls Answered or Lost once. The error is a [WaitError] where h allows no such
 // wait, or the cause of the end of ctx.
 func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
-	if err := b.queue(ctx, h); err != nil {
+	if err := b.awaitTurn(ctx, h); err != nil {
 		return 0, err
 	}
 	defer func() { b.turn <- struct{}{} }()
@@ -60,13 +60,13 @@ func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 		}
 		news := b.answerCame
 		b.mu.Unlock()
-		if !known { // the answer to another call will state it
-			if !h.end.After(now) {
-				return 0, h.refuse(0)
-			}
-		} else if err := h.exceeds(at, now); err != nil {
-			return 0, err
-		} else if !reported {
+		switch {
+		case !known && !h.end.After(now): // the answer to another call will state it
+			return 0, h.refuse(0)
+		case !known:
+		case at.After(h.end):
+			return 0, h.refuse(at.Sub(now))
+		case !reported:
 			h.notify(at.Sub(now))
 			reported = true
 		}
@@ -76,8 +76,8 @@ func (b *Budget) Enter(ctx context.Context, h *Waiting) (uint64, error) {
 	}
 }
 
-// queue waits for the turn. A call whose time is up leaves the queue.
-func (b *Budget) queue(ctx context.Context, h *Waiting) error {
+// awaitTurn waits for the turn. A call whose time is up waits no longer.
+func (b *Budget) awaitTurn(ctx context.Context, h *Waiting) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

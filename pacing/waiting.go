@@ -46,14 +46,6 @@ func (s *Budgets) Waiting(ctx context.Context, onHold func(time.Duration)) *Wait
 // End returns the latest end of a wait.
 func (h *Waiting) End() time.Time { return h.end }
 
-// exceeds returns an error if a wait until that instant would be too long.
-func (h *Waiting) exceeds(until, now time.Time) error {
-	if !until.After(h.end) {
-		return nil
-	}
-	return h.refuse(until.Sub(now))
-}
-
 func (h *Waiting) refuse(wait time.Duration) error {
 	e := &WaitError{Wait: wait}
 	if h.own {
@@ -101,13 +93,7 @@ func (b *Budget) Backoff(h *Waiting, n int, s Statement) (time.Duration, bool) {
 func backoff(n int, asked time.Duration) time.Duration {
 	const first, most = 500 * time.Millisecond, 30 * time.Second
 	if asked > 0 {
-		return asked + chance(max(asked/8, first/5))
+		return asked + rand.N(max(asked/8, first/5)) //nolint:gosec // it guards no secret
 	}
-	d := min(first<<min(n-1, 10), most)
-	return d/2 + chance(d/2)
-}
-
-// chance returns a random duration below d.
-func chance(d time.Duration) time.Duration {
-	return time.Duration(rand.Int64N(int64(d))) //nolint:gosec // it keeps no secret, it spreads load
+	return clock.Jitter(min(first<<min(n-1, 10), most))
 }

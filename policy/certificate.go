@@ -38,12 +38,4 @@ type certified interface {
 	Certificate(name string) (string, error)
 }
 
-// certificateOf returns the value of a part of [Certificate].
-func certificateOf(a Attributes, name string) (string, error) {
-	if c, ok := a.(certified); ok {
-		return c.Certificate(name)
-	}
-	return "", nil
-}
-
 func isCertificateName(name string) bool { return slices.Contains(certificateNames, name) }

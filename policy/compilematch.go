@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -144,10 +145,7 @@ func (c *compiler) networks(where place, networks []netip.Prefix) []netip.Prefix
 			c.fault(where.item(i), "is not a network; use one such as 10.0.0.0/8")
 			continue
 		}
-		if n.Addr().Is4In6() && n.Bits() >= 96 {
-			n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96)
-		}
-		networks[i] = n.Masked()
+		networks[i] = clientip.Masked(n)
 	}
 	return networks
 }

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -84,15 +85,8 @@ func (c Cost) String() string {
 	case Milliseconds:
 		return "milliseconds"
 	default:
-		return strconv.FormatInt(c.units(), 10)
+		return strconv.FormatInt(cmp.Or(c.Units, 1), 10)
 	}
-}
-
-func (c Cost) units() int64 {
-	if c.Units == 0 {
-		return 1
-	}
-	return c.Units
 }
 
 // bytes reports whether the cost counts bytes.

@@ -88,7 +88,9 @@ func (r *rule) value(p *keyPart, m *Matches, by hit) (value string, fault error)
 	case source.Claim:
 		value, err = a.Claim(p.Name)
 	case source.Certificate:
-		value, err = certificateOf(a, p.Name)
+		if c, ok := a.(certified); ok {
+			value, err = c.Certificate(p.Name)
+		}
 	case source.Host:
 		value = a.Host()
 	case source.Method:

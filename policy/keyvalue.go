@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 )
@@ -86,10 +87,7 @@ func (p *keyPart) group(text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%q is not an address; use one such as 192.0.2.7", text)
 	}
-	if network.Addr().Is4In6() && network.Bits() >= 96 {
-		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
-	}
-	network = network.Masked()
+	network = clientip.Masked(network)
 	group := p.finder.Group(network.Addr())
 	if group == network.String() || network.IsSingleIP() && group == network.Addr().String() {
 		return group, nil

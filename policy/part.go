@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -115,7 +116,7 @@ func (p Part) String() string {
 	case named(p.Source):
 		return p.Source + "." + p.Name
 	case p.Source == source.IP && (p.IPv4Bits != 0 || p.IPv6Bits != 0):
-		return fmt.Sprintf("ip/%d/%d", p.bits4(), p.bits6())
+		return fmt.Sprintf("ip/%d/%d", cmp.Or(p.IPv4Bits, 32), cmp.Or(p.IPv6Bits, 64))
 	default:
 		return p.Source
 	}
@@ -136,20 +137,6 @@ func (p Part) segment() int {
 		return 0
 	}
 	return n
-}
-
-func (p Part) bits4() int {
-	if p.IPv4Bits == 0 {
-		return 32
-	}
-	return p.IPv4Bits
-}
-
-func (p Part) bits6() int {
-	if p.IPv6Bits == 0 {
-		return 64
-	}
-	return p.IPv6Bits
 }
 
 // ParsePart reads a part's text: ip, ip/V4BITS/V6BITS, header.NAME, query.NAME,

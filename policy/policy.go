@@ -37,7 +37,8 @@ func (p *Policy) Levels(i int) []CompiledLevel { return p.rules[i].levels }
 type Matches struct {
 	path  reader
 	found search
-	hits  []hit // one for each rule
+	hits  []hit // one for each rule; in room, or those of the index
+	room  []hit
 	all   []hit // one for each rule and reading of the path, if there are several
 	of    *Policy
 
@@ -64,9 +65,10 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 	m.all = m.all[:0]
 	m.found.attributes = a
 	m.found.from(a.Client())
-	if m.hits = append(m.hits[:0], p.index.every...); len(m.hits) == len(p.rules) {
+	if m.hits = p.index.every; len(m.hits) == len(p.rules) {
 		return
 	}
+	m.hits = append(m.room[:0], m.hits...)
 	if p.index.paths {
 		m.path.set(a.Path())
 	} else {
@@ -81,7 +83,7 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 			}
 		}
 	}
-	if len(m.hits) < 2 {
+	if m.room = m.hits; len(m.hits) < 2 {
 		return
 	}
 	// A rule with several hosts or paths may have been found twice.

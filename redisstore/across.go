@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,12 @@ const tries = 3
 func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) (sluice.Decision, error) {
 	x := newMultiSlot(s, req, tags)
 	switch req.Op {
-	case sluice.OpPeek, sluice.OpReset, sluice.OpRefund, sluice.OpAdd, sluice.OpConvert:
+	case sluice.OpPeek:
+		if _, err := x.look(ctx); err != nil {
+			return sluice.Decision{}, err
+		}
+		return x.decision(), nil
+	case sluice.OpReset, sluice.OpRefund, sluice.OpAdd, sluice.OpConvert, sluice.OpSettle, sluice.OpExtend:
 		err := x.all(ctx, func(p *slotGroup) []*job {
 			r := x.groupRequest(p, nil)
 			if r.Op == sluice.OpRefund && x.queues() > 1 {
@@ -133,6 +139,9 @@ func (x *multiSlot) spend(ctx context.Context) (sluice.Decision, error) {
 				allowed = allowed && p.job.decision.Allowed
 			}
 		}
+		if !allowed && x.req.Hold != nil {
+			return x.denyHold(ctx)
+		}
 		if !allowed {
 			return x.deny(ctx)
 		}
@@ -146,7 +155,35 @@ func (x *multiSlot) spend(ctx context.Context) (sluice.Decision, error) {
 	if _, err := x.look(ctx); err != nil {
 		return sluice.Decision{}, err
 	}
+	if x.req.Hold != nil {
+		return x.denyHold(ctx)
+	}
 	return x.deny(ctx)
+}
+
+// denyHold denies a hold after a look, and removes what a repetition has found of it in some
+// parts. If there are too many holds, the parts do not deny.
+func (x *multiSlot) denyHold(ctx context.Context) (sluice.Decision, error) {
+	d := x.decision()
+	switch {
+	case d.Hold >= sluice.HoldsFull:
+		return d, nil
+	case slices.ContainsFunc(x.parts, func(p *slotGroup) bool { return p.known }):
+		if err := x.remove(ctx); err != nil {
+			return sluice.Decision{}, err
+		}
+	}
+	return x.deny(ctx)
+}
+
+// remove removes the hold of the request in all parts, with its units.
+func (x *multiSlot) remove(ctx context.Context) error {
+	undo, _ := x.req.Undo(sluice.Decision{Allowed: true, Spent: 1})
+	y := multiSlot{store: x.store, req: &undo, parts: x.parts, at: x.at}
+	return y.all(ctx, func(p *slotGroup) []*job {
+		req := y.groupRequest(p, nil)
+		return []*job{{op: req.Op, req: req}}
+	})
 }
 
 // look asks every part for the outcome of the request. For a reservation it returns
@@ -165,8 +202,12 @@ func (x *multiSlot) look(ctx context.Context) (wait time.Duration, err error) {
 			req.Op = sluice.OpPeek
 		}
 		p.denied = &job{op: sluice.OpPeek, req: x.groupRequest(p, cost), denied: true}
+		p.denied.req.Hold = nil
 		return []*job{{op: sluice.OpPeek, req: req}, p.denied}
 	})
+	if err == nil && x.req.Hold != nil {
+		err = x.lookAgain(ctx)
+	}
 	if err != nil || x.req.Op != sluice.OpReserve {
 		return 0, err
 	}
@@ -176,6 +217,30 @@ func (x *multiSlot) look(ctx context.Context) (wait time.Duration, err error) {
 		}
 	}
 	return wait, nil
+}
+
+// lookAgain asks the parts that know the hold of the request, if others do not, for a cost of 0:
+// they allow it unless they are in debt.
+func (x *multiSlot) lookAgain(ctx context.Context) error {
+	var known []*slotGroup
+	for _, p := range x.parts {
+		if p.known = p.job.decision.Hold != 0 && p.job.decision.Hold < sluice.HoldsFull; p.known {
+			known = append(known, p)
+		}
+	}
+	if len(known) == len(x.parts) {
+		return nil
+	}
+	return each(known, func(p *slotGroup) error {
+		hold, free := p.job.decision.Hold, func(int64) int64 { return 0 }
+		req := x.groupRequest(p, free)
+		req.Op, req.Hold = sluice.OpPeek, nil
+		p.denied = &job{op: sluice.OpPeek, req: x.groupRequest(p, free), denied: true}
+		p.denied.req.Hold = nil
+		err := x.ask(ctx, p, []*job{{op: sluice.OpPeek, req: req}, p.denied})
+		p.job.decision.Hold = hold
+		return err
+	})
 }
 
 // decidedAt returns the instant at which d was decided.
@@ -256,6 +321,9 @@ func (x *multiSlot) commit(ctx context.Context, cost func(int64) int64, wait tim
 func (x *multiSlot) undo(ctx context.Context, parts []*slotGroup) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.store.options.Timeout)
 	defer cancel()
+	if x.req.Hold != nil {
+		return x.remove(ctx)
+	}
 	err := each(parts, func(p *slotGroup) error {
 		req := *p.job.req
 		req.Op, req.At, req.Due, req.MaxWait = sluice.OpRefund, p.job.decision.At, p.job.decision.Due, 0
@@ -275,7 +343,7 @@ func (x *multiSlot) decision() sluice.Decision {
 	limits := x.req.Limits()
 	outcomes, costs := make([]sluice.Outcome, limits), make([]int64, limits)
 	d := sluice.Decision{Allowed: true}
-	now := int64(math.MaxInt64)
+	now, retry := int64(math.MaxInt64), time.Duration(0)
 	for i, p := range x.parts {
 		of := &p.job.decision
 		k := 0
@@ -283,17 +351,23 @@ func (x *multiSlot) decision() sluice.Decision {
 			for range x.req.Nth(charge).Plan.Len() {
 				at := p.limits[k]
 				outcomes[at], costs[at] = (*p.job.req.Outcomes)[k], p.job.req.Nth(n).Cost
+				if p.known || x.req.Op == sluice.OpSettle || x.req.Op == sluice.OpExtend {
+					costs[at] = 0
+				}
 				k++
 			}
 			if charge == 0 {
 				d.Spent = of.Spent
-				if of.Spent > 0 && x.req.Op != sluice.OpConvert {
+				if of.Spent > 0 && x.req.Op != sluice.OpConvert && x.req.Hold == nil {
 					d.Spent = min(of.Spent, p.job.req.Nth(n).Cost)
 				}
 			}
 		}
 		d.Allowed = d.Allowed && of.Allowed
-		d.Delay = max(d.Delay, of.Delay)
+		d.Delay, d.Hold = max(d.Delay, of.Delay), max(d.Hold, of.Hold)
+		if of.Hold >= sluice.HoldsFull {
+			retry = max(retry, of.RetryAfter)
+		}
 		now = min(now, decidedAt(of))
 		if i == 0 || of.At < d.At {
 			d.At = of.At
@@ -309,8 +383,14 @@ func (x *multiSlot) decision() sluice.Decision {
 	}
 	o := &outcomes[d.Binding]
 	d.TooLarge = o.TooLarge
-	d.Remaining, d.RetryAfter, d.ResetAfter = o.Remaining, o.RetryAfter, o.ResetAfter
+	d.Remaining, d.RetryAfter, d.ResetAfter = o.Remaining, max(o.RetryAfter, retry), o.ResetAfter
+	if x.req.Hold != nil {
+		d.At = 0
+	}
 	d.Due = sluice.Instant(now) + sluice.Instant(d.Delay.Microseconds())
 	copy(x.req.Outcomes.All(), outcomes)
+	if d.Hold == sluice.HoldDiffers {
+		return algo.OtherHold(x.req, now)
+	}
 	return d
 }

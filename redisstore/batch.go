@@ -81,7 +81,7 @@ func (s *Store) decideAll(ctx context.Context, reqs []sluice.Request, out []slui
 			continue
 		}
 		c := s.newCall(req)
-		if req.Slot != nil || rareOp(req.Op) || s.swaps(c) || s.crosses(c) {
+		if req.Slot != nil || rare(req) || s.swaps(c) || s.crosses(c) {
 			b.flush(ctx)
 			d, err := s.direct(ctx, c, req)
 			put(&out[i], req, d, err)

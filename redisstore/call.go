@@ -17,7 +17,7 @@ import (
 // opDeny and opRefuse are operations of a script in addition to those of package sluice:
 // opDeny is a take that another limit has denied.
 const (
-	opDeny   = sluice.OpConvert + 1 + iota
+	opDeny   = sluice.OpExtend + 1 + iota
 	opRefuse // a reservation that another limit has denied
 )
 
@@ -39,7 +39,7 @@ type job struct {
 
 // plain reports whether the take script decides the job.
 func (j *job) plain() bool {
-	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0
+	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0 && j.req.Hold == nil
 }
 
 // newCall returns a call on the keys of req, without jobs.
@@ -96,6 +96,8 @@ type call struct {
 	general bool
 	// part is set if the call decides a part of a request.
 	part bool
+	// held is set if the call is decided with the holds of its keys.
+	held bool
 
 	// voids are the instants up to which receipts are void, one for each charge, if the
 	// jobs read or change them.
@@ -177,10 +179,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res Repl
 			if err != nil {
 				return err
 			}
-			if !c.plain() || !hasOtherFlags(found[0]) {
-				return s.swap(ctx, c, found)
-			}
-			c.general = true
+			return s.swap(ctx, c, found)
 		case needsGeneral:
 			c.general = true
 		case otherWindow: // c.now is the server's time
@@ -247,7 +246,7 @@ func (s *Store) invocation(c *call) *invocation {
 		ops = appendNumbers(ops, int64(j.op), j.req.MaxWait.Microseconds(), int64(j.req.At), int64(j.req.Due), j.least.Microseconds())
 		for n := range c.charges {
 			charge := j.req.Nth(n)
-			ops = appendNumbers(ops, charge.Cost, charge.Held)
+			ops = appendNumbers(ops, charge.Cost, charge.Counted)
 		}
 	}
 	inv.Args = append(inv.Args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo)+2*bit(c.voiding()))), string(ops))

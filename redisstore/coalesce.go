@@ -65,6 +65,7 @@ type waiter struct {
 	job            job
 	req            sluice.Request  // a copy, as the caller may return before it is decided
 	outcomes       sluice.Outcomes // the outcomes of req
+	hold           sluice.Hold     // the hold of req
 }
 
 func (l *queues) init() {
@@ -86,6 +87,10 @@ func (l *queues) waiter(req *sluice.Request) *waiter {
 		r.outcomes = slices.Grow(r.outcomes[:0], n)[:n]
 		copy(r.outcomes, *req.Outcomes)
 		r.req.Outcomes = &r.outcomes
+	}
+	if req.Hold != nil {
+		r.hold = *req.Hold
+		r.req.Hold = &r.hold
 	}
 	r.job = job{op: req.Op, req: &r.req}
 	r.came = time.Since(l.began)

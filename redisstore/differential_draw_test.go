@@ -220,7 +220,7 @@ func (d *differential) job(s *subject) *job {
 				req.Cost = taken.Spent
 			}
 			if d.rand.IntN(3) == 0 {
-				req.Held = req.Cost
+				req.Counted = req.Cost
 				req.Cost = d.upTo(req.Cost)
 			}
 		}

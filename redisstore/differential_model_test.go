@@ -53,7 +53,7 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 	for i := range items {
 		t := s.items[i].term
 		charge := j.req.Nth(s.items[i].charge)
-		items[i] = algo.Item{Term: t, Cost: charge.Cost, Held: charge.Held, Void: s.voids[s.items[i].charge]}
+		items[i] = algo.Item{Term: t, Cost: charge.Cost, Counted: charge.Counted, Void: s.voids[s.items[i].charge]}
 		s.load(i, &items[i], now)
 	}
 	d, _ := algo.DecidePart(j.req, items, now, j.op == opDeny, j.least)

@@ -336,5 +336,5 @@ func describeJob(j *job) string {
 	for _, m := range j.req.More {
 		costs = append(costs, m.Cost)
 	}
-	return fmt.Sprintf("%v of %d held %d wait %v at %d due %d least %v", j.op, costs, j.req.Held, j.req.MaxWait, j.req.At, j.req.Due, j.least)
+	return fmt.Sprintf("%v of %d held %d wait %v at %d due %d least %v", j.op, costs, j.req.Counted, j.req.MaxWait, j.req.At, j.req.Due, j.least)
 }

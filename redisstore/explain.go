@@ -50,7 +50,13 @@ func (s *Store) explain(ctx context.Context, req *sluice.Request) (sluice.Explan
 		}
 		charge := req.Nth(it.charge)
 		list[i] = it.decided(states, now)
-		list[i].Cost, list[i].Held = charge.Cost, charge.Held
+		list[i].Cost, list[i].Counted = charge.Cost, charge.Counted
+		if list[i].Holds, err = s.seeHolds(ctx, it, found[i], now); err != nil {
+			return sluice.Explanation{}, err
+		}
+		if h := list[i].Holds; h != nil {
+			h.Lost = lost(states, now)
+		}
 		if withholds(it.term) {
 			if list[i].Start, err = s.seeStart(ctx, it, now); err != nil {
 				return sluice.Explanation{}, err
@@ -125,6 +131,24 @@ func (s *Store) lookAt(ctx context.Context, items []item) (now int64, found []st
 		now, found, first = max(now, c.now), append(found, values...), next
 	}
 	return now, found, nil
+}
+
+// seeHolds returns the holds beside a value, nil if none is open.
+func (s *Store) seeHolds(ctx context.Context, it *item, value string, now int64) (*algo.Holds, error) {
+	_, next, err := splitNext(value)
+	if next == 0 || err != nil {
+		return nil, err
+	}
+	c := call{now: now}
+	_, found, err := s.exchange(ctx, &c, []string{it.keyHolds()}, []string{"1", fieldNumbers})
+	if err != nil {
+		return nil, err
+	}
+	h := &holds{raw: make(map[string]string)}
+	if err := h.read(map[string]string{fieldNumbers: found[0]}); err != nil {
+		return nil, err
+	}
+	return &h.Holds, s.readWhole(ctx, it, h)
 }
 
 // seeStart returns the start of the rule of a limit that [Store.startOf] would record. It

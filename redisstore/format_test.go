@@ -104,7 +104,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		was := redistest.Do(t, client, "GET", it.key)
 		for value, want := range map[string]string{
 			"\x02" + was[1:]: otherFormat(2), "\x02": otherFormat(2), "{}": otherFormat(123),
-			"\x01" + string([]byte{was[1] | flagBeside}) + was[2:]: otherFlags(was[1] | flagBeside),
+			"\x01" + string([]byte{was[1] | 1<<3}) + was[2:]: otherFlags(was[1] | 1<<3),
 			"\x01\x80":                 otherFlags(0x80),
 			"\x01":                     errState.Error(),
 			"\x01\x00":                 errHead.Error(),
@@ -131,25 +131,6 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			}
 		}
 		redistest.Do(t, client, "DEL", it.key)
-	}
-}
-
-// TestOtherFlagsAreLeftToTheGeneralScript: the general script decides on a value with a flag
-// that the script for takes does not know.
-func TestOtherFlagsAreLeftToTheGeneralScript(t *testing.T) {
-	server := redistest.Start(t, redistest.Redis(t))
-	client := server.Client(t)
-	for _, text := range append(shared, "10/min sliding-log", "30/min sliding-counter sub-windows 5", "10/s interval-refill") {
-		s := bare(client)
-		req := testkit.Request(testkit.Plan(t, t.Name()+text, text), "k", 1)
-		c := s.newCall(&req)
-		c.ask(&req)
-		for _, flag := range []byte{0, flagBeside} {
-			if err := s.run(t.Context(), c); (err != nil) != (flag != 0) || c.general != (flag != 0) {
-				t.Errorf("%s, flags %#x: left to the general script: %t, %v", text, flag, c.general, err)
-			}
-			redistest.Do(t, client, "SETRANGE", c.items[0].key, "1", string(rune(flagBeside)))
-		}
 	}
 }
 

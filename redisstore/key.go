@@ -24,6 +24,10 @@ import (
 //
 //	PREFIX { VERSION SCOPE / KEY } !!void
 //
+// for the holds beside a state
+//
+//	PREFIX { VERSION SCOPE / KEY } NAME !!holds
+//
 // and for the secret of [Store.HashSecret]
 //
 //	PREFIX { VERSION } !secret
@@ -40,6 +44,7 @@ const (
 	sepSecret     = '@'
 	sepSlots      = '!'       // between key and NAME: holders of slots
 	sepVoid       = "!!void"  // after a key: see voids.go
+	sepHolds      = "!!holds" // after a state's key: see holds.go
 	sepStart      = "!start." // between scope and NAME: the start of a rule
 	sepSecretKept = "!secret"
 	keyHashed     = 18 // bytes of a hash that are kept

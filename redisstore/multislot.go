@@ -32,6 +32,7 @@ type slotGroup struct {
 	job  *job
 	// denied is the job, set by a look, that decides the part if the request is denied.
 	denied *job
+	known  bool // whether a look has found the hold of the request
 }
 
 // multiSlot is a request over several slots.

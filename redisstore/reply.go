@@ -192,7 +192,7 @@ func see(items []algo.Item, seen [][]Reply, n int) error {
 func (c *call) decideNext(j *job, items []algo.Item, before []algo.State, last bool) {
 	for i := range items {
 		charge := j.req.Nth(c.items[i].charge)
-		items[i].Cost, items[i].Held, items[i].Void = charge.Cost, charge.Held, c.voidOf(i)
+		items[i].Cost, items[i].Counted, items[i].Void = charge.Cost, charge.Counted, c.voidOf(i)
 		if !last {
 			// The next job sees the old state unless this one writes it.
 			before = append(before, copyOf(&items[i].State))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/deadline"
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
@@ -24,19 +25,19 @@ import (
 // the answer until Options.Timeout is over. A script that may have reached the server is
 // not sent again.
 type Store struct {
-	client   Client
-	options  Options
-	programs *programs
-	keyer    keyer
-	plans    *compiled.Prepared[*prepared]
-	series   allSeries
-	writers  writers
-	swapping *turns
-	cluster  bool
-	clock    func() time.Time // this machine's; not used for decisions
-	queues   queues
-	spans    spans
-	calls    sync.Pool // of *call
+	client    Client
+	options   Options
+	programs  *programs
+	keyer     keyer
+	plans     *compiled.Prepared[*prepared]
+	series    allSeries
+	writers   writers
+	swapping  *turns
+	cluster   bool
+	clock     func() time.Time // this machine's; not used for decisions
+	queues    queues
+	deadlines deadline.Shared
+	calls     sync.Pool // of *call
 
 	secretText atomic.Pointer[string] // the server's secret for HashSecret, as last read
 
@@ -165,7 +166,7 @@ func (s *Store) alone(ctx context.Context, theirs *sluice.Request) (sluice.Decis
 		return d, err
 	case ctx.Done() == nil:
 		return s.direct(within, c, req) //nolint:contextcheck // ctx never ends
-	case req.Slot != nil || rareOp(req.Op) || s.crosses(c) || s.swaps(c):
+	case req.Slot != nil || rare(req) || s.crosses(c) || s.swaps(c):
 		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) { return s.direct(ctx, c, req) })
 	}
 	return s.once(ctx, within, c, req)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,17 +22,20 @@ import (
 // That takes two round trips or, if no script has returned the values before, three, and
 // more if other callers change the same key. It applies to a key whose limit was changed,
 // until the new limit has written it; to a key under limits of several forms; to a limit
-// with an initial deficit, while the start of its rule counts; to an add; and to a
-// conversion.
+// with an initial deficit, while the start of its rule counts; to an add and a conversion;
+// and to a key with open holds, and all requests that name one. Those that wait for each
+// other on one key share a swap, as requests that a script decides share its call.
 
-// rareOp reports whether no script does an operation.
-func rareOp(op sluice.Op) bool { return op == sluice.OpAdd || op == sluice.OpConvert }
+// rare reports whether no script does a request.
+func rare(req *sluice.Request) bool {
+	return req.Op == sluice.OpAdd || req.Op == sluice.OpConvert || req.Hold != nil
+}
 
 // swaps reports whether the call needs the start of a rule, or has an operation that no
 // script does.
 func (s *Store) swaps(c *call) bool {
 	for _, j := range c.jobs {
-		if rareOp(j.req.Op) {
+		if rare(j.req) {
 			return true
 		}
 	}
@@ -56,11 +60,11 @@ var errContended = errors.New("others changed the key again and again meanwhile"
 // swap decides the call on found, the values of its keys at c.now. If found is nil it reads
 // the values. Only one of this store's calls on a key swaps at a time.
 func (s *Store) swap(ctx context.Context, c *call, found []string) error {
-	keys := make([]string, len(c.items), len(c.items)+len(c.tags))
-	for i := range c.items {
-		keys[i] = c.items[i].key
+	c.held = c.names()
+	keys, fields := c.swapKeys()
+	if c.held {
+		found = nil
 	}
-	keys = append(keys, c.voidKeys()...)
 	turn := s.swapping.of(keys[0])
 	select {
 	case turn <- struct{}{}:
@@ -85,17 +89,23 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 		}
 		if found == nil {
 			var err error
-			if _, found, err = s.exchange(ctx, c, keys, []string{"1"}); err != nil {
+			if _, found, err = s.exchange(ctx, c, keys, append([]string{"1"}, fields...)); err != nil {
 				return err
 			}
 		}
-		next, err := s.decideHere(ctx, c, found)
+		found = found[:len(keys)]
+		next, more, err := s.decideHere(ctx, c, found)
+		if errors.Is(err, errHeld) {
+			c.held, found = true, nil
+			keys, fields = c.swapKeys()
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		done := next == nil
 		if !done {
-			if done, found, err = s.replace(ctx, c, keys, found, next); err != nil {
+			if done, found, err = s.replace(ctx, c, keys, fields, found, next, more); err != nil {
 				return err
 			}
 		}
@@ -104,6 +114,18 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 			return nil
 		}
 	}
+}
+
+// swapKeys returns the keys of the values that the call reads and replaces and, in their order,
+// the fields of those that are hashes.
+func (c *call) swapKeys() (keys, fields []string) {
+	for i := range c.items {
+		keys = append(keys, c.items[i].key)
+	}
+	keys = append(keys, c.voidKeys()...)
+	fields = make([]string, len(keys))
+	hashes, names := c.holdFields()
+	return append(keys, hashes...), append(fields, names...)
 }
 
 // exchange runs the script that reads or replaces values, and reports whether it has
@@ -172,8 +194,8 @@ type next struct {
 }
 
 // decideHere decides the jobs over the values in found. It returns the new values, or nil
-// if none has changed.
-func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next, error) {
+// if none has changed, and fields that change beside. The error is errHeld if holds must be read.
+func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next, []field, error) {
 	keys := make([]swapped, len(c.items))
 	for i := range keys {
 		raw := found[i]
@@ -181,18 +203,29 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 			raw = c.to[i]
 			keys[i].undone = true
 		}
-		var err error
+		_, ends, err := splitNext(raw)
+		if err != nil {
+			return nil, nil, err
+		}
 		if keys[i].states, err = s.parseValue(&c.items[i], raw); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if keys[i].flagged, keys[i].next = ends > 0, ends; ends > 0 && !c.held && !keys[i].undone && c.endsHolds(ends) {
+			return nil, nil, errHeld
 		}
 		keys[i].value, keys[i].written = raw, keys[i].undone
 	}
 	if err := s.learnStarts(ctx, c, keys); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	values := found[len(c.items):]
+	values := found[len(c.items) : len(c.items)+len(c.voidKeys())]
 	if err := c.readVoids(func(n int) (string, error) { return values[n], nil }); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if c.held {
+		if err := s.readHolds(ctx, c, keys, found[len(c.items)+len(values):]); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, j := range c.jobs {
 		c.swapNext(j, keys)
@@ -203,8 +236,8 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 	for i := range keys {
 		k := &keys[i]
 		list[i] = next{found[i], 0}
-		if k.written {
-			list[i].value, list[i].ends = formatValue(k.states), k.ends
+		if k.written || k.holds != nil && k.holds.Written {
+			list[i].value, list[i].ends = withNext(formatValue(k.states), k.next), ends(k.states)
 		}
 		if k.undone && len(k.states) > 0 {
 			list[i] = next{k.value, ends(k.states)}
@@ -216,10 +249,25 @@ func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next
 		v := c.nextVoid(n, was)
 		list, changed = append(list, v), changed || v.value != was
 	}
-	if !changed {
-		return nil, nil
+	var more []field
+	if _, fields := c.holdFields(); len(fields) > 0 {
+		n := len(fields) / len(keys)
+		for i := range keys {
+			of, beside := keys[i].keepHolds(&c.items[i], fields[i*n:(i+1)*n])
+			list, more, changed = append(list, of...), append(more, beside...), changed || keys[i].holds.Written
+		}
 	}
-	return list, nil
+	if !changed {
+		return nil, nil, nil
+	}
+	return list, more, nil
+}
+
+// endsHolds reports whether a call that names no hold needs those of a key, the next of which
+// ends at an instant.
+func (c *call) endsHolds(next int64) bool {
+	return next <= c.now || next-c.now > sluice.MaxHold.Microseconds() ||
+		slices.ContainsFunc(c.jobs, func(j *job) bool { return j.req.Op == sluice.OpReset || j.req.Op == sluice.OpAdd })
 }
 
 // swapped holds the states of a key that are decided here.
@@ -227,6 +275,9 @@ type swapped struct {
 	value   string
 	states  []algo.State
 	ends    int64 // the instant until which they are needed, if they were written
+	holds   *holds
+	flagged bool  // whether the value has the flag of open holds
+	next    int64 // the instant at which the next hold ends, 0 if none is open
 	start   int64
 	written bool
 	undone  bool // whether an undo has restored them
@@ -259,14 +310,20 @@ func (c *call) swapNext(j *job, keys []swapped) {
 		k, it := &keys[i], &c.items[i]
 		charge := j.req.Nth(it.charge)
 		items[i] = it.decided(k.states, c.now)
-		items[i].Cost, items[i].Held, items[i].Start, items[i].Void = charge.Cost, charge.Held, k.start, c.voidOf(i)
+		items[i].Cost, items[i].Counted, items[i].Start, items[i].Void = charge.Cost, charge.Counted, k.start, c.voidOf(i)
+		k.beside(&items[i], c.now)
 	}
 	j.decide(items, c.now)
 	c.keepVoids(j, items)
 	for i := range items {
-		if k := &keys[i]; items[i].Written && j.op != sluice.OpPeek && !k.undone {
+		k := &keys[i]
+		if items[i].Written && (j.op != sluice.OpPeek || k.holds != nil && j.req.Op == sluice.OpPeek) && !k.undone { // a peek ends holds
 			k.states, k.ends = kept(&items[i], c.now)
 			k.written = true
+		}
+		if k.holds != nil && !k.undone {
+			k.next = k.holds.Next
+			k.flagged = k.next > 0 && len(k.states) > 0
 		}
 	}
 }
@@ -290,7 +347,10 @@ func (it *item) decided(states []algo.State, now int64) algo.Item {
 
 // replace replaces the values in found by list. If one has changed meanwhile, it reports
 // false and returns the present values.
-func (s *Store) replace(ctx context.Context, c *call, keys, found []string, list []next) (bool, []string, error) {
+func (s *Store) replace(ctx context.Context, c *call, keys, fields, found []string, list []next, more []field) (bool, []string, error) {
+	for _, f := range more {
+		keys, fields, found, list = append(keys, f.key), append(fields, f.name), append(found, f.was), append(list, f.next)
+	}
 	how := "PXAT"
 	if s.inject != nil {
 		how = "PX"
@@ -303,6 +363,7 @@ func (s *Store) replace(ctx context.Context, c *call, keys, found []string, list
 		}
 		args = append(args, found[i], list[i].value, strconv.FormatInt(ends, 10))
 	}
+	args = append(args, fields...)
 	return s.exchange(ctx, c, keys, args)
 }
 

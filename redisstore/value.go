@@ -26,8 +26,9 @@ const (
 	// flagSince marks the state of a bucket that is followed by two instants: when its
 	// limit became the only writer, and when its last reservation is due.
 	flagSince = 1 << 1
-	// flagBeside is reserved for values with entries beside the state. A script does not
-	// decide on a value with an unknown flag.
+	// flagBeside marks a value with open holds beside it. The header is followed by the
+	// instant at which the next of them ends: see holds.go. No script decides on such a
+	// value, or on one with an unknown flag.
 	flagBeside = 1 << 2
 
 	flagsKnown = flagMultiForm | flagSince
@@ -56,12 +57,6 @@ func checkFlags(flags byte) error {
 		return fmt.Errorf("the value has the flags %#x, this program knows %#x: upgrade the program", flags, flagsKnown)
 	}
 	return nil
-}
-
-// hasOtherFlags reports whether a value of this version has a flag that scripts for takes
-// do not know.
-func hasOtherFlags(raw string) bool {
-	return len(raw) >= headerBytes && raw[0] == version && raw[1]&^flagsKnown != 0
 }
 
 // appendState appends the flags, head and state of s, with By set.
@@ -94,7 +89,11 @@ func (s *Store) parseValue(it *item, raw string) ([]algo.State, error) {
 	if raw == "" {
 		return nil, nil
 	}
-	if err := checkHeader(raw); err != nil {
+	raw, _, err := splitNext(raw)
+	if err == nil {
+		err = checkHeader(raw)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if raw[1]&flagMultiForm == 0 {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/caller"
 )
 
 // The reasons why the store did not decide.
@@ -57,13 +58,8 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d s
 	return d, err
 }
 
-// askBatch asks the store about reqs in one call, as ask does for each. Units given back at
-// the end of a process have no deadline yet.
+// askBatch asks the store about reqs in one call, as ask does for each.
 func (s *Store) askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if _, bounded := ctx.(*deadline); !bounded {
-		ctx = s.bound(ctx)
-		defer end(ctx)
-	}
 	return s.askMany(ctx, reqs, out, false)
 }
 
@@ -162,10 +158,10 @@ func (s *Store) answered(t ticket, v verdict) {
 // failed records the end of a call with an error.
 func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 	v := failed
-	switch d, _ := ctx.(*deadline); {
+	switch d, _ := ctx.(*callDeadline); {
 	case storeError(err) == nil:
 		v = succeeded
-	case ctx.Err() == nil:
+	case caller.Left(ctx) == nil:
 		s.counters.errors.Add(1)
 	case d.left():
 		v = neither // the store may have had no time; see watch
@@ -209,6 +205,9 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 	}
 	kept := *req
 	kept.More, kept.Outcomes, kept.Slot = slices.Clone(req.More), nil, nil
+	if req.Hold != nil {
+		kept.Hold = new(*req.Hold)
+	}
 	c.answers.Add(1)
 	mine := sluice.NewMaybeSentError(late.Err, func(undo bool, heard func(sluice.Late)) {
 		report := late.Keep

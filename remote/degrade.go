@@ -41,8 +41,8 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	if req.Slot != nil {
 		slots = s.slotPolicy(req.Slot.Scope)
 	}
-	// A reset, an add or a conversion cannot be done without the store.
-	if req.Op >= sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
+	// A reset, an add, a conversion or an extension cannot be done without the store.
+	if req.Op >= sluice.OpReset && req.Op != sluice.OpSettle || !s.local.can(p) || !s.local.can(slots) {
 		return sluice.Decision{}, s.refuse(why, sent)
 	}
 	var d sluice.Decision
@@ -81,6 +81,9 @@ func letThrough(req *sluice.Request, slot bool) sluice.Decision {
 		(*req.Outcomes)[i] = sluice.Outcome{Allowed: true}
 	}
 	mark(&d, openMark)
+	if req.Hold != nil {
+		d.At = 0 // no hold was opened: its settle is charged in full
+	}
 	return d
 }
 
@@ -99,6 +102,7 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Fa
 	if local.Slot = nil; req.Slot != nil && slots == sluice.FailLocal {
 		local.Slot = &sluice.Slot{SlotRequest: s.local.slotShare(req.Slot.SlotRequest, slots)}
 	}
+	known := s.knows(ctx, req)
 	d, err := s.local.take(ctx, local)
 	if err != nil {
 		return d, err
@@ -112,7 +116,7 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Fa
 			return d, err
 		}
 	}
-	if d.Allowed && !sent {
+	if d.Allowed && !sent && !known {
 		s.owe(req, d.Spent)
 	}
 	if mark(&d, localMark); sent {
@@ -126,7 +130,7 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	now := time.Now()
 	most := int64(sluice.MaxQuota)
 	switch req.Op {
-	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge:
+	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge, sluice.OpSettle: // a hold of the store ends by itself
 	case sluice.OpTakeUpTo:
 		if most = spent; req.Cost == 0 {
 			// The other charges spent one common number, which is not known here: the
@@ -166,6 +170,37 @@ func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instan
 	}
 	s.counters.opened.Add(1)
 	return letThrough(req, true)
+}
+
+// knows reports whether a request repeats a hold that this process has opened without the store,
+// so that nothing more is owed.
+func (s *Store) knows(ctx context.Context, req *sluice.Request) bool {
+	if req.Hold == nil || req.Op != sluice.OpTake {
+		return false
+	}
+	look := *req
+	look.Op, look.Outcomes = sluice.OpPeek, nil
+	d, err := s.local.take(ctx, look)
+	return err == nil && d.Hold != 0 && d.Hold < sluice.HoldsFull
+}
+
+// settleHold settles or extends a hold in the process that has opened it without the store, and
+// corrects what is owed. If the store may know the hold, too, it is asked as well.
+func (s *Store) settleHold(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
+	if m&localMark == 0 || s.local.store == nil {
+		return letThrough(req, true)
+	}
+	s.counters.decidedLocally.Add(1)
+	d, err := s.local.take(ctx, *req)
+	if err != nil {
+		return letThrough(req, true)
+	}
+	if more := d.Spent - req.Counted; req.Op == sluice.OpSettle && m&sentMark == 0 && !req.Hold.Retry {
+		s.debts.subtract(&req.Charge, max(-more, 0))
+		s.counters.dropped.Add(uint64(s.debts.add(&req.Charge, max(more, 0), time.Now())))
+	}
+	mark(&d, localMark)
+	return d
 }
 
 // forget forgets the units spent by the keys of a reset.

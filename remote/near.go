@@ -22,8 +22,9 @@ const (
 	leastKeys  = 16
 )
 
-// asker is the store behind near. It need not validate.
+// asker is the store behind near. It need not validate. Its contexts are those of bound.
 type asker interface {
+	bound(ctx context.Context) context.Context
 	ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error)
 	askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error
 }

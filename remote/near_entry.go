@@ -128,7 +128,7 @@ func (e *entry) noteSent(l *sentCharge) {
 // alters reports whether an operation, other than a take, may change the answers to a key.
 func alters(op sluice.Op) bool {
 	switch op {
-	case sluice.OpReset, sluice.OpRefund, sluice.OpCharge, sluice.OpAdd, sluice.OpConvert:
+	case sluice.OpReset, sluice.OpRefund, sluice.OpCharge, sluice.OpAdd, sluice.OpConvert, sluice.OpSettle:
 		return true
 	default:
 		return false

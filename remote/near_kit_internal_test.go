@@ -70,6 +70,8 @@ func (s *nearStore) ask(ctx context.Context, req *sluice.Request) (sluice.Decisi
 	return s.behind.Take(ctx, *req)
 }
 
+func (s *nearStore) bound(ctx context.Context) context.Context { return ctx }
+
 func (s *nearStore) askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	return sluice.TakeBatch(ctx, s.behind, reqs, out)
 }

@@ -120,7 +120,8 @@ func (pi *planInfo) leasable(req *sluice.Request) bool {
 	return pi.leased && plainTake(req) && req.Slot == nil && req.Cost > 0 && req.Cost <= pi.full
 }
 
-// plainTake reports whether req is a take of one key that does not wait.
+// plainTake reports whether req is a take of one key that does not wait, and opens no hold: a
+// hold that is open already is allowed whatever is left.
 func plainTake(req *sluice.Request) bool {
-	return req.Op == sluice.OpTake && len(req.More) == 0 && req.MaxWait == 0
+	return req.Op == sluice.OpTake && len(req.More) == 0 && req.MaxWait == 0 && req.Hold == nil
 }

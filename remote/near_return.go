@@ -54,7 +54,9 @@ func (n *near) refund(ctx context.Context, sh *shard, reqs []sluice.Request) err
 	out := make([]sluice.Result, len(reqs))
 	err := ctx.Err()
 	if err == nil {
-		err = n.store.askBatch(ctx, reqs, out)
+		bounded := n.store.bound(ctx)
+		err = n.store.askBatch(bounded, reqs, out)
+		end(bounded)
 	}
 	for i := range reqs {
 		n.forget(&reqs[i])

@@ -20,10 +20,13 @@ func mark(d *sluice.Decision, m sluice.Instant) {
 	d.Degraded = true
 }
 
-// marked returns the mark of a refund's receipt, 0 if it is the store's.
+// marked returns the mark of a refund's receipt, or of the decision that has opened the hold of
+// a request. It is 0 if the store has decided.
 func marked(req *sluice.Request) sluice.Instant {
-	if req.Op != sluice.OpRefund {
+	switch req.Op {
+	case sluice.OpRefund, sluice.OpSettle, sluice.OpExtend:
+		return req.At & marks
+	default:
 		return 0
 	}
-	return req.At & marks
 }

@@ -5,12 +5,12 @@ package remote
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clock"
 )
 
 const (
@@ -89,18 +89,12 @@ func (s *Store) keep() {
 	}
 }
 
-// jitter returns d to 2·d.
-func jitter(d time.Duration) time.Duration {
-	return d + rand.N(d+1) //nolint:gosec // nodes should not probe together; the number is no secret
-}
-
 // step reports whether there is more to do.
 func (s *Store) step(ctx context.Context) bool {
 	k := &s.recovery
 	switch s.breaker.is() {
 	case open:
-		half := s.opts.Probe / 2
-		if !k.wait(jitter(half), k.nudged) || !k.wait(pace, nil) {
+		if !k.wait(clock.Jitter(s.opts.Probe), k.nudged) || !k.wait(pace, nil) {
 			return false
 		}
 		if s.ping(ctx, true) && s.settle(ctx, settling, true) {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/deadline"
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
@@ -26,7 +27,7 @@ type Store struct {
 	slots     sluice.SlotStore // store, nil if it keeps none
 	explains  sluice.Store     // store, before Detach
 	opts      Options
-	deadlines deadlines
+	deadlines deadline.Shared
 	near      *near
 	breaker   breaker
 	local     local
@@ -229,7 +230,12 @@ func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decis
 			s.releases.forget(&req.Slot.SlotRequest)
 		}
 	}
-	if m := marked(req); m != 0 {
+	switch m := marked(req); {
+	case m != 0 && req.Op != sluice.OpRefund:
+		d = s.settleHold(ctx, req, m)
+		req.At = 0
+		return d, m&sentMark == 0, nil
+	case m != 0:
 		return s.refund(ctx, req, m), true, nil
 	}
 	if req.Op == sluice.OpReset && s.local.used.Load() {

@@ -23,6 +23,7 @@ type model struct {
 	rules   map[uint64]*rule
 	holders map[holding]*algo.State
 	voids   map[place]int64 // by scope and key
+	holds   map[place]*algo.Holds
 }
 
 type place struct {
@@ -37,7 +38,7 @@ type rule struct {
 }
 
 func newModel() *model {
-	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule), holders: make(map[holding]*algo.State), voids: make(map[place]int64)}
+	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule), holders: make(map[holding]*algo.State), voids: make(map[place]int64), holds: make(map[place]*algo.Holds)}
 }
 
 // decide returns what req has to come to at instant now. It fills
@@ -61,17 +62,22 @@ func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
-			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held, Void: m.voids[place{c.Plan.ScopeID, c.Key}]}
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Counted: c.Counted, Void: m.voids[place{c.Plan.ScopeID, c.Key}]}
 			at := place{it.Term.Series, c.Key}
 			m.load(at, &it, now)
+			if h := m.holds[at]; h != nil || req.Hold != nil {
+				if h == nil {
+					h = &algo.Holds{All: true}
+					m.holds[at] = h
+				}
+				h.Lost = len(it.Keep(nil)) == 0
+				it.Holds = h
+			}
 			places, items = append(places, at), append(items, it)
 		}
 	}
 	d := algo.Decide(&req, items, now)
-	if req.Op == sluice.OpPeek {
-		return d
-	}
-	for i := range items {
+	for i := range items { // a peek ends holds
 		if items[i].Written {
 			m.states[places[i]] = items[i].Keep(nil)
 		}

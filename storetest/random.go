@@ -130,7 +130,7 @@ func (s *source) request() sluice.Request {
 			newest := s.IntN(min(len(s.receipts), 1+s.IntN(20)))
 			req = s.receipts[len(s.receipts)-1-newest]
 			if s.IntN(3) == 0 {
-				req.Held = req.Cost
+				req.Counted = req.Cost
 				req.Cost = s.Int64N(req.Cost + 1)
 			}
 		case sluice.OpAdd: // is complete
@@ -195,6 +195,9 @@ func describe(req sluice.Request) string {
 	}
 	if req.MaxWait > 0 {
 		fmt.Fprintf(&b, " waiting up to %v", req.MaxWait)
+	}
+	if h := req.Hold; h != nil {
+		fmt.Fprintf(&b, " by %+v", *h)
 	}
 	if req.At > 0 {
 		fmt.Fprintf(&b, " spent at %d due %d", req.At, req.Due)

@@ -65,6 +65,9 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil && s.fault != "validates nothing" {
 		return sluice.Decision{}, err
 	}
+	if req.Hold != nil {
+		return sluice.Decision{}, sluice.ErrNoHolds
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now().UnixMicro()
@@ -99,7 +102,7 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 			case "cuts keys":
 				at.key = at.key[:min(len(at.key), 1000)]
 			}
-			it := algo.Item{Term: term, Cost: c.Cost, Held: c.Held, Void: s.voids[place{0, c.Plan.Scope(), c.Key}]}
+			it := algo.Item{Term: term, Cost: c.Cost, Counted: c.Counted, Void: s.voids[place{0, c.Plan.Scope(), c.Key}]}
 			s.load(at, &it, now)
 			places, items = append(places, at), append(items, it)
 		}

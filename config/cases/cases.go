@@ -13,12 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/config/internal/document"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
-	"go.yaml.in/yaml/v4"
 )
 
 // Schema returns a JSON Schema (draft 2020-12) of a file of cases, for editors.

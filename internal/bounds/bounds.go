@@ -7,7 +7,10 @@
 // script on Redis alike.
 package bounds
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Of limits and plans.
 const (
@@ -38,6 +41,13 @@ const Latest = 1<<52 - 1 - int64(time.Hour/time.Microsecond)
 const (
 	MaxLeaseTTL     = time.Minute // longest TTL of leased units
 	DefaultLeaseTTL = time.Second // longest TTL that follows from the limits
+)
+
+// Of holds.
+const (
+	MaxHoldID   = 256         // bytes of an id
+	MaxHolds    = 1024        // open holds of a key under a limit, and those over that are kept at least
+	LeastMemory = time.Minute // for which the id of a hold that is over is kept
 )
 
 // Of rules.
@@ -75,8 +85,14 @@ const (
 	Drift        = 1000        // clocks differ in rate by one part in this at most; those kept by NTP by half of that
 )
 
-// UndoTimeout bounds giving units back once no caller waits.
+// UndoTimeout is how long units are given back once no caller waits.
 const UndoTimeout = time.Second
+
+// Undo returns a context in which to give units back. It has the values of ctx, does not end
+// with it, and ends after UndoTimeout.
+func Undo(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+}
 
 // ValidName reports whether s is the name of a limit, rule or level: 1 to 64 of a-z, 0-9, '.',
 // '_' and '-'.

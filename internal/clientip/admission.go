@@ -35,10 +35,8 @@ type networks struct {
 func newNetworks(prefixes []netip.Prefix) networks {
 	n := networks{of: make(map[netip.Prefix]struct{}, len(prefixes))}
 	for _, p := range prefixes {
-		if p.Addr().Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-		}
-		n.of[p.Masked()] = struct{}{}
+		p = Masked(p)
+		n.of[p] = struct{}{}
 		bits := &n.bits6
 		if p.Addr().Is4() {
 			bits = &n.bits4
@@ -52,9 +50,10 @@ func newNetworks(prefixes []netip.Prefix) networks {
 
 // contains reports whether a network contains addr. None contains the zero Addr.
 func (n *networks) contains(addr netip.Addr) bool {
-	if len(n.of) == 0 {
-		return false
-	}
+	return len(n.of) > 0 && n.contain(addr)
+}
+
+func (n *networks) contain(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	lengths := n.bits6
 	if addr.Is4() {

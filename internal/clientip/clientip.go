@@ -77,7 +77,7 @@ func New(o Options) (*Finder, error) {
 			fault("Trusted: a prefix is not valid; use for example netip.MustParsePrefix(\"10.0.0.0/8\")")
 			continue
 		}
-		f.trusted = append(f.trusted, unmapPrefix(p))
+		f.trusted = append(f.trusted, Masked(p))
 	}
 	switch f.header {
 	case "", "X-Forwarded-For":
@@ -105,8 +105,8 @@ func New(o Options) (*Finder, error) {
 	return f, errors.Join(faults...)
 }
 
-// unmapPrefix returns the IPv4 prefix of one mapped into IPv6.
-func unmapPrefix(p netip.Prefix) netip.Prefix {
+// Masked returns a network without the bits of hosts, and one that is mapped into IPv6 as IPv4.
+func Masked(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Masked()
 	}

@@ -14,15 +14,11 @@ const maxElement = 512
 
 // lastListed returns the text after the last comma of line, and the rest.
 func lastListed(line string) (element, rest string, more, ok bool) {
-	for i := len(line) - 1; i >= 0; i-- {
-		if line[i] == ',' {
-			return line[i+1:], line[:i], true, true
-		}
-		if len(line)-i > maxElement {
-			return "", "", false, false
-		}
+	before := max(len(line)-maxElement-1, 0) // which are not read
+	if i := strings.LastIndexByte(line[before:], ','); i >= 0 {
+		return line[before+i+1:], line[:before+i], true, true
 	}
-	return line, "", false, true
+	return line, "", false, len(line) <= maxElement
 }
 
 // lastForwarded returns the last element of a line of RFC 7239, and the rest. It reads from

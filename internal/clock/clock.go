@@ -4,7 +4,10 @@
 // Package clock is the time of code that waits: the machine's, or one that a caller moves.
 package clock
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Clock is a source of time. A nil field means the machine's.
 type Clock struct {
@@ -29,4 +32,10 @@ func (c Clock) Filled() Clock {
 func (c Clock) After(d time.Duration) (over <-chan struct{}, stop func() bool) {
 	done := make(chan struct{})
 	return done, c.AfterFunc(d, func() { close(done) })
+}
+
+// Jitter returns between a half and the whole of d, so that those who wait do not go on
+// together.
+func Jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2+1) //nolint:gosec // it guards no secret
 }

@@ -4,6 +4,7 @@
 package instants
 
 import (
+	"container/list"
 	"slices"
 	"time"
 )
@@ -11,17 +12,16 @@ import (
 // line holds the requests with the same charges that wait. Its n-th request waits for its n-th
 // instant, and there are at least as many instants as requests.
 type line[K comparable, R any] struct {
-	id          uint64
-	charges     []Charge[K]
-	instants    []Instant[R] // in the order of Due
-	first, last *Waiter[K, R]
-	waiting     int
-	stop        func() bool // ends the timer of the first instant
-	armed       time.Time   // the instant of the timer
+	id       uint64
+	charges  []Charge[K]
+	instants []Instant[R] // in the order of Due
+	waiters  list.List    // of *Waiter[K, R]
+	stop     func() bool  // ends the timer of the first instant
+	armed    time.Time    // the instant of the timer
 }
 
 // free returns the number of instants that no request waits for: they are the last ones.
-func (l *line[K, R]) free() int { return len(l.instants) - l.waiting }
+func (l *line[K, R]) free() int { return len(l.instants) - l.waiters.Len() }
 
 // insert inserts an instant in order, and returns the number of later ones: few, as a later
 // request usually reserves a later instant.
@@ -44,50 +44,25 @@ func (l *line[K, R]) shift() Instant[R] {
 func (l *line[K, R]) pop() Instant[R] {
 	n := len(l.instants) - 1
 	at := l.instants[n]
-	l.instants[n] = Instant[R]{}
-	l.instants = l.instants[:n]
+	l.instants = slices.Delete(l.instants, n, n+1)
 	return at
 }
 
 // add adds a request ahead of that many others.
 func (l *line[K, R]) add(w *Waiter[K, R], ahead int) {
-	for w.prev = l.last; ahead > 0; ahead-- {
-		w.prev, w.next = w.prev.prev, w.prev
-	}
-	l.link(w, w)
-	l.waiting++
-}
-
-func (l *line[K, R]) remove(w *Waiter[K, R]) {
-	l.link(w, nil)
-	l.waiting--
-}
-
-// link makes the neighbours of w point to by, or to each other if by is nil.
-func (l *line[K, R]) link(w, by *Waiter[K, R]) {
-	before, behind := by, by
-	if by == nil {
-		before, behind = w.next, w.prev
-	}
-	if w.prev != nil {
-		w.prev.next = before
-	} else {
-		l.first = before
-	}
-	if w.next != nil {
-		w.next.prev = behind
-	} else {
-		l.last = behind
+	w.element = l.waiters.PushBack(w)
+	for ; ahead > 0; ahead-- {
+		l.waiters.MoveBefore(w.element, w.element.Prev())
 	}
 }
 
 // Waiter is a request that waits for an instant.
 type Waiter[K comparable, R any] struct {
-	registry   *Registry[K, R]
-	line       *line[K, R]
-	prev, next *Waiter[K, R]
-	come       chan struct{}
-	at         Instant[R]
+	registry *Registry[K, R]
+	line     *line[K, R]
+	element  *list.Element // of line.waiters
+	come     chan struct{}
+	at       Instant[R]
 }
 
 // Come returns a channel that is closed when the request's instant has come.
@@ -108,7 +83,7 @@ func (w *Waiter[K, R]) Leave() (back []R, ok bool) {
 		return nil, false
 	default:
 	}
-	l.remove(w)
+	l.waiters.Remove(w.element)
 	if r.free.Add(1) > r.most || r.lines[l.id] != l {
 		return []R{r.drop(l)}, true
 	}

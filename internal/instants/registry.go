@@ -80,9 +80,13 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 	if !by.IsZero() {
 		own = r.find(charges)
 	}
-	if own != nil && own.free() > 0 && !own.instants[own.waiting].Due.After(by) {
-		at = own.instants[own.waiting]
-		return r.join(own), at, nil
+	if own != nil && own.free() > 0 && !own.instants[own.waiters.Len()].Due.After(by) {
+		at = own.instants[own.waiters.Len()]
+		w = r.wait(own, 0)
+		if r.free.Add(-1); own.free() == 0 {
+			r.occupied(own)
+		}
+		return w, at, nil
 	}
 	for _, c := range charges {
 		for l := range r.vacant[c.Key] {
@@ -101,7 +105,7 @@ func (r *Registry[K, R]) Last(charges []Charge[K]) (receipt R, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.find(charges)
-	if l == nil || l.waiting > 0 {
+	if l == nil || l.waiters.Len() > 0 {
 		return receipt, false
 	}
 	return r.drop(l), true
@@ -120,15 +124,6 @@ func (r *Registry[K, R]) Enter(charges []Charge[K], at Instant[R]) *Waiter[K, R]
 	free, behind := l.free(), l.insert(at)
 	w := r.wait(l, max(behind-free, 0))
 	r.arm(l)
-	return w
-}
-
-// join makes a request wait for a free instant of a line.
-func (r *Registry[K, R]) join(l *line[K, R]) *Waiter[K, R] {
-	w := r.wait(l, 0)
-	if r.free.Add(-1); l.free() == 0 {
-		r.occupied(l)
-	}
 	return w
 }
 
@@ -195,8 +190,8 @@ func (r *Registry[K, R]) due(l *line[K, R], now time.Time) (back []R) {
 	l.armed = time.Time{} // the timer has fired
 	for len(l.instants) > 0 && !l.instants[0].Due.After(now) {
 		at := l.shift()
-		if w := l.first; w != nil {
-			l.remove(w)
+		if first := l.waiters.Front(); first != nil {
+			w := l.waiters.Remove(first).(*Waiter[K, R]) //nolint:forcetypeassert // no other type is stored
 			w.at = at
 			close(w.come)
 			continue

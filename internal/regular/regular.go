@@ -148,3 +148,19 @@ func kind(m fs.FileMode) string {
 		return "no regular file"
 	}
 }
+
+// EndsTorn reports whether the last line of a file of a size is incomplete, because the process
+// that wrote it has died.
+func EndsTorn(path string, size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
+	}
+	f, err := os.Open(path) //nolint:gosec // the caller has checked it
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, size-1)
+	return last[0] != '\n', err
+}

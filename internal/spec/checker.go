@@ -135,7 +135,7 @@ func (j *checker) request(s *Step) (*sluice.Request, *receipt) {
 				p.Plan = s.Plan // another version gives back what this one took
 			}
 			c := j.charge(p.Plan, p.Key, units)
-			if c.Held = r.held; i == 0 {
+			if c.Counted = r.held; i == 0 {
 				req.Charge = c
 			} else {
 				req.More = append(req.More, c)

@@ -259,7 +259,7 @@ func (b *rulebook) giveBack(_ *version, o *owes, r *sluice.Request, d *sluice.De
 	}
 	owed := o.at(b.now, o.writer.perMicro())
 	gone := new(big.Rat).Mul(o.writer.perMicro(), rat(max(max(b.now, o.due)-int64(r.At), 0)))
-	held := r.Held
+	held := r.Counted
 	if held == 0 {
 		held = r.Cost
 	}

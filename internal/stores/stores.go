@@ -33,13 +33,16 @@ func Slot(ctx context.Context, store sluice.Store, req sluice.SlotRequest) (slui
 // Denies reports whether s is a slot that has denied its request.
 func Denies(s *sluice.Slot) bool { return s != nil && s.Decision.RetryAfter > 0 }
 
-// Clone returns r with a More, Outcomes and Slot of its own: for a store that goes
+// Clone returns r with a More, Outcomes, Hold and Slot of its own: for a store that goes
 // on with it when its caller may have left.
 func Clone(r *sluice.Request) sluice.Request {
 	c := *r
 	c.More = slices.Clone(r.More)
 	if r.Outcomes != nil {
 		c.Outcomes = new(slices.Clone(*r.Outcomes))
+	}
+	if r.Hold != nil {
+		c.Hold = new(*r.Hold)
 	}
 	if r.Slot != nil {
 		c.Slot = new(*r.Slot)

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/caller"
 )
 
@@ -107,7 +108,9 @@ func (v *Verdict) single(ctx context.Context, k *ask) {
 	if v.claims(k) && v.claim(ctx, k) {
 		return
 	}
-	k.result.Decision, k.result.Err = v.store.Take(ctx, v.request(k, sluice.OpTake))
+	var req sluice.Request
+	v.request(&req, k, sluice.OpTake)
+	k.result.Decision, k.result.Err = v.evaluator.opts.Store.Take(ctx, req)
 	v.fill(k)
 }
 
@@ -123,10 +126,10 @@ func (v *Verdict) all(ctx context.Context) {
 	}
 	v.requests, v.results = v.requests[:0], v.results[:0]
 	for i := range asks {
-		v.requests = append(v.requests, v.request(&asks[i], sluice.OpTake))
-		v.results = append(v.results, sluice.Result{})
+		v.requests, v.results = append(v.requests, sluice.Request{}), append(v.results, sluice.Result{})
+		v.request(&v.requests[i], &asks[i], sluice.OpTake)
 	}
-	err := sluice.TakeBatch(ctx, v.store, v.requests, v.results)
+	err := sluice.TakeBatch(ctx, v.evaluator.opts.Store, v.requests, v.results)
 	for i := range asks {
 		k := &asks[i]
 		k.result = v.results[i]
@@ -153,13 +156,15 @@ func (v *Verdict) fill(k *ask) {
 
 // combine makes one verdict of the results of the active rules.
 func (v *Verdict) combine(ctx context.Context) {
-	v.Allowed = true
+	v.Allowed, v.Limits = true, 0
 	if v.enforced == 0 {
 		return
 	}
 	var errs []error
 	for i := range v.enforced {
 		k := &v.asks[i]
+		v.Limits += k.terms
+		v.degraded = v.degraded || k.result.Decision.Degraded
 		if k.result.Err == nil {
 			v.Allowed = v.Allowed && k.result.Decision.Allowed
 			continue
@@ -210,14 +215,14 @@ func (v *Verdict) giveBack(ctx context.Context, k *ask) error {
 	if v.vacate(ctx) {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
-	_, err := v.store.Take(ctx, v.refund(k))
+	_, err := v.evaluator.opts.Store.Take(ctx, v.refund(k))
 	return err
 }
 
-func (v *Verdict) refund(k *ask) sluice.Request {
-	req := v.request(k, sluice.OpRefund)
+func (v *Verdict) refund(k *ask) (req sluice.Request) {
+	v.request(&req, k, sluice.OpRefund)
 	req.At, req.Due = k.result.Decision.At, k.result.Decision.Due
 	return req
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -45,9 +46,9 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 	}
 	v := &c.evaluated
 	b := &body{full: sluice.MaxQuota}
-	b.step.evaluator = c.evaluator
 	s, k := &b.step.evaluated, &v.asks[0]
-	s.reset(c.evaluator, v.attributes, false)
+	s.evaluator = v.evaluator
+	s.reset(v.attributes, false)
 	s.needs = v.needs & (needsGrace | needsDelay)
 	least, whole := b.full, !s.delays()
 	for _, of := range v.charges[k.first : k.first+k.n] {
@@ -77,7 +78,7 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 // metered reports whether the request's body is charged while it is read.
 func (c *Call) metered() bool {
 	v := &c.evaluated
-	if !c.Verdict.Passes() || c.Evaluated == nil || v.enforced == 0 || v.asks[0].role != taken {
+	if !c.Verdict.Passes() || c.Evaluated == nil || v.needs&needsCost == 0 || v.enforced == 0 || v.asks[0].role != taken {
 		return false
 	}
 	k := &v.asks[0]
@@ -90,7 +91,9 @@ func (c *Call) metered() bool {
 }
 
 // metered reports whether a charge is for a body that is charged while it is read.
-func (c *charge) metered() bool { return c.rule.Cost.Of == policy.RequestBytes && c.rule.When == nil }
+func (c *charge) metered() bool {
+	return c.level.rule.Cost.Of == policy.RequestBytes && c.level.rule.When == nil
+}
 
 // take is the function that Meter returns.
 func (b *body) take(ctx context.Context, n int64, last bool) *Event {
@@ -130,7 +133,7 @@ func (b *body) covers(ctx context.Context, read int64, last bool) bool {
 // passed on.
 func (b *body) ask(ctx context.Context, units int64) bool {
 	c, v := &b.step, &b.step.evaluated
-	v.Err, v.Failure, v.full, v.bound, v.settled, v.flat = nil, sluice.FailOpen, nil, false, false, v.flat[:0]
+	v.Err, v.Failure, v.full, v.bound, v.settled, v.degraded, v.flat = nil, sluice.FailOpen, nil, false, false, false, v.flat[:0]
 	for i := range v.charges {
 		v.charges[i].Cost = units
 	}
@@ -142,7 +145,7 @@ func (b *body) ask(ctx context.Context, units int64) bool {
 	v.ask(ctx)
 	v.combine(ctx)
 	v.undoLate() // bytes passed on despite a store error are charged by the next step, or settled
-	c.evaluator.conclude(ctx, v.attributes, struct{ policy.Attributes }{v.attributes}, c)
+	v.evaluator.conclude(ctx, v.attributes, struct{ policy.Attributes }{v.attributes}, c)
 	if k := &v.asks[0]; c.Verdict.Passes() && k.result.Err == nil {
 		b.taken, b.last, b.receipt = b.taken+units, units, v.refund(k)
 		b.receipt.More, b.receipt.Due = slices.Clone(b.receipt.More), 0
@@ -168,10 +171,10 @@ func (b *body) settle(ctx context.Context, v *Verdict, read int64) error {
 	}
 	for i := range b.receipt.Charges() {
 		c := b.receipt.Nth(i)
-		c.Cost, c.Held = spare, b.last
+		c.Cost, c.Counted = spare, b.last
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
-	_, err := v.store.Take(ctx, b.receipt)
+	_, err := v.evaluator.opts.Store.Take(ctx, b.receipt)
 	return err
 }

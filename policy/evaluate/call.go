@@ -25,7 +25,6 @@ type Call struct {
 	Peek bool
 
 	evaluated Verdict
-	evaluator *Evaluator
 	body      *body  // nil: not charged while it is read
 	stop      func() // ends the renewal of slots; nil if there are none
 	passed    time.Time
@@ -43,36 +42,38 @@ func (c *Call) Settles() bool {
 // releases its slots in flight. It continues when ctx ends, and blocks for a second at
 // most. A second call does nothing.
 func (c *Call) Settle(ctx context.Context, r policy.Response) {
-	if c.stop != nil {
-		c.stop()
-		c.stop = nil
-	}
+	c.stopRenewal()
 	if c.unreported {
 		c.unreported = false
-		c.evaluator.opts.OnDecision(ctx, c.evaluated.attributes, &c.Event)
+		c.evaluated.evaluator.opts.OnDecision(ctx, c.evaluated.attributes, &c.Event)
 	}
 	switch {
 	case c.body != nil: // it may have been denied since
-		c.evaluator.Report(ctx, c.evaluated.attributes, c.body.settle(ctx, &c.evaluated, r.Read))
+		c.evaluated.evaluator.Report(ctx, c.evaluated.attributes, c.body.settle(ctx, &c.evaluated, r.Read))
 	case !c.Verdict.Passes() || c.Evaluated == nil:
 		return
 	}
 	if r.Took == 0 && c.evaluated.timed() {
-		r.Took = c.evaluator.clock.Now().Sub(c.passed)
+		r.Took = c.evaluated.evaluator.clock.Now().Sub(c.passed)
 	}
 	if err := c.evaluated.settleBy(ctx, r); err != nil {
-		c.evaluator.Report(ctx, c.evaluated.attributes, err)
+		c.evaluated.evaluator.Report(ctx, c.evaluated.attributes, err)
+	}
+}
+
+func (c *Call) stopRenewal() {
+	if c.stop != nil {
+		c.stop()
+		c.stop = nil
 	}
 }
 
 // drop gives back the charges, the place in the queue and the slots if a hook has panicked:
 // such a request is never settled.
-func (c *Call) drop(ctx context.Context, decided *bool) {
-	if !*decided {
-		c.evaluated.vacate(ctx)
-		c.evaluated.leaveQueue()
-		c.evaluator.Report(ctx, c.evaluated.attributes, c.evaluated.cancel(ctx))
-	}
+func (c *Call) drop(ctx context.Context) {
+	c.evaluated.vacate(ctx)
+	c.evaluated.leaveQueue()
+	c.evaluated.evaluator.Report(ctx, c.evaluated.attributes, c.evaluated.cancel(ctx))
 }
 
 // Presume charges rules that count responses as if the response will count. It is for a
@@ -82,7 +83,7 @@ func (c *Call) drop(ctx context.Context, decided *bool) {
 // A second call does nothing.
 func (c *Call) Presume(ctx context.Context) {
 	if c.Verdict.Passes() && c.Evaluated != nil {
-		c.evaluator.Report(ctx, c.evaluated.attributes, c.evaluated.presume(ctx))
+		c.evaluated.evaluator.Report(ctx, c.evaluated.attributes, c.evaluated.presume(ctx))
 	}
 }
 
@@ -93,7 +94,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 		if c.Evaluated == nil {
 			return
 		}
-		for p := range c.evaluated.active() {
+		for p := range c.evaluated.active {
 			if t := c.evaluated.named(p); t.Block.For == 0 && !yield(&t.Term) {
 				return
 			}
@@ -104,14 +105,15 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 // conclude sets the Event that follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
-	e.Verdict, e.Err, e.Evaluated, e.Violated = Allowed, v.Err, v, nil
-	e.Decision = v.Decision
-	v.Limits = v.limits()
+	if e.Verdict, e.Decision = Allowed, v.Decision; e.Err != nil || v.Err != nil || e.Violated != nil {
+		e.Err, e.Violated = v.Err, nil
+	}
+	overwrite(&e.Evaluated, v)
 	if !v.bound || v.full != nil {
 		e.Limit, e.Rule, e.Charge = nil, nil, sluice.Charge{}
 	}
 	if err := v.whyNotDelayed(); err != nil {
-		v.queue.refuse(err)
+		v.evaluator.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
 		e.Decision.Delay = v.Decision.RetryAfter // the delay that it would have had
 		return
@@ -119,9 +121,9 @@ func (c *Call) conclude(ctx context.Context) {
 	if v.bound {
 		binding := &v.charges[v.binding.charge]
 		binds := v.named(v.binding)
-		e.Limit = &binds.Term
-		e.Rule = binding.rule.Rule
-		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
+		overwrite(&e.Limit, &binds.Term)
+		overwrite(&e.Rule, binding.level.rule.Rule)
+		e.Charge.Key, e.Charge.Cost = binding.Key, binding.Cost
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(binds)
 			if j := e.Rule.RetryJitter; j != (policy.Jitter{}) {
@@ -130,24 +132,9 @@ func (c *Call) conclude(ctx context.Context) {
 			return
 		}
 	}
-	if !v.Allowed || v.Err != nil || v.needs&shadowed.needs() != 0 || v.degraded() {
+	if !v.Allowed || v.Err != nil || v.needs&shadowed.needs() != 0 || v.degraded {
 		c.concludeBeside(ctx)
 	}
-}
-
-// degraded reports whether the request passed because the store was unavailable.
-func (v *Verdict) degraded() bool {
-	for i := range v.holds {
-		if v.holds[i].degraded {
-			return true
-		}
-	}
-	for i := range v.enforced {
-		if v.asks[i].result.Decision.Degraded {
-			return true
-		}
-	}
-	return false
 }
 
 // concludeBeside sets the Event of a verdict that is not one limit's decision alone.
@@ -163,9 +150,9 @@ func (c *Call) concludeBeside(ctx context.Context) {
 		// The time at which another request will end is not known.
 		e.Decision, e.Verdict, e.Rule = sluice.Decision{}, Denied, v.InFlight.Rule
 		e.Violated = []string{levelName(v.InFlight.Rule, v.InFlight.Level) + "/" + v.InFlight.Limit.Name}
-	case (v.Err != nil || v.degraded()) && caller.Left(ctx) != nil: // the caller did not wait for the store
+	case (v.Err != nil || v.degraded) && caller.Left(ctx) != nil: // the caller did not wait for the store
 		v.undoLate()
-		c.evaluator.Report(ctx, v.attributes, v.cancel(ctx))
+		c.evaluated.evaluator.Report(ctx, v.attributes, v.cancel(ctx))
 		e.Verdict, e.Err = Abandoned, caller.Left(ctx)
 	case !v.Allowed:
 		e.Verdict = FailedClosed
@@ -179,7 +166,7 @@ func (c *Call) concludeBeside(ctx context.Context) {
 // opened reports whether limits that fail open let the request pass without the store.
 func (v *Verdict) opened() bool {
 	for i := range v.holds {
-		if h := &v.holds[i]; h.degraded && h.rule.Failure == sluice.FailOpen {
+		if h := &v.holds[i]; h.degraded && h.level.rule.Failure == sluice.FailOpen {
 			return true
 		}
 	}
@@ -227,7 +214,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 	if c.evaluated.Limits == 1 {
 		return all
 	}
-	for p := range c.evaluated.active() {
+	for p := range c.evaluated.active {
 		if !c.evaluated.outcomes[p.outcome].Allowed {
 			if name := c.evaluated.named(p).Name; !slices.Contains(all, name) {
 				all = append(all, name)
@@ -239,7 +226,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 
 // hold waits until the request may go on. If it may not, it gives all units back.
 func (c *Call) hold(ctx context.Context, a policy.Attributes) {
-	e, v := c.evaluator, &c.evaluated
+	e, v := c.evaluated.evaluator, &c.evaluated
 	began := v.now()
 	err := v.enter()
 	if err == nil {
@@ -262,7 +249,7 @@ func (c *Call) hold(ctx context.Context, a policy.Attributes) {
 // await blocks until the instant of the request, and keeps its slots meanwhile. It returns
 // an error as soon as the client is known to have left.
 func (c *Call) await(ctx context.Context, a policy.Attributes) error {
-	e, v := c.evaluator, &c.evaluated
+	e, v := c.evaluated.evaluator, &c.evaluated
 	if lease := v.lease(); v.Decision.Delay > lease/3 && lease > 0 {
 		defer e.renew(ctx, v, lease)()
 	}

@@ -46,11 +46,10 @@ func (r *rule) phase() role {
 
 // charge is the charge of one level of one rule.
 type charge struct {
-	rule      *rule
 	level     *level
-	set       *set              // nil for a candidate
-	candidate *policy.Candidate // nil except for a candidate
-	over      bool              // the soft limit denied, so its grace limit is charged
+	set       *set // nil for a candidate
+	candidate int  // the position of a candidate in its level
+	over      bool // the soft limit denied, so its grace limit is charged
 	sluice.Charge
 }
 
@@ -99,9 +98,6 @@ func (v *Verdict) collect() {
 	v.collectRole(shadowed)
 	v.collectRole(shaping)
 	v.candidates()
-	if len(v.holds) > 0 && v.slots == nil {
-		v.slots, v.ownSlots = v.store.(sluice.SlotStore)
-	}
 }
 
 func (v *Verdict) collectRole(role role) {
@@ -159,8 +155,10 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 		}
 	}
 	c := another(&v.charges)
-	c.rule, c.level, c.set, c.candidate, c.over = r, l, s, nil, false
-	c.Plan, c.Key, c.Cost, c.Held = s.Take, key, cost, 0
+	overwrite(&c.level, l)
+	overwrite(&c.set, s)
+	overwrite(&c.Plan, s.Take)
+	c.over, c.Key, c.Cost, c.Counted = false, key, cost, 0
 	return nil
 }
 
@@ -177,14 +175,14 @@ func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string
 		return
 	}
 	if l.InFlight != nil {
-		v.holds = append(v.holds, hold{rule: r, level: l, key: key})
+		v.holds = append(v.holds, hold{level: l, key: key})
 	}
 	if s == nil { // at most a limit of requests in flight
 		return
 	}
 	for j := range l.Candidates {
 		if plan := l.ByCandidate[j][s.Set]; plan != nil {
-			v.trials = append(v.trials, charge{rule: r, level: l, candidate: &l.Candidates[j], Charge: sluice.Charge{Plan: plan, Key: key, Cost: cost}})
+			v.trials = append(v.trials, charge{level: l, candidate: j, Charge: sluice.Charge{Plan: plan, Key: key, Cost: cost}})
 		}
 	}
 }
@@ -193,7 +191,7 @@ func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string
 func (v *Verdict) candidates() {
 	for _, k := range v.trials {
 		v.charges = append(v.charges, k)
-		v.add(candidacy, len(v.charges)-1, k.rule.phase() == counted)
+		v.add(candidacy, len(v.charges)-1, k.level.rule.phase() == counted)
 	}
 }
 
@@ -250,16 +248,18 @@ func (v *Verdict) layout() {
 	v.outcomes = v.outcomes[:v.terms]
 }
 
-// request returns the store's request of an ask.
-func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
-	req := sluice.Request{Op: op, Charge: v.charges[k.first].Charge}
+// request makes the empty req the store's request of an ask.
+func (v *Verdict) request(req *sluice.Request, k *ask, op sluice.Op) {
+	req.Op, req.Charge = op, v.charges[k.first].Charge
 	if k.n > 1 {
 		req.More = v.flat[k.first+1 : k.first+k.n : k.first+k.n]
 	}
-	if op != sluice.OpTake && op != sluice.OpPeek {
-		return req
+	if op != sluice.OpTake {
+		return
 	}
-	req.Op, req.MaxWait, _ = v.wait(k)
+	if v.delays() {
+		req.Op, req.MaxWait, _ = v.wait(k)
+	}
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
 	}
@@ -270,5 +270,4 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 		k.room = v.outcomes[k.outcomes : k.outcomes+k.terms]
 		req.Outcomes = &k.room
 	}
-	return req
 }

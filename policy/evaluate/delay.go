@@ -18,7 +18,7 @@ const noDelay = time.Microsecond
 // behind it, so that its units could not all be given back.
 func (v *Verdict) enterQueue() {
 	k := &v.asks[0]
-	if v.queue == nil || v.peek || k.role != taken {
+	if v.evaluator.opts.Queue == nil || v.peek || k.role != taken {
 		return
 	}
 	op, most, queues := v.wait(k)
@@ -34,15 +34,7 @@ func (v *Verdict) enterQueue() {
 // whyNotDelayed returns the error of a request that was denied for lack of a place in the
 // queue; nil if it was denied for another reason.
 func (v *Verdict) whyNotDelayed() error {
-	if v.full == nil {
-		return nil
-	}
-	return v.wouldWait()
-}
-
-// wouldWait returns why a request without a place was denied, nil if for another reason.
-func (v *Verdict) wouldWait() error {
-	if v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
+	if v.full == nil || v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil
 	}
 	r := &v.asks[0].result
@@ -57,7 +49,7 @@ func (v *Verdict) queueFor(k *ask) error {
 	if v.queued {
 		return nil
 	}
-	err := v.queue.enter(v.waitKeyOf(k))
+	err := v.evaluator.opts.Queue.enter(v.waitKeyOf(k))
 	v.queued = err == nil
 	return err
 }
@@ -65,7 +57,7 @@ func (v *Verdict) queueFor(k *ask) error {
 // leaveQueue gives back the request's place in the queue, if it has one.
 func (v *Verdict) leaveQueue() {
 	if v.queued {
-		v.queue.leave(v.waitKey, v.waits)
+		v.evaluator.opts.Queue.leave(v.waitKey, v.waits)
 		v.queued, v.waits = false, false
 	}
 }
@@ -73,11 +65,11 @@ func (v *Verdict) leaveQueue() {
 // await makes the request wait for w.
 func (v *Verdict) await(w *waiter) {
 	v.waiter, v.waits = w, true
-	v.queue.waits()
+	v.evaluator.opts.Queue.waits()
 }
 
 // delays reports whether the request may be delayed.
-func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 0 }
+func (v *Verdict) delays() bool { return v.evaluator.opts.MaxWait > 0 || v.needs&needsDelay != 0 }
 
 // patience bounds the delay by the deadline of ctx.
 func (v *Verdict) patience(ctx context.Context) {
@@ -91,11 +83,11 @@ func (v *Verdict) patience(ctx context.Context) {
 // the delay to the limits that queue. A request that would be served after its deadline
 // is denied at once.
 func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
-	op, least = sluice.OpTake, v.maxWait
+	op, least = sluice.OpTake, v.evaluator.opts.MaxWait
 	if !v.delays() {
 		return op, 0, false
 	}
-	if v.maxWait > 0 {
+	if v.evaluator.opts.MaxWait > 0 {
 		op = sluice.OpReserve
 	}
 	blocks := false
@@ -104,7 +96,7 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 		n := queueing(c.Plan)
 		queues = queues || n > 0
 		blocks = blocks || len(c.level.Blocks) > 0
-		if w := c.rule.MaxWait; w > 0 {
+		if w := c.level.rule.MaxWait; w > 0 {
 			if least == 0 || w < least {
 				least = w
 			}

@@ -30,11 +30,13 @@ import (
 // so that a changed limit keeps the units spent under the old one. Requests that were decided
 // already are settled under the policy that decided them.
 type Evaluator struct {
-	opts    Options
-	rules   []rule
-	finder  *clientip.Finder
-	clients clientip.Admission
-	clock   clock.Clock // by which requests wait
+	opts     Options
+	slots    sluice.SlotStore // of the options, or the store; nil if neither keeps slots
+	ownSlots bool             // slots is the store
+	rules    []rule
+	finder   *clientip.Finder
+	clients  clientip.Admission
+	clock    clock.Clock // by which requests wait
 	// identity distinguishes the stores of the evaluators that share a Queue.
 	identity any
 	log      sampledlog.Log
@@ -101,6 +103,9 @@ func New(o Options) (*Evaluator, error) {
 		opts: o, clock: c, rules: newRules(o.Policy), finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
 		log: sampledlog.Log{Logger: slog.Default(), Part: o.Name},
 	}
+	if e.slots = o.Slots; e.slots == nil {
+		e.slots, e.ownSlots = o.Store.(sluice.SlotStore)
+	}
 	if e.identity = o.Store; !reflect.ValueOf(o.Store).Comparable() {
 		e.identity = e
 	}
@@ -122,10 +127,10 @@ func (e *Evaluator) Client(peer netip.Addr, lines func(name string) []string) ne
 // to give units back if a rule that counts responses denies. It allocates little more than the
 // keys.
 func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
-	if c.stop != nil { // the last use was not settled
-		c.stop()
-	}
-	c.evaluator, c.stop, c.body, c.unreported, c.evaluated.Allowed = e, nil, nil, false, false
+	c.stopRenewal() // if the last use was not settled
+	overwrite(&c.evaluated.evaluator, e)
+	overwrite(&c.body, nil)
+	c.unreported, c.evaluated.Allowed = false, false
 	if c.Peek {
 		e.evaluate(ctx, a, &c.evaluated, true)
 		c.conclude(ctx)
@@ -133,7 +138,11 @@ func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
 		return
 	}
 	decided := false
-	defer c.drop(ctx, &decided)
+	defer func() {
+		if !decided {
+			c.drop(ctx)
+		}
+	}()
 	e.decide(ctx, a, c)
 	if e.opts.OnDecision != nil {
 		if c.unreported = c.metered(); !c.unreported {
@@ -172,7 +181,7 @@ func (e *Evaluator) conclude(ctx context.Context, a, held policy.Attributes, c *
 	if v.Err != nil && c.Verdict != Abandoned { // a store that gave up because the client left has not failed
 		e.Report(ctx, a, v.Err)
 	}
-	if c.Verdict.Passes() && v.Decision.Delay > 0 && v.queue != nil {
+	if c.Verdict.Passes() && v.Decision.Delay > 0 && v.evaluator.opts.Queue != nil {
 		c.hold(ctx, held)
 	}
 	c.pass()
@@ -195,7 +204,7 @@ func (e *Evaluator) Report(ctx context.Context, a policy.Attributes, err error) 
 
 // evaluate charges the request under all rules that match it, or peeks.
 func (e *Evaluator) evaluate(ctx context.Context, a policy.Attributes, v *Verdict, peek bool) {
-	v.reset(e, a, peek)
+	v.reset(a, peek)
 	e.opts.Policy.Match(a, &v.matches)
 	v.collect()
 	if v.delays() {

@@ -137,9 +137,5 @@ func (e *Event) AppendDetail(b []byte) []byte {
 
 // seconds returns d in whole seconds, rounded up, and at least one.
 func seconds(d time.Duration) int64 {
-	n := int64(d / time.Second)
-	if d%time.Second > 0 {
-		n++
-	}
-	return max(n, 1)
+	return int64((max(d, 1)-1)/time.Second) + 1
 }

@@ -100,11 +100,12 @@ func (e *Evaluator) Explain(ctx context.Context, a policy.Attributes) (*Explanat
 	}
 	dry := &dryStore{store: store, slots: slots, reasons: make(map[sluice.Charge][]sluice.Reason)}
 	evaluator := &Evaluator{
-		rules: e.rules,
-		opts:  Options{Policy: e.opts.Policy, Store: dry, Slots: dry, MaxWait: e.opts.MaxWait, Overrides: e.opts.Overrides, Now: e.opts.Now, CallerWaits: true},
+		rules: e.rules, slots: dry,
+		opts: Options{Policy: e.opts.Policy, Store: dry, MaxWait: e.opts.MaxWait, Overrides: e.opts.Overrides, Now: e.opts.Now, CallerWaits: true},
 	}
-	c := &Call{evaluator: evaluator}
+	c := new(Call)
 	v := &c.evaluated
+	v.evaluator = evaluator
 	evaluator.evaluate(ctx, a, v, false)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evaluate: explain: %w", err)

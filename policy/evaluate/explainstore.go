@@ -57,7 +57,7 @@ func (s *dryStore) inFlight(ctx context.Context, r *rule, l *level, key string) 
 	if l.InFlight == nil {
 		return nil
 	}
-	h := hold{rule: r, level: l, key: key}
+	h := hold{level: l, key: key}
 	d, err := s.slots.ExplainSlot(ctx, h.ask(sluice.SlotPeek, ""))
 	if err != nil {
 		return nil

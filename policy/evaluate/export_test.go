@@ -38,13 +38,14 @@ func (p *Plain) evaluator() *Evaluator {
 
 // Decide decides a request as an Evaluator does, without its hooks.
 func (p *Plain) Decide(ctx context.Context, a policy.Attributes, v *Verdict) {
-	p.evaluator().evaluate(ctx, a, v, false)
-	v.Limits = v.limits()
+	v.evaluator = p.evaluator()
+	v.evaluator.evaluate(ctx, a, v, false)
 }
 
 // Peek is Decide without charges.
 func (p *Plain) Peek(ctx context.Context, a policy.Attributes, v *Verdict) {
-	p.evaluator().evaluate(ctx, a, v, true)
+	v.evaluator = p.evaluator()
+	v.evaluator.evaluate(ctx, a, v, true)
 }
 
 // Explain is that of the Evaluator.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/caller"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -25,7 +26,6 @@ type InFlight struct {
 
 // hold is a slot of a request.
 type hold struct {
-	rule  *rule
 	level *level
 	key   string
 	held  bool
@@ -44,7 +44,7 @@ func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
 // units. That call must then charge nothing else, as a request without a slot is charged
 // nothing.
 func (v *Verdict) joins() bool {
-	if len(v.holds) != 1 || v.holds[0].rule.Shadow || !v.ownSlots || len(v.asks) == 0 {
+	if len(v.holds) != 1 || v.holds[0].level.rule.Shadow || !v.evaluator.ownSlots || len(v.asks) == 0 {
 		return false
 	}
 	for i := range v.asks {
@@ -84,6 +84,7 @@ func (v *Verdict) askWithSlot(ctx context.Context) bool {
 	h.held = r.Err == nil && v.slot.Decision.Allowed
 	h.doubtful = r.Err != nil && !unspent(r.Err)
 	h.degraded = h.held && v.slot.Decision.Degraded
+	v.degraded = v.degraded || h.degraded
 	if v.slotDenies() {
 		v.deniedBy(h, v.slot.Decision)
 		return false
@@ -99,7 +100,7 @@ func unspent(err error) bool {
 }
 
 func (v *Verdict) deniedBy(h *hold, d sluice.SlotDecision) {
-	v.InFlight = &InFlight{Rule: h.rule.Rule, Level: h.level.Level, Key: h.key, Limit: h.level.Slots, Decision: d}
+	v.InFlight = &InFlight{Rule: h.level.rule.Rule, Level: h.level.Level, Key: h.key, Limit: h.level.Slots, Decision: d}
 	v.Decision.TooLarge, v.Decision.RetryAfter = d.TooLarge, d.RetryAfter
 }
 
@@ -114,18 +115,19 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 		h := &v.holds[i]
 		var d sluice.SlotDecision
 		err := errNoSlots
-		if v.slots != nil {
-			d, err = v.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
+		if v.evaluator.slots != nil {
+			d, err = v.evaluator.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
 		}
 		h.held = err == nil && d.Allowed
-		h.doubtful = v.slots != nil && err != nil && !unspent(err)
+		h.doubtful = v.evaluator.slots != nil && err != nil && !unspent(err)
 		h.degraded = h.held && d.Degraded
+		v.degraded = v.degraded || h.degraded
 		switch {
-		case h.rule.Shadow:
-			v.sideErrs = append(v.sideErrs, Trial{Rule: h.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})
+		case h.level.rule.Shadow:
+			v.sideErrs = append(v.sideErrs, Trial{Rule: h.level.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})
 		case err != nil:
 			v.Err = errors.Join(v.Err, err)
-			v.Failure = max(v.Failure, h.rule.Failure)
+			v.Failure = max(v.Failure, h.level.rule.Failure)
 			if caller.Left(ctx) != nil {
 				v.Failure = sluice.FailClosed // the caller did not wait for the store
 			}
@@ -147,7 +149,7 @@ func (v *Verdict) release(ctx context.Context) error {
 	if len(v.holds) == 0 {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	var errs []error
 	for i := range v.holds {
@@ -156,7 +158,7 @@ func (v *Verdict) release(ctx context.Context) error {
 			continue
 		}
 		h.held, h.doubtful = false, false
-		_, err := v.slots.Slot(ctx, h.ask(sluice.SlotRelease, v.owner))
+		_, err := v.evaluator.slots.Slot(ctx, h.ask(sluice.SlotRelease, v.owner))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -192,9 +194,9 @@ func (v *Verdict) renew(ctx context.Context) (bool, error) {
 		if !h.held {
 			continue
 		}
-		d, err := v.slots.Slot(ctx, h.ask(sluice.SlotRenew, v.owner))
+		d, err := v.evaluator.slots.Slot(ctx, h.ask(sluice.SlotRenew, v.owner))
 		if err == nil && !d.Allowed {
-			d, err = v.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
+			d, err = v.evaluator.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
 		}
 		all = all && err == nil && d.Allowed
 		errs = append(errs, err)

@@ -66,7 +66,7 @@ func (c *charge) makeNames(nodes int32) *names {
 				t = share
 			}
 		}
-		name := limitName(c.rule.Rule, c.level.Level, c.set.several, t.Name)
+		name := limitName(c.level.rule.Rule, c.level.Level, c.set.several, t.Name)
 		made.terms[i], made.named[i] = *t, namedTerm{Term: *t, alone: [1]string{name}}
 		made.named[i].Name = name
 	}

@@ -94,10 +94,10 @@ func (p *presumptions) end(b budget, units int64) (late int64) {
 
 // presumptions are shared by the evaluators of a Queue; nil without a Queue.
 func (v *Verdict) presumptions() *presumptions {
-	if v.queue == nil {
+	if v.evaluator.opts.Queue == nil {
 		return nil
 	}
-	return &v.queue.presumed
+	return &v.evaluator.opts.Queue.presumed
 }
 
 func (v *Verdict) budget(c *sluice.Charge) budget {

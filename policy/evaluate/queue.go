@@ -61,7 +61,7 @@ func (v *Verdict) waitKeyOf(k *ask) waitKey {
 			n++
 		}
 		if n > rank {
-			rank, v.waitKey = n, waitKey{rule: c.rule.Name, key: c.Key}
+			rank, v.waitKey = n, waitKey{rule: c.level.rule.Name, key: c.Key}
 		}
 	}
 	return v.waitKey

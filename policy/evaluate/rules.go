@@ -21,6 +21,7 @@ type rule struct {
 // level is a level of a rule with its limits.
 type level struct {
 	*policy.CompiledLevel
+	rule      *rule
 	base      *set // nil if there are no limits, or if requests without a tier have none
 	tiers     map[string]*set
 	overrides []set // of each of the rule's Overrides
@@ -47,6 +48,7 @@ func newRules(p *policy.Policy) []rule {
 		r, levels := &rules[i], p.Levels(i)
 		r.Rule, r.cost, r.levels = &p.Rules()[i], max(p.Rules()[i].Cost.Units, 1), make([]level, len(levels))
 		for j := range levels {
+			r.levels[j].rule = r
 			r.levels[j].fill(&levels[j])
 		}
 		r.needed()
@@ -104,8 +106,10 @@ func (s *set) fill(of *policy.Set) {
 // set returns the limits of a key of the i-th rule that matched, nil if it has none. The error
 // says why the request cannot be charged: the token that holds its tier is not usable.
 func (v *Verdict) set(i int, l *level, key string) (*set, error) {
-	if s, _ := v.override(l, key); s != nil {
-		return s, nil
+	if v.evaluator.opts.Overrides != nil || len(l.overrides) > 0 {
+		if s, _ := v.override(l, key); s != nil {
+			return s, nil
+		}
 	}
 	if l.Tiers == nil {
 		return l.base, nil
@@ -114,7 +118,10 @@ func (v *Verdict) set(i int, l *level, key string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.tier(tier), nil
+	if s, ok := l.tiers[tier]; ok && tier != "" {
+		return s, nil
+	}
+	return l.base, nil
 }
 
 // override returns the override that applies to a key and its limits, nil if none does: one of
@@ -130,12 +137,4 @@ func (v *Verdict) override(l *level, key string) (*set, *policy.Override) {
 		}
 	}
 	return nil, nil
-}
-
-// tier returns the limits of a tier, nil if it has none.
-func (l *level) tier(value string) *set {
-	if s, ok := l.tiers[value]; ok && value != "" {
-		return s
-	}
-	return l.base
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -30,8 +31,8 @@ func (v *Verdict) settleBy(ctx context.Context, r policy.Response) error {
 		v.noteStated(&r)
 	}
 	return v.settle(ctx, func(c *charge) int64 {
-		units := actual(&c.rule.Cost, c.Cost, v.attributes, &r)
-		if w := c.rule.When; w != nil && !r.Unseen && !counts(w, r.Status) {
+		units := actual(&c.level.rule.Cost, c.Cost, v.attributes, &r)
+		if w := c.level.rule.When; w != nil && !r.Unseen && !counts(w, r.Status) {
 			return 0
 		}
 		return units
@@ -43,10 +44,10 @@ func (v *Verdict) noteStated(r *policy.Response) {
 	var last *rule
 	for i := range v.charges {
 		c := &v.charges[i]
-		if c.rule == last || c.candidate != nil || c.rule.Cost.Of != policy.ResponseHeader || r.Unseen {
+		if c.level.rule == last || c.set == nil || c.level.rule.Cost.Of != policy.ResponseHeader || r.Unseen {
 			continue
 		}
-		if last = c.rule; last.When == nil || counts(last.When, r.Status) {
+		if last = c.level.rule; last.When == nil || counts(last.When, r.Status) {
 			list := &v.Unstated
 			if _, ok := statedCost(&last.Cost, r); ok {
 				list = &v.Stated
@@ -61,7 +62,7 @@ func (v *Verdict) noteStated(r *policy.Response) {
 func (v *Verdict) settles() bool {
 	if v.needs&needsResponse != 0 {
 		for i := range v.charges {
-			if awaits(v.charges[i].rule.Rule) {
+			if awaits(v.charges[i].level.rule.Rule) {
 				return true
 			}
 		}
@@ -74,7 +75,7 @@ func (v *Verdict) presume(ctx context.Context) error {
 	if !v.Allowed || v.peek || v.settled {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	var errs []error
 	for i := range v.asks {
@@ -82,7 +83,8 @@ func (v *Verdict) presume(ctx context.Context) error {
 		if !k.peek || k.presumed || k.result.Err != nil || !k.result.Decision.Allowed {
 			continue
 		}
-		req, room := v.request(k, sluice.OpCharge), make(sluice.Outcomes, k.terms)
+		req, room := sluice.Request{}, make(sluice.Outcomes, k.terms)
+		v.request(&req, k, sluice.OpCharge)
 		req.Outcomes = &room
 		d, err := v.charge(ctx, req)
 		if err != nil {
@@ -119,7 +121,7 @@ func (v *Verdict) Awaiting() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range v.charges {
 			c := &v.charges[i]
-			if c.Key != "" && awaits(c.rule.Rule) && !yield(c.level.Scope+" "+c.Key) {
+			if c.Key != "" && awaits(c.level.rule.Rule) && !yield(c.level.Scope+" "+c.Key) {
 				return
 			}
 		}
@@ -138,7 +140,7 @@ func (v *Verdict) timed() bool {
 		return false
 	}
 	for i := range v.charges {
-		if v.charges[i].rule.Cost.Of == policy.Milliseconds {
+		if v.charges[i].level.rule.Cost.Of == policy.Milliseconds {
 			return true
 		}
 	}
@@ -188,7 +190,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 	if len(v.requests) == 0 && !v.presumes() {
 		return nil
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	return errors.Join(v.move(ctx), v.endPresumed(ctx))
 }
@@ -204,7 +206,7 @@ func (v *Verdict) move(ctx context.Context) error {
 	case 0:
 		return nil
 	case 1:
-		if _, err := v.store.Take(ctx, v.requests[0]); err != nil {
+		if _, err := v.evaluator.opts.Store.Take(ctx, v.requests[0]); err != nil {
 			return err
 		}
 		return v.owe(ctx, &v.requests[0])
@@ -212,7 +214,7 @@ func (v *Verdict) move(ctx context.Context) error {
 	for range v.requests {
 		v.results = append(v.results, sluice.Result{})
 	}
-	if err := sluice.TakeBatch(ctx, v.store, v.requests, v.results); err != nil {
+	if err := sluice.TakeBatch(ctx, v.evaluator.opts.Store, v.requests, v.results); err != nil {
 		return err
 	}
 	var errs []error
@@ -242,7 +244,7 @@ func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.
 		if more > 0 {
 			charge := sluice.Charge{Plan: c.Plan, Key: c.Key, Cost: more}
 			if op == sluice.OpRefund {
-				charge.Held = was
+				charge.Counted = was
 			}
 			moved = append(moved, charge)
 		}

@@ -38,15 +38,17 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 		for i := v.enforced; i < len(v.asks); i++ {
 			k := &v.asks[i]
 			c := &v.charges[k.first]
-			s := Trial{Rule: c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
+			s := Trial{Rule: c.level.rule.Rule, Shadow: c.level.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
 			if k.role == candidacy {
-				s.Level, s.Candidate = c.level.Level, c.candidate
+				s.Level, s.Candidate = c.level.Level, &c.level.Candidates[c.candidate]
 			} else if c.set != nil { // the rule has a limit
 				s.several = c.set.several
 			}
 			s.Key, s.Cost = c.Key, c.Cost
 			if s.Err == nil {
-				charge, term := v.limit(k, s.Decision.Binding)
+				var req sluice.Request
+				v.request(&req, k, sluice.OpPeek)
+				charge, term := req.ChargeAt(s.Decision.Binding)
 				s.Key, s.Cost, s.Limit = charge.Key, charge.Cost, charge.Plan.Term(term)
 			}
 			if !yield(s) {

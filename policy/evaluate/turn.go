@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/instants"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -44,14 +45,14 @@ func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 
 // claims reports whether an instant that others have left may concern the request.
 func (v *Verdict) claims(k *ask) bool {
-	return v.queue != nil && v.queue.instants.Free() != 0 && !v.peek && k.role == taken
+	return v.evaluator.opts.Queue != nil && v.evaluator.opts.Queue.instants.Free() != 0 && !v.peek && k.role == taken
 }
 
 // claim makes the request wait for an instant that others have left, rather than call the
 // store. If there is none for it, it gives back the units that others have left of its keys,
 // before the store is called. It reports whether the request waits.
 func (v *Verdict) claim(ctx context.Context, k *ask) bool {
-	q, now := v.queue, v.now()
+	q, now := v.evaluator.opts.Queue, v.now()
 	by := v.until(k, now)
 	if !by.IsZero() && !v.queued {
 		return false // the store decides first whether it must wait at all
@@ -101,7 +102,7 @@ func (v *Verdict) enter() error {
 	if v.waiter != nil {
 		return nil
 	}
-	q, k, now := v.queue, &v.asks[0], v.now()
+	q, k, now := v.evaluator.opts.Queue, &v.asks[0], v.now()
 	if err := v.queueFor(k); err != nil {
 		q.refuse(err)
 		return err
@@ -154,12 +155,12 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 // the same keys are given back first: they would take room from units that count.
 func (v *Verdict) charge(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	v.clear(ctx, &req)
-	return v.store.Take(ctx, req)
+	return v.evaluator.opts.Store.Take(ctx, req)
 }
 
 // clear gives back, within ctx, the units that others have left of a request's keys.
 func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
-	if v.queue == nil || v.queue.instants.Free() == 0 {
+	if v.evaluator.opts.Queue == nil || v.evaluator.opts.Queue.instants.Free() == 0 {
 		return
 	}
 	line := make([]instants.Charge[spot], 0, req.Charges())
@@ -167,7 +168,7 @@ func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
 		c := req.Nth(i)
 		line = append(line, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID, Cost: c.Cost})
 	}
-	_, _, others := v.queue.instants.Claim(line, time.Time{})
+	_, _, others := v.evaluator.opts.Queue.instants.Claim(line, time.Time{})
 	undo(ctx, v.attributes, others)
 }
 
@@ -184,7 +185,7 @@ func giveBack(ctx context.Context, a policy.Attributes, list []receipt) {
 	if len(list) == 0 {
 		return
 	}
-	ctx, cancel := undoContext(ctx)
+	ctx, cancel := bounds.Undo(ctx)
 	defer cancel()
 	undo(ctx, a, list)
 }

@@ -4,13 +4,11 @@
 package evaluate
 
 import (
-	"context"
 	"iter"
 	"math/bits"
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/instants"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -52,7 +50,6 @@ type Verdict struct {
 	Stated, Unstated []*policy.Rule
 
 	evaluator  *Evaluator
-	queue      *Queue        // of the Evaluator; nil if the caller waits
 	waiter     *waiter       // until the request may go on; nil if it does not wait
 	waitKey    waitKey       // of its place in the queue
 	queued     bool          // it has a place
@@ -60,11 +57,7 @@ type Verdict struct {
 	full       error         // why it has no place although it may wait
 	most       time.Duration // the longest delay; 0: left to the limits
 	spots      []instants.Charge[spot]
-	store      sluice.Store
-	slots      sluice.SlotStore
-	ownSlots   bool // slots is the store
 	attributes policy.Attributes
-	maxWait    time.Duration // whatever the algorithm; 0: only for limits that queue
 	left       time.Duration // until the request's deadline; 0: it has none
 	owner      string        // of the slots
 	holds      []hold
@@ -73,6 +66,7 @@ type Verdict struct {
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds
+	degraded   bool // a failure policy decided in place of the store
 	binding    place
 	matches    policy.Matches
 	needs      needs // of the rules that match
@@ -89,11 +83,17 @@ type Verdict struct {
 	sideErrs   []Trial
 }
 
-func (v *Verdict) reset(e *Evaluator, a policy.Attributes, peek bool) {
-	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
-	v.evaluator, v.queue, v.waiter, v.full, v.store, v.slots, v.attributes = e, e.opts.Queue, nil, nil, e.opts.Store, e.opts.Slots, a
-	v.terms, v.maxWait, v.left, v.needs, v.enforced = 0, e.opts.MaxWait, 0, 0, 0
-	v.ownSlots, v.joint, v.peek, v.settled, v.bound = false, false, peek, false, false
+// reset makes v the verdict of another request, for the same evaluator.
+func (v *Verdict) reset(a policy.Attributes, peek bool) {
+	v.Allowed, v.Decision, v.Failure, v.attributes = false, sluice.Decision{}, sluice.FailOpen, a
+	overwrite(&v.Refused, nil)
+	overwrite(&v.InFlight, nil)
+	overwrite(&v.waiter, nil)
+	if v.Err != nil || v.full != nil {
+		v.Err, v.full = nil, nil
+	}
+	v.Limits, v.terms, v.left, v.needs, v.enforced = 0, 0, 0, 0, 0
+	v.joint, v.peek, v.settled, v.bound, v.degraded = false, peek, false, false, false
 	// The slices keep their memory for the next request.
 	v.holds = v.holds[:0]
 	v.charges = v.charges[:0]
@@ -107,6 +107,14 @@ func (v *Verdict) reset(e *Evaluator, a policy.Attributes, peek bool) {
 	v.Unlimited = v.Unlimited[:0]
 	v.Stated = v.Stated[:0]
 	v.Unstated = v.Unstated[:0]
+}
+
+// overwrite sets *p to v. It tests before it writes: while garbage is collected, writing a
+// pointer costs more, and the next request mostly has the same.
+func overwrite[T any](p **T, v *T) {
+	if *p != v {
+		*p = v
+	}
 }
 
 // now is the present of the clock by which requests wait.
@@ -148,9 +156,9 @@ type Outcome struct {
 // place is the position of an active limit and its outcome in a verdict.
 type place struct{ ask, charge, term, outcome int }
 
-// places returns the places of an ask's limits.
-func (v *Verdict) places(i int) iter.Seq[place] {
-	return func(yield func(place) bool) {
+// active yields the places of all active limits of the request.
+func (v *Verdict) active(yield func(place) bool) {
+	for i := range v.enforced {
 		k := &v.asks[i]
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
@@ -164,26 +172,13 @@ func (v *Verdict) places(i int) iter.Seq[place] {
 	}
 }
 
-// active returns the places of all active limits of the request.
-func (v *Verdict) active() iter.Seq[place] {
-	return func(yield func(place) bool) {
-		for i := range v.enforced {
-			for p := range v.places(i) {
-				if !yield(p) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Outcomes returns the outcomes of all active limits of the request, in the order of the
 // rules; those of rules that count responses come last. They are valid until v is used
 // again. There are none if no rule applied, or the request was refused; they are zero where
 // the store has not decided.
 func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
-		for p := range v.active() {
+		for p := range v.active {
 			if !yield(v.outcome(p)) {
 				return
 			}
@@ -191,18 +186,10 @@ func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	}
 }
 
-// limits returns the number of Outcomes.
-func (v *Verdict) limits() (n int) {
-	for i := range v.enforced {
-		n += v.asks[i].terms
-	}
-	return n
-}
-
 // outcome describes the limit at a place.
 func (v *Verdict) outcome(p place) (o Outcome) {
 	c, of := &v.charges[p.charge], &v.asks[p.ask].result
-	o.Rule, o.Level, o.Key, o.Cost, o.Limit = c.rule.Rule, c.level.Level, c.Key, c.Cost, c.Plan.Term(p.term)
+	o.Rule, o.Level, o.Key, o.Cost, o.Limit = c.level.rule.Rule, c.level.Level, c.Key, c.Cost, c.Plan.Term(p.term)
 	if of.Decision.Nodes > 1 {
 		o.Limit = &c.names(of.Decision.Nodes).terms[p.term]
 	}
@@ -280,7 +267,7 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 					continue
 				}
 				last := c.Plan.Len() - 1
-				w := Warning{Name: levelName(c.rule.Rule, c.level.Level), Rule: c.rule.Rule, Level: c.level.Level, Soft: c.set.Take.Term(last), Grace: c.set.Over.Term(last), Left: v.outcomes[at-1]}
+				w := Warning{Name: levelName(c.level.rule.Rule, c.level.Level), Rule: c.level.rule.Rule, Level: c.level.Level, Soft: c.set.Take.Term(last), Grace: c.set.Over.Term(last), Left: v.outcomes[at-1]}
 				if !yield(w) {
 					return
 				}
@@ -289,25 +276,14 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 	}
 }
 
-// limit returns the charge of the i-th limit of an ask, and the limit's index in its plan.
-func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
-	for j := k.first; j < k.first+k.n; j++ {
-		if c = &v.charges[j].Charge; i < c.Plan.Len() {
-			return c, i
-		}
-		i -= c.Plan.Len()
-	}
-	return c, 0 // from a store that counts otherwise
-}
-
 // failing returns the failure policy of all active rules of an ask.
 func (v *Verdict) failing(k *ask) sluice.Failure {
 	worst := sluice.FailOpen
 	for j := k.first; j < k.first+k.n; j++ {
-		worst = max(worst, v.charges[j].rule.Failure)
+		worst = max(worst, v.charges[j].level.rule.Failure)
 	}
 	if v.joint && k.role == taken {
-		worst = max(worst, v.holds[0].rule.Failure)
+		worst = max(worst, v.holds[0].level.rule.Failure)
 	}
 	return worst
 }
@@ -318,26 +294,16 @@ func (v *Verdict) binds() {
 		v.bound, v.binding, v.Decision.Binding = true, place{0, k.first, 0, k.outcomes}, 0
 		return
 	}
-	i := 0
+	i := -1
 	var best, o share
-	for a := range v.enforced {
-		k := &v.asks[a]
-		if k.result.Err != nil {
-			i += k.terms
+	for p := range v.active {
+		if i++; v.asks[p.ask].result.Err != nil {
 			continue
 		}
-		at := k.outcomes
-		for j := k.first; j < k.first+k.n; j++ {
-			o.cost = v.charges[j].Cost
-			for t := range v.charges[j].Plan.Len() {
-				o.Outcome = *v.reported(place{a, j, t, at}, &o.Outcome)
-				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
-					best, v.bound, v.Decision.Binding = o, true, i
-					v.binding = place{a, j, t, at}
-				}
-				at++
-				i++
-			}
+		o.cost = v.charges[p.charge].Cost
+		o.Outcome = *v.reported(p, &o.Outcome)
+		if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
+			best, v.bound, v.binding, v.Decision.Binding = o, true, p, i
 		}
 	}
 	v.Decision.TooLarge = best.TooLarge
@@ -358,9 +324,4 @@ func tighter(a, b *share, allowed bool) bool {
 	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.cost, 1)))
 	bhi, blo := bits.Mul64(uint64(max(b.Remaining, 0)), uint64(max(a.cost, 1)))
 	return ahi < bhi || ahi == bhi && alo < blo
-}
-
-// undoContext bounds giving units back once no caller waits.
-func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), bounds.UndoTimeout)
 }

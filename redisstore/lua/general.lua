@@ -14,7 +14,7 @@
 local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpack, sub = struct.pack, struct.unpack, string.sub
 local NEVER, MAXWAIT = math.huge, 3600000000
-local TAKE, PEEK, REFUND, CHARGE, UPTO, RESERVE, RESET, DENY, REFUSE = 0, 1, 2, 3, 4, 5, 6, 9, 10
+local TAKE, PEEK, REFUND, CHARGE, UPTO, RESERVE, RESET, DENY, REFUSE = 0, 1, 2, 3, 4, 5, 6, 11, 12
 local now, how = 0, 'PX'
 local kinds = {}
 

@@ -20,8 +20,8 @@ const (
 	maxFaults = 1000
 )
 
-// Decoder reads nodes and collects their faults. A recording decoder reads nothing: it notes what
-// is read, see [Schema].
+// Decoder reads the nodes of a document and collects their faults. A recording decoder passes
+// nodes of each kind to the readers instead, and notes what they ask of them, see [Schema].
 type Decoder struct {
 	file   string
 	faults []Fault
@@ -30,7 +30,7 @@ type Decoder struct {
 	most   int  // the most nodes that may be read
 	over   bool // whether most was exceeded; nothing is read from then on
 
-	recorded *recorder // nil unless the schema is made
+	shapes map[*yaml.Node]*shape // nil unless the schema is made
 }
 
 // New returns a decoder of a file.
@@ -65,13 +65,13 @@ type Field struct {
 	required bool
 }
 
-// Key returns a field.
+// Key returns the field of a key.
 func Key(name, text string, read func(n *yaml.Node)) Field {
 	return Field{Name: name, Text: text, Read: read}
 }
 
-// Required returns the field as one that the mapping must have, for the schema alone: its reader
-// finds the fault.
+// Required returns the field as one that the schema requires. The reader of the mapping reports a
+// missing key itself.
 func (f Field) Required() Field {
 	f.required = true
 	return f
@@ -79,7 +79,7 @@ func (f Field) Required() Field {
 
 // Mapping reads a mapping, in which each key may occur once.
 func (d *Decoder) Mapping(n *yaml.Node, what string, fields ...Field) {
-	if n = d.Enter(n); n == nil || d.recorded.mapping(n, fields) {
+	if n = d.Enter(n); n == nil || d.note(n, yaml.MappingNode, func(s *shape) { d.fields(s, fields) }) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -93,7 +93,7 @@ func (d *Decoder) Mapping(n *yaml.Node, what string, fields ...Field) {
 			d.Fault(key, "merge keys are not read; repeat the keys")
 			continue
 		}
-		at := fieldAt(fields, key)
+		at := slices.IndexFunc(fields, func(f Field) bool { return key.Kind == yaml.ScalarNode && f.Name == key.Value })
 		switch {
 		case at < 0:
 			d.Fault(key, "%s has no key %q; use %s", what, Shorten(key.Value), suggestion(key.Value, fields))
@@ -104,14 +104,6 @@ func (d *Decoder) Mapping(n *yaml.Node, what string, fields ...Field) {
 			fields[at].Read(n.Content[i+1])
 		}
 	}
-}
-
-// fieldAt returns the index of the field named by key, or -1.
-func fieldAt(fields []Field, key *yaml.Node) int {
-	if key.Kind != yaml.ScalarNode {
-		return -1
-	}
-	return slices.IndexFunc(fields, func(f Field) bool { return f.Name == key.Value })
 }
 
 // MappingOr reads a mapping, or calls short for any other node. It reports whether n is a
@@ -131,7 +123,9 @@ func (d *Decoder) MappingOr(n *yaml.Node, what string, short func(n *yaml.Node),
 
 // Pairs reads a mapping with arbitrary keys.
 func (d *Decoder) Pairs(n *yaml.Node, what string, most int, read func(key, value *yaml.Node)) {
-	if n = d.Enter(n); n == nil || d.recorded.pairs(n, read) {
+	if n = d.Enter(n); n == nil || d.note(n, yaml.MappingNode, func(s *shape) {
+		s.value = d.shape(func(n *yaml.Node) { read(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "?"}, n) })
+	}) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -167,7 +161,7 @@ func (d *Decoder) List(n *yaml.Node, read func(n *yaml.Node)) {
 		read(at)
 		return
 	}
-	if d.recorded.items(n, read) {
+	if d.Items(n, read) {
 		return
 	}
 	if len(n.Content) == 0 {
@@ -187,7 +181,7 @@ func (d *Decoder) Text(n *yaml.Node, what string) (string, bool) {
 		d.Fault(n, "%s is %s; use one word or text", what, Kind(n))
 		return "", false
 	}
-	d.recorded.text(n)
+	d.note(n, yaml.ScalarNode, func(s *shape) { s.text = true })
 	return n.Value, true
 }
 
@@ -202,9 +196,6 @@ func (d *Decoder) Each(n *yaml.Node, what string, read func(n *yaml.Node, s stri
 
 // Texts appends a text or a list of texts.
 func (d *Decoder) Texts(n *yaml.Node, what string, into *[]string) {
-	if m := Resolved(n); *into == nil && m.Kind == yaml.SequenceNode && !d.Recording() {
-		*into = make([]string, 0, min(len(m.Content), 64))
-	}
 	d.Each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, s) })
 }
 
@@ -230,7 +221,7 @@ func (d *Decoder) Word(name, text string, into *string) Field {
 // Flag returns a field that is true or false.
 func (d *Decoder) Flag(name, text string, into *bool) Field {
 	return d.Scalar(name, text, func(n *yaml.Node, s string) {
-		d.recorded.flag(n)
+		d.note(n, yaml.ScalarNode, func(s *shape) { s.boolean = true })
 		if s != "true" && s != "false" {
 			d.Fault(n, "%s is %q; use true or false", name, Shorten(s))
 		}
@@ -241,7 +232,7 @@ func (d *Decoder) Flag(name, text string, into *bool) Field {
 // Number returns a field with a whole number.
 func (d *Decoder) Number(name, text string, least, most int64, into *int64) Field {
 	return d.Scalar(name, text, func(n *yaml.Node, s string) {
-		d.recorded.number(n, least, most)
+		d.note(n, yaml.ScalarNode, func(s *shape) { s.integer = &[2]int64{least, most} })
 		v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 		if err != nil || v < least || v > most {
 			d.Fault(n, "%s is %q; use a whole number from %d to %d", name, Shorten(s), least, most)
@@ -254,7 +245,7 @@ func (d *Decoder) Number(name, text string, least, most int64, into *int64) Fiel
 // Duration returns a field with a time.
 func (d *Decoder) Duration(name, text string, least, most time.Duration, into *time.Duration) Field {
 	return d.Scalar(name, text, func(n *yaml.Node, s string) {
-		d.recorded.duration(n)
+		d.note(n, yaml.ScalarNode, func(s *shape) { s.duration = true })
 		v, err := time.ParseDuration(s)
 		if err != nil || v < least || v > most {
 			d.Fault(n, "%s is %q; use a time from %v to %v with its unit, such as 1m30s", name, Shorten(s), least, most)
@@ -316,14 +307,6 @@ func names(fields []Field) string {
 		list[i] = f.Name
 	}
 	return strings.Join(list, ", ")
-}
-
-// suggestion returns the field nearest to a misspelt one, or all fields.
-func suggestion(word string, fields []Field) string {
-	if best := nearest(word, fields); best != "" {
-		return best
-	}
-	return "one of " + names(fields)
 }
 
 // Child returns the value of a mapping's key, or nil.

@@ -5,7 +5,10 @@ package document
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -25,27 +28,30 @@ func Schema(title string, read func(d *Decoder, root *yaml.Node)) []byte {
 // shapeOf returns the shape of a document.
 func shapeOf(read func(d *Decoder, root *yaml.Node)) *shape {
 	d := New("")
-	d.recorded = &recorder{at: make(map[*yaml.Node]*shape)}
+	d.shapes = make(map[*yaml.Node]*shape)
 	d.most = 1 << 30
-	return d.recorded.of(func(n *yaml.Node) { read(d, n) })
+	return d.shape(func(n *yaml.Node) { read(d, n) })
 }
 
-// Recording reports whether the decoder notes what is read, and nothing is.
-func (d *Decoder) Recording() bool { return d.recorded != nil }
+// Recording reports whether the decoder records shapes instead of reading a document.
+func (d *Decoder) Recording() bool { return d.shapes != nil }
 
 // Words notes that a text may be one of these words.
 func (d *Decoder) Words(n *yaml.Node, words ...string) {
-	d.recorded.note(n, func(s *shape) { s.words = append(s.words, words...) })
+	d.note(n, yaml.ScalarNode, func(s *shape) { s.words = append(s.words, words...) })
 }
 
 // Items notes the form of a list's items. It reports whether the decoder is recording.
-func (d *Decoder) Items(n *yaml.Node, read func(n *yaml.Node)) bool { return d.recorded.items(n, read) }
+func (d *Decoder) Items(n *yaml.Node, read func(n *yaml.Node)) bool {
+	return d.note(n, yaml.SequenceNode, func(s *shape) { s.item = d.shape(read) })
+}
 
-// recorder records what the decoder accepts: the decoder is passed nodes of each kind, and the
-// recorder notes what it asks of them. All methods do nothing for a nil recorder, which a
-// decoder of a file has.
-type recorder struct {
-	at map[*yaml.Node]*shape
+// note notes a property of a node of a kind. It reports whether the decoder is recording.
+func (d *Decoder) note(n *yaml.Node, kind yaml.Kind, note func(s *shape)) bool {
+	if s := d.shapes[n]; s != nil && n.Kind == kind {
+		note(s)
+	}
+	return d.Recording()
 }
 
 // shape is the form of a value.
@@ -62,79 +68,29 @@ type shape struct {
 	description string
 }
 
-// of returns the shape that a reader accepts.
-func (r *recorder) of(read func(n *yaml.Node)) *shape {
+// shape returns the shape that a reader accepts.
+func (d *Decoder) shape(read func(n *yaml.Node)) *shape {
 	s := new(shape)
 	for _, n := range []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "?"}, {Kind: yaml.MappingNode, Tag: "!!map"}, {Kind: yaml.SequenceNode, Tag: "!!seq"}} {
-		r.at[n] = s
+		d.shapes[n] = s
 		read(n)
-		delete(r.at, n)
+		delete(d.shapes, n)
 	}
 	return s
 }
 
-// Mapping notes the keys of a mapping. It reports whether r records.
-func (r *recorder) mapping(n *yaml.Node, fields []Field) bool {
-	if r == nil {
-		return false
-	}
-	s := r.at[n]
-	if s == nil || n.Kind != yaml.MappingNode {
-		return true
-	}
-	if s.keys == nil {
+// fields notes the keys of a mapping.
+func (d *Decoder) fields(s *shape, fields []Field) {
+	if s.required = nil; s.keys == nil {
 		s.keys = make(map[string]*shape)
 	}
-	s.required = nil
 	for _, f := range fields {
-		of := r.of(f.Read)
+		of := d.shape(f.Read)
 		of.description = f.Text
-		s.keys[f.Name] = of
-		if f.required {
+		if s.keys[f.Name] = of; f.required {
 			s.required = append(s.required, f.Name)
 		}
 	}
-	return true
-}
-
-func (r *recorder) pairs(n *yaml.Node, read func(key, value *yaml.Node)) bool {
-	if r == nil {
-		return false
-	}
-	if s := r.at[n]; s != nil && n.Kind == yaml.MappingNode {
-		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "?"}
-		s.value = r.of(func(n *yaml.Node) { read(key, n) })
-	}
-	return true
-}
-
-func (r *recorder) items(n *yaml.Node, read func(n *yaml.Node)) bool {
-	if r == nil || n.Kind != yaml.SequenceNode {
-		return r != nil
-	}
-	if s := r.at[n]; s != nil {
-		s.item = r.of(read)
-	}
-	return true
-}
-
-func (r *recorder) note(n *yaml.Node, note func(s *shape)) {
-	if r == nil || n.Kind != yaml.ScalarNode {
-		return
-	}
-	if s := r.at[n]; s != nil {
-		note(s)
-	}
-}
-
-func (r *recorder) text(n *yaml.Node) { r.note(n, func(s *shape) { s.text = true }) }
-
-func (r *recorder) flag(n *yaml.Node) { r.note(n, func(s *shape) { s.boolean = true }) }
-
-func (r *recorder) duration(n *yaml.Node) { r.note(n, func(s *shape) { s.duration = true }) }
-
-func (r *recorder) number(n *yaml.Node, least, most int64) {
-	r.note(n, func(s *shape) { s.integer = &[2]int64{least, most} })
 }
 
 // schema returns the shape in JSON Schema.
@@ -190,4 +146,93 @@ func (s *shape) scalars() (forms []map[string]any) {
 		forms = append(forms, map[string]any{"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`})
 	}
 	return forms
+}
+
+// Page returns the keys of a document as tables in Markdown, under a heading.
+func Page(heading string, read func(d *Decoder, root *yaml.Node)) string {
+	var b strings.Builder
+	b.WriteString(heading)
+	written := map[string]bool{}
+	page := []*section{{"", shapeOf(read)}}
+	for len(page) > 0 {
+		s := page[0]
+		if page = page[1:]; written[s.title()] {
+			continue
+		}
+		written[s.title()] = true
+		fmt.Fprintf(&b, "\n## %s\n\n| key | type | meaning |\n|---|---|---|\n", s.title())
+		for _, name := range slices.Sorted(maps.Keys(s.keys)) {
+			of := s.keys[name]
+			required := ""
+			if slices.Contains(s.required, name) {
+				required = " (required)"
+			}
+			fmt.Fprintf(&b, "| `%s`%s | %s | %s |\n", name, required, of.types(s.path+name), strings.ReplaceAll(of.description, "|", "\\|"))
+			page = append(page, of.sections(s.path+name)...)
+		}
+	}
+	return b.String()
+}
+
+// section is a mapping with its place in the file.
+type section struct {
+	path string // empty, or ending in a dot
+	*shape
+}
+
+func (s *section) title() string {
+	if s.path == "" {
+		return "The file"
+	}
+	return strings.TrimSuffix(s.path, ".")
+}
+
+// sections returns the mappings at a place.
+func (s *shape) sections(path string) (all []*section) {
+	if s.keys != nil {
+		all = append(all, &section{path + ".", s})
+	}
+	if s.item != nil && (s.keys == nil || s.item.keys == nil) {
+		all = append(all, s.item.sections(path)...)
+	}
+	if s.value != nil {
+		all = append(all, s.value.sections(path+".NAME")...)
+	}
+	return all
+}
+
+// types names the types of a value.
+func (s *shape) types(path string) string {
+	var all []string
+	switch {
+	case len(s.words) > 8:
+		all = append(all, "a name")
+	case len(s.words) > 0:
+		all = append(all, "`"+strings.Join(s.words, "`, `")+"`")
+	}
+	if s.integer != nil {
+		all = append(all, fmt.Sprintf("%d to %d", s.integer[0], s.integer[1]))
+	}
+	if s.boolean {
+		all = append(all, "`true`, `false`")
+	}
+	if s.duration {
+		all = append(all, "duration")
+	}
+	if s.text && len(all) == 0 {
+		all = append(all, "text")
+	}
+	if s.keys != nil {
+		all = append(all, "[mapping](#"+strings.ReplaceAll(strings.ToLower(path), ".", "")+")")
+	}
+	if s.value != nil {
+		all = append(all, "mapping of names")
+	}
+	switch {
+	case s.item != nil && s.keys == nil && s.item.keys != nil:
+		all = append(all, "list of [mappings](#"+strings.ReplaceAll(strings.ToLower(path), ".", "")+")")
+	case s.item != nil:
+		all = append(all, "list")
+	}
+	return strings.Join(all, ", or ")
 }

@@ -31,9 +31,6 @@ var auditCommand = cli.Command{
 		if err := c.call(ctx, http.MethodGet, "/v1/audit?n="+url.QueryEscape(cmp.Or(call.One("n"), "100")), nil, &list); err != nil {
 			return err
 		}
-		if call.Given("json") {
-			return call.JSON(list)
-		}
 		var b strings.Builder
 		for i := range list.Entries {
 			writeEntry(&b, &list.Entries[i])
@@ -44,7 +41,7 @@ var auditCommand = cli.Command{
 		case list.ThisNodeOnly:
 			b.WriteString("on this node only, since its start: its store is in its memory\n")
 		}
-		return call.Print(b.String())
+		return call.Show(list, b.String())
 	},
 }
 

@@ -49,13 +49,10 @@ func runExplain(ctx context.Context, c *cli.Call) error {
 		return cli.Usagef("--config reads a file, and --admin asks a running sluice; give one of them")
 	}
 	e, err := explanation(ctx, q, c.Values)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.Given("json"):
-		return c.JSON(e)
 	}
-	return c.Print(explanationText(e, c.Given("all")))
+	return c.Show(e, explanationText(e, c.Given("all")))
 }
 
 func explanation(ctx context.Context, q *explain.Request, values cli.Values) (*evaluate.Explanation, error) {

@@ -97,3 +97,65 @@ func (f *serveFlags) checkBesideFile() {
 		}
 	}
 }
+
+const serveDoc = `Limits:
+
+    100/min                          token bucket: 100 at once, then 100 a minute
+    10/s burst 20                    token bucket: 20 at once, then 10 a second
+    100/min sliding-log              never more than 100 in any minute, exactly
+    1000000/h sliding-histogram      the same in little memory, for large quotas
+    100/min sliding-counter          about that, in least memory
+    5/min fixed-window               5 in each minute of the clock
+    1000/day calendar Asia/Seoul     1000 in each day there
+    1/3s leaky-bucket                one every 3 s
+    100MB/min                        bytes of the responses' bodies
+
+Examples:
+
+    sluice serve
+    sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
+    sluice serve --upstream http://127.0.0.1:3000 --limit 10/s --limit "1000/day calendar UTC" --by header.X-Api-Key
+    sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest --by header.X-Shop
+    sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --store redis://127.0.0.1:6379 --failure local
+`
+
+// serveFlagTable returns the flags of serve.
+func serveFlagTable() []cli.Flag { return slices.Concat(fileFlags, flagsOfLimits(), otherFlags) }
+
+// fileFlags are the flags that may stand beside --config.
+var fileFlags = []cli.Flag{
+	{Name: "config", Value: "FILE", Group: "With a configuration file:", Doc: "read listeners, upstreams and rules from FILE (docs/configuration.md); it is read again when it changes, or on SIGHUP; a file with errors has no effect"},
+	{Name: "drain", Value: "DURATION", Doc: "how long requests may take to end after a signal to stop (default 30s); a second signal ends them at once"},
+	{Name: "overrides", Value: "FILE", Doc: `keep the overrides of "sluice key override" over a restart`},
+	{Name: "audit", Value: "FILE", Doc: "append every change to FILE (default: standard error)"},
+	{Name: "log-format", Value: "FORMAT", Words: logFormats, Doc: "of the program's own log, on standard error: text or json (default text)"},
+	{Name: "log-level", Value: "LEVEL", Words: []string{"debug", "info", "warn", "error"}, Doc: "log nothing below debug, info, warn or error (default info)"},
+}
+
+// flagsOfLimits returns the flags that name the clients to limit, and the limits.
+func flagsOfLimits() []cli.Flag {
+	return []cli.Flag{
+		{Name: "upstream", Value: "URL", Group: "Without a configuration file:", Doc: "the service, such as http://127.0.0.1:3000, https://, or h2c:// for gRPC without TLS; without it a built-in sample app answers"},
+		{Name: "limit", Value: "TEXT", Repeat: true, Doc: `a limit; of several limits all must have room (default without --upstream: "10/min sliding-log")`},
+		{Name: "block", Value: "TEXT", Repeat: true, Doc: `deny a key for a while after many denials: "10min after 20 denials/min"`},
+		{Name: "like", Value: "NAME", Words: platformNames(), Doc: `limit as a platform does, in the place of --limit: shopify-rest, github, nginx and so on; see "sluice profiles"`},
+		{Name: "by", Value: "PART", Repeat: true, Words: []string{"ip", "host", "method", "header.", "cookie.", "query.", "path.1", "ip/24/48"}, Doc: "the key of a request; several make one key of each combination: ip, host, header.NAME, cookie.NAME, query.NAME, method, path.N (the N-th part of the path, from 1), ip/24/48 (networks of IPv4 and IPv6) (default ip; without --upstream query.userId)"},
+		{Name: "name", Value: "NAME", Doc: "name the rules NAME, and NAME.bytes for limits of bytes: services that share a store need a name each, or they share the limits (default gateway)"},
+		{Name: "trust", Value: "NETWORK", Repeat: true, Doc: "trust X-Forwarded-For of the proxies in NETWORK, such as 10.0.0.0/8 (default: none)"},
+	}
+}
+
+var otherFlags = []cli.Flag{
+	{Name: "listen", Value: "ADDRESS", Doc: "accept clients here (default 127.0.0.1:8080)"},
+	{Name: "admin", Value: "ADDRESS", Doc: `serve the page, /healthz, /readyz, /metrics and the API of "sluice status", "sluice key" and "sluice explain" here, or "off" (default 127.0.0.1:9090)`},
+	{Name: "admin-public", Doc: "let --admin be an address that other machines can reach: it serves neither page nor API there"},
+	{Name: "admin-host", Value: "NAME", Repeat: true, Doc: "a name in the Host of requests to --admin, beside its IP address and localhost"},
+	{Name: "fields", Value: "LIST", Words: []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}, Doc: "header fields of the answers, by commas: draft-11, x-ratelimit, x-ratelimit-epoch, or none (default draft-11; without --upstream draft-11,x-ratelimit)"},
+	{Name: "state", Value: "FILE", Doc: "keep the state of all keys over a restart: read FILE at the start, write it at a clean stop"},
+	{Name: "store", Value: "URL", Doc: "share counters with all that name the same store: redis://HOST, redis-sentinel://HOST,HOST/MASTER or redis-cluster://HOST,HOST; rediss:// and so on with TLS. A user may be in it; the password is read from the variable SLUICE_STORE_PASSWORD or by ?password_file=FILE. Further parameters: ca_file, cert_file, key_file, prefix, timeout. env:REDIS_URL reads the URL from that variable, where a password may be in it"},
+	{Name: "failure", Value: "POLICY", Words: []string{"open", "local", "closed"}, Doc: "while the store is unavailable: open allows requests, local gives each node its share of the limits, closed refuses them (default open)"},
+	{Name: "decision-log", Value: "PATH", Doc: "write a line of JSON for each request to PATH, stdout or stderr (docs/decision-log.md); SIGHUP opens it again"},
+	{Name: "access-log", Value: "PATH", Doc: "write a line in the combined format of nginx and Apache"},
+	{Name: "upstream-host", Doc: "send the upstream's own name in Host, not the client's"},
+	{Name: "print-config", Doc: "do not serve: print a configuration file with the same effect as the flags"},
+}

@@ -15,9 +15,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/decided"
 	"github.com/sluicegate/sluice/server/internal/keys"
 )
 
@@ -111,9 +113,6 @@ func showKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) er
 	if err := c.call(ctx, http.MethodGet, "/v1/key?"+q.Encode(), nil, &states); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(states)
-	}
 	var b strings.Builder
 	for i := range states.Keys {
 		writeKey(&b, &states.Keys[i])
@@ -122,7 +121,7 @@ func showKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) er
 		b.WriteString("there are more; name a rule with --rule\n")
 	}
 	writeLast(&b, states.Last)
-	return call.Print(b.String())
+	return call.Show(states, b.String())
 }
 
 func writeKey(b *strings.Builder, s *admin.KeyState) {
@@ -186,14 +185,11 @@ func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) e
 	if err := c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Change: changeOf(call)}, &done); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(done)
-	}
 	var b strings.Builder
 	for i := range done.Keys {
 		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(done.Keys[i].Rule, done.Keys[i].Level), keyText(done.Keys[i].Parts, ""))
 	}
-	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
+	return call.Show(done, b.String()+where(done.ThisNodeOnly, done.NotTold))
 }
 
 func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) error {
@@ -205,15 +201,12 @@ func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) e
 	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Change: changeOf(call)}, &done); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(done)
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "add to %s: %s\n", levelOf(done.Key.Rule, done.Key.Level), keyText(done.Key.Parts, ""))
 	for _, g := range done.Given {
 		fmt.Fprintf(&b, "  %s: %d given, %d left\n", g.Limit, g.Given, g.Remaining)
 	}
-	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
+	return call.Show(done, b.String()+where(done.ThisNodeOnly, done.NotTold))
 }
 
 // where describes the nodes for which a change of a key is.
@@ -241,9 +234,6 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key
 	if err := c.call(ctx, method, "/v1/override", o, &done); err != nil {
 		return err
 	}
-	if call.Given("json") {
-		return call.JSON(done)
-	}
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if r := done.Replaced; r != nil {
@@ -257,7 +247,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key
 	if done.Problem != "" {
 		fmt.Fprintf(&b, "%s\n", printable(done.Problem))
 	}
-	return call.Print(b.String())
+	return call.Show(done, b.String())
 }
 
 // expiry returns the end of an override, zero if it has none.
@@ -279,4 +269,52 @@ func expiry(length, until string) (time.Time, error) {
 		return at, nil
 	}
 	return time.Time{}, nil
+}
+
+// writeLast writes the last decisions, one a line.
+func writeLast(b *strings.Builder, l *decided.List) {
+	if l == nil {
+		return
+	}
+	b.WriteString("last decisions\n")
+	for i := range l.Decisions {
+		d := &l.Decisions[i]
+		fmt.Fprintf(b, "  %s  %s %d  %s %s  %s: %s", d.Time.Format("2006-01-02T15:04:05.000Z"), printable(d.Verdict), d.Status,
+			printable(d.Method), printable(d.Path), printable(levelOf(d.Rule, d.Level)), printable(d.Limit))
+		if d.Remaining != nil {
+			fmt.Fprintf(b, ", %d left", *d.Remaining)
+		}
+		if d.Mode != "enforced" {
+			fmt.Fprintf(b, " (%s)", printable(strings.TrimSpace(d.Mode+" "+d.Candidate)))
+		}
+		if d.LimitVerdict != d.Verdict {
+			fmt.Fprintf(b, "; this limit: %s", printable(d.LimitVerdict))
+		}
+		b.WriteByte('\n')
+	}
+	if l.Note != "" {
+		fmt.Fprintf(b, "  %s\n", l.Note)
+	} else if len(l.Decisions) == 0 {
+		b.WriteString("  none\n")
+	}
+	if l.Unreadable > 0 {
+		fmt.Fprintf(b, "  lines of the log that cannot be read: %d\n", l.Unreadable)
+	}
+}
+
+// printable returns a text that is safe to show on a terminal.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// lines is printable for a text of several lines.
+func lines(text string) string {
+	all := strings.Split(text, "\n")
+	for i := range all {
+		all[i] = printable(strings.ReplaceAll(all[i], "\t", "  "))
+	}
+	return strings.Join(all, "\n")
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/decided"
 	"github.com/sluicegate/sluice/server/internal/feed"
+	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/reload"
@@ -118,68 +119,81 @@ func NewAPI(o APIOptions) (*API, error) {
 	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s}
 	a.token.Store(&o.Token)
 	for _, route := range a.routes() {
-		handle := route.handle
-		if route.token {
-			handle = a.withToken(handle)
-		}
-		a.mux.HandleFunc(route.pattern, handle)
+		a.mux.HandleFunc(route.pattern, a.handler(&route))
 	}
 	return a, nil
 }
 
 // route is a request that an API answers. A route with token shows keys in clear, or
-// changes something. docs/admin-api.md lists the routes.
+// changes something; one with data shows data without them. docs/admin-api.md lists the routes.
 type route struct {
-	pattern string
-	token   bool
-	handle  http.HandlerFunc
+	pattern     string
+	token, data bool
+	// handle returns the document of the answer, or nil if it has answered itself.
+	handle func(w http.ResponseWriter, r *http.Request) (doc any, err error)
 }
 
 func (a *API) routes() []route {
 	return []route{
-		{"GET /v1/overview", false, a.overview},
-		{"GET /v1/fleet", false, a.fleet},
-		{"GET /v1/live", false, a.live},
-		{"GET /v1/top", false, a.top},
-		{"GET /policy", true, a.policy},
-		{"GET /v1/policy", true, a.policy},
-		{"GET /v1/key", true, a.showKey},
-		{"POST /v1/key/reset", true, a.resetKey},
-		{"POST /v1/key/add", true, a.addToKey},
-		{"PUT /v1/override", true, a.putOverride},
-		{"DELETE /v1/override", true, a.deleteOverride},
-		{"GET /v1/audit", true, a.listAudit},
-		{"POST /v1/explain", true, a.explain},
-		{"GET /v1/session", false, a.session},
-		{"POST /v1/session", false, a.login},
-		{"DELETE /v1/session", false, a.logout},
+		{"GET /v1/overview", false, true, a.overview},
+		{"GET /v1/fleet", false, true, a.fleet},
+		{"GET /v1/live", false, true, a.live},
+		{"GET /v1/top", false, true, a.top},
+		{"GET /policy", true, false, a.policy},
+		{"GET /v1/policy", true, false, a.policy},
+		{"GET /v1/key", true, false, a.showKey},
+		{"POST /v1/key/reset", true, false, a.resetKey},
+		{"POST /v1/key/add", true, false, a.addToKey},
+		{"PUT /v1/override", true, false, a.putOverride},
+		{"DELETE /v1/override", true, false, a.deleteOverride},
+		{"GET /v1/audit", true, false, a.listAudit},
+		{"POST /v1/explain", true, false, a.explain},
+		{"GET /v1/session", false, false, a.session},
+		{"POST /v1/session", false, false, a.login},
+		{"DELETE /v1/session", false, false, a.logout},
 	}
 }
 
-// withToken answers 401 to callers without the token or a session.
-func (a *API) withToken(handle http.HandlerFunc) http.HandlerFunc {
+var (
+	errNoToken    = errors.New("this needs the token: send Authorization: Bearer TOKEN, or give --token-file")
+	errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
+)
+
+// handler answers the requests of a route. A route with token is for callers with the token or a
+// session, and one with data also for callers on this machine.
+func (a *API) handler(of *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !a.authorised(r) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			fail(w, http.StatusUnauthorized, errors.New("this needs the token: send Authorization: Bearer TOKEN, or give --token-file"))
-			return
+		var doc any
+		var err error
+		switch {
+		case of.token && !a.authorised(r):
+			err = failed(http.StatusUnauthorized, errNoToken)
+		case of.data && !a.authorised(r) && !local(r):
+			err = failed(http.StatusUnauthorized, errUnreadable)
+		default:
+			doc, err = of.handle(w, r)
 		}
-		handle(w, r)
+		switch {
+		case err != nil:
+			fail(w, err)
+		case doc != nil:
+			answer(w, http.StatusOK, doc)
+		}
 	}
 }
 
 // ServeHTTP answers the caller.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if *a.token.Load() == "" && !local(r) {
-		fail(w, http.StatusForbidden, errNotLocal)
+		fail(w, failed(http.StatusForbidden, errNotLocal))
 		return
 	}
 	if err := misdirected(r, a.o.Hosts); err != nil {
-		fail(w, http.StatusMisdirectedRequest, err)
+		fail(w, failed(http.StatusMisdirectedRequest, err))
 		return
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		fail(w, http.StatusForbidden, err)
+		fail(w, failed(http.StatusForbidden, err))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
@@ -205,7 +219,51 @@ type Error struct {
 	Conflict *overrides.Stored `json:"conflict,omitempty"`
 }
 
-func fail(w http.ResponseWriter, status int, err error) { answer(w, status, Error{Error: err.Error()}) }
+// failure is an error with the status of its answer.
+type failure struct {
+	error
+	status int
+}
+
+// Unwrap returns the error.
+func (f *failure) Unwrap() error { return f.error }
+
+func failed(status int, err error) error { return &failure{err, status} }
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	doc, status := Error{Error: err.Error()}, statusOf(err)
+	if other, ok := errors.AsType[*overrides.OtherChangeError](err); ok {
+		doc.Conflict = other.Now
+	}
+	if errors.Is(err, errNoToken) || errors.Is(err, errUnreadable) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	answer(w, status, doc)
+}
+
+// statusOf returns the status for an error: by default that of a faulty request. If a change could
+// not be kept on the disk, the fault is the server's.
+func statusOf(err error) int {
+	_, conflict := errors.AsType[*overrides.OtherChangeError](err)
+	unkept := errors.Is(err, audit.ErrNotWritten) || errors.Is(err, overrides.ErrNotKept)
+	f, known := errors.AsType[*failure](err)
+	switch {
+	case conflict, errors.Is(err, fleet.ErrLater) && !unkept:
+		return http.StatusConflict
+	case unkept && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)):
+		return http.StatusInsufficientStorage
+	case unkept:
+		return http.StatusInternalServerError
+	case known:
+		return f.status
+	case errors.Is(err, overrides.ErrNone):
+		return http.StatusNotFound
+	case errors.Is(err, overrides.ErrUnavailable), errors.Is(err, audit.ErrUnknown):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadRequest
+}
 
 func answer(w http.ResponseWriter, status int, doc any) {
 	body, err := json.MarshalIndent(doc, "", "  ")
@@ -234,30 +292,12 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
-// asked reads the document of a change. It answers a faulty one with an error and reports
-// false.
-func asked(w http.ResponseWriter, r *http.Request, into interface{ check() error }) bool {
-	err := read(r, into)
-	if err == nil {
-		err = into.check()
+// asked reads the document of a change and checks it.
+func asked(r *http.Request, into interface{ check() error }) error {
+	if err := read(r, into); err != nil {
+		return err
 	}
-	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-	}
-	return err == nil
-}
-
-// statusOf returns the status for a change that was not made: that of a server fault if the
-// disk failed, or else otherwise.
-func statusOf(err error, otherwise int) int {
-	switch {
-	case !errors.Is(err, audit.ErrNotWritten) && !errors.Is(err, overrides.ErrNotKept):
-		return otherwise
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return http.StatusInsufficientStorage
-	default:
-		return http.StatusInternalServerError
-	}
+	return into.check()
 }
 
 // change writes a change that a request asks for to the audit log and makes it.

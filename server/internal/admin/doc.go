@@ -8,16 +8,14 @@
 //
 //   - admin.go: the handler of all pages, and its address
 //   - override.go: changes of a key's limits
-//   - fleet.go: the counts of all nodes
-//   - audit.go: the last changes
+//   - audit.go: who makes a change, and the last changes
 //   - explain.go: a request explained
 //   - live.go: changes as they happen
-//   - overview.go: the state of the program
+//   - overview.go: the state of the program and of its fleet
 //   - status.go: rules, overrides, and the keys denied most
 //   - session.go: sessions of browsers
 //   - keyadd.go: units given to a key
 //   - key.go: the state of a key, and its reset
 //   - api.go: API: who may ask, and how it answers
 //   - hosts.go: callers on this machine and names of hosts
-//   - change.go: who makes a change, and why
 package admin

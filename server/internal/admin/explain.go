@@ -13,26 +13,19 @@ import (
 const mostExplain = 256 << 10 // bytes of a request to be explained
 
 // explain answers POST /v1/explain.
-func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+func (a *API) explain(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q explain.Request
 	r.Body = http.MaxBytesReader(w, r.Body, mostExplain)
 	if err := read(r, &q); err != nil {
-		status := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			status = http.StatusRequestEntityTooLarge
+			err = failed(http.StatusRequestEntityTooLarge, err)
 		}
-		fail(w, status, err)
-		return
+		return nil, err
 	}
 	x := explain.Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Overrides: a.o.Overrides.Active(), Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
 	e, err := x.Explain(r.Context(), &q)
-	if _, bad := errors.AsType[explain.RequestError](err); bad {
-		fail(w, http.StatusBadRequest, err)
-		return
+	if _, bad := errors.AsType[explain.RequestError](err); err != nil && !bad {
+		err = failed(http.StatusServiceUnavailable, err)
 	}
-	if err != nil {
-		fail(w, http.StatusServiceUnavailable, err)
-		return
-	}
-	answer(w, http.StatusOK, e)
+	return e, err
 }

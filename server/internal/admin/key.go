@@ -67,13 +67,12 @@ type LimitState struct {
 	Words          string       `json:"words"` // the arithmetic
 }
 
-func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
+func (a *API) showKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 	k := keys.Key{Parts: make(map[string]string)}
 	for name, values := range r.URL.Query() {
 		switch {
 		case len(values) > 1:
-			fail(w, http.StatusBadRequest, fmt.Errorf("%s is given more than once; give it one value", name))
-			return
+			return nil, fmt.Errorf("%s is given more than once; give it one value", name)
 		case name == "rule":
 			k.Rule = values[0]
 		case name == "level":
@@ -84,22 +83,20 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
 	}
 	targets, omitted, err := a.targets(&k)
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	states := KeyStates{Omitted: omitted}
 	for i := range targets {
 		s, err := a.state(r.Context(), &targets[i])
 		if err != nil {
-			fail(w, http.StatusServiceUnavailable, err)
-			return
+			return nil, failed(http.StatusServiceUnavailable, err)
 		}
 		states.Keys = append(states.Keys, s)
 	}
 	if a.o.Decisions != nil {
 		states.Last = new(a.o.Decisions(loggedKeys(targets)))
 	}
-	answer(w, http.StatusOK, states)
+	return states, nil
 }
 
 // targets returns the keys that k means under the active rules and overrides.
@@ -284,18 +281,17 @@ type ResetDone struct {
 	NotTold string `json:"not_told,omitempty"`
 }
 
-func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
+func (a *API) resetKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var q Reset
-	if !asked(w, r, &q) {
-		return
+	if err := asked(r, &q); err != nil {
+		return nil, err
 	}
 	targets, omitted, err := a.targets(&q.Key)
 	if err == nil && omitted {
 		err = fmt.Errorf("more than %d keys are meant; name a rule", keys.Max)
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	done := ResetDone{ThisNodeOnly: !a.o.Shared}
 	for i := range targets {
@@ -319,10 +315,9 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 		return true, nil
 	})
 	if err != nil {
-		fail(w, statusOf(err, http.StatusServiceUnavailable), err)
-		return
+		return nil, failed(http.StatusServiceUnavailable, err)
 	}
-	answer(w, http.StatusOK, done)
+	return done, nil
 }
 
 func (a *API) reset(ctx context.Context, t *keys.Target) error {

@@ -38,15 +38,14 @@ type Given struct {
 	Remaining int64        `json:"remaining"` // units left now
 }
 
-func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
+func (a *API) addToKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var q Add
-	if !asked(w, r, &q) {
-		return
+	if err := asked(r, &q); err != nil {
+		return nil, err
 	}
 	t, err := a.addTarget(&q)
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	now := a.o.Now()
 	tier := t.Tiers(now)[0]
@@ -58,8 +57,7 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("the key's limits are those of its tier; name that, too: %s=TIER", tiers.By)
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	done := AddDone{Key: describe(t), ThisNodeOnly: !a.o.Shared}
 	e := audit.Entry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
@@ -74,10 +72,9 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 		return true, nil
 	})
 	if err != nil {
-		fail(w, statusOf(err, http.StatusServiceUnavailable), err)
-		return
+		return nil, failed(http.StatusServiceUnavailable, err)
 	}
-	answer(w, http.StatusOK, done)
+	return done, nil
 }
 
 // addTarget returns the one key that the document names.

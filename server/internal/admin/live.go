@@ -34,14 +34,12 @@ type Live struct {
 }
 
 // live answers GET /v1/live.
-func (a *API) live(w http.ResponseWriter, r *http.Request) {
-	if !a.readable(w, r) {
-		return
-	}
+func (a *API) live(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := a.feed.Serve(w, r); err != nil {
 		w.Header().Set("Retry-After", "10")
-		fail(w, http.StatusServiceUnavailable, err)
+		return nil, failed(http.StatusServiceUnavailable, err)
 	}
+	return nil, nil //nolint:nilnil // it has answered
 }
 
 // Restart ends the open answers of /v1/live, so that pages load the active configuration

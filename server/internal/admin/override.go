@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/audit"
-	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/keys"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 )
@@ -67,7 +66,7 @@ func (q *Override) fault(now time.Time) error {
 	return errors.Join(faults...)
 }
 
-func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
+func (a *API) putOverride(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var q Override
 	now := a.o.Now()
 	err := read(r, &q)
@@ -83,20 +82,17 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 		limits, err = overrides.ParseLimits(t.Level.Level, q.Limits)
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	o := overrides.Stored{
 		Rule: t.Rule.Name, Level: t.Level.Name, Parts: keys.Named(t.Level.Level, t.Values), Added: now,
 		Override: policy.Override{Key: t.Values, Limits: limits, Expires: q.Expires, Reason: q.Reason, Author: q.Author},
 	}
 	if err := overrides.Fits(a.o.Policy(), o); err != nil {
-		a.finish(w, r, &t, nil, a.change(r, audit.Entry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}},
-			func(*audit.Entry) (bool, error) { return false, err }))
-		return
+		return nil, a.change(r, audit.Entry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}},
+			func(*audit.Entry) (bool, error) { return false, err })
 	}
-	done, err := a.setOverride(r, &q, &o)
-	a.finish(w, r, &t, done, err)
+	return a.override(r, &q, &o, &t)
 }
 
 // setOverride changes an override, on this node or on all, and writes the change to the log.
@@ -132,7 +128,7 @@ func (a *API) setOverride(r *http.Request, q *Override, o *overrides.Stored) (*O
 	return done, err
 }
 
-func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
+func (a *API) deleteOverride(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var q Override
 	err := read(r, &q)
 	if err == nil && (len(q.Limits) > 0 || !q.Expires.IsZero()) {
@@ -141,27 +137,23 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = q.Change.check()
 	}
-	var unused *overrides.Stored
-	if err == nil {
-		unused, err = a.unused(&q.Key)
-	}
-	if unused != nil {
-		a.endUnused(w, r, &q, unused)
-		return
-	}
-	var t keys.Target
-	if err == nil {
-		t, err = a.one(&q.Key)
-	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
-	done, err := a.setOverride(r, &q, &overrides.Stored{
-		Rule: t.Rule.Name, Level: t.Level.Name, Parts: keys.Named(t.Level.Level, t.Values), Added: a.o.Now(), Removed: true,
-		Override: policy.Override{Key: t.Values, Reason: q.Reason, Author: q.Author},
-	})
-	a.finish(w, r, &t, done, err)
+	o := overrides.Stored{Added: a.o.Now(), Removed: true, Override: policy.Override{Reason: q.Reason, Author: q.Author}}
+	if unused, err := a.unused(&q.Key); unused != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		o.Rule, o.Level, o.Key = unused.Rule, unused.Level, unused.Key
+		return a.override(r, &q, &o, nil)
+	}
+	t, err := a.one(&q.Key)
+	if err != nil {
+		return nil, err
+	}
+	o.Rule, o.Level, o.Key, o.Parts = t.Rule.Name, t.Level.Name, t.Values, keys.Named(t.Level.Level, t.Values)
+	return a.override(r, &q, &o, &t)
 }
 
 // unused returns the override of exactly this key if the rules do not have the key. The
@@ -182,53 +174,24 @@ func (a *API) unused(k *keys.Key) (found *overrides.Stored, err error) {
 	return found, nil
 }
 
-// endUnused ends an override whose key the rules do not have. The key has no
-// state to show.
-func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *overrides.Stored) {
-	done, err := a.setOverride(r, q, &overrides.Stored{
-		Rule: o.Rule, Level: o.Level, Added: a.o.Now(), Removed: true,
-		Override: policy.Override{Key: o.Key, Reason: q.Reason, Author: q.Author},
-	})
+// override changes an override, and returns the present state of the key t. That is nil if the rules
+// do not have the key.
+func (a *API) override(r *http.Request, q *Override, o *overrides.Stored, t *keys.Target) (*OverrideDone, error) {
+	done, err := a.setOverride(r, q, o)
 	if err != nil {
-		failChange(w, err)
-		return
+		return nil, err
 	}
-	done.Key = KeyState{Key: keys.Key{Rule: o.Rule, Level: o.Level, Parts: q.Parts}}
-	answer(w, http.StatusOK, done)
-}
-
-// failChange answers a change of overrides that was not made.
-func failChange(w http.ResponseWriter, err error) {
-	status := http.StatusBadRequest
-	other, conflict := errors.AsType[*overrides.OtherChangeError](err)
-	switch {
-	case conflict:
-		answer(w, http.StatusConflict, Error{Error: err.Error(), Conflict: other.Now})
-		return
-	case errors.Is(err, overrides.ErrNone):
-		status = http.StatusNotFound
-	case errors.Is(err, fleet.ErrLater):
-		status = http.StatusConflict
-	case errors.Is(err, overrides.ErrUnavailable), errors.Is(err, audit.ErrUnknown):
-		status = http.StatusServiceUnavailable
-	}
-	fail(w, statusOf(err, status), err)
-}
-
-// finish answers a change of overrides with the present state of the key.
-func (a *API) finish(w http.ResponseWriter, r *http.Request, t *keys.Target, done *OverrideDone, err error) {
-	if err != nil {
-		failChange(w, err)
-		return
+	if t == nil {
+		done.Key = KeyState{Key: keys.Key{Rule: o.Rule, Level: o.Level, Parts: q.Parts}}
+		return done, nil
 	}
 	k := describe(t)
 	now, err := a.one(&k.Key)
 	if err != nil {
-		fail(w, http.StatusInternalServerError, err)
-		return
+		return nil, failed(http.StatusInternalServerError, err)
 	}
 	if done.Key, err = a.state(r.Context(), &now); err != nil {
 		done.Key, done.Problem = describe(&now), "what the key has left is not known: "+err.Error()
 	}
-	answer(w, http.StatusOK, done)
+	return done, nil
 }

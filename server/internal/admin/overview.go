@@ -8,27 +8,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluicegate/sluice/server/internal/fleetview"
+	"github.com/sluicegate/sluice/server/internal/history"
+	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/overview"
+	"github.com/sluicegate/sluice/server/internal/report"
 )
 
-var errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
-
-// readable reports whether a caller may see data without keys in clear: callers on this
-// machine, or with the token. It answers other callers itself.
-func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
-	if a.authorised(r) || local(r) {
-		return true
-	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	fail(w, http.StatusUnauthorized, errUnreadable)
-	return false
-}
-
 // overview answers GET /v1/overview. With ?rule=NAME it shows only that rule, in full.
-func (a *API) overview(w http.ResponseWriter, r *http.Request) {
-	if !a.readable(w, r) {
-		return
-	}
+func (a *API) overview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	rule := r.URL.Query().Get("rule")
 	a.o.Tally.Tick(a.o.Now()) // so that the series hold the same requests as the totals
 	o := overview.Overview{
@@ -60,10 +48,9 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 		o.Rules = append(o.Rules, ro)
 	}
 	if rule != "" && len(o.Rules) == 0 {
-		fail(w, http.StatusNotFound, errors.New("there is no rule of that name; see /v1/overview for those that are"))
-		return
+		return nil, failed(http.StatusNotFound, errors.New("there is no rule of that name; see /v1/overview for those that are"))
 	}
-	answer(w, http.StatusOK, o)
+	return o, nil
 }
 
 // logs returns the logs that cannot be written.
@@ -88,4 +75,58 @@ func (a *API) lately(o *overview.Rule, now time.Time, full bool) {
 	if hour, days, ok := t.Keys(o.Name); ok {
 		o.Keyed(now, &day, hour, days, t.Denials(o.Name))
 	}
+}
+
+// fleet answers GET /v1/fleet. With ?rule=NAME it shows only that rule, in full. With
+// ?nodes=1 it adds the counts of each node under each rule.
+func (a *API) fleet(_ http.ResponseWriter, r *http.Request) (any, error) {
+	o := fleetview.Options{
+		Policy: a.o.Policy(), Self: a.self(), Causes: a.o.Tally.Causes(), Logs: a.logs(), Hidden: !a.authorised(r),
+		Rule: r.URL.Query().Get("rule"), Nodes: r.URL.Query().Get("nodes") == "1",
+	}
+	o.Top = func(d *outcome.Denied) overview.TopLevel { return a.topLevel(o.Policy, d, o.Hidden) }
+	detailed := []string{o.Rule}
+	if o.Rule == "" {
+		detailed = a.busiest()
+	}
+	if a.o.Fleet != nil {
+		o.Others = new(a.o.Fleet(r.Context(), detailed))
+	}
+	o.Now = a.o.Now()
+	o.Own = a.o.Tally.Report(o.Policy, o.Now, detailed)
+	o.Own.ID = o.Self.ID
+	f := fleetview.New(&o)
+	if o.Rule != "" && len(f.Rules) == 0 {
+		return nil, failed(http.StatusNotFound, errors.New("no node has a rule of that name; see /v1/fleet for those that are"))
+	}
+	if o.Rule == "" {
+		lately := make(map[string]history.Counts, len(f.Rules))
+		for i := range f.Rules {
+			lately[f.Rules[i].Name] = f.Rules[i].Lately
+		}
+		a.detailed.Store(new(fleetview.Busiest(lately)))
+	}
+	return f, nil
+}
+
+// self returns this node's line.
+func (a *API) self() report.Node {
+	if a.o.Self == nil {
+		return report.Node{ID: "this", Name: "this node", StoreUp: true, Rules: overview.RulesHash(a.o.Policy()), Total: a.o.Tally.Total()}
+	}
+	return a.o.Self()
+}
+
+// busiest returns the rules to report in detail: the busiest in the last sum, or else at
+// this node.
+func (a *API) busiest() []string {
+	if last := a.detailed.Load(); last != nil {
+		return *last
+	}
+	lately := make(map[string]history.Counts)
+	for name := range a.o.Tally.Totals() {
+		recent, _, _ := a.o.Tally.Past(name)
+		lately[name] = recent.Sum()
+	}
+	return fleetview.Busiest(lately)
 }

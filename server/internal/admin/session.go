@@ -171,45 +171,38 @@ var (
 )
 
 // login answers POST /v1/session with a cookie for the token.
-func (a *API) login(w http.ResponseWriter, r *http.Request) {
+func (a *API) login(w http.ResponseWriter, r *http.Request) (any, error) {
 	token := a.token.Load()
 	switch {
 	case *token == "":
-		fail(w, http.StatusConflict, errTokenless)
-		return
+		return nil, failed(http.StatusConflict, errTokenless)
 	case !encrypted(r) && !local(r):
-		fail(w, http.StatusForbidden, errInClear)
-		return
+		return nil, failed(http.StatusForbidden, errInClear)
 	}
 	switch d, err := a.sessions.try(r.Context(), r.RemoteAddr); {
 	case err != nil:
-		fail(w, http.StatusServiceUnavailable, err)
-		return
+		return nil, failed(http.StatusServiceUnavailable, err)
 	case !d.Allowed:
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.RetryAfter.Seconds()))))
-		fail(w, http.StatusTooManyRequests, errAttempts)
-		return
+		return nil, failed(http.StatusTooManyRequests, errAttempts)
 	}
 	var q Login
 	if err := read(r, &q); err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	if subtle.ConstantTimeCompare([]byte(q.Token), []byte(*token)) != 1 {
-		fail(w, http.StatusUnauthorized, errToken)
-		return
+		return nil, failed(http.StatusUnauthorized, errToken)
 	}
 	if err := a.o.Audit.Write(audit.Entry{Action: "log-in", Remote: r.RemoteAddr}); err != nil {
 		err = fmt.Errorf("%w: %w", audit.ErrNotWritten, err)
-		fail(w, statusOf(err, http.StatusInternalServerError), err)
-		return
+		return nil, failed(http.StatusInternalServerError, err)
 	}
 	id, until, ended := a.sessions.begin(a.o.Now(), token)
 	if ended {
 		a.feed.Restart() // the ended session may have been reading
 	}
 	a.setCookie(w, r, id, int(sessionLife/time.Second))
-	answer(w, http.StatusOK, Session{Needed: true, Until: new(until.UTC())})
+	return Session{Needed: true, Until: new(until.UTC())}, nil
 }
 
 // try counts an attempt of an address. The addresses of an IPv6 network count as one.
@@ -230,12 +223,12 @@ func (s *sessions) try(ctx context.Context, remote string) (sluice.Decision, err
 }
 
 // logout answers DELETE /v1/session.
-func (a *API) logout(w http.ResponseWriter, r *http.Request) {
+func (a *API) logout(w http.ResponseWriter, r *http.Request) (any, error) {
 	if ownPage(r) && a.sessions.end(a.o.Now(), a.sessions.ids(r)...) {
 		a.feed.Restart() // the ended session may have been reading
 	}
 	a.setCookie(w, r, "", -1)
-	answer(w, http.StatusOK, Session{Needed: *a.token.Load() != ""})
+	return Session{Needed: *a.token.Load() != ""}, nil
 }
 
 // setCookie sets a cookie without a path. So the path is that of the API, also if a proxy
@@ -248,10 +241,10 @@ func (a *API) setCookie(w http.ResponseWriter, r *http.Request, value string, ag
 }
 
 // session answers GET /v1/session, which is no secret.
-func (a *API) session(w http.ResponseWriter, r *http.Request) {
+func (a *API) session(_ http.ResponseWriter, r *http.Request) (any, error) {
 	s := Session{Needed: *a.token.Load() != ""}
 	if until, ok := a.sessions.until(r, a.o.Now(), a.token.Load()); ok {
 		s.Until = new(until.UTC())
 	}
-	answer(w, http.StatusOK, s)
+	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -30,7 +31,7 @@ type Status struct {
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
-func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
+func (a *API) policy(_ http.ResponseWriter, _ *http.Request) (any, error) {
 	v, failure := a.o.Version()
 	s := Status{Version: v, Overrides: a.o.Overrides.All(a.o.Now())}
 	if failure != nil {
@@ -53,7 +54,7 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 		r := &p.Rules()[i]
 		s.Rules = append(s.Rules, overview.StatusOf(r, reports[r.Name]))
 	}
-	answer(w, http.StatusOK, s)
+	return s, nil
 }
 
 // reports returns the counts by rule.
@@ -65,21 +66,17 @@ func (a *API) reports() map[string]*outcome.Report {
 	return reports
 }
 
-func (a *API) top(w http.ResponseWriter, r *http.Request) {
-	if !a.readable(w, r) {
-		return
-	}
+func (a *API) top(_ http.ResponseWriter, r *http.Request) (any, error) {
 	n := 10
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > outcome.Places {
-			answer(w, http.StatusBadRequest, Error{Error: "n must be 1 to " + strconv.Itoa(outcome.Places)})
-			return
+			return nil, fmt.Errorf("n must be 1 to %d", outcome.Places)
 		}
 	}
 	t := overview.Top{Hidden: !a.authorised(r)}
 	t.Levels = a.topOf(r.URL.Query().Get("rule"), n, t.Hidden)
-	answer(w, http.StatusOK, t)
+	return t, nil
 }
 
 // topOf returns the n keys denied most of each level, of all rules if rule is

@@ -6,7 +6,6 @@
 //
 // The files, in the order in which to read them; data stands behind the code that uses it:
 //
-//   - change.go: a change and its entry; the last entries
-//   - shared.go: entries in the log of all nodes
+//   - change.go: a change and its entries; the last ones of all nodes
 //   - log.go: Log and its file
 package audit

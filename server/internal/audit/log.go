@@ -107,7 +107,7 @@ func (l *Log) open() error {
 	plain := err == nil && info.Mode().IsRegular()
 	torn := false
 	if plain {
-		torn, err = endsTorn(l.path, info.Size())
+		torn, err = regular.EndsTorn(l.path, info.Size())
 	}
 	if err != nil {
 		return fmt.Errorf("audit: %w", errors.Join(err, f.Close()))
@@ -132,22 +132,6 @@ func (l *Log) Reopen() error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return nil
-}
-
-// endsTorn reports whether the last line of a file is incomplete, because the process
-// that wrote it has died.
-func endsTorn(path string, size int64) (bool, error) {
-	if size == 0 {
-		return false, nil
-	}
-	f, err := os.Open(path) //nolint:gosec // see Open
-	if err != nil {
-		return false, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	last := make([]byte, 1)
-	_, err = f.ReadAt(last, size-1)
-	return last[0] != '\n', err
 }
 
 // Write appends an entry as one line. Call it before a change, and make the change only if

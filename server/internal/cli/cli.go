@@ -6,11 +6,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -80,6 +86,14 @@ func (v Values) One(name string) string {
 	return ""
 }
 
+// Show writes a value as JSON if the flag json is given, or else as a text.
+func (c *Call) Show(value any, text string) error {
+	if c.Given("json") {
+		return c.JSON(value)
+	}
+	return c.Print(text)
+}
+
 // JSON writes a value as indented JSON.
 func (c *Call) JSON(value any) error {
 	doc, err := json.MarshalIndent(value, "", "  ")
@@ -110,3 +124,114 @@ func (e *UsageError) Unwrap() error { return e.Err }
 
 // Usagef returns a UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+const width = 80
+
+// fill returns paragraphs whose lines are as long as a terminal is wide, but for those
+// that begin with a space.
+func fill(doc string) string {
+	var b strings.Builder
+	for line := range strings.Lines(doc) {
+		if strings.HasPrefix(line, " ") {
+			b.WriteString(line)
+			continue
+		}
+		column := 0
+		for word := range strings.FieldsSeq(line) {
+			if column += 1 + len(word); column > width+1 {
+				b.WriteByte('\n')
+				column = 1 + len(word)
+			} else if column > 1+len(word) {
+				b.WriteByte(' ')
+			}
+			b.WriteString(word)
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// help returns the page of a command, in the place of cobra's, which is a template: a
+// program with text/template keeps every method of every type, 17 MB of this one.
+func (p *Program) help(cmd *cobra.Command) string {
+	var b strings.Builder
+	if cmd.HasSubCommands() {
+		b.WriteString(cmd.Long + "\n\n")
+		for i := range p.Commands {
+			if c := &p.Commands[i]; strings.HasPrefix(p.Name+" "+c.Name, cmd.CommandPath()) {
+				fmt.Fprintf(&b, "  %s %-12s  %s\n", p.Name, c.Name, c.Summary)
+			}
+		}
+		fmt.Fprintf(&b, "\n%s COMMAND --help shows the flags of a command.\n", cmd.CommandPath())
+		return strings.TrimLeft(b.String(), "\n")
+	}
+	b.WriteString(cmd.CommandPath() + ": " + cmd.Short + "\n\n  " + cmd.UseLine() + "\n\n" + cmd.Long + "\n")
+	heading, flags := "Flags:", pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	write := func(next string) {
+		if flags.HasFlags() {
+			b.WriteString("\n" + heading + "\n" + flags.FlagUsagesWrapped(width))
+		}
+		heading, flags = next, pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.SortFlags = false
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*value); ok && v.flag.Group != "" {
+			write(v.flag.Group)
+		}
+		flags.AddFlag(f)
+	})
+	write("")
+	return b.String()
+}
+
+// text is what help says of the flag.
+func (f *Flag) text() string {
+	if f.Repeat {
+		return f.Doc + "; repeatable"
+	}
+	return f.Doc
+}
+
+// Man returns the manual page, which is made of Markdown.
+func (p *Program) Man() string {
+	about := strings.TrimPrefix(strings.TrimSuffix(p.Summary, "."), p.Name+" ")
+	text := fmt.Sprintf("%% %[1]s 1\n\n# NAME\n\n%[1]s - %[2]s\n\n# DESCRIPTION\n\n%[3]s\n\n# COMMANDS\n%[4]s\n# EXIT STATUS\n\n%[5]s\n", p.Name, about, p.Doc, p.commands(), exits)
+	page := strings.ReplaceAll(string(md2man.Render([]byte(text))), `\-`, "-") // md2man escapes that of the name alone
+	return strings.ReplaceAll(page, "-", `\-`)                                 // of flags, which no hyphen can stand for
+}
+
+// Markdown returns the pages of all commands.
+func (p *Program) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s on the command line\n\n%s Written by `%s man --markdown`.\n\n", p.Name, p.Summary, p.Name)
+	b.WriteString("| command | what it does |\n|---|---|\n")
+	for i := range p.Commands {
+		c := &p.Commands[i]
+		fmt.Fprintf(&b, "| [`%s %s`](#%s) | %s |\n", p.Name, c.Name, strings.ReplaceAll(p.Name+" "+c.Name, " ", "-"), c.Summary)
+	}
+	return b.String() + "\n" + exits + "\n" + p.commands()
+}
+
+const exits = "The exit code is 0 if all went well, 1 if something failed or has faults, and 2 if the arguments are wrong."
+
+// commands returns a section of Markdown for each command.
+func (p *Program) commands() string {
+	var b strings.Builder
+	for i := range p.Commands {
+		c := &p.Commands[i]
+		call := strings.TrimSpace(p.Name + " " + c.Name + " " + c.Args)
+		fmt.Fprintf(&b, "\n## %s %s\n\n    %s\n\n%s\n", p.Name, c.Name, call, strings.TrimSpace(cmp.Or(c.Doc, c.Summary)))
+		for j := range c.Flags {
+			f := &c.Flags[j]
+			switch {
+			case f.Group != "":
+				b.WriteString("\n" + f.Group + "\n\n")
+			case j == 0:
+				b.WriteString("\n")
+			}
+			fmt.Fprintf(&b, "- `--%s`: %s\n", strings.TrimSpace(f.Name+" "+f.Value), f.text())
+		}
+	}
+	return b.String()
+}

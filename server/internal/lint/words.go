@@ -30,7 +30,7 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 		add("not those from %s", prefixes(r.ExemptNetworks))
 	}
 	if r.Cost != (policy.Cost{}) {
-		add("each costs %s", costWords(r.Cost, r.Shape))
+		add("each costs %s", costWords(r.Cost))
 	}
 	if w := r.When; w != nil {
 		statuses := make([]string, len(w.Status))
@@ -293,14 +293,11 @@ func partWords(p policy.Part) string {
 	}
 }
 
-func costWords(c policy.Cost, shape bool) string {
+func costWords(c policy.Cost) string {
 	switch c.Of {
 	case policy.RequestBytes:
 		return "the bytes of its body"
 	case policy.ResponseBytes:
-		if shape {
-			return "the bytes of its response"
-		}
 		return "the bytes of its response"
 	case policy.RequestHeader:
 		return fmt.Sprintf("the number in its header %s, %d at most", c.Header, c.Most)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/testkit"
-	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway"
+	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 	"github.com/sluicegate/sluice/server/internal/tally"
 )

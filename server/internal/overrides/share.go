@@ -28,8 +28,9 @@ type Sharing struct {
 }
 
 const (
-	MaxLimits = 64   // of an override in the store
-	mostText  = 4096 // bytes of a text in it
+	// MaxLimits is the most limits of an override.
+	MaxLimits = 64
+	mostText  = 4096 // bytes of a text in one
 )
 
 // Share shares the overrides among the nodes of a store. It is called before the Conn runs,

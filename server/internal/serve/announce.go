@@ -52,7 +52,7 @@ func (s *server) announce() {
 		}
 		fmt.Fprintf(&b, "  admin  http://%s%s\n", at.Addr(), pages)
 	}
-	if o := s.listeners.open[0]; o.gate != nil && len(p.Rules()) > 0 && p.Rules()[0].Match.MatchesAll() {
+	if o := s.listeners.open[0]; o.kind.Name == "proxy" && len(p.Rules()) > 0 && p.Rules()[0].Match.MatchesAll() {
 		fmt.Fprintf(&b, "  try    %s\n", s.curl(o.url(), &p.Rules()[0]))
 	}
 	changes := "a change needs a restart"

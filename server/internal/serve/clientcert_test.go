@@ -98,7 +98,7 @@ rules: [{name: all, by: ip, limits: 9/h}]
 	}
 	of := ada.Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:forcetypeassert // as above
 	of.NextProtos = []string{"postgresql"}
-	if conn, err := tls.Dial("tcp", strings.TrimPrefix(at, "https://"), of); err != nil { //nolint:noctx // on this machine
+	if conn, err := tls.Dial("tcp", strings.TrimPrefix(at, "https://"), of); err != nil {
 		t.Errorf("a client that offers a protocol: %v", err)
 	} else {
 		testkit.Closed(t, conn)

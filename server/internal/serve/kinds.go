@@ -11,6 +11,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/check"
 	tcpfront "github.com/sluicegate/sluice/server/internal/front/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
@@ -19,6 +20,7 @@ import (
 func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
+		check.Kind(s.clients),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)
 			clients := clientip.NewAdmission(c.Allow, c.Deny)

@@ -222,10 +222,15 @@ func (o *listener) url() string {
 // describe returns the listener's URL, its upstreams, and its rules if they are not all.
 func (o *listener) describe(upstreams string) string {
 	c := o.config.Load()
-	if c.TCP() {
-		upstreams = c.Upstream
+	text := o.url()
+	switch {
+	case c.TCP():
+		text += " -> " + c.Upstream
+	case c.Serve == "check":
+		text += " decides for a proxy"
+	default:
+		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
 	}
-	text := o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")
 	if len(c.Rules) > 0 {
 		text += "; rules " + strings.Join(c.Rules, ", ")
 	}

@@ -53,7 +53,7 @@ rules:
 	testkit.Until(t, "the connection to have a place", func() bool {
 		return s.Metrics(t)[fmt.Sprintf(`sluice_tcp_open_connections{listener=%q}`, at[3])] == 1
 	})
-	if resp, err := http.Get("http://" + at[3] + "/"); err == nil { //nolint:noctx // it is reset
+	if resp, err := http.Get("http://" + at[3] + "/"); err == nil {
 		_ = resp.Body.Close()
 		t.Errorf("a second connection was served: %d", resp.StatusCode)
 	}

@@ -11,12 +11,6 @@ import (
 	"github.com/sluicegate/sluice/server/internal/front"
 )
 
-// fieldWords maps config.FieldWords to fields.
-var fieldWords = map[string]httplimit.Fields{
-	"draft-11": httplimit.Draft11, "x-ratelimit": httplimit.XRateLimit,
-	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
-}
-
 // limitsOf returns the middleware that decides the requests of a listener.
 func (rs *routes) limitsOf(p *Proxy, s *front.Snapshot) (m *httplimit.Middleware, err error) {
 	of := limited{s.Policy, fmt.Sprint(s.Listener.Allow, s.Listener.Deny)}
@@ -24,9 +18,9 @@ func (rs *routes) limitsOf(p *Proxy, s *front.Snapshot) (m *httplimit.Middleware
 		return m, nil
 	}
 	c := s.Config
-	var fields httplimit.Fields
-	for _, word := range c.Fields {
-		fields |= fieldWords[word]
+	fields, err := httplimit.ParseFields(c.Fields...)
+	if err != nil {
+		return nil, err
 	}
 	to := &recorder{front.Recorder{Front: name, Sinks: s.Sinks}, rs}
 	m, err = httplimit.New(httplimit.Options{

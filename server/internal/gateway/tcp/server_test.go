@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/proxyproto"
+	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
 
 // stopped is the clock of a store, which stands still.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/proxyproto"
+	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
 
 // TestTLS: TLS ends at the server, above a PROXY protocol header, and the client may close its

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+func holdOf(op sluice.Op, plan *sluice.Plan, key string, cost int64, id string, ttl time.Duration) sluice.Request {
+	return sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Key: key, Cost: cost}, Hold: &sluice.Hold{ID: id, TTL: ttl}}
+}
+
+// TestTakesBesideHolds: takes of a key with open holds are decided, keep its flag until the
+// last hold is over, and end holds that are over.
+func TestTakesBesideHolds(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	for _, text := range append(shared, "10/min sliding-log", "30/min sliding-counter sub-windows 5", "10/min interval-refill", "x: 10/min burst 9 credit 3 credit-for 1h") {
+		s := clocked(t, server, t.Name()+text)
+		s.Set(epoch)
+		plan := testkit.Plan(t, "s", text)
+		take := testkit.Request(plan, "k", 1)
+		it := &s.newCall(&take).items[0]
+		before := testkit.Take(t, s.Store, take).Remaining
+		testkit.Take(t, s.Store, holdOf(sluice.OpTake, plan, "k", 3, "a", 2*time.Second))
+		if d := testkit.Take(t, s.Store, take); d.Remaining != before-4 {
+			t.Errorf("%s: got %+v, want %d left", text, d, before-4)
+		}
+		if v := redistest.Do(t, client, "GET", it.key); v[1]&flagBeside == 0 {
+			t.Errorf("%s: %x has no flag of open holds", text, v)
+		}
+		s.Set(epoch + 1_999_999)
+		if d := testkit.Take(t, s.Store, sluice.Request{Op: sluice.OpPeek, Charge: take.Charge}); d.Remaining > before-1 {
+			t.Errorf("%s: before the end: got %+v", text, d)
+		}
+		s.Set(epoch + 2_000_000)
+		if d := testkit.Take(t, s.Store, take); d.Remaining < before-2 {
+			t.Errorf("%s: after the end: got %+v, want %d left", text, d, before-2)
+		}
+		if v := redistest.Do(t, client, "GET", it.key); v[1]&flagBeside != 0 {
+			t.Errorf("%s: %x has the flag of open holds", text, v)
+		}
+	}
+}
+
+// TestHoldsExpire: the hash lives as long as an id is kept, and as units of an open hold count.
+func TestHoldsExpire(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := newStore(Over(client), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+	for _, c := range []struct {
+		text        string
+		settle      bool
+		least, most time.Duration
+	}{
+		{"10/day fixed-window", false, 24 * time.Hour, 26 * time.Hour},
+		{"10/day fixed-window", true, 2 * time.Minute, 3 * time.Minute},
+		{"10/s sliding-log", false, 2 * time.Minute, 62 * time.Minute},
+	} {
+		plan := testkit.Plan(t, "s", "x: "+c.text)
+		req := holdOf(sluice.OpTake, plan, fmt.Sprint("k", c), 3, "a", time.Minute)
+		testkit.Take(t, s, req)
+		if c.settle {
+			testkit.Take(t, s, holdOf(sluice.OpSettle, plan, req.Key, 1, "a", 0))
+		}
+		it := &s.newCall(&req).items[0]
+		text := redistest.Do(t, client, "PTTL", it.keyHolds())
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if left := time.Duration(ms)*time.Millisecond + time.Second; err != nil || left < c.least || left > c.most {
+			t.Errorf("%+v: the holds expire in %v, %v", c, left, err)
+		}
+	}
+}
+
+// TestOtherHoldsAreRefused: holds of another format are not decided on, and not changed.
+func TestOtherHoldsAreRefused(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := clocked(t, server, t.Name())
+	s.Set(epoch)
+	plan := testkit.Plan(t, "s", "10/min")
+	req := holdOf(sluice.OpTake, plan, "k", 3, "a", time.Minute)
+	testkit.Take(t, s.Store, req)
+	key := s.newCall(&req).items[0].keyHolds()
+	for _, field := range []string{fieldNumbers, fieldHold + "a"} {
+		was := redistest.Do(t, client, "HGET", key, field)
+		for _, value := range []string{"\x02" + was[1:], was[:len(was)-1], was + "\x00"} {
+			redistest.Do(t, client, "HSET", key, field, value)
+			if _, err := s.Take(t.Context(), holdOf(sluice.OpSettle, plan, "k", 1, "a", 0)); err == nil {
+				t.Errorf("%q: %x is decided on", field, value)
+			}
+			if got := redistest.Do(t, client, "HGET", key, field); got != value {
+				t.Errorf("%q: %x became %x", field, value, got)
+			}
+		}
+		redistest.Do(t, client, "HSET", key, field, was)
+	}
+}
+
+// TestLostState: a state that a server has lost, as in a failover, is new: its open holds give
+// nothing back, and a settle charges what is above them.
+func TestLostState(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := clocked(t, server, t.Name())
+	s.Set(epoch)
+	plan := testkit.Plan(t, "s", "10/day fixed-window debt 10")
+	req := holdOf(sluice.OpTake, plan, "k", 3, "a", time.Minute)
+	testkit.Take(t, s.Store, req)
+	redistest.Do(t, client, "DEL", s.newCall(&req).items[0].key)
+	testkit.Take(t, s.Store, testkit.Request(plan, "k", 4))
+	if d := testkit.Take(t, s.Store, holdOf(sluice.OpSettle, plan, "k", 1, "a", 0)); d.Remaining != 6 {
+		t.Errorf("got %+v, want that nothing comes back", d)
+	}
+}
+
+// TestHoldExplainedByRedis: an explanation says what is held, and changes nothing.
+func TestHoldExplainedByRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := clocked(t, server, t.Name())
+	s.Set(epoch)
+	plan := testkit.Plan(t, "s", "10/day fixed-window")
+	testkit.Take(t, s.Store, holdOf(sluice.OpTake, plan, "k", 3, "a", 2*time.Second))
+	testkit.Take(t, s.Store, holdOf(sluice.OpTake, plan, "k", 2, "b", time.Minute))
+	for _, c := range []struct {
+		at   int64
+		want string
+	}{{0, "open holds: 2, of 5 units; the next ends at "}, {3e6, "open holds: 1, of 2 units; the next ends at "}} {
+		s.Set(epoch + c.at)
+		for range 2 {
+			e, err := s.Explain(t.Context(), testkit.Request(plan, "k", 1))
+			if err != nil || !strings.HasPrefix(e.Limits[0].Lines[0], c.want) {
+				t.Errorf("got %+v, %v, want %q", e, err, c.want)
+			}
+		}
+	}
+}
+
+// TestHoldsEqualMemory compares this store with memstore over random schedules of holds, settles,
+// extensions, repetitions, callers that crash and changed limits: each settles what it
+// remembers, some twice, some never.
+func TestHoldsEqualMemory(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	texts := [][]string{
+		{"x: 40/10s fixed-window debt 60", "x: 60/10s fixed-window debt 60", "x: 40/20s fixed-window debt 60"},
+		{"x: 40/10s debt 60", "x: 20/10s burst 40 debt 60", "x: 80/10s debt 60"},
+		{"x: 40/10s sliding-log debt 60", "x: 40/10s sliding-counter debt 60", "x: 40/10s sliding-histogram precision 3 debt 60"},
+	}
+	s := clocked(t, server, t.Name())
+	for n := range testkit.Steps(400, 100_000) {
+		rnd := rand.New(rand.NewPCG(seed, uint64(n)))
+		series, key := texts[rnd.IntN(len(texts))], "k"
+		clock := testkit.ClockAt(time.UnixMicro(epoch + rnd.Int64N(1e9)))
+		memory := memstore.New(memstore.Options{Now: clock.Now})
+		plan := testkit.Plan(t, fmt.Sprint("s", n), series[0])
+		var trail []string
+		for len(trail) < 25 {
+			if rnd.IntN(12) == 0 {
+				plan = testkit.Plan(t, plan.Scope(), series[rnd.IntN(len(series))])
+			}
+			req := holdOf(sluice.OpTake, plan, key, 1+rnd.Int64N(30), fmt.Sprint(rnd.IntN(6)), time.Second*time.Duration(1+rnd.IntN(15)))
+			switch rnd.IntN(10) {
+			case 0:
+				req.Op = sluice.OpExtend
+			case 1, 2, 3, 4:
+				req.Op, req.Hold.Retry = sluice.OpSettle, rnd.IntN(3) == 0
+			case 5:
+				req.Hold = nil
+			case 6:
+				req.Op, req.Hold = sluice.OpPeek, nil
+			}
+			s.Set(clock.Micros())
+			got, want := testkit.Take(t, s.Store, req), testkit.Take(t, memory, req)
+			trail = append(trail, fmt.Sprintf("%d: %v %d %+v under %v: %+v", clock.Micros()-epoch, req.Op, req.Cost, req.Hold, plan.Term(0).Limit, got))
+			if got != want {
+				t.Fatalf("schedule %d: got %+v, want %+v, after\n%s", n, got, want, strings.Join(trail, "\n"))
+			}
+			if rnd.IntN(2) == 0 {
+				clock.Advance(time.Duration(rnd.Int64N(6_000_000)) * time.Microsecond)
+			}
+		}
+	}
+}
