@@ -101,6 +101,7 @@ func TestFormats(t *testing.T) {
 		}},
 		{"tsv, time in column 2", tsv, arrivals.Options{Key: "host", Cost: "bytes"}, arrivals.Arrival{At: at, Has: arrivals.Host | arrivals.Written, Host: "ada", Read: -1, Written: 9, Key: "ada", Cost: 9}},
 		{"csv, time in column 1", csv, arrivals.Options{Time: "when", Key: "2", Cost: "units"}, arrivals.Arrival{At: at + 5e5, Read: -1, Key: `ada; "x"`, Cost: 7}},
+		{"tsv without a header, time in column 1", "5\tx\n", arrivals.Options{Time: "1", Key: "2"}, arrivals.Arrival{At: 5e6, Read: -1, Key: "x"}},
 		{"blanks without a header, time in column 3", bare, arrivals.Options{Key: "1"}, arrivals.Arrival{At: at, Read: -1, Key: "17"}},
 	} {
 		t.Run(c.format, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -122,7 +123,7 @@ func (f *file) parse(block string) (all []Arrival) {
 		if f.usable = true; a.At < f.before {
 			ordered = false
 			f.report.Late++
-			f.example(1, fmt.Sprintf("%.6g s before the line before it", float64(f.before-a.At)/1e6), "")
+			f.example(1, fmt.Sprintf("%v before the line before it", time.Duration(f.before-a.At)*time.Microsecond), "")
 		}
 		f.before = a.At
 	}

@@ -103,23 +103,25 @@ func (t *table) detect(sample []string) (err error) {
 	if t.least, t.most = len(first), len(first); len(first) < 2 && t.options.Format == "" {
 		return errFields // any text is one column without the right separator
 	}
-	timeIn := func(cells []string) int {
-		return slices.IndexFunc(cells, func(s string) bool {
-			at, err := ParseTime(s)
-			return err == nil && at > 631152000*second
-		})
-	}
-	t.layout, err = newLayout(first, t.options)
-	if err == nil && t.index(t.options.Time) >= 0 || t.options.Time == "" && err == nil || timeIn(first) < 0 {
+	bare := t.options
+	at := slices.IndexFunc(first, func(s string) bool { return isTime(s, 631152000*second) })
+	if n, err := strconv.Atoi(bare.Time); err == nil && n >= 1 && n <= len(first) && isTime(first[n-1], 0) {
+		at = n - 1
+	} else if t.layout, err = newLayout(first, t.options); err == nil || at < 0 {
 		t.header = sample[0]
 		return err
 	}
-	bare := t.options
 	if bare.Time == "" {
-		bare.Time = strconv.Itoa(timeIn(first) + 1)
+		bare.Time = strconv.Itoa(at + 1)
 	}
 	t.layout, err = newLayout(make([]string, len(first)), bare)
 	return err
+}
+
+// isTime reports whether a text is a time after another.
+func isTime(s string, after int64) bool {
+	at, err := ParseTime(s)
+	return err == nil && at > after
 }
 
 func (t *table) parse(line string, a *Arrival) (bool, error) {

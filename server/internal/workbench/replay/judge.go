@@ -24,7 +24,7 @@ type judge struct {
 	statuses  bool // some rule counts responses by their status
 	fault     error
 	spare     *request
-	running   []*request // by the instant at which they end, the last first
+	running   []*request // by the instant at which they end
 }
 
 // request is a request that is decided and perhaps runs.
@@ -62,7 +62,7 @@ func (j *judge) decide(ctx context.Context, a *arrivals.Arrival) (*evaluate.Call
 	default:
 		r.arrival, r.ends, j.spare = *a, a.At+(r.call.Decision.Delay+a.Took).Microseconds(), new(request)
 		r.of.Arrival = &r.arrival
-		at, _ := slices.BinarySearchFunc(j.running, r, func(x, y *request) int { return cmp.Compare(y.ends, x.ends) })
+		at, _ := slices.BinarySearchFunc(j.running, r, func(x, y *request) int { return cmp.Compare(x.ends, y.ends) })
 		j.running = slices.Insert(j.running, at, r)
 	}
 	if j.statuses {
@@ -73,9 +73,9 @@ func (j *judge) decide(ctx context.Context, a *arrivals.Arrival) (*evaluate.Call
 
 // settle settles the requests that end until an instant, and makes it the present.
 func (j *judge) settle(ctx context.Context, until int64) {
-	for n := len(j.running) - 1; n >= 0 && j.running[n].ends <= until; n-- {
-		r := j.running[n]
-		j.running[n], j.running, j.now = nil, j.running[:n], r.ends
+	for len(j.running) > 0 && j.running[0].ends <= until {
+		r := j.running[0]
+		j.running[0], j.running, j.now = nil, j.running[1:], r.ends
 		r.call.Settle(ctx, r.of.response())
 	}
 	j.now = until
