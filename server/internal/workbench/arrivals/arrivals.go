@@ -33,7 +33,7 @@ type Arrival struct {
 
 	Target  string // path and query
 	Client  netip.Addr
-	Name    string              // of the client, in a log that has names in the place of addresses
+	Name    string              // the client as it is logged: its address without a port, or a name
 	Headers map[string][]string // other fields of the header, by canonical name
 	Status  int
 	Read    int64 // bytes of the request's body; -1: not known

@@ -115,7 +115,10 @@ func TestFormats(t *testing.T) {
 				if c.format == "decisions" && (a.Record == nil || a.Record.Verdict != "allowed" || a.Record.Rules[0].Hash != "ab") {
 					t.Errorf("record %+v", a.Record)
 				}
-				a.Line, a.File, a.Record = 0, 0, nil
+				if a.Client.Is4() && a.Name != a.Client.String() {
+					t.Errorf("the client is logged as %q", a.Name)
+				}
+				a.Line, a.File, a.Record, a.Name = 0, 0, nil, ""
 				if fmt.Sprint(a) != fmt.Sprint(c.want) {
 					t.Errorf("got\n%+v, want\n%+v", a, c.want)
 				}
@@ -143,6 +146,21 @@ func TestTimes(t *testing.T) {
 	} {
 		if got, err := arrivals.ParseTime(s); err == nil {
 			t.Errorf("%q: %d, want an error", s, got)
+		}
+	}
+}
+
+// TestClients: whatever is logged for a client, its address is what the gateway would see, and
+// that of IPv4 has one name.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	for logged, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "192.0.2.7:80": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "[::ffff:192.0.2.7]:80": "192.0.2.7", "2001:db8::1%eth0": "2001:db8::1",
+		"[2001:db8::1]:443": "2001:db8::1", "10.0.0.1, 192.0.2.7": "192.0.2.7", "host.example": "invalid IP", "192.0.2.007": "invalid IP",
+	} {
+		got, _, err := text(t, arrivals.Options{}, "time\tip\n1709256600\t"+logged+"\n")
+		if err != nil || got[0].Client.String() != want || got[0].Client.Is4() && got[0].Name != want || want == "invalid IP" && got[0].Name != logged {
+			t.Errorf("%s: %+v, %v", logged, got, err)
 		}
 	}
 }

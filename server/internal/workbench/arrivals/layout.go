@@ -221,18 +221,17 @@ func cmpIndex(i, without int) int {
 	return i
 }
 
-// client sets the client to an address, which may have a port, or to a name. Of several
-// addresses, as of X-Forwarded-For, the last is that of the nearest client.
+// client sets the client, and its name: a network address, which may have a port, or a name. Of
+// several addresses, as of X-Forwarded-For, the last is that of the nearest client.
 func (a *Arrival) client(s string) {
-	s = strings.TrimSpace(s[strings.LastIndexByte(s, ',')+1:])
-	a.Has |= Client
-	addr, err := netip.ParseAddr(s)
+	a.Name, a.Has = strings.TrimSpace(s[strings.LastIndexByte(s, ',')+1:]), a.Has|Client
+	addr, err := netip.ParseAddr(a.Name)
 	if err != nil {
-		with, perr := netip.ParseAddrPort(s)
-		addr, err = with.Addr(), perr
+		with, _ := netip.ParseAddrPort(a.Name) // else it is a name
+		addr = with.Addr()
 	}
-	if a.Client = addr.Unmap().WithZone(""); err != nil {
-		a.Name = s
+	if a.Client = addr.Unmap().WithZone(""); a.Client.Is4() && (err != nil || addr.Is4In6()) {
+		a.Name = a.Client.String()
 	}
 }
 

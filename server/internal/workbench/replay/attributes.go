@@ -104,7 +104,7 @@ func (a *attributes) Cookie(name string) ([]string, error) {
 }
 
 func (a *attributes) Client() netip.Addr {
-	if a.has(arrivals.Client, "client", ""); a.Name != "" {
+	if a.has(arrivals.Client, "client", ""); !a.Arrival.Client.IsValid() && a.Name != "" {
 		a.has(0, "address of clients that are logged by name", "")
 	}
 	return a.Arrival.Client

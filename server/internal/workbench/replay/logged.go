@@ -26,7 +26,7 @@ func Columns(p *policy.Policy, key, cost bool) (*policy.Policy, error) {
 			l.By = []policy.Part{part("key", func(a *arrivals.Arrival) string { return a.Key })}
 		} else if slices.Equal(l.By, []policy.Part{policy.IP()}) {
 			l.By = []policy.Part{part("ip", func(a *arrivals.Arrival) string {
-				if a.Name != "" {
+				if a.Client.Is4() || !a.Client.IsValid() {
 					return a.Name
 				}
 				return finder.Group(a.Client)

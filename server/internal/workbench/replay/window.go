@@ -3,8 +3,8 @@
 
 package replay
 
-// mostEntries is how many instants a window keeps for a key. Beyond it neighbours are joined:
-// the sum is then a lower bound.
+// mostEntries is how many instants a window keeps for a key. Units beyond them count at the last
+// one: the sum is then a lower bound.
 const mostEntries = 1 << 16
 
 // window is the units that one key was admitted in (t-length, t].
@@ -12,7 +12,7 @@ type window struct {
 	entries []entry
 	head    int // index of the oldest that counts
 	sum     int64
-	joined  bool // entries were joined
+	joined  bool // units count at an instant before their own
 }
 
 type entry struct{ at, units int64 }
@@ -40,21 +40,9 @@ func (w *window) add(t, units, length int64) int64 {
 	case n == cap(w.entries) && w.head > n/2:
 		w.entries, w.head = w.entries[:copy(w.entries, w.entries[w.head:])], 0
 	case n-w.head >= mostEntries:
-		w.join()
+		w.entries[n-1].units, w.joined = w.entries[n-1].units+units, true
+		return w.sum
 	}
 	w.entries = append(w.entries, entry{t, units})
 	return w.sum
-}
-
-// join makes one entry of each two, at the instant of the first.
-func (w *window) join() {
-	live := w.entries[w.head:]
-	half := live[:0]
-	for i := 0; i+1 < len(live); i += 2 {
-		half = append(half, entry{live[i].at, live[i].units + live[i+1].units})
-	}
-	if len(live)%2 == 1 {
-		half = append(half, live[len(live)-1])
-	}
-	w.entries, w.head, w.joined = half, 0, true
 }
