@@ -15,7 +15,8 @@ import (
 )
 
 // Columns returns rules whose key, or cost, is that of the log's columns: see
-// arrivals.Options. In the place of a client's address its name counts, too.
+// arrivals.Options. In the place of a client's address its name counts, too; a log without clients
+// has one budget.
 func Columns(p *policy.Policy, key, cost bool) (*policy.Policy, error) {
 	finder, err := clientip.New(clientip.Options{})
 	if err != nil {
@@ -23,13 +24,18 @@ func Columns(p *policy.Policy, key, cost bool) (*policy.Policy, error) {
 	}
 	return rewrite(p, func(r *policy.Rule, l *policy.Level) {
 		if key {
-			l.By = []policy.Part{part("key", func(a *arrivals.Arrival) string { return a.Key })}
+			l.By = []policy.Part{policy.Func("key", func(a policy.Attributes) (string, error) { return arrivalOf(a).Key, nil })}
 		} else if slices.Equal(l.By, []policy.Part{policy.IP()}) {
-			l.By = []policy.Part{part("ip", func(a *arrivals.Arrival) string {
-				if a.Client.Is4() || !a.Client.IsValid() {
-					return a.Name
+			l.By = []policy.Part{policy.Func("ip", func(a policy.Attributes) (string, error) {
+				switch of := arrivalOf(a); {
+				case of.Name == "":
+					a.Client() // notes that the log has none
+					return "-", nil
+				case of.Client.Is4() || !of.Client.IsValid():
+					return of.Name, nil
+				default:
+					return finder.Group(of.Client), nil
 				}
-				return finder.Group(a.Client)
 			})}
 		}
 		if cost {
@@ -109,11 +115,6 @@ func rewrite(p *policy.Policy, change func(*policy.Rule, *policy.Level)) (*polic
 		}
 	}
 	return policy.Compile(rules)
-}
-
-// part returns a part of a key that is a text of an arrival.
-func part(name string, of func(*arrivals.Arrival) string) policy.Part {
-	return policy.Func(name, func(a policy.Attributes) (string, error) { return of(arrivalOf(a)), nil })
 }
 
 // arrivalOf returns the arrival behind attributes of this package.

@@ -128,6 +128,23 @@ rules:
 	}
 }
 
+// TestColumns: a log without clients has one budget, and costs are those of a column.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	log, err := arrivals.Open([]string{testkit.TempFile(t, "log", "TIMESTAMP,Tokens\n2023-11-16 18:17:03.9799600,4\n2023-11-16 18:17:04.0319600,7\n2023-11-16 18:17:05,6\n")}, nil, arrivals.Options{Cost: "Tokens"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := replay.Options{Rules: rules(t, "rules: [{name: a, by: ip, limits: 10/min sliding-log}]")}
+	if o.Policy, err = replay.Columns(o.Policy, false, true); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Run(t.Context(), log, o)
+	if err != nil || r.Allowed != 2 || r.Denied != 1 || r.Keys != 1 || r.WorstWindow != 10 || !slices.Equal(r.Lacks, []string{"client"}) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 // TestAgainst: the verdicts that change are counted by key.
 func TestAgainst(t *testing.T) {
 	t.Parallel()
