@@ -28,24 +28,20 @@ var _ policy.Attributes = (*attributes)(nil)
 // lack is a part that a rule has asked for and that the log does not have.
 type lack struct{ kind, name string }
 
-// has reports whether the log has a part, and notes it if not.
-func (a *attributes) has(part arrivals.Parts, kind, name string) bool {
-	if a.Has&part != 0 {
-		return true
-	}
-	if of := (lack{kind, name}); !a.lacks[of] {
+// needs notes a part that the log does not have.
+func (a *attributes) needs(part arrivals.Parts, kind, name string) {
+	if of := (lack{kind, name}); a.Has&part == 0 && !a.lacks[of] {
 		a.lacks[of] = true
 	}
-	return false
 }
 
 func (a *attributes) Method() string {
-	a.has(arrivals.Method, "method", "")
+	a.needs(arrivals.Method, "method", "")
 	return strings.ToUpper(a.Arrival.Method)
 }
 
 func (a *attributes) Host() string {
-	if a.has(arrivals.Host, "host", ""); a.logged != a.Arrival.Host {
+	if a.needs(arrivals.Host, "host", ""); a.logged != a.Arrival.Host {
 		a.logged, a.host = a.Arrival.Host, wire.Host(a.Arrival.Host)
 	}
 	return a.host
@@ -53,7 +49,7 @@ func (a *attributes) Host() string {
 
 // Path returns the path. That of a line that is no HTTP matches no pattern.
 func (a *attributes) Path() string {
-	a.has(arrivals.Path, "path", "")
+	a.needs(arrivals.Path, "path", "")
 	path, _, _ := strings.Cut(a.Target, "?")
 	if path == "*" {
 		return "/*"
@@ -70,7 +66,7 @@ func (a *attributes) Header(name string) []string {
 	case name == "Referer" && a.Has&arrivals.Referer != 0:
 		a.values[0] = a.Referer
 	default:
-		a.has(arrivals.Headers, "header", name)
+		a.needs(arrivals.Headers, "header", name)
 		return a.Headers[name]
 	}
 	if a.values[0] == "" {
@@ -80,7 +76,7 @@ func (a *attributes) Header(name string) []string {
 }
 
 func (a *attributes) Query(name string) ([]string, error) {
-	a.has(arrivals.Query, "query", name)
+	a.needs(arrivals.Query, "query", name)
 	_, raw, _ := strings.Cut(a.Target, "?")
 	values, ok := wire.AppendQuery(a.values[:0], raw, name)
 	if !ok {
@@ -93,7 +89,7 @@ func (a *attributes) Query(name string) ([]string, error) {
 // is a secret.
 func (a *attributes) Cookie(name string) ([]string, error) {
 	if values := a.Headers["Cookie"]; len(values) == 0 || values[0] == "REDACTED" {
-		a.has(0, "cookie", name)
+		a.needs(0, "cookie", name)
 		return nil, nil
 	}
 	values, problem := wire.Cookies(&http.Request{Header: a.Headers}, name)
@@ -104,32 +100,32 @@ func (a *attributes) Cookie(name string) ([]string, error) {
 }
 
 func (a *attributes) Client() netip.Addr {
-	if a.has(arrivals.Client, "client", ""); !a.Arrival.Client.IsValid() && a.Name != "" {
-		a.has(0, "address of clients that are logged by name", "")
+	if a.needs(arrivals.Client, "client", ""); !a.Arrival.Client.IsValid() && a.Name != "" {
+		a.needs(0, "address of clients that are logged by name", "")
 	}
 	return a.Arrival.Client
 }
 
 func (a *attributes) Claim(name string) (string, error) {
-	a.has(0, "claim", name)
+	a.needs(0, "claim", name)
 	return "", nil
 }
 
 // Certificate returns the value of a [policy.Certificate] part.
 func (a *attributes) Certificate(name string) (string, error) {
-	a.has(0, "client certificate's", name)
+	a.needs(0, "client certificate's", name)
 	return "", nil
 }
 
 func (a *attributes) Length() int64 {
-	a.has(arrivals.Read, "size of request bodies", "")
+	a.needs(arrivals.Read, "size of request bodies", "")
 	return a.Read
 }
 
 // response returns the response as the log has it.
 func (a *attributes) response() policy.Response {
 	return policy.Response{Status: a.Status, Read: a.Read, Written: a.Written, Took: a.Took, Header: func(name string) []string {
-		a.has(0, "response header", name)
+		a.needs(0, "response header", name)
 		return nil
 	}}
 }

@@ -66,7 +66,7 @@ func (j *judge) decide(ctx context.Context, a *arrivals.Arrival) (*evaluate.Call
 		j.running = slices.Insert(j.running, at, r)
 	}
 	if j.statuses {
-		r.of.has(arrivals.Status, "status", "")
+		r.of.needs(arrivals.Status, "status", "")
 	}
 	return &r.call, j.fault
 }

@@ -33,11 +33,11 @@ func Page(all []Section, r *replay.Result) ([]byte, error) {
 			return nil, err
 		}
 	}
-	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src"
-	for _, script := range [][]byte{files[2], chart} {
+	hash := func(script []byte) string {
 		sum := sha256.Sum256(script)
-		policy += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src " + hash(files[2]) + " " + hash(chart)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>sluice replay</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<style>%s%s</style></head>\n<body><header><h1>sluice replay</h1></header><main>\n", policy, files[0], files[1])
