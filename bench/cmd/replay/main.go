@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/sluicegate/sluice/bench/cputime"
 )
 
 func main() {
@@ -101,7 +103,10 @@ func run(ctx context.Context, args []string) (err error) {
 // counted counts the lines of a file.
 func counted(name string, packed bool) func() (time.Duration, error) {
 	return func() (time.Duration, error) {
-		before := used()
+		before, err := cputime.Process()
+		if err != nil {
+			return 0, err
+		}
 		f, err := os.Open(name)
 		if err != nil {
 			return 0, err
@@ -121,17 +126,9 @@ func counted(name string, packed bool) func() (time.Duration, error) {
 		if !errors.Is(err, io.EOF) || n == 0 {
 			return 0, fmt.Errorf("%s: %d lines, %w", name, n, err)
 		}
-		return used() - before, f.Close()
+		after, err := cputime.Process()
+		return after - before, errors.Join(err, f.Close())
 	}
-}
-
-// used returns the CPU time of this process.
-func used() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // writeLogs writes a log of 50,000 clients, of which few send most requests, 700 a second.

@@ -71,36 +71,38 @@ func runReplay(ctx context.Context, c *cli.Call) error {
 			return err
 		}
 	}
-	p := newProgress(c, log)
-	o.Progress = p.show
-	var doc any
-	var sections []report.Section
-	var r *replay.Result
+	show, end := progressOf(c, log)
+	o.Progress = show
 	if c.Given("accuracy") {
-		var a *replay.AccuracyResult
-		a, err = replay.Accuracy(ctx, log, o.Policy, o.Policy.Rules()[0].Levels[0].Limits[0].Limit, p.show)
-		doc, sections = a, report.OfAccuracy(a)
-	} else if r, err = replay.Run(ctx, log, o); err == nil && r.Explained == nil {
-		sections = report.Of(r, words)
-		doc = r
+		a, err := replay.Accuracy(ctx, log, o.Policy, o.Policy.Rules()[0].Levels[0].Limits[0].Limit, show)
+		if end(); err != nil {
+			return err
+		}
+		return writeReplay(c, a, report.OfAccuracy(a), nil)
 	}
-	switch p.end(); {
-	case err != nil:
+	r, err := replay.Run(ctx, log, o)
+	if end(); err != nil {
 		return err
-	case r != nil && r.Explained != nil && !c.Given("json"):
-		x := r.Explained
+	}
+	if x := r.Explained; x != nil && !c.Given("json") {
 		return c.Print(fmt.Sprintf("%s:%d, at %s\n%s", c.Args[x.File], x.Line, x.At.Format(time.RFC3339Nano), explanationText(x.Explanation, false)))
-	case c.Given("html"):
+	}
+	return writeReplay(c, r, report.Of(r, words), r)
+}
+
+// writeReplay writes a report in the forms that the flags name.
+func writeReplay(c *cli.Call, doc any, sections []report.Section, r *replay.Result) error {
+	if name := c.One("html"); name != "" {
 		page, err := report.Page(sections, r)
 		if err == nil {
-			err = os.WriteFile(c.One("html"), page, 0o600)
+			err = os.WriteFile(name, page, 0o600)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if c.Given("json") {
-		return c.JSON(cmp.Or[any](doc, r))
+		return c.JSON(doc)
 	}
 	return c.Print(report.Text(sections))
 }
@@ -169,40 +171,25 @@ func parseMoment(text string) (*replay.Moment, error) {
 	return &replay.Moment{Key: text[:i], At: at}, nil
 }
 
-// progress shows on a terminal how far a replay is.
-type progress struct {
-	c        *cli.Call
-	log      *arrivals.Log
-	terminal bool
-	started  time.Time
-	shown    time.Time
-}
-
-func newProgress(c *cli.Call, log *arrivals.Log) *progress {
-	p := &progress{c: c, log: log, started: time.Now()}
-	if f, ok := c.Stderr.(*os.File); ok {
-		info, err := f.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+// progressOf returns functions that show on a terminal how far a replay is, at most every
+// 200 ms, and that remove this at the end.
+func progressOf(c *cli.Call, log *arrivals.Log) (show func(requests int64), end func()) {
+	started, shown := time.Now(), time.Time{}
+	if f, ok := c.Stderr.(*os.File); !ok {
+		return func(int64) {}, func() {}
+	} else if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return func(int64) {}, func() {}
 	}
-	return p
-}
-
-// show writes the progress, at most every 200 ms.
-func (p *progress) show(requests int64) {
-	if now := time.Now(); p.terminal && now.Sub(p.shown) > 200*time.Millisecond {
-		p.shown = now
-		part := ""
-		if p.log.Size > 0 {
-			part = fmt.Sprintf(" %d %%,", 100*p.log.Read()/p.log.Size)
+	show = func(requests int64) {
+		if now := time.Now(); now.Sub(shown) > 200*time.Millisecond {
+			shown = now
+			part := ""
+			if log.Size > 0 {
+				part = fmt.Sprintf(" %d %%,", 100*log.Read()/log.Size)
+			}
+			rate := report.Count(int64(float64(requests) / now.Sub(started).Seconds()))
+			_, _ = fmt.Fprintf(c.Stderr, "\r\x1b[Kreplay:%s %s requests, %s a second", part, report.Count(requests), rate) // progress only
 		}
-		rate := float64(requests) / now.Sub(p.started).Seconds()
-		_, _ = fmt.Fprintf(p.c.Stderr, "\r\x1b[Kreplay:%s %s requests, %s a second", part, report.Count(requests), report.Count(int64(rate))) // progress only
 	}
-}
-
-// end removes the progress.
-func (p *progress) end() {
-	if !p.shown.IsZero() {
-		_, _ = fmt.Fprint(p.c.Stderr, "\r\x1b[K") // progress only
-	}
+	return show, func() { _, _ = fmt.Fprint(c.Stderr, "\r\x1b[K") }
 }
