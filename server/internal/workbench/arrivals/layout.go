@@ -224,7 +224,10 @@ func cmpIndex(i, without int) int {
 // client sets the client, and its name: a network address, which may have a port, or a name. Of
 // several addresses, as of X-Forwarded-For, the last is that of the nearest client.
 func (a *Arrival) client(s string) {
-	a.Name, a.Has = strings.TrimSpace(s[strings.LastIndexByte(s, ',')+1:]), a.Has|Client
+	if i := strings.LastIndexByte(s, ','); i >= 0 {
+		s = strings.TrimSpace(s[i+1:])
+	}
+	a.Name, a.Has = s, a.Has|Client
 	addr, err := netip.ParseAddr(a.Name)
 	if err != nil {
 		with, _ := netip.ParseAddrPort(a.Name) // else it is a name
@@ -237,8 +240,10 @@ func (a *Arrival) client(s string) {
 
 // url sets the target and, if it has one, the host.
 func (a *Arrival) url(s string) {
-	a.Target, a.Has = s, a.Has|Path|Query
-	if i := strings.Index(s, "://"); i > 0 && s[0] != '/' {
+	if a.Target, a.Has = s, a.Has|Path|Query; strings.HasPrefix(s, "/") {
+		return
+	}
+	if i := strings.Index(s, "://"); i > 0 {
 		host := s[i+3:]
 		end := cmpIndex(strings.IndexAny(host, "/?"), len(host))
 		a.Host, a.Target, a.Has = host[:end], "/"+strings.TrimPrefix(host[end:], "/"), a.Has|Host
