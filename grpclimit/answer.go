@@ -68,9 +68,9 @@ func quotaFailure(c *evaluate.Call) *errdetails.QuotaFailure {
 func fields(c *evaluate.Call) metadata.MD {
 	h := http.Header{}
 	httplimit.Draft11.Set(h, c.Limits(), c.Limit, c.Decision)
-	md := metadata.MD{}
-	for name, values := range h {
-		md.Set(name, values...)
+	md := metadata.MD{"ratelimit": h["RateLimit"], "ratelimit-policy": h["RateLimit-Policy"]}
+	if wait := h["Retry-After"]; wait != nil {
+		md["retry-after"] = wait
 	}
 	return md
 }

@@ -46,7 +46,8 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	}
 	started := len(h) > 0
 	if e.Verdict == evaluate.Denied && e.Limit != nil {
-		opts.Fields.set(h, &q.memory, q.limitItem(), q.policies(), &e.Decision)
+		item := q.limitItem()
+		opts.Fields.set(h, &q.memory, item, q.policies(item), &e.Decision)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
@@ -88,10 +89,10 @@ func challenge(h http.Header, token *policy.TokenError) {
 	h["Www-Authenticate"] = []string{value}
 }
 
-// policies returns RateLimit-Policy for all limits that applied.
-func (q *Request) policies() string {
+// policies returns RateLimit-Policy for all limits that applied. The one that binds has item.
+func (q *Request) policies(item *limitItem) string {
 	if q.call.Evaluated.Limits == 1 {
-		return q.limitItem().policy
+		return item.policy
 	}
 	var buf [256]byte
 	b := buf[:0]
@@ -141,7 +142,8 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	if c.Limit == nil {
 		return nil
 	}
-	fields.set(h, &q.memory, q.limitItem(), q.policies(), &c.Decision)
+	item := q.limitItem()
+	fields.set(h, &q.memory, item, q.policies(item), &c.Decision)
 	own = q.mw.answers.set(h, &c.Event)
 	if fields&NoFields != 0 {
 		return own

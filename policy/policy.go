@@ -37,7 +37,7 @@ func (p *Policy) Levels(i int) []CompiledLevel { return p.rules[i].levels }
 type Matches struct {
 	path  reader
 	found search
-	hits  []hit // one for each rule; in room, or those of the index
+	hits  []hit // one for each rule; in room, or those of the index if each rule matches all
 	room  []hit
 	all   []hit // one for each rule and reading of the path, if there are several
 	of    *Policy
@@ -61,14 +61,16 @@ func (m *Matches) At(i int) int { return int(m.hits[i].rule) }
 // applies them. It takes about a microsecond, however many rules
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {
-	m.of = p
 	m.all = m.all[:0]
 	m.found.attributes = a
 	m.found.from(a.Client())
-	if m.hits = p.index.every; len(m.hits) == len(p.rules) {
+	if m.of != p {
+		m.of, m.hits = p, p.index.every
+	}
+	if len(p.index.every) == len(p.rules) {
 		return
 	}
-	m.hits = append(m.room[:0], m.hits...)
+	m.room = append(m.room[:0], p.index.every...)
 	if p.index.paths {
 		m.path.set(a.Path())
 	} else {
@@ -79,11 +81,11 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 		p.index.find(&m.found)
 		for _, at := range m.found.found {
 			if r := &p.rules[at.rule]; r.bare || r.matches(a, m.found.client) && !r.excepts(m.found.path) {
-				m.hits = append(m.hits, hit{at, int32(i)})
+				m.room = append(m.room, hit{at, int32(i)})
 			}
 		}
 	}
-	if m.room = m.hits; len(m.hits) < 2 {
+	if m.hits = m.room; len(m.hits) < 2 {
 		return
 	}
 	// A rule with several hosts or paths may have been found twice.

@@ -23,9 +23,15 @@ type Attributes struct {
 // Reset makes h the attributes of r. The front finds the client's address, as it knows the
 // trusted proxies. Claim calls claims; nil means a request without a token.
 func (h *Attributes) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, error)) {
-	h.request, h.claims, h.host = r, claims, ""
+	h.request = r
 	if h.client != client { // writing a pointer costs more, while garbage is collected
 		h.client = client
+	}
+	if claims != nil || h.claims != nil {
+		h.claims = claims
+	}
+	if h.host != "" {
+		h.host = ""
 	}
 }
 

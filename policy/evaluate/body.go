@@ -78,7 +78,7 @@ func (c *Call) Meter(ctx context.Context) (take func(n int, last bool) *Event) {
 // metered reports whether the request's body is charged while it is read.
 func (c *Call) metered() bool {
 	v := &c.evaluated
-	if !c.Verdict.Passes() || c.Evaluated == nil || v.needs&needsCost == 0 || v.enforced == 0 || v.asks[0].role != taken {
+	if v.needs&needsCost == 0 || !c.Verdict.Passes() || c.Evaluated == nil || v.enforced == 0 || v.asks[0].role != taken {
 		return false
 	}
 	k := &v.asks[0]

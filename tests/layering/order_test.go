@@ -28,7 +28,7 @@ var listedFile = regexp.MustCompile(`(?m)^//\s+- (\w+\.go): `)
 func TestReadingOrder(t *testing.T) {
 	for _, folder := range []string{
 		"policy", "policy/evaluate", "server/internal/admin", "server/internal/audit", "server/internal/fleetview",
-		"server/internal/overrides", "server/internal/overview",
+		"server/internal/overrides", "server/internal/overview", "server/internal/serve", "server/internal/sharedstore",
 	} {
 		t.Run(folder, func(t *testing.T) {
 			set := token.NewFileSet()

@@ -44,6 +44,8 @@ func (m *measurer) all(ctx context.Context) error {
 			err = m.reload(ctx)
 		case "memory":
 			err = m.memory(ctx)
+		case "checks":
+			err = m.checks(ctx)
 		case "soak":
 			err = m.soak(ctx)
 		case "attacks":

@@ -40,6 +40,7 @@ func goals() []report.Goal {
 		report.Goal{Title: "20,000 rules: MB after the start or one of three changes, the most", Bench: "Memory", Who: "sluice.config", Unit: "rss-MB", Want: 100},
 		report.Goal{Title: "CPU with a decision log of what is denied, of that without", Bench: "Logs", Who: "denied", To: "off", Unit: "cpu-µs/req", Want: 1.05},
 		report.Goal{Title: "CPU with a decision log of all requests, of that without", Bench: "Logs", Who: "all", To: "off", Unit: "cpu-µs/req", Want: 1.15},
+		report.Goal{Title: "nginx that asks an empty server: requests/s, of one that asks sluice", Bench: "Checks", Who: "nginx.empty", To: "nginx.check", Unit: "req/s", Want: 1.25},
 		report.Goal{Title: "lines of the decision log that are not as the metrics count", Bench: "Lines", Who: "sluice.config", Unit: "differences", Want: 0},
 		report.Goal{Title: "soak: RSS at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "rss-end/full", Want: 1.05},
 		report.Goal{Title: "soak: heap at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "heap-end/full", Want: 1.05},
@@ -92,6 +93,7 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 			{Title: "objects", Bench: "Handlers", Unit: "allocs/op"},
 		}},
 		{"Logging, both cores full", "off", saturated("Logs")},
+		{"nginx that asks about each request, both cores full; CPU of nginx alone", "nginx.empty", saturated("Checks")},
 		{"Lines of the decision log", "", []report.Column{
 			{Title: "requests", Bench: "Lines", Unit: "requests"},
 			{Title: "written", Bench: "Lines", Unit: "written"},

@@ -102,6 +102,24 @@ func TestCheckUntrusted(t *testing.T) {
 	s.ExpectLog(t, "is not trusted to say what it asks about")
 }
 
+// TestCheckCertificate: the certificate of a proxy is not its clients'.
+func TestCheckCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key, trust := testkit.CertificateFiles(t)
+	ours := testkit.NewAuthority(t, "proxies")
+	s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: check, tls: {cert: %q, key: %q, client_ca: %q}}
+client_ip: {trusted: 127.0.0.1}
+rules: [{name: services, by: cert.uri, missing: refuse, limits: 2/h}]
+`, cert, key, fileOf(t, ours)))
+	proxy := certified(t, ours, "spiffe://example/proxy", trust)
+	got := servetest.Fetch(t, proxy, s.URL, "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+	if got.Status != http.StatusBadRequest {
+		t.Errorf("got %d %s, want 400: the client has shown no certificate", got.Status, got.Body)
+	}
+}
+
 // TestOneBudget: a rule has one budget at all fronts, on both stores.
 func TestOneBudget(t *testing.T) {
 	t.Parallel()

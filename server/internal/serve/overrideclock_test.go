@@ -5,7 +5,6 @@ package serve_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +28,8 @@ func TestOverrideExpiresByStoresClock(t *testing.T) {
 		})
 	}
 	expires := time.Now().Add(-time.Hour)
-	mustTell(t, a, http.MethodPut, fmt.Sprintf(`, "limits": ["100/h"], "expires": %q`, expires.UTC().Format(time.RFC3339Nano)))
+	// The node refuses the change until it has heard the time of the store.
+	untilTold(t, a, fmt.Sprintf(`, "limits": ["100/h"], "expires": %q`, expires.UTC().Format(time.RFC3339Nano)))
 	limited(100)
 	allFull(t, 100, a)
 	redis.SetAhead(t, 0)

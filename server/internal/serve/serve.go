@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve runs a gateway: a configuration in; listeners, stores, reload
-// and drain out.
 package serve
 
 import (

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sharedstore is a store that several processes share, wrapped so that each keeps
-// answering while it is unavailable. The processes count themselves in it.
 package sharedstore
 
 import (

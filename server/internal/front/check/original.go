@@ -39,12 +39,12 @@ func (c *checks) originalOf(r *http.Request) (*http.Request, *fault) {
 	if u.Host != "" {
 		host, u.Host, u.Scheme = u.Host, "", ""
 	}
-	o := new(http.Request)
-	*o = *r.WithContext(r.Context())
+	o := *r
 	o.Method, o.URL, o.Host, o.RequestURI = method, u, host, target
 	o.Proto, o.ProtoMajor, o.ProtoMinor = "HTTP/1.1", 1, 1 // an answer in gRPC would be a success
 	o.Body, o.ContentLength = http.NoBody, 0
-	return o, nil
+	o.TLS = nil // its certificate is the proxy's
+	return &o, nil
 }
 
 // fields are the header fields that hold the original request. The first of the targets that
