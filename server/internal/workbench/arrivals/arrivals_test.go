@@ -165,6 +165,15 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestOddNumbers: a request whose status or size is no number is one even so.
+func TestOddNumbers(t *testing.T) {
+	t.Parallel()
+	got, report, err := text(t, arrivals.Options{}, "time\tstatus\tbytes\tduration\n1709256600\tOK\t1e3\tlong\n1709256601\t99999999999999999999\t-5\tNaN\n1709256602\t200\t7\t0.5\n")
+	if err != nil || len(got) != 3 || report.Broken != 0 || got[0].Has|got[1].Has != 0 || got[2].Status != 200 || got[2].Took != 500*time.Millisecond {
+		t.Errorf("got %+v, %+v, %v", got, report, err)
+	}
+}
+
 // TestOrder: lines that are late are put in order, also over blocks and files; those of one
 // instant stay as they are.
 func TestOrder(t *testing.T) {

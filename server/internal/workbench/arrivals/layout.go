@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -60,7 +59,6 @@ var kinds = [...]string{
 
 var (
 	errFields = errors.New("not as many fields as the format has")
-	errNumber = errors.New("no number where one is expected")
 	errKey    = errors.New("no value in the column that --key names")
 	errCost   = errors.New("no whole number in the column that --cost names")
 )
@@ -135,9 +133,7 @@ func (l *layout) fill(a *Arrival, cells []string) (err error) {
 	}
 	for i, k := range l.kinds {
 		if k != other && i < len(cells) {
-			if err := a.set(k, cells[i]); err != nil {
-				return err
-			}
+			a.set(k, cells[i])
 		}
 	}
 	if l.key >= 0 {
@@ -158,10 +154,18 @@ func (l *layout) fill(a *Arrival, cells []string) (err error) {
 }
 
 // set sets the part of a request that a column holds. Nothing and a dash mean that there is
-// none.
-func (a *Arrival) set(k kind, v string) (err error) {
+// none, and so does a number that cannot be read: it is a request even so.
+func (a *Arrival) set(k kind, v string) {
 	if v == "" || v[0] == '-' {
-		return nil
+		return
+	}
+	number := func(part Parts) int64 {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return -1
+		}
+		a.Has |= part
+		return n
 	}
 	switch k {
 	case kindClient:
@@ -179,20 +183,17 @@ func (a *Arrival) set(k kind, v string) (err error) {
 			a.url(target[:cmpIndex(strings.LastIndex(target, " HTTP/"), len(target))])
 		}
 	case kindStatus:
-		a.Status, err = strconv.Atoi(v)
-		a.Has |= Status
+		a.Status = int(max(number(Status), 0))
 	case kindRead:
-		a.Read, err = strconv.ParseInt(v, 10, 64)
-		a.Has |= Read
+		a.Read = number(Read)
 	case kindWritten:
-		a.Written, err = strconv.ParseInt(v, 10, 64)
-		a.Has |= Written
+		a.Written = max(number(Written), 0)
 	case kindSeconds:
-		return a.took(v, time.Second)
+		a.took(v, time.Second)
 	case kindMillis:
-		return a.took(v, time.Millisecond)
+		a.took(v, time.Millisecond)
 	case kindMicros:
-		return a.took(v, time.Microsecond)
+		a.took(v, time.Microsecond)
 	case kindAgent:
 		a.Agent, a.Has = v, a.Has|Agent
 	case kindReferer:
@@ -207,10 +208,6 @@ func (a *Arrival) set(k kind, v string) (err error) {
 		}
 	case other, kindTime:
 	}
-	if err != nil {
-		return errNumber
-	}
-	return nil
 }
 
 // cmpIndex returns an index that was found, or else another.
@@ -251,11 +248,8 @@ func (a *Arrival) url(s string) {
 }
 
 // took reads how long the request took, in units, with decimals.
-func (a *Arrival) took(s string, unit time.Duration) error {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(v) || v > 1e9 {
-		return errNumber
+func (a *Arrival) took(s string, unit time.Duration) {
+	if v, err := strconv.ParseFloat(s, 64); err == nil && v < 1e9 {
+		a.Took, a.Has = time.Duration(v*float64(unit)), a.Has|Took
 	}
-	a.Took, a.Has = time.Duration(v*float64(unit)), a.Has|Took
-	return nil
 }
