@@ -32,14 +32,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "replay:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
 	lines := flags.Int("lines", 2_000_000, "lines of the log")
 	rounds := flags.Int("rounds", 3, "of which the fastest of each counts")
@@ -54,8 +54,8 @@ func run(ctx context.Context, args []string) (err error) {
 	sluice, plain, packed := filepath.Join(dir, "sluice"), filepath.Join(dir, "access.log"), filepath.Join(dir, "access.log.gz")
 	build := exec.CommandContext(ctx, "go", "build", "-o", sluice, "./cmd/sluice")
 	build.Dir = "../server"
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building sluice: %w\n%s", err, out)
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building sluice: %w\n%s", err, said)
 	}
 	if err := writeLogs(plain, packed, *lines); err != nil {
 		return err
@@ -64,13 +64,13 @@ func run(ctx context.Context, args []string) (err error) {
 		return func() (time.Duration, error) {
 			cmd := exec.CommandContext(ctx, sluice, "replay", "--limit", "100/min", "--by", "ip", "--json", file)
 			cmd.Env = append(os.Environ(), "GOMAXPROCS="+cores)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return 0, fmt.Errorf("%v: %w\n%s", cmd, err, out)
+			if said, err := cmd.CombinedOutput(); err != nil {
+				return 0, fmt.Errorf("%v: %w\n%s", cmd, err, said)
 			}
 			return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 		}
 	}
-	fmt.Printf("%d lines of the combined format, the best of %d rounds\n\n| | lines a second | CPU per line |\n|---|---|---|\n", *lines, *rounds)
+	table := fmt.Sprintf("%d lines of the combined format, the best of %d rounds\n\n| | lines a second | CPU per line |\n|---|---|---|\n", *lines, *rounds)
 	for _, c := range []struct {
 		name string
 		do   func() (time.Duration, error)
@@ -95,9 +95,10 @@ func run(ctx context.Context, args []string) (err error) {
 				cpu = used
 			}
 		}
-		fmt.Printf("| %s | %.0f | %v |\n", c.name, float64(*lines)/best.Seconds(), cpu/time.Duration(*lines))
+		table += fmt.Sprintf("| %s | %.0f | %v |\n", c.name, float64(*lines)/best.Seconds(), cpu/time.Duration(*lines))
 	}
-	return nil
+	_, err = io.WriteString(out, table)
+	return err
 }
 
 // counted counts the lines of a file.
