@@ -23,6 +23,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,7 +71,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 		}
 	}
-	table := fmt.Sprintf("%d lines of the combined format, the best of %d rounds\n\n| | lines a second | CPU per line |\n|---|---|---|\n", *lines, *rounds)
+	var table strings.Builder
+	fmt.Fprintf(&table, "%d lines of the combined format, the best of %d rounds\n\n| | lines a second | CPU per line |\n|---|---|---|\n", *lines, *rounds)
 	for _, c := range []struct {
 		name string
 		do   func() (time.Duration, error)
@@ -95,9 +97,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 				cpu = used
 			}
 		}
-		table += fmt.Sprintf("| %s | %.0f | %v |\n", c.name, float64(*lines)/best.Seconds(), cpu/time.Duration(*lines))
+		fmt.Fprintf(&table, "| %s | %.0f | %v |\n", c.name, float64(*lines)/best.Seconds(), cpu/time.Duration(*lines))
 	}
-	_, err = io.WriteString(out, table)
+	_, err = io.WriteString(out, table.String())
 	return err
 }
 
