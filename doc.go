@@ -32,7 +32,8 @@
 // [Limiter.Allow] answers yes or no for 1 unit, [Limiter.Take] with a [Decision],
 // [Limiter.Wait] when the units are there. [Limiter.Reserve] spends them ahead, and
 // [Limiter.Cancel], [Limiter.Refund] and [Limiter.Settle] give back by the receipt of a
-// Decision. [TakeAll] charges several keys or none. [Slots] cap what is in flight.
+// Decision. [Limiter.Hold] spends units that are settled under an id, or come back by
+// themselves if this process dies. [TakeAll] charges several keys or none. [Slots] cap what is in flight.
 // [ParseLimit] reads limits from text, such as "100/min burst 20", and [Observe] calls
 // you with each request and its outcome.
 //

@@ -62,7 +62,8 @@ type HoldOptions struct {
 }
 
 // Held is a hold that [Limiter.Hold] has opened. It is safe for concurrent use, and so are its
-// copies.
+// copies. Its methods block as the Store does. They return a [*RequestError] for an invalid
+// cost, and the Store's error if there is no decision.
 type Held struct {
 	limiter *Limiter
 	key     string
@@ -87,9 +88,6 @@ func (l *Limiter) Hold(ctx context.Context, key string, units int64, o HoldOptio
 	h.at = d.At
 	return h, d, err
 }
-
-// ID returns the id of the hold.
-func (h *Held) ID() string { return h.hold.ID }
 
 // Settle ends the hold with the units that were really used: it gives back the rest, or charges
 // what is missing, up to full and the limit's Debt. The first call counts, also one whose

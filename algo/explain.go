@@ -50,7 +50,7 @@ func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 func (it *Item) clone() Item {
 	c := *it
 	c.State.Ring = slices.Clone(it.State.Ring)
-	c.Others, c.Holds = slices.Clone(it.Others), it.Holds.Clone()
+	c.Others, c.Holds = slices.Clone(it.Others), it.Holds.clone()
 	for i := range c.Others {
 		c.Others[i].Ring = slices.Clone(c.Others[i].Ring)
 	}

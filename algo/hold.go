@@ -14,22 +14,22 @@ import (
 	"github.com/sluicegate/sluice/internal/bounds"
 )
 
-// Hold is a hold of one key under one limit, as a store keeps it. Instants are µs since 1970.
+// Hold is a hold of one key under one limit, as a store keeps it.
 type Hold struct {
-	At    int64 // the instant at which its units count
-	Units int64 // that it counts
-	Cost  int64 // for which it was asked, -1 if that is not known
+	At    int64 // the instant at which its units count, in µs since 1970
+	Units int64 // the units that it counts
+	Cost  int64 // the units for which it was asked, -1 if that is not known
 	TTL   int64 // µs
-	End   int64
-	Until int64 // until which its id is kept once it is over
-	Gen   int64 // the Gen of its Holds when it was opened
-	Form  int64 // of the limit under which it was opened: others give nothing back
+	End   int64 // the instant at which it ends, in µs since 1970
+	Until int64 // the instant until which its id is kept once it is over, in µs since 1970
+	Gen   int64 // how many events its Holds had counted in their Gen when it was opened
+	Form  int64 // the Form, a hash of 64 bits, of the limit under which it was opened: others give nothing back
 	State sluice.HoldState
 }
 
 // Holds are the holds of one key under one limit, which a store keeps beside the states. The
 // zero Holds have none. A store may give [Decide] only those that it needs: the hold that the
-// request names or, if [Holds.Whole] says so, all.
+// request names or, if [Holds.Whole] says so, all. It belongs to one goroutine at a time.
 type Holds struct {
 	List map[string]Hold // by id
 	All  bool            // List has all holds
@@ -39,24 +39,24 @@ type Holds struct {
 	// give nothing back.
 	Lost bool
 
-	// Open and Over are the numbers of open holds and of those that are over.
+	// Open and Over are how many holds are open, and how many are over.
 	Open, Over int64
-	// Next is an instant before which no open hold ends, 0 if none is open.
+	// Next is an instant, in µs since 1970, before which no open hold ends; 0 if none is open.
 	Next int64
 	// Longest is the longest TTL of an open hold, in µs.
 	Longest int64
-	// Last is the instant until which ids are kept or holds are open, and Counts that until
-	// which units of open holds may count: see [Holds.Needed].
+	// Last is the instant, in µs since 1970, until which ids are kept or holds are open, and
+	// Counts the instant until which units of open holds may count: see [Holds.Needed].
 	Last, Counts int64
-	// Gen counts the resets, adds and losses of the states. Open holds from before Reset are
-	// settled without units, those from before Void give nothing back.
+	// Gen is how many resets, adds and losses of the states there were. Open holds from before
+	// the number Reset are settled without units, those from before Void give nothing back.
 	Gen, Reset, Void int64
 
 	// Changed are the ids that a decision has changed, or deleted from List. It also changes
 	// the numbers above if Written.
 	Changed []string
 	Written bool
-	Dropped int // holds that were forgotten early, as there were too many
+	Dropped int // how many holds were forgotten early, as there were too many
 }
 
 // Whole reports whether a decision on req at now needs all holds: some end, there are too many,
@@ -66,7 +66,7 @@ func (h *Holds) Whole(req *sluice.Request, now int64) bool {
 		req.Hold != nil && req.Op <= sluice.OpPeek && h.Open >= bounds.MaxHolds
 }
 
-// Needed returns the instant until which h must be kept.
+// Needed returns the instant until which h must be kept, in µs since 1970.
 func (h *Holds) Needed() int64 {
 	if h.Open == 0 {
 		return h.Last
@@ -74,8 +74,8 @@ func (h *Holds) Needed() int64 {
 	return max(h.Last, h.Counts)
 }
 
-// Clone returns a copy of h, nil if h is nil.
-func (h *Holds) Clone() *Holds {
+// clone returns a copy of h, nil if h is nil.
+func (h *Holds) clone() *Holds {
 	if h == nil {
 		return nil
 	}
@@ -440,7 +440,8 @@ func (r *holdRound) take(asked *sluice.Request, plain func(*sluice.Request) slui
 			}
 			continue
 		case e.Cost >= 0 && e.Cost != it.Cost:
-			return OtherHold(r.req, r.now)
+			clear(r.req.Outcomes.All())
+			return sluice.Decision{Hold: sluice.HoldDiffers, RetryAfter: sluice.MaxRetryAfter, Due: sluice.Instant(r.now)}
 		}
 		known++
 		state = max(state, e.State)
@@ -469,13 +470,6 @@ func (r *holdRound) take(asked *sluice.Request, plain func(*sluice.Request) slui
 	}
 	d.At = 0
 	return d
-}
-
-// OtherHold returns the decision on a request that names a hold of another cost, at now, and
-// clears the request's outcomes.
-func OtherHold(req *sluice.Request, now int64) sluice.Decision {
-	clear(req.Outcomes.All())
-	return sluice.Decision{Hold: sluice.HoldDiffers, RetryAfter: sluice.MaxRetryAfter, Due: sluice.Instant(clamp(now))}
 }
 
 // open opens the request's hold under the limits under which it is not known.

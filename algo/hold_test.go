@@ -48,7 +48,8 @@ func (k *holder) ask(now int64, req sluice.Request) sluice.Decision {
 		if !k.parts {
 			continue
 		}
-		part := it.Holds.Clone()
+		numbers := *it.Holds
+		part := &numbers
 		part.List = map[string]algo.Hold{}
 		whole := part.Whole(&req, at)
 		for id, e := range k.kept[i].List {
@@ -486,13 +487,11 @@ func (l *ledger) note(t *testing.T, now int64, req sluice.Request, d sluice.Deci
 			k.state, k.first, k.more, k.until = sluice.HoldSettled, spent, spending{}, now+max(k.ttl, memory)
 		}
 	case sluice.OpExtend:
-		switch {
-		case k == nil:
-			want = sluice.HoldUnknown
-		default:
-			if want = k.state; want == sluice.HoldOpen {
-				k.end, k.ttl = max(k.end, now+ttl), max(k.ttl, ttl)
-			}
+		if want = sluice.HoldUnknown; k != nil {
+			want = k.state
+		}
+		if want == sluice.HoldOpen {
+			k.end, k.ttl = max(k.end, now+ttl), max(k.ttl, ttl)
 		}
 	}
 	if d.Hold != want {
@@ -532,9 +531,9 @@ func TestHoldsSpendWhatIsUsed(t *testing.T) {
 						settled++
 					}
 					k.checkUsed(t, l, now, seed, trail, &lacked)
-					sum, all := int64(0), l.spendings()
+					all := l.spendings()
 					for i := range all {
-						sum = 0
+						var sum int64
 						for _, s := range all[i:] {
 							if s.at-all[i].at <= int64(limit.Window/time.Second)-1 {
 								sum += s.units

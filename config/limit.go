@@ -282,7 +282,11 @@ func (d *decoder) when(n *yaml.Node) *policy.When {
 		return w
 	}
 	before := d.Count()
-	d.Mapping(n, "when", document.Key("response", "Statuses that count: 401, 4xx or 500-503.", statuses), d.Flag("hold", "Charge on arrival, and refund what does not count (default false).", &w.Hold))
+	d.Mapping(n, "when", document.Key("response", "Statuses that count: 401, 4xx or 500-503.", statuses), document.Key("charge", "first: charge on arrival, and refund what does not count (default: charge what counts, once the response is known).", func(n *yaml.Node) {
+		var word string
+		d.Choice(n, "charge", &word, "first")
+		w.ChargeFirst = word == "first"
+	}))
 	if len(w.Status) == 0 && d.Count() == before {
 		d.Fault(n, "when without response; list the responses that count, such as response: [401, 4xx]")
 	}

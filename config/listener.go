@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, check or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check, api or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -53,7 +53,9 @@ type Listener struct {
 	DeniedStatus int64
 	// Rules are the names of the rules that apply here; none: all.
 	Rules []string
-	Line  int // of the file, from 1
+	// TokensFile is the file of the tokens of the front api; empty: none are needed.
+	TokensFile string
+	Line       int // of the file, from 1
 }
 
 // frontKind says what a kind of front has.
@@ -65,7 +67,7 @@ type frontKind struct {
 // frontKinds are the kinds of fronts by their words.
 var frontKinds = map[string]frontKind{
 	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "tcp": {},
+	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "tcp": {},
 }
 
 // TCP reports whether bytes are forwarded without HTTP.
@@ -123,7 +125,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, api answers in JSON whether described requests may run, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "api", "tcp") }),
 		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
 		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
@@ -140,7 +142,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
 	insecure := false
-	fields = append(fields, d.Flag("insecure", "Serve decisions at an address that other machines reach, without certificates (default false).", &insecure))
+	fields = append(fields,
+		d.Flag("insecure", "Serve decisions at an address that other machines reach, without certificates, and JSON without tokens (default false).", &insecure),
+		d.path("tokens_file", "File of the tokens that clients of serve: api must have.", &l.TokensFile))
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
 	fields = append(fields, document.Key("bytes", "Limits of bytes in both directions, of a TCP listener; above them bytes wait.", func(n *yaml.Node) {
@@ -156,7 +160,11 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	case l.Upstream != "" && !l.TCP() && (l.Serve != "" || document.Child(n, "serve") == nil):
 		d.Fault(document.Child(n, "upstream"), "an HTTP listener has no upstream of its own; move it to the top-level upstream, or use serve: tcp")
 	}
-	if frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && (l.ClientCAFile == "" || l.ClientOptional) {
+	known := l.ClientCAFile != "" && !l.ClientOptional || l.CertFile != "" && l.TokensFile != ""
+	switch open := frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && !known; {
+	case open && l.Serve == "api":
+		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with a tokens_file or client_ca, or insecure: true in a network of your own", l.Address)
+	case open:
 		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with client_ca, or insecure: true in a network of your own", l.Address)
 	}
 	if l.Serve != "check" {
@@ -172,6 +180,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 				d.Fault(at, "%s is for HTTP; limit TCP by connections, open and bytes", key)
 			}
 		}
+	}
+	if at := document.Child(n, "tokens_file"); at != nil && l.Serve != "api" {
+		d.Fault(at, "tokens_file is for serve: api; leave it out")
 	}
 	for _, n := range limits {
 		if !l.TCP() && l.Address != "" {

@@ -36,7 +36,7 @@ func TestEveryKey(t *testing.T) {
 	c := parse(t, string(data))
 	up := c.Upstreams[0]
 	got := fmt.Sprintf("%+v\n%v %+v %v %v %v\n%v\n%+v\n%+v\n%+v\n%+v\n%v %v %v %v %v %v\n%+v %+v\n", c.Listen, up.Host, up.Path, up.LongestRequest, up.MaxBody, up.UpstreamHost, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Exempt, fmt.Sprint(c.MaxHeld, c.MaxHeldPerKey, c.MaxReadAhead, c.MaxConnections, c.LeastBodyRate, c.Nodes), c.Abandoned, c.Fields, c.DecisionLog, c.AccessLog)
-	want := `[{Address:127.0.0.1:8080 Serve: Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original: DeniedStatus:0 Rules:[] Line:3} {Address:127.0.0.1:8443 Serve: Upstream: CertFile:cert.pem KeyFile:key.pem ClientCAFile:clients.pem ClientOptional:true ProxyProtocol:[10.0.0.0/8] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.1.0.0/16] Deny:[10.1.1.0/24] MaxConnections:1000 LeastBodyRate:-1 Original: DeniedStatus:0 Rules:[login] Line:4} {Address:127.0.0.1:5433 Serve:tcp Upstream:127.0.0.1:5432 CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original: DeniedStatus:0 Rules:[] Line:12} {Address:127.0.0.1:9001 Serve:check Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original:x-original DeniedStatus:403 Rules:[hot] Line:21}]
+	want := `[{Address:127.0.0.1:8080 Serve: Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original: DeniedStatus:0 Rules:[] TokensFile: Line:3} {Address:127.0.0.1:8443 Serve: Upstream: CertFile:cert.pem KeyFile:key.pem ClientCAFile:clients.pem ClientOptional:true ProxyProtocol:[10.0.0.0/8] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.1.0.0/16] Deny:[10.1.1.0/24] MaxConnections:1000 LeastBodyRate:-1 Original: DeniedStatus:0 Rules:[login] TokensFile: Line:4} {Address:127.0.0.1:5433 Serve:tcp Upstream:127.0.0.1:5432 CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original: DeniedStatus:0 Rules:[] TokensFile: Line:12} {Address:127.0.0.1:9001 Serve:check Upstream: CertFile: KeyFile: ClientCAFile: ClientOptional:false ProxyProtocol:[] Name: Limits:{By: Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} Allow:[10.0.0.0/8] Deny:[10.6.6.6/32] MaxConnections:0 LeastBodyRate:0 Original:x-original DeniedStatus:403 Rules:[hot] TokensFile: Line:21}]
 api.example.com /v1 5m0s 1000000 true
 http://127.0.0.1:3001
 {Address:127.0.0.1:9090 TokenFile:admin.token Public:true OverridesFile:overrides.json AuditFile:audit.jsonl Hosts:[sluice.internal sluice]}
@@ -49,8 +49,8 @@ http://127.0.0.1:3001
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if n := len(c.Policy.Rules()); n != 7 {
-		t.Fatalf("%d rules, want 7", n)
+	if n := len(c.Policy.Rules()); n != 8 {
+		t.Fatalf("%d rules, want 8", n)
 	}
 	r := &c.Policy.Rules()[0]
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
@@ -79,7 +79,7 @@ http://127.0.0.1:3001
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}
 	}
-	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
+	if w := c.Policy.Rules()[1].When; w == nil || fmt.Sprint(w.Status, w.ChargeFirst) != "[401 4xx 500-503] true" {
 		t.Errorf("when %+v", w)
 	}
 	if c.Policy.Rules()[0].Shape || !c.Policy.Rules()[3].Shape {

@@ -70,7 +70,7 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	if !r.rule.Shape {
 		r.answerAs(p, rule)
 	}
-	if w := r.rule.When; document.Child(rule, "max_wait") == nil && (w == nil || w.Hold) {
+	if w := r.rule.When; document.Child(rule, "max_wait") == nil && (w == nil || w.ChargeFirst) {
 		r.rule.MaxWait = p.MaxWait
 	}
 	if document.Child(rule, "in_flight") == nil && p.InFlight > 0 {

@@ -78,6 +78,7 @@ func (d *decoder) newRuleReader() *ruleReader {
 		r.held("levels", "Several keys that are charged together, each with limits of its own.", &r.levels, r.hierarchy),
 		r.held("like", "A platform whose limits and answers the rule has; see sluice profiles.", &r.platform, func() { d.Words(r.platform, profileNames()...) }),
 		document.Key("cost", "Units of a request: a number, request-bytes, response-bytes, milliseconds, or a header's number (default 1).", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }),
+		d.Duration("hold_for", "How long the estimate of a cost that is known afterwards is held: a gateway that dies gives it back after that time (default: not held).", sluice.MinHold, sluice.MaxHold, &r.rule.HoldFor),
 		r.held("mode", "enforce, shadow (report, deny nothing) or soft (default enforce).", &r.mode, func() { r.readMode(r.mode, &r.rule) }),
 		document.Key("when", "Which responses count (default: every request counts on arrival).", func(n *yaml.Node) { r.rule.When = d.when(n) }),
 		document.Enum(d.Decoder, "failure", "What happens while the store is unavailable: open, local or closed (default open).", &r.rule.Failure, failures...),

@@ -100,7 +100,7 @@ func TestEndings(t *testing.T) {
 	const most = 6
 	crowd := policy.NewRule("crowd", policy.IP(), sluice.PerMinute(1_000_000))
 	crowd.Levels[0].InFlight = &sluice.SlotLimit{Name: "crowd", Cap: most, TTL: time.Hour}
-	crowd.When = &policy.When{Status: grpclimit.Statuses(codes.Unauthenticated), Hold: true}
+	crowd.When = &policy.When{Status: grpclimit.Statuses(codes.Unauthenticated), ChargeFirst: true}
 	keyed := policy.NewRule("keyed", grpclimit.KeyFunc("key", func(c grpclimit.Call) (string, error) {
 		if howOf(c.Context) == "key" {
 			panic("as asked")

@@ -73,6 +73,13 @@
 // An initial deficit ("initial", "pre-filled") counts from the Store's first request
 // under the limit's scope and name. A snapshot keeps that instant.
 //
+// # Holds
+//
+// A state with open holds lies in a slot, and takes of its key need the lock. Holds stay until
+// their ids are forgotten, and go with a state that is evicted; [Stats] counts them. A Store
+// has MaxKeys/8 at most, each of about 200 bytes, and denies more. A snapshot has none: what
+// was held stays spent after a restore, and a settle charges in full.
+//
 // # Clock
 //
 // Time is the system's wall clock, measured with the monotonic clock and compared

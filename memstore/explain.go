@@ -47,7 +47,7 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Counted: c.Counted}
 			l := reader{store: s, location: location{shard: s.shards[s.part(hashes[i])].Load(), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
 			l.load(&it)
-			if h := l.shard.holds[l.rank(0)].Clone(); h != nil {
+			if h := l.shard.holds[l.rank(0)]; h != nil {
 				h.Lost, it.Holds = !l.beside, h
 			}
 			items = append(items, it)

@@ -113,8 +113,8 @@ func (c *compiler) blocks(r *rule, l *Level, at place) {
 	switch {
 	case r.Shape:
 		c.fault(here, "has no effect in a rule with shape, which denies nothing; leave it out")
-	case r.When != nil && !r.When.Hold:
-		c.fault(here, "counts requests that are denied, and a rule that counts responses only asks whether there is room; use hold: true, or leave it out")
+	case r.When != nil && !r.When.ChargeFirst:
+		c.fault(here, "counts requests that are denied, and a rule that counts responses only asks whether there is room; use charge: first, or leave it out")
 	}
 	if r.MaxWait > 0 {
 		c.fault(here, "excludes max_wait, with which requests are delayed and not denied; leave out one of them")

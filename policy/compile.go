@@ -112,7 +112,7 @@ func (c *compiler) crowds(p *Policy) {
 
 // phase returns 1 for a rule that is decided with those that count responses, 0 for another.
 func phase(r *rule) int {
-	if r.When != nil && !r.When.Hold {
+	if r.When != nil && !r.When.ChargeFirst {
 		return 1
 	}
 	return 0
@@ -160,6 +160,25 @@ func (c *compiler) rule(r *rule) {
 	}
 	c.shape(r)
 	c.answer(r)
+	if r.HoldFor != 0 {
+		c.holds(r)
+	}
+}
+
+// holds reports faults of a rule that holds its estimate.
+func (c *compiler) holds(r *rule) {
+	switch {
+	case r.HoldFor < sluice.MinHold || r.HoldFor > sluice.MaxHold:
+		c.fault(in("HoldFor"), "%v must be %v to %v", r.HoldFor, sluice.MinHold, sluice.MaxHold)
+	case r.Cost.Of == RequestBytes:
+		c.fault(in("HoldFor"), "the bytes of requests are charged as they are read, and not held; leave it out")
+	case !r.Cost.Afterwards():
+		c.fault(in("HoldFor"), "the cost is known on arrival, so nothing is settled; leave it out, or charge what the response costs")
+	case r.When != nil && !r.When.ChargeFirst:
+		c.fault(in("HoldFor"), "nothing is charged before the response, so nothing is held; use charge: first, or leave it out")
+	case r.Shape, r.MaxWait > 0, r.Lease != nil:
+		c.fault(in("HoldFor"), "requests that may wait, and units taken in advance, are not held; leave one of them out")
+	}
 }
 
 func (c *compiler) cost(cost *Cost) {

@@ -77,6 +77,18 @@ func TestCompileFaults(t *testing.T) {
 		{"lease of requests in flight", func(r *policy.Rule) {
 			r.Lease, r.Levels[0].Limits, r.Levels[0].InFlight = &sluice.LeaseTerms{}, nil, &sluice.SlotLimit{Cap: 1}
 		}, []string{"Lease: the rule limits requests in flight only"}},
+		{"held for an instant", func(r *policy.Rule) { r.HoldFor, r.Cost = time.Millisecond, policy.Cost{Of: policy.Milliseconds} }, []string{"HoldFor: 1ms must be 1s to 24h"}},
+		{"held for days", func(r *policy.Rule) { r.HoldFor, r.Cost = 25*time.Hour, policy.Cost{Of: policy.Milliseconds} }, []string{"HoldFor: 25h0m0s must be 1s to 24h"}},
+		{"held though it is known", func(r *policy.Rule) { r.HoldFor = time.Minute }, []string{"HoldFor: the cost is known on arrival"}},
+		{"held while it is read", func(r *policy.Rule) {
+			r.HoldFor, r.Cost, r.Levels[0].Limits = time.Minute, policy.Cost{Of: policy.RequestBytes}, limits("1MB/s")
+		}, []string{"HoldFor: the bytes of requests"}},
+		{"held and charged afterwards", func(r *policy.Rule) {
+			r.HoldFor, r.Cost, r.When = time.Minute, policy.Cost{Of: policy.Milliseconds}, &policy.When{Status: []policy.Status{policy.Class(4)}}
+		}, []string{"HoldFor: nothing is charged before the response"}},
+		{"held and delayed", func(r *policy.Rule) {
+			r.HoldFor, r.Cost, r.MaxWait = time.Minute, policy.Cost{Of: policy.Milliseconds}, time.Second
+		}, []string{"HoldFor: requests that may wait"}},
 		{"failure", func(r *policy.Rule) { r.Failure = 9 }, []string{"Failure: Failure(9)"}},
 		{"missing", func(r *policy.Rule) { r.Levels[0].Missing = 9 }, []string{"Levels[0].Missing: Missing(9)"}},
 		{"cost of a header", func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "a b"} }, []string{`Cost: "a b" is not`, "Cost: most 0"}},

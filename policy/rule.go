@@ -30,6 +30,12 @@ type Rule struct {
 	Levels []Level
 
 	Cost Cost // the zero Cost is 1
+	// HoldFor, if not zero, is for how long at most the units that a request is charged on
+	// arrival are held, where its Cost is known only afterwards: from [sluice.MinHold] to
+	// [sluice.MaxHold]. If the front dies meanwhile they come back by themselves. After
+	// that time a request is charged its whole cost at its end. See [sluice.Hold].
+	// Requests that may be delayed, and shadow rules, are charged as without it.
+	HoldFor time.Duration
 	// Shadow makes the rule decide and report, but never deny.
 	Shadow bool
 	// When, if not nil, makes the rule count only some responses.
@@ -44,7 +50,7 @@ type Rule struct {
 	// MaxWait is how long a request may be delayed until it fits, under every limit that
 	// it is charged under; the least MaxWait of several rules applies, zero aside. Where
 	// all limits queue, as a leaky bucket does, it caps the delay, and zero leaves the
-	// delay to the limits. A rule that counts responses without Hold charges nothing that
+	// delay to the limits. A rule that counts responses without ChargeFirst charges nothing that
 	// could wait. In a rule that shapes it is how long each part of a body waits, and
 	// zero is a minute.
 	MaxWait time.Duration
@@ -105,7 +111,7 @@ type Level struct {
 	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while after too
 	// many denials by the level's limits: its own and those of Tiers, Overrides and
 	// Candidates. Denials by InFlight and by other levels do not count. A rule with Blocks
-	// has no MaxWait, Shape or Lease, and its When holds. A MaxWait of the Evaluator does
+	// has no MaxWait, Shape or Lease, and its When charges first. A MaxWait of the Evaluator does
 	// not delay its requests.
 	Blocks []sluice.Limit
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero TTL means
@@ -212,13 +218,13 @@ type Candidate struct {
 // When makes a rule count only requests whose response has a certain status, or was not
 // seen: see [Response.Unseen]. A request passes if it fits, and is charged once its response
 // is known. Requests that run at the same time pass together, so that as many as run at once
-// may exceed the quota, unless Hold.
+// may exceed the quota, unless ChargeFirst.
 type When struct {
 	Status []Status
-	// Hold charges the request on arrival and refunds it if its response does not count.
-	// The quota is never exceeded, but requests that would not count may be denied
+	// ChargeFirst charges the request on arrival and refunds it if its response does not
+	// count. The quota is never exceeded, but requests that would not count may be denied
 	// meanwhile.
-	Hold bool
+	ChargeFirst bool
 }
 
 // Status is a range of response codes, both ends included.

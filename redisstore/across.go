@@ -390,7 +390,8 @@ func (x *multiSlot) decision() sluice.Decision {
 	d.Due = sluice.Instant(now) + sluice.Instant(d.Delay.Microseconds())
 	copy(x.req.Outcomes.All(), outcomes)
 	if d.Hold == sluice.HoldDiffers {
-		return algo.OtherHold(x.req, now)
+		clear(x.req.Outcomes.All())
+		return sluice.Decision{Hold: d.Hold, RetryAfter: sluice.MaxRetryAfter, Due: sluice.Instant(now)}
 	}
 	return d
 }

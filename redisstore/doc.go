@@ -62,6 +62,19 @@
 // keys is decided, even over several slots. A receipt of a limit that another process has
 // replaced refunds nothing either, as long as it names its own limit.
 //
+// # Holds
+//
+// The holds of a key under a limit are in a hash, in the slot of the key:
+//
+//	PREFIX{1SCOPE/KEY}LIMIT!!holds
+//
+// They are decided in this process, too. A request that names a hold takes two round trips,
+// and so does each request of a key with open holds; requests that wait for each other on one
+// key share them. The hash has a field for each hold and one for their numbers, and expires
+// when no id must be kept and no unit of an open hold counts any more. A state with open holds
+// has a flag and the instant of the next end. If the server loses the state, they give
+// nothing back; if it loses the hash, a settle charges in full.
+//
 // # Starts
 //
 // An initial deficit (InitialDeficit, PreFilled) counts from the first use of a limit of

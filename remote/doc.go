@@ -51,6 +51,13 @@
 // A request for units and a slot in one call passes if both do: the units by the policy of
 // their plans and the slot by that of its scope.
 //
+// # Holds
+//
+// FailOpen passes a request without a hold: its settle charges the whole cost, if the store is
+// back by then. FailLocal opens the hold in Local, where it is settled, and the store is owed
+// what was used. A settle that the store does not decide is owed to it, too, under FailLocal: the
+// store's own hold ends by itself. Under FailOpen it is dropped. No policy decides an extension.
+//
 // No policy decides a reset: it is an error if it does not reach the store.
 //
 // # Denials

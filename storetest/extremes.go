@@ -98,7 +98,7 @@ func testCosts(t *testing.T, b *bench) {
 				}
 				req := sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: cost}}
 				switch op {
-				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // are complete
+				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert, sluice.OpSettle, sluice.OpExtend: // are complete, or not drawn
 				case sluice.OpReserve:
 					req.MaxWait = sluice.MaxWait
 				case sluice.OpRefund:

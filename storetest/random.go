@@ -133,7 +133,7 @@ func (s *source) request() sluice.Request {
 				req.Counted = req.Cost
 				req.Cost = s.Int64N(req.Cost + 1)
 			}
-		case sluice.OpAdd: // is complete
+		case sluice.OpAdd, sluice.OpSettle, sluice.OpExtend: // are complete, or not drawn
 		case sluice.OpReset, sluice.OpConvert:
 			if s.IntN(8) > 0 {
 				continue

@@ -83,8 +83,11 @@ func (d drawer) rule(i int) policy.Rule {
 		r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 5}
 	case 2:
 		r.Cost = policy.Cost{Of: policy.Milliseconds}
+		if d.one(2) {
+			r.HoldFor = time.Hour
+		}
 	case 3:
-		r.When = &policy.When{Status: []policy.Status{policy.Class(4)}, Hold: d.one(2)}
+		r.When = &policy.When{Status: []policy.Status{policy.Class(4)}, ChargeFirst: d.one(2)}
 	case 4:
 		r.MaxWait = time.Duration(1+d.IntN(3000)) * time.Millisecond
 	case 5:

@@ -180,7 +180,9 @@ func (v *Verdict) combine(ctx context.Context) {
 	}
 	v.Allowed = v.Allowed && (len(errs) == 0 || v.Failure == sluice.FailOpen)
 	if first := &v.asks[0]; first.role == taken && first.result.Err == nil {
-		v.Decision = first.result.Decision
+		if v.Decision = first.result.Decision; first.held && v.Decision.At == 0 {
+			v.Decision.At, v.Decision.Hold = v.Decision.Due-sluice.Instant(v.Decision.Delay.Microseconds()), 0 // its settlement needs no receipt
+		}
 		if first.result.Decision.Allowed && !v.Allowed && !v.peek {
 			// Another rule denied the request that this ask was charged for.
 			if err := v.giveBack(ctx, first); err != nil {
@@ -222,6 +224,10 @@ func (v *Verdict) giveBack(ctx context.Context, k *ask) error {
 }
 
 func (v *Verdict) refund(k *ask) (req sluice.Request) {
+	if k.held {
+		undo, _ := v.heldRequest(k).Undo(k.result.Decision)
+		return undo
+	}
 	v.request(&req, k, sluice.OpRefund)
 	req.At, req.Due = k.result.Decision.At, k.result.Decision.Due
 	return req

@@ -38,7 +38,7 @@ func (r *rule) role() role {
 
 // phase returns the ask that decides an enforced rule.
 func (r *rule) phase() role {
-	if r.When != nil && !r.When.Hold {
+	if r.When != nil && !r.When.ChargeFirst {
 		return counted
 	}
 	return taken
@@ -58,6 +58,7 @@ type charge struct {
 type extra struct {
 	soft     sluice.Outcome // of the soft limit that denied
 	presumed int64          // units charged before the response, if the ask was a peek
+	held     int64          // units held, if the ask was
 	actual   int64          // the cost after the response
 }
 
@@ -75,6 +76,7 @@ type ask struct {
 	peek     bool // a peek: charged after the response, or never
 	presumed bool // but charged before the response, as its client left
 	left     bool // its units were left to another request
+	held     bool // its units are held until they are settled
 	first, n int  // its charges
 	outcomes int  // index of its first outcome
 	terms    int  // number of its outcomes
@@ -143,7 +145,10 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 			return err
 		}
 	}
-	if r.needs&needsCost != 0 && s != nil && role != shaping {
+	switch {
+	case v.cost != nil:
+		cost = *v.cost
+	case r.needs&needsCost != 0 && s != nil && role != shaping:
 		if cost, err = before(r.Rule, v.attributes); err != nil {
 			return err
 		}
@@ -218,7 +223,7 @@ func (v *Verdict) add(role role, first int, peek bool) {
 			k.terms += v.charges[first+i].Plan.Len()
 		}
 		v.terms += k.terms
-		k.role, k.peek, k.presumed, k.left = role, peek, false, false
+		k.role, k.peek, k.presumed, k.left, k.held = role, peek, false, false, false
 		k.first, k.n = first, n
 	}
 }
@@ -260,11 +265,16 @@ func (v *Verdict) request(req *sluice.Request, k *ask, op sluice.Op) {
 	if v.delays() {
 		req.Op, req.MaxWait, _ = v.wait(k)
 	}
+	req.Hold = v.opens
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
 	}
-	if v.joint && k.role == taken && req.Op == sluice.OpTake {
+	switch k.held = false; {
+	case k.role != taken || req.Op != sluice.OpTake:
+	case v.joint:
 		req.Slot = &v.slot
+	case v.opens == nil && v.needs&needsHold != 0:
+		req.Hold = v.holdOf(k)
 	}
 	if k.terms > 1 { // for a single limit the decision says all
 		k.room = v.outcomes[k.outcomes : k.outcomes+k.terms]

@@ -23,11 +23,13 @@
 //   - explainstore.go: a store that answers and changes nothing
 //   - body.go: bodies charged while they are read
 //   - call.go: Call: one request, from the verdict to the settlement
+//   - charges.go: charges of a request for operations other than Decide
 //   - rpc.go: codes of RPCs
 //   - event.go: Event: a verdict and its reason
 //   - settle.go: charges corrected by the response
 //   - presumed.go: units charged before the response is known
 //   - ask.go: the calls of the store
+//   - hold.go: charges that are held until the response is known
 //   - inflight.go: slots of requests in flight
 //   - turn.go: instants that delayed requests wait for
 //   - delay.go: how long a request may wait

@@ -199,7 +199,7 @@ func TestCountingResponsesOfParallelRequests(t *testing.T) {
 	for name, hold := range map[string]bool{"peek": false, "hold": true} {
 		t.Run(name, func(t *testing.T) {
 			r := one("failures", nil, "2/min fixed-window")
-			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: hold}
+			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, ChargeFirst: hold}
 			w := newWorld(t, r)
 			first, second := w.allow(from("192.0.2.1")), w.allow(from("192.0.2.1"))
 			third := w.decide(from("192.0.2.1"))
@@ -225,7 +225,7 @@ func TestUnseenResponsesCount(t *testing.T) {
 	for name, hold := range map[string]bool{"peek": false, "hold": true} {
 		t.Run(name, func(t *testing.T) {
 			r := one("failures", nil, "2/min fixed-window")
-			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: hold}
+			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, ChargeFirst: hold}
 			w := newWorld(t, r)
 			w.settle(w.allow(from("192.0.2.1")), policy.Response{Status: 499, Unseen: true})
 			w.settle(w.allow(from("192.0.2.1")), policy.Response{Status: 502})

@@ -172,7 +172,7 @@ func notes(r *policy.Rule) (list []string) {
 			codes = append(codes, s.String())
 		}
 		what := "asks now whether there is room, and charges once the response is known: "
-		if w.Hold {
+		if w.ChargeFirst {
 			what = "charges now, and gives back unless the response is "
 		}
 		list = append(list, what+strings.Join(codes, ", "))
@@ -182,6 +182,9 @@ func notes(r *policy.Rule) (list []string) {
 		list = append(list, "slows bytes down, and denies nothing: shown for one byte")
 	case r.Cost.Afterwards():
 		list = append(list, "the cost is an estimate until the response is known: "+r.Cost.String())
+	}
+	if r.HoldFor > 0 && !r.Shadow {
+		list = append(list, fmt.Sprintf("the estimate is held for %v at most, and then given back", r.HoldFor))
 	}
 	if r.MaxWait > 0 && !r.Shape {
 		list = append(list, fmt.Sprintf("requests may wait for up to %v until they fit", r.MaxWait))

@@ -80,7 +80,7 @@ func drawRule(t *rapid.T, i int) *modelRule {
 	m.rule.Cost.Units = m.cost
 	switch m.kind {
 	case "counted", "held":
-		m.rule.When = &policy.When{Status: []policy.Status{policy.Class(4)}, Hold: m.kind == "held"}
+		m.rule.When = &policy.When{Status: []policy.Status{policy.Class(4)}, ChargeFirst: m.kind == "held"}
 	case "shadow":
 		m.rule.Shadow = true
 	}

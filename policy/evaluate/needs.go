@@ -18,6 +18,7 @@ const (
 	needsTime                                  // the charge depends on the time that the request takes
 	needsCost                                  // the cost differs between requests
 	needsTrial                                 // candidates
+	needsHold                                  // the charge is held until the response is known
 )
 
 // needs returns the bit of a role.
@@ -33,6 +34,7 @@ func (r *rule) needed() {
 	}
 	put(needsDelay, r.MaxWait > 0)
 	put(needsResponse, awaits(r.Rule))
+	put(needsHold, r.HoldFor > 0 && !r.Shadow)
 	put(needsTime, r.Cost.Of == policy.Milliseconds)
 	put(needsCost, r.Cost.Of != policy.Fixed || r.Cost.Func != nil)
 	for i := range r.levels {

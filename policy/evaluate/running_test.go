@@ -36,7 +36,7 @@ func testRunningKeepsItsSlot(t *testing.T, flights func(*testing.T, int64, func(
 // TestAwaiting: it yields only charges that depend on the response and have a key.
 func TestAwaiting(t *testing.T) {
 	failures := one("failures", by(policy.Header("X-User")), "10/min")
-	failures.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: true}
+	failures.When = &policy.When{Status: []policy.Status{policy.Code(401)}, ChargeFirst: true}
 	counted := one("counted", by(policy.Header("X-User")), "10/min")
 	counted.When = &policy.When{Status: []policy.Status{policy.Class(5)}}
 	sized := one("sized", by(policy.Part{Source: source.Method}), "10/min")
@@ -62,7 +62,7 @@ func TestAwaiting(t *testing.T) {
 func TestPresume(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		r := one("api", by(policy.Header("X-User")), "5/h sliding-log")
-		r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: hold}
+		r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, ChargeFirst: hold}
 		w := newWorld(t, r)
 		left := func(what string, want int64) {
 			t.Helper()

@@ -168,6 +168,9 @@ func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error 
 	}
 	v.settled = true
 	v.vacate(ctx)
+	if v.opens != nil { // who named it settles it
+		return v.release(ctx)
+	}
 	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))
 }
 
@@ -184,6 +187,10 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 			v.extra(j).actual = actual(&v.charges[j])
 		}
 		v.keepOwed(k)
+		if k.held {
+			v.requests = append(v.requests, v.settlement(k))
+			continue
+		}
 		moved = v.correct(k, moved, sluice.OpRefund)
 		moved = v.correct(k, moved, sluice.OpCharge)
 	}

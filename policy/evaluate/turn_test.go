@@ -224,7 +224,7 @@ func TestAnotherCost(t *testing.T) {
 func TestReceiptOfAnInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := patient(time.Minute, "1/10s sliding-log")
-		r.When = &policy.When{Status: []policy.Status{{From: 500, To: 599}}, Hold: true} // so 200 gives back
+		r.When = &policy.When{Status: []policy.Status{{From: 500, To: 599}}, ChargeFirst: true} // so 200 gives back
 		l := newLine(t, evaluate.Options{}, r)
 		var back []time.Duration // of which instants
 		l.store.Before = func(_ context.Context, req sluice.Request) error {

@@ -61,8 +61,11 @@ type Verdict struct {
 	left       time.Duration // until the request's deadline; 0: it has none
 	owner      string        // of the slots
 	holds      []hold
-	joint      bool // the only hold is decided with the units, as slot
+	hold       sluice.Hold // of the first ask, if that is held
+	joint      bool        // the only hold is decided with the units, as slot
 	slot       sluice.Slot
+	cost       *int64       // in place of the rules' costs; may be nil
+	opens      *sluice.Hold // the hold that the caller has named; may be nil
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds

@@ -145,7 +145,7 @@ func TestSettleByStatus(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			login := rule(t, "login", policy.IP(), "3/min")
-			login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, Hold: c.hold}
+			login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, ChargeFirst: c.hold}
 			mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{login}})
 			var got []int
 			for range 6 {
@@ -274,7 +274,7 @@ func TestHiddenWriter(t *testing.T) {
 		want       []int
 	}{
 		{"failed log-ins", "limits: 3/min, when: {response: [401]}", []int{401, 401, 401, 429, 429, 429}},
-		{"failed log-ins, held", "limits: 3/min, when: {response: [401], hold: true}", []int{401, 401, 401, 429, 429, 429}},
+		{"failed log-ins, held", "limits: 3/min, when: {response: [401], charge: first}", []int{401, 401, 401, 429, 429, 429}},
 		{"bytes, of which each costs one at least", "limits: 4B/min, cost: response-bytes", []int{401, 401, 401, 401, 429, 429}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

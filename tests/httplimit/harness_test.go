@@ -34,7 +34,7 @@ func rule(t testing.TB, name string, key policy.Part, limits ...string) policy.R
 
 // counting returns a rule that counts only responses of some statuses.
 func counting(r policy.Rule, statuses ...policy.Status) policy.Rule {
-	r.When = &policy.When{Status: statuses, Hold: true}
+	r.When = &policy.When{Status: statuses, ChargeFirst: true}
 	return r
 }
 

@@ -174,7 +174,7 @@ func TestUnknownLengthOfRules(t *testing.T) {
 		{"override, too large", "  - {name: up, by: ip, cost: request-bytes, limits: 1GB/day fixed-window, overrides: [{key: 192.0.2.1, limits: 1MB/day fixed-window, reason: r, author: a}]}\n", "up", "1MB/day fixed-window", 1_500_000, 413, -1},
 		{"lease", "  - {name: up, by: ip, cost: request-bytes, limits: 1MB/day fixed-window, lease: true}\n", "up", "1MB/day fixed-window", 1_500_000, 413, -1},
 		{"when", "  - {name: up, by: ip, when: {response: 418}, cost: request-bytes, limits: 1KB/day fixed-window}\n", "up", "1KB/day fixed-window", 5000, 200, 0},
-		{"held for when", "  - {name: up, by: ip, when: {response: 200, hold: true}, cost: request-bytes, limits: 1KB/day fixed-window}\n", "up", "1KB/day fixed-window", 5000, 200, 1000},
+		{"held for when", "  - {name: up, by: ip, when: {response: 200, charge: first}, cost: request-bytes, limits: 1KB/day fixed-window}\n", "up", "1KB/day fixed-window", 5000, 200, 1000},
 		{"a soft limit", "  - {name: up, by: ip, cost: request-bytes, limits: [{soft: 100KB/day fixed-window, grace: 'g: 1MB/h fixed-window'}, 2MB/min fixed-window]}\n", "up", "g: 1MB/h fixed-window", 500_000, 200, 437_499},
 		{"a status", "  - {name: up, by: ip, status: 403, cost: request-bytes, limits: [1MB/day fixed-window, 500KB/h fixed-window]}\n" + "  - {name: n, limits: 1/s}\n", "up", "1MB/day fixed-window", 2_000_000, 413, -1},
 	} {

@@ -35,7 +35,7 @@ var frameworks = map[string]struct {
 // newLimit returns a limit on failing log-ins.
 func newLimit() (*httplimit.Middleware, error) {
 	rule := policy.NewRule("login", policy.IP(), sluice.PerHour(3))
-	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, Hold: true}
+	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, ChargeFirst: true}
 	return httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule}})
 }
 

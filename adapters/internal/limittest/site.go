@@ -99,7 +99,7 @@ func Rule(t *testing.T, limit string) policy.Rule {
 func Counting(t *testing.T, limit string, status int, hold bool) policy.Rule {
 	t.Helper()
 	r := Rule(t, limit)
-	r.When = &policy.When{Status: []policy.Status{policy.Code(status)}, Hold: hold}
+	r.When = &policy.When{Status: []policy.Status{policy.Code(status)}, ChargeFirst: hold}
 	return r
 }
 

@@ -49,7 +49,7 @@ var attacks = []attack{
 // last of them alone.
 const attackRules = `rules:
   - {name: slots, match: {path: /slow0}, by: header.X-Key, in_flight: 2}
-  - {name: login, match: {path: /slow1}, by: header.X-Key, limits: 5/15min sliding-log, when: {response: [401, 403], hold: true}}
+  - {name: login, match: {path: /slow1}, by: header.X-Key, limits: 5/15min sliding-log, when: {response: [401, 403], charge: first}}
   - {name: successes, match: {path: /slow2}, by: header.X-Key, limits: 5/15min sliding-log, when: {response: [200]}}
   - {name: held, match: {path: /held}, by: ip, limits: 10/s leaky-bucket burst 20000, max_wait: 1h}
   - {name: keys, match: {path: /keys}, by: header.X-Key, limits: [1000000/day, 1000/h sliding-log, 2000/h sliding-histogram]}

@@ -101,10 +101,7 @@ func writeReplay(c *cli.Call, doc any, sections []report.Section, r *replay.Resu
 			return err
 		}
 	}
-	if c.Given("json") {
-		return c.JSON(doc)
-	}
-	return c.Print(report.Text(sections))
+	return c.Show(doc, report.Text(sections))
 }
 
 // replayRules sets the rules that decide, and returns them in words. The error is of the flags

@@ -93,9 +93,7 @@ func (a *API) showKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 		}
 		states.Keys = append(states.Keys, s)
 	}
-	if a.o.Decisions != nil {
-		states.Last = new(a.o.Decisions(loggedKeys(targets)))
-	}
+	states.Last = new(a.o.Decisions(loggedKeys(targets)))
 	return states, nil
 }
 

@@ -26,7 +26,7 @@ func BenchmarkLimited(b *testing.B) {
 	defer upstream.Close()
 	for _, c := range []struct{ name, rule string }{
 		{"plain", "limits: 1000000000/s"},
-		{"settles", "limits: 1000000000/s, when: {response: [401], hold: true}"},
+		{"settles", "limits: 1000000000/s, when: {response: [401], charge: first}"},
 		{"in flight", "limits: 1000000000/s, in_flight: 65536"},
 	} {
 		b.Run(c.name, func(b *testing.B) {

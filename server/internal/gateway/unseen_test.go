@@ -111,7 +111,7 @@ func (s *site) hangUp(t *testing.T, client *http.Client, there <-chan struct{}) 
 func TestHangUpsCount(t *testing.T) {
 	for _, c := range []struct{ name, rule string }{
 		{"failures", "when: {response: [401, 403]}"},
-		{"failures, held", "when: {response: [401, 403], hold: true}"},
+		{"failures, held", "when: {response: [401, 403], charge: first}"},
 		{"successes", "when: {response: [200]}"},
 	} {
 		for _, h2 := range []bool{false, true} {
@@ -147,7 +147,7 @@ func TestHangUpsCount(t *testing.T) {
 // response was not seen; a seen response that does not count, or a request that was never
 // sent, does not.
 func TestUnseenOutcomes(t *testing.T) {
-	const rule = "  - {name: a, by: ip, limits: 2/15min sliding-log, when: {response: [401], hold: HOLD}}"
+	const rule = "  - {name: a, by: ip, limits: 2/15min sliding-log, when: {response: [401]HOLD}}"
 	answer := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
@@ -176,7 +176,7 @@ func TestUnseenOutcomes(t *testing.T) {
 		{"breaks off", broken, gateway.Options{}, http.StatusBadGateway, true},
 		{"takes too long", quiet, gateway.Options{ResponseTimeout: time.Millisecond}, http.StatusGatewayTimeout, true},
 		{"refuses the connection", nil, gateway.Options{}, http.StatusBadGateway, false},
-		{"cannot be reached in time", quiet, gateway.Options{DialTimeout: time.Nanosecond}, http.StatusGatewayTimeout, false},
+		{"cannot be reached in time", quiet, gateway.Options{Dial: dialLate}, http.StatusGatewayTimeout, false},
 	} {
 		for _, hold := range []string{"false", "true"} {
 			t.Run(c.name+", hold "+hold, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestUnseenOutcomes(t *testing.T) {
 					defer server.Close()
 					upstream = server.URL
 				}
-				s := startGateway(t, strings.ReplaceAll(rule, "HOLD", hold), upstream, c.opts)
+				s := startGateway(t, strings.ReplaceAll(rule, "HOLD", map[string]string{"true": ", charge: first"}[hold]), upstream, c.opts)
 				client := s.client(t, false)
 				for n := range 4 {
 					want := c.want

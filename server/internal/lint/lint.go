@@ -29,18 +29,18 @@ type Report struct {
 
 // Words describe a rule or a listener.
 type Words struct {
-	Rule  string // name of the rule or listener
-	Line  int    // of the file, from 1
-	Lines []string
+	Rule  string   `json:"name"` // name of the rule or listener
+	Line  int      `json:"line"` // of the file, from 1
+	Lines []string `json:"words"`
 }
 
 // Warning is about a setting that is allowed but makes no sense.
 type Warning struct {
-	File     string
-	Line     int    // of the rule or listener, from 1
-	Rule     string // empty if it is not about a rule
-	Listener string // empty if it is not about a listener
-	Problem  string // the problem and its remedy
+	File     string `json:"file"`
+	Line     int    `json:"line"`               // of the rule or listener, from 1
+	Rule     string `json:"rule,omitempty"`     // empty if it is not about a rule
+	Listener string `json:"listener,omitempty"` // empty if it is not about a listener
+	Problem  string `json:"text"`               // the problem and its remedy
 }
 
 // String returns FILE:LINE: and the warning.
@@ -56,9 +56,9 @@ func (w Warning) String() string {
 
 // Hint is about a setting that may be wrong, depending on facts that the file lacks.
 type Hint struct {
-	File string
-	Line int    // from 1
-	Text string // the fact to check, and the remedy
+	File string `json:"file"`
+	Line int    `json:"line"` // from 1
+	Text string `json:"text"` // the fact to check, and the remedy
 }
 
 // String returns FILE:LINE: and the hint.
@@ -141,11 +141,11 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 	chosen := profileLimits(c.Platforms[r.Name]) // their bursts are meant so
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
-	if c.Store.Redis != "" && r.When != nil && !r.When.Hold && !r.Shadow {
-		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write hold: true")
+	if c.Store.Redis != "" && r.When != nil && !r.When.ChargeFirst && !r.Shadow {
+		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write charge: first")
 	}
 	if r.MaxWait > 0 && !r.Shape && !waits(r) {
-		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write hold: true with when")
+		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write charge: first with when")
 	}
 	for j := range r.Levels {
 		l := &r.Levels[j]
@@ -166,6 +166,7 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 			more, some := pointless(r, set)
 			texts, reported = append(texts, more...), append(reported, some...)
 			for _, limit := range set {
+				texts = append(texts, holding(r, l, limit)...)
 				if !slices.Contains(chosen, limit.Limit) {
 					texts = append(texts, odd(r, limit.Limit)...)
 				}
@@ -193,15 +194,7 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if b[i].Grace != nil || a[i].Filled() != b[i].Limit.Filled() {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x sluice.Limit, y policy.Limit) bool { return y.Grace == nil && x.Filled() == y.Limit.Filled() })
 }
 
 // odd returns the settings without effect in a single limit.
@@ -210,7 +203,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	if r.Cost.Afterwards() && r.Cost.Of != policy.RequestBytes && !r.Shape {
 		switch {
 		case counts(f):
-			if f.Debt == 0 {
+			if f.Debt == 0 && r.HoldFor == 0 { // a budget that is held has no other choice
 				texts = append(texts, fmt.Sprintf("%v: one response of any size passes in each window; use a bucket, such as token-bucket, which keeps the client out for as long as the response is worth", l))
 			}
 		case l.Debt == sluice.NoDebt:

@@ -27,7 +27,7 @@ func TestHangUpsGoOn(t *testing.T) {
 			for _, status := range []int{http.StatusUnauthorized, http.StatusOK} {
 				t.Run(fmt.Sprintf("HTTP/2 %v, hold %v, status %d", h2, hold, status), func(t *testing.T) {
 					up := newStubborn(t, answering(status))
-					s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: login, by: ip, limits: 5/15min sliding-log, when: {response: [401, 403], hold: %v}}]\n", up.url, hold), servetest.Stopped)
+					s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: login, by: ip, limits: 5/15min sliding-log, when: {response: [401, 403]%s}}]\n", up.url, map[bool]string{true: ", charge: first"}[hold]), servetest.Stopped)
 					client := speaking(t, h2)
 					left := 0
 					for range clients {
@@ -151,7 +151,7 @@ func TestResetsOnOneConnection(t *testing.T) {
 upstream:
   - {url: %q, path: /login}
   - %s
-rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {response: 401, hold: true}, match: {path: /login}}]
+rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {response: 401, charge: first}, match: {path: /login}}]
 `, up.url, quick), servetest.Stopped)
 	client := speaking(t, true)
 	resets := testkit.Steps(100, 1000)

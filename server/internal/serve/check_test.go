@@ -130,6 +130,7 @@ func TestOneBudget(t *testing.T) {
 listen:
   - 127.0.0.1:0
   - {address: "127.0.0.2:0", serve: check}
+  - {address: "127.0.0.3:0", serve: api}
 client_ip: {trusted: 127.0.0.1}
 store: %s
 upstream: %s
@@ -139,6 +140,10 @@ rules: [{name: all, by: header.X-User, limits: 6/h sliding-log}]
 				func() int { return servetest.Fetch(t, http.DefaultClient, s.URLs[0]+"/x", "X-User", "ada").Status },
 				func() int {
 					return servetest.Fetch(t, http.DefaultClient, s.URLs[1], "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/x", "X-User", "ada").Status
+				},
+				func() int {
+					a := apiClient{url: s.URLs[2]}.call(t, "/v1/take", `{"rule": "all", "headers": {"X-User": ["ada"]}}`)
+					return map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[a.Allowed]
 				},
 			}
 			for i := range 6 {

@@ -20,6 +20,7 @@ import (
 func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
+		s.api.Kind(),
 		check.Kind(s.clients),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)

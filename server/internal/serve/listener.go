@@ -228,6 +228,8 @@ func (o *listener) describe(upstreams string) string {
 		text += " -> " + c.Upstream
 	case c.Serve == "check":
 		text += " decides for a proxy"
+	case c.Serve == "api":
+		text += " -> decisions as JSON"
 	default:
 		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
 	}

@@ -30,7 +30,7 @@ func TestPausedStore(t *testing.T) {
 		{"several limits", "limits: [3/h sliding-log, 3/day fixed-window]"},
 		{"several levels", "levels: [{name: all, limits: 3/h sliding-log}, {name: each, by: ip, limits: 3/h sliding-counter}]"},
 		{"a lease", "limits: 3/h sliding-log, lease: {units: 2, ttl: 1m}"},
-		{"held", "limits: 3/h sliding-log, when: {response: [200], hold: true}"},
+		{"held", "limits: 3/h sliding-log, when: {response: [200], charge: first}"},
 	} {
 		for _, leaves := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, clients leave %v", c.name, leaves), func(t *testing.T) {

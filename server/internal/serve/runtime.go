@@ -27,6 +27,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
@@ -54,6 +55,7 @@ type runtime struct {
 	held      *evaluate.Queue // over all configurations
 	clients   *httpserver.Bounds
 	proxy     *proxy.Proxy
+	api       *api.API
 	places    *tcp.Places // of connections, of all listeners for clients
 	now       func() time.Time
 	logs      *logs

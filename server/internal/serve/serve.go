@@ -20,6 +20,7 @@ import (
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/audit"
+	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/peers"
@@ -151,6 +152,10 @@ func (s *server) wire(ctx context.Context) error {
 	s.runtime.trace, s.runtime.report = s.trace, s.store.report
 	s.runtime.store = s.trace.Wrap(s.counts.Wrap(s.store.store, s.store.name()), s.store.name())
 	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // both kinds of store implement it
+	own, _ := s.trace.Wrap(s.store.store, s.store.name()).(sluice.SlotStore)
+	if s.runtime.api, err = api.New(api.Options{Clients: s.runtime.clients, Own: own, Now: s.Now}); err != nil {
+		return err
+	}
 	s.watcher = s.newWatcher(ctx)
 	logs, err := s.runtime.logs.prepare(c)
 	if err != nil {
@@ -189,6 +194,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchLingering(s.runtime.clients.Lingering.Stats)
 	s.metrics.WatchClientMemory(s.runtime.clients.Memory.Stats)
 	s.metrics.WatchUpstreams(s.runtime.proxy.Upstreams.Stats)
+	s.metrics.WatchAPI(s.runtime.api.Refused)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil
 }

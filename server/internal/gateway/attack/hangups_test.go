@@ -26,7 +26,7 @@ func TestHangUps(t *testing.T) {
 	rules := []rule{
 		{"every request", "limits: 5/15min sliding-log", "200 100 0", 5},
 		{"failed log-ins", "limits: 5/15min sliding-log, when: {response: [401, 403]}", "401 100 0", 6},
-		{"failed log-ins, held", "limits: 5/15min sliding-log, when: {response: [401, 403], hold: true}", "401 100 0", 5},
+		{"failed log-ins, held", "limits: 5/15min sliding-log, when: {response: [401, 403], charge: first}", "401 100 0", 5},
 		{"successes", "limits: 5/15min sliding-log, when: {response: [200]}", "200 100 0", 6},
 		{"a cost that is estimated at its most", "limits: 500/15min sliding-log, cost: {response_header: X-Cost, most: 100, estimate: 100}", "200 100 100", 5},
 	}
@@ -119,8 +119,8 @@ func TestHangUpsBeforeAnUpstreamThatIsDown(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{
 		"when: {response: [401, 403]}",
-		"when: {response: [401, 403], hold: true}",
-		"when: {response: [200], hold: true}",
+		"when: {response: [401, 403], charge: first}",
+		"when: {response: [200], charge: first}",
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()

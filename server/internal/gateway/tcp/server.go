@@ -4,10 +4,12 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"sync"
@@ -48,12 +50,15 @@ type Stats struct {
 	Sent     int64 // bytes from the upstream to clients
 }
 
-// New returns a Server, or every fault of o joined.
+// New returns a Server.
 func New(o Options) (*Server, error) {
-	err := o.fill()
-	t, faults := newTerms(&o, o.Upstream, o.Limits)
-	if err = errors.Join(faults, err); err != nil {
+	t, err := newTerms(&o, o.Upstream, o.Limits)
+	if err != nil {
 		return nil, err
+	}
+	o.MaxConnections, o.Log = cmp.Or(o.MaxConnections, 10_000), cmp.Or(o.Log, slog.Default())
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
 	}
 	s := &Server{
 		opts:      o,

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evaluate
+
+import (
+	"crypto/rand"
+	"slices"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Units that a request is charged on arrival are held if one of its rules says so: all that are
+// charged in that request of the store, under one random id, which its settlement names.
+
+// holdOf returns the hold of an ask that is about to be taken, nil if none of its rules holds.
+func (v *Verdict) holdOf(k *ask) *sluice.Hold {
+	v.hold = sluice.Hold{}
+	for j := k.first; j < k.first+k.n; j++ {
+		c := &v.charges[j]
+		v.hold.TTL = max(v.hold.TTL, c.level.rule.HoldFor)
+		v.extra(j).held = c.Cost
+	}
+	if v.hold.TTL == 0 {
+		return nil
+	}
+	k.held, v.hold.ID = true, rand.Text()
+	return &v.hold
+}
+
+// heldRequest returns the request by which a held ask was taken.
+func (v *Verdict) heldRequest(k *ask) *sluice.Request {
+	var req sluice.Request
+	v.request(&req, k, sluice.OpRefund)
+	req.Op, req.Hold, req.More = sluice.OpTake, &v.hold, slices.Clone(req.More)
+	return &req
+}
+
+// settlement returns the request that settles a held ask with its actual costs. What was charged
+// beside the hold, for a body while it was read, counts by itself.
+func (v *Verdict) settlement(k *ask) sluice.Request {
+	req := v.heldRequest(k)
+	req.Op, req.At = sluice.OpSettle, k.result.Decision.At
+	for n := range req.Charges() {
+		c, j := req.Nth(n), k.first+n
+		of := v.extra(j)
+		c.Counted, c.Cost = of.held, max(of.actual-(v.charges[j].Cost-of.held), 0)
+	}
+	return *req
+}
