@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/source"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
 )
@@ -195,6 +197,9 @@ func (r *run) finish() {
 	r.TopDenied = r.TopDenied[:min(len(r.TopDenied), mostKeys)]
 	r.measure()
 	for of := range r.judge.lacks {
+		if of.kind == "client" && !slices.ContainsFunc(r.Policy.Rules(), func(of policy.Rule) bool { return ofClients(&of) }) {
+			continue // every match reads the client
+		}
 		r.Lacks = append(r.Lacks, strings.TrimSpace(of.kind+" "+of.name))
 	}
 	slices.Sort(r.Lacks)
@@ -207,6 +212,18 @@ func (r *run) finish() {
 		})
 		c.Keys, c.TopKeys = len(c.TopKeys), c.TopKeys[:min(len(c.TopKeys), mostKeys)]
 	}
+}
+
+// ofClients reports whether a rule looks at the client's address.
+func ofClients(r *policy.Rule) bool {
+	return len(r.Match.Networks)+len(r.ExemptNetworks) > 0 || slices.ContainsFunc(r.Levels, func(l policy.Level) bool { return slices.ContainsFunc(l.By, ofClient) })
+}
+
+func ofClient(p policy.Part) bool {
+	if of := p.Parts(); len(of) != 1 || of[0] != p {
+		return slices.ContainsFunc(of, ofClient)
+	}
+	return p.Source == source.IP || p.Name == "ip" // by its name in a log
 }
 
 // measure notes the memory of the states.
