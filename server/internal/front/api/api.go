@@ -259,10 +259,7 @@ func (c *call) read(w http.ResponseWriter) (b body, _ *problem) {
 func (c *call) resolve(b *body, id string) *problem {
 	var all faults
 	for i := range b.list {
-		q, at := &b.list[i], ""
-		if b.Requests != nil {
-			at = fmt.Sprintf("requests[%d]", i)
-		}
+		q, at := &b.list[i], b.place(i)
 		switch {
 		case q.Scope != "" && !c.token.OwnLimits:
 			return refused(http.StatusForbidden, refusedOperation, "this token may not bring limits; give it own_limits, or name a rule")
@@ -282,7 +279,7 @@ func (c *call) resolve(b *body, id string) *problem {
 				q.hold.TTL = time.Duration(*b.Remember) * time.Millisecond
 			}
 			if !b.All {
-				q.hold.ID += strings.TrimPrefix(at, "requests")
+				q.hold.ID += strings.TrimPrefix(at.String(), "requests")
 			}
 		} else if strings.Contains(" hold settle extend ", " "+c.op.name+" ") {
 			q.ID = cmp.Or(q.ID, rand.Text())
