@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 // The requests of the group fronts: one, and as many as liveKeys in batches before others.
 const (
-	apiRequest = `{"rule": "all", "method": "POST", "path": "/login", "headers": {"X-User": ["ada"]}, "client": "192.0.2.7"}`
+	apiRequest = `{"rule": "all", "headers": {"X-User": ["ada"]}}`
 	inBatch    = 100
 	liveKeys   = 1_000_000
 )
@@ -44,12 +45,55 @@ func readJSON(w http.ResponseWriter, r *http.Request) {
 // the latency with many keys.
 func (m *measurer) fronts(ctx context.Context) error {
 	batch := `{"requests": [` + strings.Repeat(apiRequest+",", inBatch-1) + apiRequest + "]}"
+	if err := m.idle(ctx); err != nil {
+		return err
+	}
 	return m.saturated(ctx, "Fronts", []contender{
 		{"json", withBody(role("json"), apiRequest)},
 		{"api", withBody(startAPI, apiRequest)},
 		{"api.batch", withBody(startAPI, batch)},
 		{"api.live", withBody(m.startLive, apiRequest)},
 	}, 0)
+}
+
+// idleConnections are open at once, each after a request: as many as 20,000 descriptors allow.
+const idleConnections = 9_000
+
+// idle measures the memory of connections to the API that wait for another request.
+func (m *measurer) idle(ctx context.Context) (err error) {
+	address, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := startAPI(ctx, m.house, address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	before, err := residentMemory(p.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	var dialer net.Dialer
+	call := fmt.Sprintf("POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(apiRequest), apiRequest)
+	for n := range idleConnections {
+		c, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		if _, err = io.WriteString(c, call); err != nil {
+			return err
+		}
+		if _, err = c.Read(make([]byte, 4096)); err != nil {
+			return fmt.Errorf("connection %d: %w; the API said:\n%s", n, err, p.said)
+		}
+	}
+	after, err := residentMemory(p.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	return m.keep(1, "FrontsIdle", "api", idleConnections, (after-before)*1000/idleConnections, "KB/connection")
 }
 
 // withBody returns a contender whose requests have a body.

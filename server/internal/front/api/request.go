@@ -105,11 +105,11 @@ type request struct {
 // body is the body of a call: a request, or a batch of them.
 type body struct {
 	request
-	Requests []request `json:"requests"`
-	All      bool      `json:"all"`         // all pass, or none
-	Remember *int64    `json:"remember_ms"` // an answer under an Idempotency-Key
+	Requests []*request `json:"requests"`
+	All      bool       `json:"all"`         // all pass, or none
+	Remember *int64     `json:"remember_ms"` // an answer under an Idempotency-Key
 
-	list []request
+	list []*request
 }
 
 // place returns the place of the i-th request.
@@ -121,8 +121,9 @@ func (b *body) place(i int) place {
 }
 
 // decode reads the body of a call.
-func decode(document []byte, op *operation) (b body, all faults) {
-	if !decodeInto(document, &b, place{}, &all) {
+func decode(document []byte, op *operation) (b *body, all faults) {
+	b = new(body)
+	if !decodeInto(document, b, place{}, &all) {
 		return b, inItems(document, op, all)
 	}
 	switch b.list = b.Requests; {
@@ -130,7 +131,7 @@ func decode(document []byte, op *operation) (b body, all faults) {
 		all.add(place{}, "requests", "are %d; at most %d are answered at once", len(b.Requests), mostBatch)
 		return b, all
 	case b.Requests == nil:
-		if b.list = []request{b.request}; b.All {
+		if b.list = []*request{&b.request}; b.All {
 			all.add(place{}, "all", "is for a batch; list its requests under requests")
 		}
 	case len(b.Requests) == 0:
@@ -139,6 +140,9 @@ func decode(document []byte, op *operation) (b body, all faults) {
 		all.add(place{}, "requests", "stand beside fields of a single request; move these into requests")
 	}
 	for i := range b.list {
+		if b.list[i] == nil { // null
+			b.list[i] = new(request)
+		}
 		b.list[i].check(op, b.place(i), &all)
 	}
 	if b.All && op.name != "take" && op.name != "peek" {
