@@ -67,11 +67,11 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 		Tokens []token `json:"tokens"`
 	}
 	var all faults
-	if decodeInto(document, &of, "", &all) && len(of.Tokens) == 0 {
-		all.add("", "tokens", `are none; list one such as {"name": "shop", "secret": "…"}`)
+	if decodeInto(document, &of, place{}, &all) && len(of.Tokens) == 0 {
+		all.add(place{}, "tokens", `are none; list one such as {"name": "shop", "secret": "…"}`)
 	}
 	for i := range of.Tokens {
-		t, at := &of.Tokens[i], fmt.Sprintf("tokens[%d]", i)
+		t, at := &of.Tokens[i], place{"tokens", i}
 		t.check(at, p, &all)
 		if slices.ContainsFunc(of.Tokens[:i], func(o token) bool { return o.Name == t.Name || len(t.hash) > 0 && string(o.hash) == string(t.hash) }) {
 			all.add(at, "", "has the name or the secret of a token before it; choose another")
@@ -88,7 +88,7 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 }
 
 // check finds faults of a token, and fills it.
-func (t *token) check(at string, p *policy.Policy, all *faults) {
+func (t *token) check(at place, p *policy.Policy, all *faults) {
 	if !tokenName.MatchString(t.Name) {
 		all.add(at, "name", "must be 1 to 64 of a-z, 0-9, '.', '_' and '-'")
 	}
