@@ -246,16 +246,17 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 	})
 }
 
-// WatchAPI exports the calls of the API that were not answered. It calls refused, which yields
-// their numbers by reason, at every scrape.
+// WatchRefused exports what a front has not answered. It calls refused, which yields the numbers
+// by reason, at every scrape.
 //
-//	sluice_api_refused_total{reason}  token, operation, body, faults, limits
-func (m *Metrics) WatchAPI(refused func() iter.Seq2[string, int64]) {
+//	sluice_api_refused_total{reason}   token, operation, body, faults, limits
+//	sluice_resp_refused_total{reason}  address, auth, right, command, protocol, idle, half, unread
+func (m *Metrics) WatchRefused(front, help string, refused func() iter.Seq2[string, int64]) {
 	var c series.Collector
-	calls := c.Counter("sluice_api_refused_total", "Calls of the API that were not answered: without a valid token, of an operation that the token or the API does not have, with a body that is too large or no JSON, with faults, or with more new limits than a token may bring.", "reason")
+	counts := c.Counter("sluice_"+front+"_refused_total", help, "reason")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for reason, n := range refused() {
-			series.Put(ch, calls, n, reason)
+			series.Put(ch, counts, n, reason)
 		}
 	})
 }

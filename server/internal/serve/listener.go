@@ -211,6 +211,10 @@ func (o *listener) url() string {
 	switch c := o.config.Load(); {
 	case c.TCP():
 		scheme = "tcp"
+	case c.Serve == "resp":
+		if scheme = "redis"; c.CertFile != "" {
+			scheme = "rediss"
+		}
 	case c.CertFile != "":
 		scheme = "https"
 	}
@@ -228,6 +232,8 @@ func (o *listener) describe(upstreams string) string {
 		text += " decides for a proxy"
 	case c.Serve == "api":
 		text += " -> decisions as JSON"
+	case c.Serve == "resp":
+		text += " decides by the Redis protocol"
 	default:
 		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
 	}
