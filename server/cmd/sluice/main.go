@@ -108,7 +108,7 @@ With rules for paths, users and tiers, in a file that may change while it runs (
 			{
 				Name: "serve", Summary: "pass requests on to a service, within limits", Doc: serveDoc, Flags: serveFlagTable(), KeepFaults: true, Run: runServe,
 			},
-			lintCommand, convertCommand, explainCommand, profilesCommand(), statusCommand,
+			lintCommand, convertCommand, explainCommand, replayCommand, profilesCommand(), statusCommand,
 		}, keyCommands, []cli.Command{auditCommand, healthCommand, schemaCommand, completionCommand(), manCommand(), versionCommand}),
 	}
 }

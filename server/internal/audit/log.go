@@ -175,7 +175,6 @@ type Log struct {
 	torn bool // the last line is incomplete
 	// fault is the reason why the last entry could not be written, nil if it was.
 	fault error
-	now   func() time.Time
 	of    []writtenEntry // the last entries
 	size  int            // bytes of their lines
 }
@@ -213,13 +212,13 @@ func (l *Log) remember(e Entry, size int) {
 }
 
 // New returns an Log that writes to w.
-func New(w io.Writer) *Log { return &Log{to: w, now: time.Now} }
+func New(w io.Writer) *Log { return &Log{to: w} }
 
 // Open returns an Log that appends to a file. It creates the file if there is none,
 // readable by its owner only, because it may hold keys. The path may also name an open file
 // of the process, such as /dev/stdout. The caller closes the log.
 func Open(path string) (*Log, error) {
-	l := &Log{path: path, now: time.Now}
+	l := &Log{path: path}
 	if err := l.open(); err != nil {
 		return nil, err
 	}
@@ -267,7 +266,7 @@ func (l *Log) Reopen() error {
 // Write succeeds. If the change fails, write a second entry.
 func (l *Log) Write(e Entry) error {
 	if e.Time.IsZero() {
-		e.Time = l.now().UTC()
+		e.Time = time.Now().UTC()
 	}
 	line, err := json.Marshal(e)
 	if err != nil {

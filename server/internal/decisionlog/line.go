@@ -57,6 +57,9 @@ func appendEvent(b []byte, ev *evaluate.Event) []byte {
 	if ev.Decision.Delay > 0 {
 		b = appendMicros(b, `,"delay_us":`, ev.Decision.Delay)
 	}
+	if due := ev.Decision.Due; due > 0 {
+		b = appendNumber(b, `,"decided_us":`, int64(due)-ev.Decision.Delay.Microseconds())
+	}
 	return b
 }
 
@@ -154,6 +157,7 @@ func (l *rules) outcome(o *evaluate.Outcome, binds bool) {
 		l.b = append(l.b, `,"mode":"enforced"`...)
 	}
 	l.b = l.appendKey(l.b, o.Key)
+	l.b = appendOptional(l.b, `,"tier":`, o.Tier)
 	l.b = appendNumber(l.b, `,"cost":`, o.Cost)
 	if o.Err != nil || o.Degraded {
 		l.b = append(append(append(l.b, `,"failure":"`...), o.Rule.Failure.String()...), '"')

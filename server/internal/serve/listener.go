@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"slices"
 	"strings"
@@ -142,7 +141,6 @@ func (d *listeners) newGate(o *listener) error {
 	if err != nil {
 		return err
 	}
-	opts.MaxConnections = math.MaxInt32 // places bound them
 	if o.gate, err = tcp.NewGate(o.Listener, opts); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -273,12 +274,7 @@ func limited(v *evaluate.Verdict, r *policy.Rule) bool {
 			return true
 		}
 	}
-	for _, s := range v.Shapes {
-		if s.Rule == r {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Shapes, func(s evaluate.Shape) bool { return s.Rule == r })
 }
 
 // each calls f once for each active rule, with one of its outcomes, preferably one that the

@@ -102,7 +102,11 @@ type receipt struct {
 
 // String returns the receipt's text. Its first part is the version of the form.
 func (r receipt) String() string {
-	return fmt.Sprintf("1.%s.%s.%s", strconv.FormatInt(int64(r.at), 36), strconv.FormatInt(int64(r.due), 36), strconv.FormatInt(r.units, 36))
+	b := append(make([]byte, 0, 48), '1')
+	for _, n := range [...]int64{int64(r.at), int64(r.due), r.units} {
+		b = strconv.AppendInt(append(b, '.'), n, 36)
+	}
+	return string(b)
 }
 
 // parseReceipt reads a receipt's text.

@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -230,10 +229,11 @@ func (a *active) answer(w http.ResponseWriter, r *http.Request) (any, *problem) 
 }
 
 // read reads the body of a call, and finds what its requests are about.
-func (c *call) read(w http.ResponseWriter) (b body, _ *problem) {
+func (c *call) read(w http.ResponseWriter) (b *body, _ *problem) {
 	id, keys := "", c.http.Header["Idempotency-Key"]
-	switch media, _, _ := mime.ParseMediaType(c.http.Header.Get("Content-Type")); {
-	case media != "application/json": // which no page of another site can send without being asked
+	media, _, _ := strings.Cut(c.http.Header.Get("Content-Type"), ";")
+	switch {
+	case !strings.EqualFold(strings.TrimSpace(media), "application/json"): // which no page of another site can send without being asked
 		return b, refused(http.StatusUnsupportedMediaType, refusedBody, "the body is not JSON by its Content-Type; send Content-Type: application/json")
 	case len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > mostID):
 		return b, faulty(faults{{"Idempotency-Key", fmt.Sprintf("must be one of 1 to %d bytes", mostID)}})
@@ -252,17 +252,14 @@ func (c *call) read(w http.ResponseWriter) (b body, _ *problem) {
 	if len(all) > 0 {
 		return b, faulty(all)
 	}
-	return b, c.resolve(&b, id)
+	return b, c.resolve(b, id)
 }
 
 // resolve finds what the requests of a call are about. The id is that of the Idempotency-Key.
 func (c *call) resolve(b *body, id string) *problem {
 	var all faults
 	for i := range b.list {
-		q, at := &b.list[i], ""
-		if b.Requests != nil {
-			at = fmt.Sprintf("requests[%d]", i)
-		}
+		q, at := b.list[i], b.place(i)
 		switch {
 		case q.Scope != "" && !c.token.OwnLimits:
 			return refused(http.StatusForbidden, refusedOperation, "this token may not bring limits; give it own_limits, or name a rule")
@@ -282,7 +279,7 @@ func (c *call) resolve(b *body, id string) *problem {
 				q.hold.TTL = time.Duration(*b.Remember) * time.Millisecond
 			}
 			if !b.All {
-				q.hold.ID += strings.TrimPrefix(at, "requests")
+				q.hold.ID += strings.TrimPrefix(at.String(), "requests")
 			}
 		} else if strings.Contains(" hold settle extend ", " "+c.op.name+" ") {
 			q.ID = cmp.Or(q.ID, rand.Text())

@@ -52,7 +52,7 @@ var operations = map[string]*operation{
 
 // answers answers the requests of a call in their order or, if the store is shared, many at
 // once, as each waits for the network.
-func (c *call) answers(requests []request) batch {
+func (c *call) answers(requests []*request) batch {
 	list := make([]answer, len(requests))
 	at := 1
 	if c.shared {
@@ -62,12 +62,12 @@ func (c *call) answers(requests []request) batch {
 	places := make(chan struct{}, at)
 	for i := range list {
 		if at == 1 || len(list) == 1 {
-			list[i] = c.op.do(c, &requests[i])
+			list[i] = c.op.do(c, requests[i])
 			continue
 		}
 		places <- struct{}{}
 		wait.Go(func() {
-			list[i] = c.op.do(c, &requests[i])
+			list[i] = c.op.do(c, requests[i])
 			<-places
 		})
 	}
@@ -78,7 +78,7 @@ func (c *call) answers(requests []request) batch {
 // decide takes, peeks or holds.
 func (c *call) decide(q *request) (a answer) {
 	if q.plan != nil {
-		list, _ := c.together([]request{*q})
+		list, _ := c.together([]*request{q})
 		a = list.Results[0]
 	} else {
 		of := c.used(q)
@@ -104,14 +104,14 @@ func (c *call) used(q *request) *evaluate.Call {
 }
 
 // together decides requests all or none, in one request to the store.
-func (c *call) together(requests []request) (b batch, _ *problem) {
+func (c *call) together(requests []*request) (b batch, _ *problem) {
 	parts, store := make([]part, len(requests)), c.Store
 	var (
 		charges []sluice.Charge // of all parts, merged
 		refused bool
 	)
 	for i := range parts {
-		q, p := &requests[i], &parts[i]
+		q, p := requests[i], &parts[i]
 		if q.plan != nil { // the metrics of the other store have its scope as a label
 			p.charges, store = []sluice.Charge{{Plan: q.plan, Key: q.Key, Cost: q.units()}}, c.own
 		} else {
@@ -146,7 +146,7 @@ func (c *call) together(requests []request) (b batch, _ *problem) {
 	}
 	b = batch{true, make([]answer, len(parts))}
 	for i := range parts {
-		b.Results[i] = c.answerPart(&requests[i], &parts[i], charges, outcomes, r)
+		b.Results[i] = c.answerPart(requests[i], &parts[i], charges, outcomes, r)
 		b.Allowed = b.Allowed && b.Results[i].Allowed
 	}
 	for i := range b.Results {

@@ -49,7 +49,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%d requests", len(b.list))
 		}
 		for i := range b.list {
-			q := &b.list[i]
+			q := b.list[i]
 			if (q.Rule == "") == (q.Scope == "") || q.attributes == nil {
 				t.Errorf("got %+v", q)
 			}

@@ -40,7 +40,7 @@ func newPlanCache(now func() time.Time) (*plans, error) {
 func scopeOf(t *token, scope string) string { return "api:" + t.Name + "/" + scope }
 
 // of returns the plan of a request's limits.
-func (p *plans) of(ctx context.Context, t *token, q *request, at string, all *faults) (*sluice.Plan, *problem) {
+func (p *plans) of(ctx context.Context, t *token, q *request, at place, all *faults) (*sluice.Plan, *problem) {
 	scope := scopeOf(t, q.Scope)
 	id := scope + "\x00" + strings.Join(q.Limits, "\x00")
 	p.mu.Lock()

@@ -45,10 +45,23 @@ type fault struct {
 // faults collects the faults of a document.
 type faults []fault
 
-func (f *faults) add(at, field, format string, args ...any) {
+func (f *faults) add(at place, field, format string, args ...any) {
 	if len(*f) < mostFaults {
-		*f = append(*f, fault{strings.Trim(at+"."+field, "."), fmt.Sprintf(format, args...)})
+		*f = append(*f, fault{strings.Trim(at.String()+"."+field, "."), fmt.Sprintf(format, args...)})
 	}
+}
+
+// place is an item of a list in a document, or the whole.
+type place struct {
+	list string // empty: the whole
+	item int
+}
+
+func (p place) String() string {
+	if p.list == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s[%d]", p.list, p.item)
 }
 
 // request is one request of a call. Its operation says which of its fields it may have.
@@ -92,51 +105,77 @@ type request struct {
 // body is the body of a call: a request, or a batch of them.
 type body struct {
 	request
-	Requests []json.RawMessage `json:"requests"`
-	All      bool              `json:"all"`         // all pass, or none
-	Remember *int64            `json:"remember_ms"` // an answer under an Idempotency-Key
+	Requests []*request `json:"requests"`
+	All      bool       `json:"all"`         // all pass, or none
+	Remember *int64     `json:"remember_ms"` // an answer under an Idempotency-Key
 
-	list []request
+	list []*request
+}
+
+// place returns the place of the i-th request.
+func (b *body) place(i int) place {
+	if b.Requests == nil {
+		return place{}
+	}
+	return place{"requests", i}
 }
 
 // decode reads the body of a call.
-func decode(document []byte, op *operation) (b body, all faults) {
-	decodeInto(document, &b, "", &all)
-	b.list = make([]request, max(len(b.Requests), 1))
-	switch {
-	case len(all) > 0:
-		return b, all
+func decode(document []byte, op *operation) (b *body, all faults) {
+	b = new(body)
+	if !decodeInto(document, b, place{}, &all) {
+		return b, inItems(document, op, all)
+	}
+	switch b.list = b.Requests; {
 	case len(b.Requests) > mostBatch:
-		all.add("", "requests", "are %d; at most %d are answered at once", len(b.Requests), mostBatch)
+		all.add(place{}, "requests", "are %d; at most %d are answered at once", len(b.Requests), mostBatch)
+		return b, all
 	case b.Requests == nil:
-		b.list[0] = b.request
-		b.list[0].check(op, "", &all)
-		if b.All {
-			all.add("", "all", "is for a batch; list its requests under requests")
+		if b.list = []*request{&b.request}; b.All {
+			all.add(place{}, "all", "is for a batch; list its requests under requests")
 		}
 	case len(b.Requests) == 0:
-		all.add("", "requests", "are none")
+		all.add(place{}, "requests", "are none")
 	case !reflect.DeepEqual(b.request, request{}):
-		all.add("", "requests", "stand beside fields of a single request; move these into requests")
-	default:
-		for i, item := range b.Requests {
-			at := fmt.Sprintf("requests[%d]", i)
-			if before := len(all); decodeInto(item, &b.list[i], at, &all) && len(all) == before {
-				b.list[i].check(op, at, &all)
-			}
+		all.add(place{}, "requests", "stand beside fields of a single request; move these into requests")
+	}
+	for i := range b.list {
+		if b.list[i] == nil { // null
+			b.list[i] = new(request)
 		}
+		b.list[i].check(op, b.place(i), &all)
 	}
 	if b.All && op.name != "take" && op.name != "peek" {
-		all.add("", "all", "is for take and peek")
+		all.add(place{}, "all", "is for take and peek")
 	}
 	if b.Remember != nil && (op.name != "take" || *b.Remember < 1000 || *b.Remember > mostRemember.Milliseconds()) {
-		all.add("", "remember_ms", "is for take, and must be 1000 to %d", mostRemember.Milliseconds())
+		all.add(place{}, "remember_ms", "is for take, and must be 1000 to %d", mostRemember.Milliseconds())
 	}
 	return b, all
 }
 
+// inItems returns the faults of all items of a document that has some, where it is a batch of
+// requests.
+func inItems(document []byte, op *operation, whole faults) (all faults) {
+	var items struct {
+		Requests []json.RawMessage `json:"requests"`
+	}
+	if json.Unmarshal(document, &items) == nil {
+		for i := range items.Requests {
+			var q request
+			if at := (place{"requests", i}); decodeInto(items.Requests[i], &q, at, &all) {
+				q.check(op, at, &all)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return whole
+	}
+	return all
+}
+
 // decodeInto reads one JSON value without unknown fields, at a place in the document.
-func decodeInto(document []byte, into any, at string, all *faults) bool {
+func decodeInto(document []byte, into any, at place, all *faults) bool {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
@@ -178,10 +217,10 @@ func (q *request) options() [7]option {
 }
 
 // check finds faults of a request, at a place in the document.
-func (q *request) check(op *operation, at string, all *faults) {
+func (q *request) check(op *operation, at place, all *faults) {
 	slots := op.name == "slots"
 	for _, o := range q.options() {
-		needed := strings.Contains(op.needs, " "+o.name+" ")
+		needed := op.needs != "" && strings.Contains(op.needs, " "+o.name+" ")
 		switch {
 		case needed && !o.given:
 			all.add(at, o.name, "is missing")
@@ -203,7 +242,7 @@ func (q *request) check(op *operation, at string, all *faults) {
 	case q.Scope != "" && slots == (len(q.Limits) > 0):
 		all.add(at, "limits", `must be some such as ["100/min"], and slots have none`)
 	}
-	for _, t := range []struct {
+	for _, t := range [...]struct {
 		name, text string
 		most       int
 	}{{"rule", q.Rule, 64}, {"method", q.Method, 64}, {"host", q.Host, 256}, {"path", q.Path, mostText}, {"scope", q.Scope, mostScope}, {"key", q.Key, mostText}, {"id", q.ID, mostID}, {"owner", q.Owner, mostID}} {
@@ -211,7 +250,7 @@ func (q *request) check(op *operation, at string, all *faults) {
 			all.add(at, t.name, "has %d bytes; at most %d are accepted", len(t.text), t.most)
 		}
 	}
-	for _, n := range []struct {
+	for _, n := range [...]struct {
 		name        string
 		value       *int64
 		least, most int64
@@ -233,7 +272,7 @@ func (q *request) check(op *operation, at string, all *faults) {
 }
 
 // describe sets the attributes of a request.
-func (q *request) describe(at string, all *faults) {
+func (q *request) describe(at place, all *faults) {
 	if q.Method != "" && !wire.Token(q.Method) {
 		all.add(at, "method", "is not one word, such as POST")
 	}
@@ -245,7 +284,7 @@ func (q *request) describe(at string, all *faults) {
 		all.add(at, "client", "is not an address, such as 192.0.2.7")
 	}
 	n := len(q.Claims) + len(q.Certificate)
-	for _, values := range []map[string][]string{q.Headers, q.Query, q.Cookies} {
+	for _, values := range [...]map[string][]string{q.Headers, q.Query, q.Cookies} {
 		for _, list := range values {
 			n += len(list)
 		}
@@ -254,18 +293,30 @@ func (q *request) describe(at string, all *faults) {
 		all.add(at, "", "has %d header fields, parameters, cookies, claims and names; at most %d are accepted", n, mostFields)
 	}
 	a := policy.Request{
-		Method: q.Method, Host: policy.HostOf(q.Host), Path: q.Path, Headers: make(map[string][]string, len(q.Headers)), Queries: q.Query,
+		Method: q.Method, Host: policy.HostOf(q.Host), Path: q.Path, Headers: q.Headers, Queries: q.Query,
 		Cookies: q.Cookies, Client: client.Unmap(), Claims: q.Claims, Certificates: q.Certificate, Length: -1,
 	}
-	for name, values := range q.Headers {
-		own := http.CanonicalHeaderKey(name)
-		if a.Headers[own] != nil {
-			all.add(at, "headers", "have %s twice, as the case of letters does not matter; give it once, with all values", own)
+	for name := range q.Headers {
+		if http.CanonicalHeaderKey(name) != name {
+			a.Headers = q.canonical(at, all)
+			break
 		}
-		a.Headers[own] = values
 	}
 	if q.BodyBytes != nil {
 		a.Length = *q.BodyBytes
 	}
 	q.attributes = a.Attributes()
+}
+
+// canonical returns the header fields of a request by their canonical names.
+func (q *request) canonical(at place, all *faults) map[string][]string {
+	fields := make(map[string][]string, len(q.Headers))
+	for name, values := range q.Headers {
+		own := http.CanonicalHeaderKey(name)
+		if fields[own] != nil {
+			all.add(at, "headers", "have %s twice, as the case of letters does not matter; give it once, with all values", own)
+		}
+		fields[own] = values
+	}
+	return fields
 }

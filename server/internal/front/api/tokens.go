@@ -48,6 +48,12 @@ var tokenName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 // may reports whether the holder may use a rule.
 func (t *token) may(rule string) bool { return len(t.Rules) == 0 || slices.Contains(t.Rules, rule) }
 
+// CheckTokens returns the faults of a file of tokens, for the rules of a policy.
+func CheckTokens(file string, p *policy.Policy) error {
+	_, err := readTokens(file, p)
+	return err
+}
+
 // readTokens reads a file of tokens, for the rules of a policy. The error has all faults.
 func readTokens(file string, p *policy.Policy) ([]token, error) {
 	document, _, err := regular.Read(file, mostTokenFile+1)
@@ -61,11 +67,11 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 		Tokens []token `json:"tokens"`
 	}
 	var all faults
-	if decodeInto(document, &of, "", &all) && len(of.Tokens) == 0 {
-		all.add("", "tokens", `are none; list one such as {"name": "shop", "secret": "…"}`)
+	if decodeInto(document, &of, place{}, &all) && len(of.Tokens) == 0 {
+		all.add(place{}, "tokens", `are none; list one such as {"name": "shop", "secret": "…"}`)
 	}
 	for i := range of.Tokens {
-		t, at := &of.Tokens[i], fmt.Sprintf("tokens[%d]", i)
+		t, at := &of.Tokens[i], place{"tokens", i}
 		t.check(at, p, &all)
 		if slices.ContainsFunc(of.Tokens[:i], func(o token) bool { return o.Name == t.Name || len(t.hash) > 0 && string(o.hash) == string(t.hash) }) {
 			all.add(at, "", "has the name or the secret of a token before it; choose another")
@@ -82,7 +88,7 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 }
 
 // check finds faults of a token, and fills it.
-func (t *token) check(at string, p *policy.Policy, all *faults) {
+func (t *token) check(at place, p *policy.Policy, all *faults) {
 	if !tokenName.MatchString(t.Name) {
 		all.add(at, "name", "must be 1 to 64 of a-z, 0-9, '.', '_' and '-'")
 	}

@@ -37,9 +37,6 @@ type Options struct {
 	// Limits are the limits for each client. [Server.Change] replaces them.
 	Limits
 
-	// MaxConnections bounds the connections in all. Zero means 10,000. Connections above it
-	// wait in the system's queue.
-	MaxConnections int
 	// Places, if not nil, bounds the connections of several servers together. Connections
 	// above it are reset.
 	Places *Places
