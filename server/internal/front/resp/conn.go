@@ -137,8 +137,8 @@ func (s *session) answer() {
 			s.user, s.rights = a.tokens(s.secret)
 		}
 	}
-	at := 0
-	for !s.quits {
+	at, taken := 0, true
+	for taken && !s.quits {
 		args, n, err := parse(s.buffer[at:s.n], s.args[:0])
 		if s.args = args; err != nil {
 			s.flush()
@@ -157,12 +157,14 @@ func (s *session) answer() {
 		if len(s.asks) == mostBatch {
 			s.flush()
 		}
-		if len(s.out) >= mostOutput && !s.send() {
-			break
+		if len(s.out) >= mostOutput {
+			taken = s.send()
 		}
 	}
-	s.flush()
-	s.send()
+	if s.flush(); taken {
+		s.send()
+	}
+	s.out = s.out[:0]
 	s.n = copy(s.buffer, s.buffer[at:s.n])
 	clear(s.args) // they are parts of the buffer
 	s.args = s.args[:0]
