@@ -17,7 +17,6 @@ package resp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net"
@@ -93,7 +92,7 @@ type listener struct {
 	ctx     context.Context //nolint:containedctx // of all decisions
 
 	mu     sync.Mutex
-	cancel context.CancelFunc // of ctx
+	cancel func() // of ctx
 	from   net.Listener
 	conns  map[*conn]struct{}
 }
@@ -147,7 +146,8 @@ func (l *listener) Serve(of net.Listener) error {
 		l.mu.Unlock()
 		go c.serve()
 	}
-	return of.Close()
+	_ = of.Close() // it may be closed
+	return nil
 }
 
 // InFlight implements [front.Front]. It returns the number of connections after Shutdown, which
@@ -163,40 +163,31 @@ func (l *listener) InFlight() int {
 
 // Shutdown implements [front.Front].
 func (l *listener) Shutdown(ctx context.Context) error {
-	l.closing.Store(true)
-	l.mu.Lock()
-	var err error
-	if l.from != nil {
-		err = l.from.Close()
-	}
-	for c := range l.conns {
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes it, and fails if it is closed already
-	}
-	l.mu.Unlock()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
+	l.stop(func(c *conn) { _ = c.SetReadDeadline(time.Unix(1, 0)) }) // which wakes it
 	if httpserver.WaitForNone(ctx, l.InFlight) > 0 {
-		err = errors.Join(err, ctx.Err())
+		return ctx.Err()
 	}
-	return err
+	return nil
 }
 
 // Close implements [front.Front].
 func (l *listener) Close() error {
-	l.mu.Lock()
-	l.cancel()
-	l.mu.Unlock()
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	err := l.Shutdown(ended)
+	l.stop(func(c *conn) { _ = c.Conn.Close() })
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.cancel()
+	return nil
+}
+
+// stop accepts no more connections, and calls f for each.
+func (l *listener) stop(f func(*conn)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing.Store(true)
+	if l.from != nil {
+		_ = l.from.Close() // it may be closed
+	}
 	for c := range l.conns {
-		_ = c.Conn.Close()
+		f(c)
 	}
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	return err
 }
