@@ -226,7 +226,7 @@ func (a *active) answer(w http.ResponseWriter, r *http.Request) (any, *problem) 
 	case p != nil:
 		return nil, p
 	case b.All:
-		return c.together(b.list)
+		return c.together(b.list) //nolint:contextcheck // it is in the call
 	case b.Requests != nil:
 		return c.answers(b.list), nil
 	}
