@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, check, api or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check, api, resp or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -67,7 +67,7 @@ type frontKind struct {
 // frontKinds are the kinds of fronts by their words.
 var frontKinds = map[string]frontKind{
 	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "tcp": {},
+	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "resp": {rules: true, decides: true}, "tcp": {},
 }
 
 // TCP reports whether bytes are forwarded without HTTP.
@@ -125,7 +125,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, api answers in JSON whether described requests may run, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "api", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, api answers in JSON whether described requests may run, resp answers clients of the Redis protocol, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "api", "resp", "tcp") }),
 		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
 		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
@@ -162,7 +162,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	}
 	known := l.ClientCAFile != "" && !l.ClientOptional || l.CertFile != "" && l.TokensFile != ""
 	switch open := frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && !known; {
-	case open && l.Serve == "api":
+	case open && l.Serve != "check":
 		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with a tokens_file or client_ca, or insecure: true in a network of your own", l.Address)
 	case open:
 		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with client_ca, or insecure: true in a network of your own", l.Address)
@@ -181,8 +181,11 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 			}
 		}
 	}
-	if at := document.Child(n, "tokens_file"); at != nil && l.Serve != "api" {
-		d.Fault(at, "tokens_file is for serve: api; leave it out")
+	if at := document.Child(n, "least_body_rate"); l.Serve == "resp" && at != nil {
+		d.Fault(at, "least_body_rate is for HTTP, and commands have no bodies; leave it out")
+	}
+	if at := document.Child(n, "tokens_file"); at != nil && l.Serve != "api" && l.Serve != "resp" {
+		d.Fault(at, "tokens_file is for serve: api and serve: resp; leave it out")
 	}
 	for _, n := range limits {
 		if !l.TCP() && l.Address != "" {

@@ -285,7 +285,7 @@ func TestHelm(t *testing.T) {
 		"all": `
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 adminToken: {secret: sluice-admin}
-apiTokens: {secret: sluice-api, rules: [api]}
+apiTokens: {secret: sluice-api, rules: [api], resp: true}
 imagePullSecrets: [{name: registry}]
 podAnnotations: {a: b}
 nodeSelector: {kubernetes.io/arch: arm64}
@@ -309,7 +309,7 @@ affinity: {nodeAffinity: {}}
 			} else if c.monitor == nil || !strings.Contains(c.configs["front-sluice"], "token_file: /etc/sluice-token/token") {
 				t.Errorf("got %+v", c)
 			}
-			for _, of := range []string{"name: front-sluice-api", "serve: api", "containerPort: 8081", "mountPath: /etc/sluice-api"} {
+			for _, of := range []string{"name: front-sluice-api", "serve: api", "containerPort: 8081", "name: front-sluice-resp", "serve: resp", "containerPort: 6380", "mountPath: /etc/sluice-api"} {
 				if strings.Contains(text, of) != (name == "all") {
 					t.Errorf("%q is there: %v", of, name != "all")
 				}

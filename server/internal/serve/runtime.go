@@ -29,6 +29,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
+	"github.com/sluicegate/sluice/server/internal/front/resp"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/httpserver"
@@ -56,6 +57,7 @@ type runtime struct {
 	clients   *httpserver.Bounds
 	proxy     *proxy.Proxy
 	api       *api.API
+	resp      resp.RESP
 	places    *tcp.Places // of connections, of all listeners for clients
 	now       func() time.Time
 	logs      *logs

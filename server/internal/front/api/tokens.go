@@ -48,6 +48,12 @@ var tokenName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 // may reports whether the holder may use a rule.
 func (t *token) may(rule string) bool { return len(t.Rules) == 0 || slices.Contains(t.Rules, rule) }
 
+// CheckTokens returns the faults of a file of tokens, for the rules of a policy.
+func CheckTokens(file string, p *policy.Policy) error {
+	_, err := readTokens(file, p)
+	return err
+}
+
 // readTokens reads a file of tokens, for the rules of a policy. The error has all faults.
 func readTokens(file string, p *policy.Policy) ([]token, error) {
 	document, _, err := regular.Read(file, mostTokenFile+1)
@@ -120,18 +126,42 @@ func ruleOf(p *policy.Policy, name string) (i int, ok bool) {
 	return i, ok && p.Rules()[i].Name == name
 }
 
-// tokenOf returns the token of a call, nil if it has no valid one. The secret is compared with
-// those of all tokens, in constant time.
-func tokenOf(r *http.Request, tokens []token) (found *token) {
+// tokenOf returns the token of a call, nil if it has no valid one.
+func tokenOf(r *http.Request, tokens []token) *token {
 	if tokens == nil {
 		return &client
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || len(r.Header["Authorization"]) != 1 {
+		return nil
+	}
+	return withSecret(tokens, secret)
+}
+
+// withSecret returns the token of a secret, nil if there is none. The secret is compared with
+// those of all tokens, in constant time.
+func withSecret(tokens []token, secret string) (found *token) {
 	hash := sha256.Sum256([]byte(secret))
 	for i := range tokens {
-		if subtle.ConstantTimeCompare(hash[:], tokens[i].hash) == 1 && strings.EqualFold(scheme, "Bearer") && len(r.Header["Authorization"]) == 1 {
+		if subtle.ConstantTimeCompare(hash[:], tokens[i].hash) == 1 {
 			found = &tokens[i]
 		}
 	}
 	return found
+}
+
+// Tokens reads a file of tokens, for a front of another protocol and the rules of a policy. The
+// function of returns the name of the token with a secret, "" if there is none, and whether its
+// holder may do an operation by a rule or, if that is empty, by limits that it brings.
+func Tokens(file string, p *policy.Policy) (of func(secret string) (name string, may func(operation, rule string) bool), err error) {
+	tokens, err := readTokens(file, p)
+	return func(secret string) (string, func(operation, rule string) bool) {
+		t := withSecret(tokens, secret)
+		if t == nil {
+			return "", nil
+		}
+		return t.Name, func(operation, rule string) bool {
+			return slices.Contains(t.Operations, operation) && (rule != "" && t.may(rule) || rule == "" && t.OwnLimits)
+		}
+	}, err
 }
