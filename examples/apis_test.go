@@ -46,7 +46,7 @@ rules:
 		t.Fatal(err)
 	}
 	testkit.Until(t, "sluice to answer", func() bool {
-		resp, err := http.Get("http://" + address + "/v1/openapi.json") //nolint:noctx // it is asked again
+		resp, err := http.Get("http://" + address + "/v1/openapi.json")
 		return err == nil && resp.Body.Close() == nil
 	})
 	const want = `login 1: 1 left

@@ -158,7 +158,7 @@ func (m *measurer) startLive(ctx context.Context, h *house, address string) (p *
 	}
 	took := make([]time.Duration, 20_000)
 	for i := range took {
-		body := strings.NewReader(one(rand.IntN(liveKeys))) //nolint:gosec // any will do
+		body := strings.NewReader(one(rand.IntN(liveKeys)))
 		began := time.Now()
 		if err = post(ctx, address, body); err != nil {
 			return p, err

@@ -90,7 +90,7 @@ func startWrk(ctx context.Context, p *process) (*wrk, error) {
 	if p.script != "" {
 		args = append([]string{"-s", p.script}, args...)
 	}
-	w := &wrk{cmd: exec.CommandContext(ctx, "wrk", args...)} //nolint:gosec // a file of ours
+	w := &wrk{cmd: exec.CommandContext(ctx, "wrk", args...)}
 	w.cmd.Stdout, w.cmd.Stderr = &w.out, &w.out
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := w.cmd.Start(); err != nil {

@@ -184,7 +184,7 @@ func (s *server) wire(ctx context.Context) error {
 	if sh := s.store.shared; sh != nil {
 		sh.Join()
 	}
-	s.listeners = newListeners(s.runtime, pages, s.Drain)
+	s.listeners = newListeners(s.runtime, pages, s.Drain) //nolint:contextcheck // requests end with their listener
 	s.metrics.WatchLogs(s.runtime.logs.stats)
 	s.metrics.WatchAbandoned(s.runtime.proxy.Abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)

@@ -101,11 +101,10 @@ func (a *API) Refused() iter.Seq2[string, int64] {
 
 // Kind returns the kind of this front.
 func (a *API) Kind() front.Kind {
-	return front.Kind{Name: name, ALPN: []string{"h2", "http/1.1"}, New: func(*config.Listener) (front.Front, error) {
-		l := &listener{api: a}
-		l.Server = httpserver.New(l, a.o.Clients)
-		return l, nil
-	}}
+	return front.Kind{
+		Name: name, ALPN: []string{"h2", "http/1.1"},
+		New: func(*config.Listener) (front.Front, error) { return newListener(a), nil },
+	}
 }
 
 // listener serves the clients of one listener.
@@ -113,6 +112,12 @@ type listener struct {
 	*httpserver.Server
 	api     *API
 	handler atomic.Pointer[http.Handler]
+}
+
+func newListener(a *API) *listener {
+	l := &listener{api: a}
+	l.Server = httpserver.New(l, a.o.Clients)
+	return l
 }
 
 // ServeHTTP answers a call under the active snapshot.
@@ -215,13 +220,13 @@ func (a *active) answer(w http.ResponseWriter, r *http.Request) (any, *problem) 
 	case !slices.Contains(token.Operations, op.name):
 		return nil, refused(http.StatusForbidden, refusedOperation, "this token may not %s; add it to the operations of the token", op.name)
 	}
-	c := &call{active: a, ctx: r.Context(), http: r, token: token, op: op, began: time.Now()}
-	b, p := c.read(w)
+	c := &call{active: a, http: r, token: token, op: op, began: time.Now()}
+	b, p := c.read(r.Context(), w)
 	switch {
 	case p != nil:
 		return nil, p
 	case b.All:
-		return c.together(b.list)
+		return c.together(b.list) //nolint:contextcheck // it is in the call
 	case b.Requests != nil:
 		return c.answers(b.list), nil
 	}
@@ -229,7 +234,7 @@ func (a *active) answer(w http.ResponseWriter, r *http.Request) (any, *problem) 
 }
 
 // read reads the body of a call, and finds what its requests are about.
-func (c *call) read(w http.ResponseWriter) (b *body, _ *problem) {
+func (c *call) read(ctx context.Context, w http.ResponseWriter) (b *body, _ *problem) {
 	id, keys := "", c.http.Header["Idempotency-Key"]
 	media, _, _ := strings.Cut(c.http.Header.Get("Content-Type"), ";")
 	switch {
@@ -252,11 +257,11 @@ func (c *call) read(w http.ResponseWriter) (b *body, _ *problem) {
 	if len(all) > 0 {
 		return b, faulty(all)
 	}
-	return b, c.resolve(b, id)
+	return b, c.resolve(ctx, b, id)
 }
 
 // resolve finds what the requests of a call are about. The id is that of the Idempotency-Key.
-func (c *call) resolve(b *body, id string) *problem {
+func (c *call) resolve(ctx context.Context, b *body, id string) *problem {
 	var all faults
 	for i := range b.list {
 		q, at := b.list[i], b.place(i)
@@ -269,23 +274,18 @@ func (c *call) resolve(b *body, id string) *problem {
 			}
 		case c.op.name != "slots":
 			var p *problem
-			if q.plan, p = c.plans.of(c.ctx, c.token, q, at, &all); p != nil {
+			if q.plan, p = c.plans.of(ctx, c.token, q, at, &all); p != nil {
 				return p
 			}
 		}
-		if c.op.name == "take" && id != "" {
-			q.hold = &sluice.Hold{ID: c.token.Name + "/take/" + id, TTL: remember, Settled: true}
-			if b.Remember != nil {
-				q.hold.TTL = time.Duration(*b.Remember) * time.Millisecond
-			}
-			if !b.All {
-				q.hold.ID += strings.TrimPrefix(at.String(), "requests")
-			}
-		} else if strings.Contains(" hold settle extend ", " "+c.op.name+" ") {
+		switch {
+		case c.op.holds:
 			q.ID = cmp.Or(q.ID, rand.Text())
-			q.hold = &sluice.Hold{ID: c.token.Name + "/hold/" + q.ID, Retry: q.Retry}
-			if q.TTL != nil {
-				q.hold.TTL = time.Duration(*q.TTL) * time.Millisecond
+			q.hold = &sluice.Hold{ID: c.token.Name + "/hold/" + q.ID, TTL: millisOf(q.TTL, 0), Retry: q.Retry}
+		case id != "":
+			q.hold = &sluice.Hold{ID: c.token.Name + "/take/" + id, TTL: millisOf(b.Remember, remember), Settled: true}
+			if !b.All { // else all of the batch is one hold
+				q.hold.ID += strings.TrimPrefix(at.String(), "requests")
 			}
 		}
 	}
@@ -293,6 +293,14 @@ func (c *call) resolve(b *body, id string) *problem {
 		return faulty(all)
 	}
 	return nil
+}
+
+// millisOf returns a number of ms as a duration, otherwise if there is none.
+func millisOf(ms *int64, otherwise time.Duration) time.Duration {
+	if ms == nil {
+		return otherwise
+	}
+	return time.Duration(*ms) * time.Millisecond
 }
 
 // rule describes a rule.

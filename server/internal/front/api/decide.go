@@ -21,18 +21,20 @@ import (
 // call is a call while it is answered.
 type call struct {
 	*active
-	ctx   context.Context
 	http  *http.Request
 	token *token
 	op    *operation
 	began time.Time
 }
 
+func (c *call) context() context.Context { return c.http.Context() }
+
 // operation is what a call does with each of its requests.
 type operation struct {
 	name   string // as in the operations of a token
 	fields string // that its requests may have, each between spaces, beside those that name a budget
 	needs  string // that they must have, in the same form
+	holds  bool   // they name a hold
 	do     func(*call, *request) answer
 }
 
@@ -40,9 +42,9 @@ type operation struct {
 var operations = map[string]*operation{
 	"/v1/take":          {name: "take", fields: " cost ", do: (*call).decide},
 	"/v1/peek":          {name: "peek", fields: " cost ", do: (*call).decide},
-	"/v1/hold":          {name: "hold", fields: " id ", needs: " cost ttl_ms ", do: (*call).decide},
-	"/v1/settle":        {name: "settle", fields: " retry ", needs: " cost id ", do: (*call).settle},
-	"/v1/extend":        {name: "extend", needs: " id ttl_ms ", do: (*call).extend},
+	"/v1/hold":          {name: "hold", holds: true, fields: " id ", needs: " cost ttl_ms ", do: (*call).decide},
+	"/v1/settle":        {name: "settle", holds: true, fields: " retry ", needs: " cost id ", do: (*call).settle},
+	"/v1/extend":        {name: "extend", holds: true, needs: " id ttl_ms ", do: (*call).extend},
 	"/v1/refund":        {name: "refund", fields: " cost ", needs: " receipt ", do: (*call).refund},
 	"/v1/reset":         {name: "reset", do: (*call).reset},
 	"/v1/slots/acquire": {name: "slots", fields: " cost ", needs: " owner cap ttl_ms ", do: slot(sluice.SlotAcquire)},
@@ -84,7 +86,7 @@ func (c *call) decide(q *request) (a answer) {
 		of := c.used(q)
 		defer c.calls.Put(of)
 		of.Hold = q.hold
-		q.evaluator.Decide(c.ctx, q.attributes, of)
+		q.evaluator.Decide(c.context(), q.attributes, of)
 		a = c.answerTo(q, &of.Event)
 	}
 	if c.op.name == "hold" && a.Allowed {
@@ -111,13 +113,13 @@ func (c *call) together(requests []*request) (b batch, _ *problem) {
 		refused bool
 	)
 	for i := range parts {
-		q, p := requests[i], &parts[i]
-		if q.plan != nil { // the metrics of the other store have its scope as a label
+		q, p := requests[i], &parts[i] //nolint:gosec // there are as many
+		if q.plan != nil {             // the metrics of the other store have its scope as a label
 			p.charges, store = []sluice.Charge{{Plan: q.plan, Key: q.Key, Cost: q.units()}}, c.own
 		} else {
 			p.call = c.used(q)
 			defer c.calls.Put(p.call)
-			p.charges = q.evaluator.Charges(c.ctx, q.attributes, p.call)
+			p.charges = q.evaluator.Charges(c.context(), q.attributes, p.call)
 			refused = refused || !p.call.Verdict.Passes()
 		}
 		for _, charge := range p.charges {
@@ -142,11 +144,11 @@ func (c *call) together(requests []*request) (b batch, _ *problem) {
 		if outcomes = make(sluice.Outcomes, req.Limits()); c.op.name == "peek" {
 			req.Op = sluice.OpPeek
 		}
-		r.Decision, r.Err = store.Take(c.ctx, req)
+		r.Decision, r.Err = store.Take(c.context(), req)
 	}
 	b = batch{true, make([]answer, len(parts))}
 	for i := range parts {
-		b.Results[i] = c.answerPart(requests[i], &parts[i], charges, outcomes, r)
+		b.Results[i] = c.answerPart(requests[i], &parts[i], charges, outcomes, r) //nolint:gosec // as well
 		b.Allowed = b.Allowed && b.Results[i].Allowed
 	}
 	for i := range b.Results {
@@ -195,11 +197,11 @@ func (c *call) answerPart(q *request, p *part, merged []sluice.Charge, all sluic
 		}
 	}
 	if p.call == nil {
-		e := eventOf(c.ctx, p.charges[0], own, r)
+		e := eventOf(c.context(), p.charges[0], own, r)
 		return c.answerTo(q, &e)
 	}
 	spent := d.Spent
-	p.call.Conclude(c.ctx, r, own)
+	p.call.Conclude(c.context(), r, own)
 	p.call.Decision.Spent = spent
 	return c.answerTo(q, &p.call.Event)
 }
@@ -228,7 +230,7 @@ func (c *call) change(q *request, req sluice.Request, each func(*sluice.Charge))
 		of := c.used(q)
 		defer c.calls.Put(of)
 		of.Cost = new(int64)
-		store, charges = c.Store, q.evaluator.Charges(c.ctx, q.attributes, of)
+		store, charges = c.Store, q.evaluator.Charges(c.context(), q.attributes, of)
 		if !of.Verdict.Passes() {
 			return answerOf(&of.Event)
 		}
@@ -240,7 +242,7 @@ func (c *call) change(q *request, req sluice.Request, each func(*sluice.Charge))
 		each(&charges[i])
 	}
 	req.Charge, req.More, req.Hold = charges[0], charges[1:], q.hold
-	d, err := store.Take(c.ctx, req)
+	d, err := store.Take(c.context(), req)
 	if err != nil {
 		return c.failed(err)
 	}
@@ -280,8 +282,8 @@ func (c *call) failed(err error) answer {
 	if bad, ok := errors.AsType[*sluice.RequestError](err); ok {
 		return answer{Verdict: evaluate.Refused.String(), Detail: bad.Problem}
 	}
-	if c.ctx.Err() == nil {
-		c.OnError(c.ctx, err)
+	if c.context().Err() == nil {
+		c.OnError(c.context(), err)
 	}
 	return answer{Verdict: evaluate.FailedClosed.String(), Degraded: true, RetryMS: time.Second.Milliseconds(), Detail: "the store could not be asked; retry later"}
 }
@@ -290,7 +292,7 @@ func (c *call) failed(err error) answer {
 func (c *call) answerTo(q *request, e *evaluate.Event) answer {
 	if c.op.name != "peek" {
 		for _, ended := range []bool{false, true} {
-			c.records.Record(c.ctx, func(r *front.Record) {
+			c.records.Record(c.context(), func(r *front.Record) {
 				r.Event, r.Request, r.Ended, r.Status, r.Route = *e, q.attributes, ended, http.StatusOK, name
 				r.Method, r.Host, r.Target, r.Proto = cmp.Or(q.Method, c.http.Method), cmp.Or(q.Host, c.http.Host), cmp.Or(q.Path, c.http.URL.Path), c.http.Proto
 				r.At, r.Took, r.In = c.began, time.Since(c.began), -1

@@ -111,8 +111,8 @@ func eventOf(ctx context.Context, c sluice.Charge, own sluice.Outcomes, r sluice
 // slot carries out an operation of slots.
 func slot(op sluice.SlotOp) func(*call, *request) answer {
 	return func(c *call, q *request) answer {
-		limit := sluice.SlotLimit{Name: "slots", Cap: *q.Cap, TTL: time.Duration(*q.TTL) * time.Millisecond}
-		d, err := c.ownSlots.Slot(c.ctx, sluice.SlotRequest{Op: op, Scope: scopeOf(c.token, q.Scope), Limit: limit, Key: q.Key, Owner: q.Owner, Cost: max(q.units(), 1)})
+		limit := sluice.SlotLimit{Name: "slots", Cap: *q.Cap, TTL: millisOf(q.TTL, 0)}
+		d, err := c.ownSlots.Slot(c.context(), sluice.SlotRequest{Op: op, Scope: scopeOf(c.token, q.Scope), Limit: limit, Key: q.Key, Owner: q.Owner, Cost: max(q.units(), 1)})
 		if err != nil {
 			return c.failed(err)
 		}

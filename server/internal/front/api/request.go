@@ -211,8 +211,13 @@ type option struct {
 
 func (q *request) options() [7]option {
 	return [...]option{
-		{"cost", q.Cost != nil}, {"id", q.ID != ""}, {"ttl_ms", q.TTL != nil}, {"receipt", q.Receipt != ""}, {"retry", q.Retry},
-		{"owner", q.Owner != ""}, {"cap", q.Cap != nil},
+		{"cost", q.Cost != nil},
+		{"id", q.ID != ""},
+		{"ttl_ms", q.TTL != nil},
+		{"receipt", q.Receipt != ""},
+		{"retry", q.Retry},
+		{"owner", q.Owner != ""},
+		{"cap", q.Cap != nil},
 	}
 }
 
@@ -255,7 +260,9 @@ func (q *request) check(op *operation, at place, all *faults) {
 		value       *int64
 		least, most int64
 	}{
-		{"cost", q.Cost, 0, sluice.MaxQuota}, {"body_bytes", q.BodyBytes, 0, sluice.MaxQuota}, {"cap", q.Cap, 1, 1 << 16},
+		{"cost", q.Cost, 0, sluice.MaxQuota},
+		{"body_bytes", q.BodyBytes, 0, sluice.MaxQuota},
+		{"cap", q.Cap, 1, 1 << 16},
 		{"ttl_ms", q.TTL, sluice.MinHold.Milliseconds(), sluice.MaxHold.Milliseconds()},
 	} {
 		if n.value != nil && (*n.value < n.least || *n.value > n.most) {
