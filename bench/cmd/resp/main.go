@@ -107,19 +107,31 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		mine := median(rates[0])
 		for i, s := range servers {
-			fmt.Fprintf(out, "pipeline %2d  %-7s %9.0f commands/s", depth, s.name, median(rates[i]))
+			say(out, "pipeline %2d  %-7s %9.0f commands/s", depth, s.name, median(rates[i]))
 			if i > 0 {
-				fmt.Fprintf(out, "  sluice / %s = %.2f", s.name, mine/median(rates[i]))
+				say(out, "  sluice / %s = %.2f", s.name, mine/median(rates[i]))
 			}
-			fmt.Fprintln(out)
+			say(out, "\n")
 		}
 		if depth == 1 {
-			took, err := paced(ctx, servers[0].address, mine/2, 5*time.Second)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(out, "half load    sluice  p50 %v p99 %v of %d commands\n", took[len(took)/2], took[len(took)*99/100], len(took))
+			err = halfLoad(ctx, servers[:2], mine/2, out)
 		}
+	}
+	return err
+}
+
+func say(out io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(out, format, args...) // nobody may read it
+}
+
+// halfLoad prints how long commands take that come one by one at a rate.
+func halfLoad(ctx context.Context, servers []server, rate float64, out io.Writer) error {
+	for _, s := range servers {
+		took, err := paced(ctx, s.address, rate, 5*time.Second)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		say(out, "half load    %-7s p50 %v p99 %v of %d commands\n", s.name, took[len(took)/2], took[len(took)*99/100], len(took))
 	}
 	return nil
 }
@@ -150,7 +162,8 @@ func startAll(ctx context.Context, dir, sluice string) (all []server, stop func(
 	}
 	_, port, _ := strings.Cut(addresses[2], ":")
 	for i, args := range [][]string{
-		{sluice, "serve", "--config", file}, {self, "-redcon", addresses[1]},
+		{sluice, "serve", "--config", file},
+		{self, "-redcon", addresses[1]},
 		{"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"},
 	} {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -168,7 +181,8 @@ func startAll(ctx context.Context, dir, sluice string) (all []server, stop func(
 	}
 	throttle := []string{"CL.THROTTLE", "key:__rand_int__", "15", "30", "60"}
 	return []server{
-		{"sluice", addresses[0], throttle}, {"redcon", addresses[1], throttle},
+		{"sluice", addresses[0], throttle},
+		{"redcon", addresses[1], throttle},
 		{"redis", addresses[2], []string{"EVALSHA", strings.TrimSpace(string(sha)), "1", "key:__rand_int__", "2000000", "32000000"}},
 	}, stop, nil
 }

@@ -4,6 +4,7 @@
 package serve_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
 )
@@ -168,4 +170,52 @@ rules:
 		n, err := c.Read(answer)
 		return err == nil && strings.HasPrefix(string(answer[:n]), "-NOAUTH")
 	})
+}
+
+// TestRESPShared: on Redis, too, a pipeline is answered in order, with keys that come again and
+// with other limits.
+func TestRESPShared(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Redis(t))
+	s := servetest.Start(t, fmt.Sprintf("listen: {address: \"127.0.0.1:0\", serve: resp}\nstore: {redis: {url: %q}}\nrules: [{name: user, by: header.X-User, limits: 20/day sliding-log}]\n", redis.URL()))
+	c := servetest.Dial(t, s.URLs[0], "")
+	var send, want strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&send, "CL.THROTTLE k 15 1 86400\r\nSLUICE.TAKE user ada\r\nCL.THROTTLE other%d 15 1 86400\r\nCL.THROTTLE k 15 2 86400 0\r\n", i)
+		fmt.Fprintf(&want, "0 %d 1 %d 0 15 0 %d ", 15-i, 19-i, 15-i)
+	}
+	if _, err := io.WriteString(c, send.String()); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	r := bufio.NewReader(c)
+	line := func() string {
+		t.Helper()
+		text, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(got.String(), err)
+		}
+		return strings.TrimSpace(text)
+	}
+	for range 32 {
+		head := line()
+		first := line()
+		switch head {
+		case "*5":
+			line()
+			fmt.Fprintf(&got, "%s %s ", first[1:], line()[1:])
+			line()
+			line()
+		case "*8":
+			fmt.Fprintf(&got, "%s %s ", first[1:], line()[1:])
+			for range 3 + 2*3 {
+				line()
+			}
+		default:
+			t.Fatalf("after %q: %s %s", got.String(), head, first)
+		}
+	}
+	if got.String() != want.String() {
+		t.Errorf("got  %s\nwant %s", got.String(), want.String())
+	}
 }

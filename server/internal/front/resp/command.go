@@ -161,7 +161,7 @@ func (s *session) hello(args [][]byte) {
 		}
 	}
 	if s.active.tokens != nil && s.user == "" {
-		s.fail(refusedAuth, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+		s.fail(refusedAuth, "NOAUTH HELLO must be called with the client already authenticated, otherwise use HELLO <proto> AUTH <user> <pass>")
 		return
 	}
 	s.proto = proto

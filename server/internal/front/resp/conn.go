@@ -4,6 +4,8 @@
 package resp
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -53,8 +55,12 @@ func (c *conn) serve() {
 		c.front.mu.Unlock()
 		_ = c.Close()
 	}()
-	if handshake(c.front.ctx, c.Conn) != nil {
-		return
+	if secure, ok := c.Conn.(*tls.Conn); ok {
+		ctx, cancel := context.WithTimeout(c.front.ctx, commandTimeout)
+		err := secure.HandshakeContext(ctx)
+		if cancel(); err != nil {
+			return
+		}
 	}
 	c.peer = c.RemoteAddr().String()
 	if !c.front.current.Load().admits.Admits(clientip.Peer(c.peer)) {
@@ -131,8 +137,8 @@ func (s *session) answer() {
 			s.user, s.rights = a.tokens(s.secret)
 		}
 	}
-	at := 0
-	for !s.quits {
+	at, taken := 0, true
+	for taken && !s.quits {
 		args, n, err := parse(s.buffer[at:s.n], s.args[:0])
 		if s.args = args; err != nil {
 			s.flush()
@@ -151,12 +157,14 @@ func (s *session) answer() {
 		if len(s.asks) == mostBatch {
 			s.flush()
 		}
-		if len(s.out) >= mostOutput && !s.send() {
-			break
+		if len(s.out) >= mostOutput {
+			taken = s.send()
 		}
 	}
-	s.flush()
-	s.send()
+	if s.flush(); taken {
+		s.send()
+	}
+	s.out = s.out[:0]
 	s.n = copy(s.buffer, s.buffer[at:s.n])
 	clear(s.args) // they are parts of the buffer
 	s.args = s.args[:0]

@@ -17,8 +17,6 @@ package resp
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"iter"
 	"net"
@@ -82,9 +80,7 @@ func (r *RESP) Refused() iter.Seq2[string, int64] {
 // Kind returns the kind of this front.
 func (r *RESP) Kind() front.Kind {
 	return front.Kind{Name: name, New: func(*config.Listener) (front.Front, error) {
-		l := &listener{resp: r, conns: make(map[*conn]struct{})}
-		l.ctx, l.cancel = context.WithCancel(context.Background())
-		return l, nil
+		return &listener{resp: r, conns: make(map[*conn]struct{}), cancel: func() {}}, nil
 	}}
 }
 
@@ -92,13 +88,13 @@ func (r *RESP) Kind() front.Kind {
 type listener struct {
 	resp    *RESP
 	current atomic.Pointer[active]
-	ctx     context.Context // of the decisions
-	cancel  context.CancelFunc
 	closing atomic.Bool
+	ctx     context.Context //nolint:containedctx // of all decisions
 
-	mu    sync.Mutex
-	from  net.Listener
-	conns map[*conn]struct{}
+	mu     sync.Mutex
+	cancel func() // of ctx
+	from   net.Listener
+	conns  map[*conn]struct{}
 }
 
 // active answers commands under one configuration.
@@ -134,6 +130,7 @@ func (l *listener) Listen(of net.Listener) net.Listener { return of }
 func (l *listener) Serve(of net.Listener) error {
 	l.mu.Lock()
 	l.from = of
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.mu.Unlock()
 	for !l.closing.Load() {
 		accepted, err := of.Accept()
@@ -149,7 +146,8 @@ func (l *listener) Serve(of net.Listener) error {
 		l.mu.Unlock()
 		go c.serve()
 	}
-	return of.Close()
+	_ = of.Close() // it may be closed
+	return nil
 }
 
 // InFlight implements [front.Front]. It returns the number of connections after Shutdown, which
@@ -165,49 +163,31 @@ func (l *listener) InFlight() int {
 
 // Shutdown implements [front.Front].
 func (l *listener) Shutdown(ctx context.Context) error {
-	l.closing.Store(true)
-	l.mu.Lock()
-	var err error
-	if l.from != nil {
-		err = l.from.Close()
-	}
-	for c := range l.conns {
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes it, and fails if it is closed already
-	}
-	l.mu.Unlock()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
+	l.stop(func(c *conn) { _ = c.SetReadDeadline(time.Unix(1, 0)) }) // which wakes it
 	if httpserver.WaitForNone(ctx, l.InFlight) > 0 {
-		err = errors.Join(err, ctx.Err())
+		return ctx.Err()
 	}
-	return err
+	return nil
 }
 
 // Close implements [front.Front].
 func (l *listener) Close() error {
-	l.cancel()
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	err := l.Shutdown(ended)
+	l.stop(func(c *conn) { _ = c.Conn.Close() })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.conns {
-		_ = c.Conn.Close()
-	}
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	return err
+	l.cancel()
+	return nil
 }
 
-// handshake completes that of TLS.
-func handshake(ctx context.Context, c net.Conn) error {
-	secure, ok := c.(*tls.Conn)
-	if !ok {
-		return nil
+// stop accepts no more connections, and calls f for each.
+func (l *listener) stop(f func(*conn)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing.Store(true)
+	if l.from != nil {
+		_ = l.from.Close() // it may be closed
 	}
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	return secure.HandshakeContext(ctx)
+	for c := range l.conns {
+		f(c)
+	}
 }

@@ -496,6 +496,25 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
+// TestUnread: a client that takes no answers costs one wait, and no more than the answers that
+// are kept.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, rules, nil)
+		c, began := s.connect(t), time.Now()
+		big := command("ECHO "+strings.Repeat("x", 16<<10)) + command("CL.THROTTLE a 9 1 60")
+		if n, err := io.WriteString(c, strings.Repeat(big, 100)); err == nil || n > 128<<10 {
+			t.Errorf("%d bytes were read, %v", n, err)
+		}
+		synctest.Wait()
+		if took := time.Since(began); took != 10*time.Second || s.refused("unread") != 1 {
+			t.Errorf("after %v, counted %d times", took, s.refused("unread"))
+		}
+		s.connect(t).expect(t, command("PING"), "+PONG\r\n") // and nothing of that client
+	})
+}
+
 // TestShutdown: a command in progress is answered, and connections that wait are closed.
 func TestShutdown(t *testing.T) {
 	t.Parallel()

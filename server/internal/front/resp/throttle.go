@@ -114,17 +114,7 @@ func eventOf(c *sluice.Charge, r *sluice.Result) evaluate.Event {
 }
 
 // integer reads a decimal number.
-func integer(b []byte) (n int64, valid bool) {
-	if len(b) == 0 || len(b) > 18 {
-		v, err := strconv.ParseInt(string(b), 10, 64)
-		return v, err == nil
-	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			v, err := strconv.ParseInt(string(b), 10, 64)
-			return v, err == nil
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n, true
+func integer(b []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return n, err == nil
 }
