@@ -40,7 +40,10 @@ ask POST /api/items "$work/large"
 ask GET /closed/items
 forged=(-H "X-Forwarded-Uri: /free" -H "X-Original-URI: /free" -H "X-Forwarded-For: 192.0.2.7" -H "X-Forwarded-Method: OPTIONS")
 ask GET /api/items
+forged=(-H $'X-Odd: a\x01b')
+ask GET /api/items
 forged=()
+ask GET /keyed/items
 ask POST /upload "$work/large"
 echo "the application got: $(cat "$work/answer")"
 kill "$sluice"
