@@ -75,7 +75,7 @@ func Check(c *config.Config, now time.Time) *Report {
 	}
 	for i := range len(c.Policy.Rules()) {
 		r := &c.Policy.Rules()[i]
-		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(c, r), profileWords(c.Platforms[r.Name])...)})
+		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: slices.Concat(listedWords(c, r.Name), words(c, r), profileWords(c.Platforms[r.Name]))})
 	}
 	l.Hints = slices.Concat(shared(c), invited(c), blockHints(c), nodesHints(c))
 	return l
@@ -137,7 +137,7 @@ func count[N int | int64](n N, what string) string {
 
 // warnings returns the settings without effect in the i-th rule.
 func warnings(c *config.Config, i int, now time.Time) (texts []string) {
-	p, r := c.Policy, &c.Policy.Rules()[i]
+	r := &c.Policy.Rules()[i]
 	chosen := profileLimits(c.Platforms[r.Name]) // their bursts are meant so
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
@@ -186,11 +186,11 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 			}
 		}
 	}
-	texts = append(texts, covered(p, i, reported)...)
+	texts = append(texts, covered(c, i, reported)...)
 	for j := range texts {
 		texts[j] = inUnits(r.Cost, texts[j])
 	}
-	return append(texts, free(p, i)...)
+	return append(texts, free(c, i)...)
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {
@@ -273,7 +273,8 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 
 // covered returns the limits of the i-th rule that can never deny because of another rule that
 // applies whenever it does, without those already reported.
-func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) {
+func covered(c *config.Config, i int, reported []sluice.Limit) (texts []string) {
+	p := c.Policy
 	r := &p.Rules()[i]
 	if r.Shadow || r.Cost.Afterwards() || len(r.Levels) != 1 {
 		return nil
@@ -286,7 +287,7 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 		}
 		for k := range m.Len() {
 			at, other := m.At(k), &p.Rules()[m.At(k)]
-			if at == i || !wider(other, r) || wider(r, other) && at > i {
+			if at == i || !beside(c, other.Name, r.Name) || !wider(other, r) || wider(r, other) && at > i {
 				continue
 			}
 			tight := slices.IndexFunc(other.Levels[0].Limits, func(l policy.Limit) bool {
@@ -303,7 +304,8 @@ func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) 
 
 // free warns if clients can state a cost of nothing for their requests and no rule with a
 // fixed cost limits these.
-func free(p *policy.Policy, i int) (texts []string) {
+func free(c *config.Config, i int) (texts []string) {
+	p := c.Policy
 	r := &p.Rules()[i]
 	if r.Shadow || r.Cost.Of != policy.RequestHeader {
 		return nil
@@ -316,7 +318,7 @@ func free(p *policy.Policy, i int) (texts []string) {
 			continue
 		}
 		other.Cost = r.Cost
-		if wider(&other, r) && len(other.Levels[0].Limits) > 0 {
+		if wider(&other, r) && beside(c, other.Name, r.Name) && len(other.Levels[0].Limits) > 0 {
 			return nil
 		}
 	}

@@ -23,6 +23,32 @@ import (
 // openLease is how long the connections of a crashed gateway count, by default.
 const openLease = time.Minute
 
+// listedWords says at which listeners a rule applies, if not at all.
+func listedWords(c *config.Config, rule string) []string {
+	var at []string
+	left := false // it does not apply at some
+	for i := range c.Listen {
+		switch l := &c.Listen[i]; {
+		case l.TCP():
+		case len(l.Rules) == 0 || slices.Contains(l.Rules, rule):
+			at = append(at, l.Address)
+		default:
+			left = true
+		}
+	}
+	if !left {
+		return nil
+	}
+	return []string{"applies at the listeners " + strings.Join(at, ", ") + " alone"}
+}
+
+// beside reports whether a rule applies at every listener at which another one does.
+func beside(c *config.Config, other, rule string) bool {
+	return !slices.ContainsFunc(c.Listen, func(l config.Listener) bool {
+		return len(l.Rules) > 0 && slices.Contains(l.Rules, rule) && !slices.Contains(l.Rules, other)
+	})
+}
+
 // listenerWords describes a listener with limits, with the worst case of each.
 func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

@@ -43,11 +43,21 @@ func (d *listeners) kindOf(c *config.Listener) *front.Kind {
 // tcpOptions returns the options of a listener's connections.
 func (s *runtime) tcpOptions(c *config.Listener) (tcp.Options, error) {
 	l, err := s.limitsOf(c)
-	name := nameOf(c)
+	address := c.Address
 	return tcp.Options{
 		Store: s.store, SlotStore: s.slots, Limits: l, Places: s.places, Log: s.log,
-		OnDecision: func(e tcp.Event) { s.metrics.CountTCP(name, e) },
+		OnDecision: func(e tcp.Event) { s.metrics.CountTCP(s.nameAt(address), e) },
 	}, err
+}
+
+// nameAt returns the name in metrics of the listener at an address, which a reload may change.
+func (s *runtime) nameAt(address string) string {
+	for _, l := range listenersOf(s.active()) {
+		if l.Address == address {
+			return nameOf(&l)
+		}
+	}
+	return address // it is being closed
 }
 
 // limitsOf returns a listener's limits of connections and bytes for each client.
