@@ -250,6 +250,7 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 // by reason, at every scrape.
 //
 //	sluice_api_refused_total{reason}   token, operation, body, faults, limits
+//	sluice_check_refused_total{reason} peer, description
 //	sluice_resp_refused_total{reason}  address, auth, right, command, protocol, idle, half, unread
 func (m *Metrics) WatchRefused(front, help string, refused func() iter.Seq2[string, int64]) {
 	var c series.Collector

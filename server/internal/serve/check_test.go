@@ -100,6 +100,9 @@ func TestCheckUntrusted(t *testing.T) {
 		t.Errorf("got %d %s, %v", got.Status, got.Body, err)
 	}
 	s.ExpectLog(t, "is not trusted to say what it asks about")
+	if n := s.Metrics(t)[`sluice_check_refused_total{reason="peer"}`]; n != 1 {
+		t.Errorf("%v refusals were counted, want 1", n)
+	}
 }
 
 // TestCheckCertificate: the certificate of a proxy is not its clients'.

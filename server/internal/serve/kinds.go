@@ -12,7 +12,6 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/api"
-	"github.com/sluicegate/sluice/server/internal/front/check"
 	tcpfront "github.com/sluicegate/sluice/server/internal/front/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
@@ -23,7 +22,7 @@ func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
 		s.api.Kind(),
-		check.Kind(s.clients),
+		s.check.Kind(s.clients),
 		s.resp.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)

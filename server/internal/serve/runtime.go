@@ -28,6 +28,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/api"
+	"github.com/sluicegate/sluice/server/internal/front/check"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
 	"github.com/sluicegate/sluice/server/internal/front/resp"
 	"github.com/sluicegate/sluice/server/internal/gateway"
@@ -56,6 +57,7 @@ type runtime struct {
 	held      *evaluate.Queue // over all configurations
 	clients   *httpserver.Bounds
 	proxy     *proxy.Proxy
+	check     check.Check
 	api       *api.API
 	resp      resp.RESP
 	places    *tcp.Places // of connections, of all listeners for clients

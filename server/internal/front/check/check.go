@@ -9,6 +9,7 @@ package check
 
 import (
 	"cmp"
+	"iter"
 	"net/http"
 	"sync/atomic"
 
@@ -25,12 +26,24 @@ import (
 // name is the kind of this front.
 const name = "check"
 
+// Check counts what its listeners do not decide. The zero Check is ready to use, concurrently.
+type Check struct {
+	untrusted, undescribed atomic.Int64
+}
+
+// Refused returns the numbers of sub-requests that were not decided, by reason.
+func (c *Check) Refused() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		_ = yield("peer", c.untrusted.Load()) && yield("description", c.undescribed.Load())
+	}
+}
+
 // Kind returns the kind of this front.
-func Kind(clients *httpserver.Bounds) front.Kind {
+func (c *Check) Kind(clients *httpserver.Bounds) front.Kind {
 	return front.Kind{
 		Name: name, ALPN: []string{"h2", "http/1.1"},
 		New: func(*config.Listener) (front.Front, error) {
-			l := &listener{}
+			l := &listener{check: c}
 			l.Server = httpserver.New(l, clients)
 			l.log = &sampledlog.Log{Logger: clients.Log, Part: name}
 			return l, nil
@@ -41,6 +54,7 @@ func Kind(clients *httpserver.Bounds) front.Kind {
 // listener serves the proxies of one listener.
 type listener struct {
 	*httpserver.Server
+	check   *Check
 	log     *sampledlog.Log
 	current atomic.Pointer[checks]
 }
@@ -111,6 +125,11 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := l.current.Load()
 	original, fault := c.originalOf(r)
 	if fault != nil {
+		if fault.status == http.StatusForbidden {
+			l.check.untrusted.Add(1)
+		} else {
+			l.check.undescribed.Add(1)
+		}
 		l.log.Warn(r.Context(), "request not checked", fault)
 		fault.write(w)
 		return
