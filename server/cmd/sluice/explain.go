@@ -33,6 +33,7 @@ It asks a running sluice, or with --config reads FILE, where nothing was spent y
 		{Name: "claim", Value: "NAME=VALUE", Repeat: true, Doc: "a claim of the request's token"},
 		{Name: "cert", Value: "NAME=VALUE", Repeat: true, Doc: "a name in its client certificate"},
 		{Name: "body-bytes", Value: "N", Doc: "its Content-Length (default: not known)"},
+		{Name: "listener", Value: "NAME", Doc: "the name or the address of the listener that it comes to (default: all rules apply)"},
 		{Name: "config", Value: "FILE", Doc: "a configuration, in the place of a running sluice"},
 		{Name: "all", Doc: "name all rules that do not match, not only the first"},
 	}, adminFlags, []cli.Flag{jsonFlag}),
@@ -72,7 +73,7 @@ func explanation(ctx context.Context, q *explain.Request, values cli.Values) (*e
 }
 
 func explainRequest(rest []string, values cli.Values) (*explain.Request, error) {
-	q := &explain.Request{Client: values.One("client"), Headers: make(map[string][]string)}
+	q := &explain.Request{Client: values.One("client"), Listener: values.One("listener"), Headers: make(map[string][]string)}
 	switch len(rest) {
 	case 1:
 		q.URL = rest[0]

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,6 +23,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/decided"
+	"github.com/sluicegate/sluice/server/internal/explain"
 	"github.com/sluicegate/sluice/server/internal/feed"
 	"github.com/sluicegate/sluice/server/internal/fleet"
 	"github.com/sluicegate/sluice/server/internal/overrides"
@@ -34,7 +34,7 @@ import (
 )
 
 // APIOptions are the parts that an [API] shows and changes. All but Slots, Shared, Fleet, Self,
-// Admits, Claims, Token, Hosts and Every are required.
+// At, Claims, Token, Hosts and Every are required.
 type APIOptions struct {
 	// Policy returns the active policy.
 	Policy func() *policy.Policy
@@ -60,9 +60,9 @@ type APIOptions struct {
 	// Audit gets an entry of every change before it is made.
 	Audit *audit.Log
 	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls.
-	// Admits and Claims are as in [explain.Explainer].
+	// At and Claims are as in [explain.Explainer].
 	Explains sluice.Store
-	Admits   func(netip.Addr) bool
+	At       explain.At
 	Claims   func(*http.Request) (claims func(string) (string, error), required bool, err error)
 
 	// Token is the bearer token that callers need. Empty means that every

@@ -137,7 +137,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) (any, error) {
 		}
 		return nil, err
 	}
-	x := explain.Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Overrides: a.o.Overrides.Active(), Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
+	x := explain.Explainer{At: a.o.At, Store: a.o.Explains, Overrides: a.o.Overrides.Active(), Now: a.o.Now, Claims: a.o.Claims}
 	e, err := x.Explain(r.Context(), &q)
 	if _, bad := errors.AsType[explain.RequestError](err); err != nil && !bad {
 		err = failed(http.StatusServiceUnavailable, err)

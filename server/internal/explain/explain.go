@@ -36,16 +36,21 @@ type Request struct {
 	// subject.
 	Certificate map[string]string `json:"certificate,omitempty"`
 	BodyBytes   *int64            `json:"body_bytes,omitempty"` // nil: not known
+	// Listener is the name or the address of the listener that it comes to. Empty: all rules
+	// apply, to the clients of the file.
+	Listener string `json:"listener,omitempty"`
 }
+
+// At returns the rules that apply at a listener, and whether a client may connect there at all.
+type At = func(listener string) (rules *policy.Policy, admits func(netip.Addr) bool, err error)
 
 // Explainer explains the decisions of requests. It charges nothing.
 type Explainer struct {
-	Policy *policy.Policy
-	Store  sluice.Store // a sluice.ExplainStore, of units and slots
+	At    At
+	Store sluice.Store // a sluice.ExplainStore, of units and slots
 	// Overrides are the active ones besides those of the rules; nil: there are none.
 	Overrides *evaluate.Overrides
-	Now       func() time.Time      // decides which overrides are active; nil: time.Now
-	Admits    func(netip.Addr) bool // reports whether a client may connect at all; nil: each may
+	Now       func() time.Time // decides which overrides are active; nil: time.Now
 	// Claims verifies the token of a request, and reports whether the request must have
 	// one; nil: requests have none.
 	Claims func(*http.Request) (claims func(string) (string, error), required bool, err error)
@@ -68,7 +73,11 @@ func (x *Explainer) Explain(ctx context.Context, q *Request) (*evaluate.Explanat
 	if err != nil {
 		return nil, RequestError{err}
 	}
-	admitted := x.Admits == nil || x.Admits(client)
+	rules, admits, err := x.At(q.Listener)
+	if err != nil {
+		return nil, RequestError{err}
+	}
+	admitted := admits(client)
 	if fault := wire.Fault(r); !admitted || fault != "" {
 		e := &evaluate.Explanation{Verdict: evaluate.Refused.String(), Why: fault, Rules: []evaluate.RuleExplanation{}}
 		if !admitted {
@@ -81,7 +90,7 @@ func (x *Explainer) Explain(ctx context.Context, q *Request) (*evaluate.Explanat
 	}
 	a := &explainedRequest{certificate: q.Certificate}
 	a.Reset(r, client, x.claims(r, q.Claims))
-	evaluator, err := evaluate.New(evaluate.Options{Name: "explain", Policy: x.Policy, Store: x.Store, Overrides: x.Overrides, Now: x.Now, CallerWaits: true})
+	evaluator, err := evaluate.New(evaluate.Options{Name: "explain", Policy: rules, Store: x.Store, Overrides: x.Overrides, Now: x.Now, CallerWaits: true})
 	if err != nil {
 		return nil, err
 	}

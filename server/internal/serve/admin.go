@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/overview"
@@ -36,7 +38,9 @@ func (s *server) adminHandler(overrides *overrides.List) (http.Handler, error) {
 			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides,
 			System: s.system, State: s.state, Logs: s.faultyLogs, Decisions: s.runtime.lastDecisions,
-			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
+			Audit: s.audit, Explains: s.store.store, At: func(listener string) (*policy.Policy, func(netip.Addr) bool, error) {
+				return rulesAt(s.runtime.active(), listener)
+			}, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
 			Every: s.Intervals.Tick,
 		}
 		if s.peers != nil {

@@ -7,11 +7,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/explain"
 	"github.com/sluicegate/sluice/server/internal/token"
@@ -20,8 +23,8 @@ import (
 // Explain says how a request would be decided under a configuration where no key
 // has spent anything. It asks no store but one of its own.
 func Explain(ctx context.Context, c *config.Config, q *explain.Request) (*evaluate.Explanation, error) {
-	clients := clientip.NewAdmission(c.Allow, c.Deny)
-	x := explain.Explainer{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10}), Admits: clients.Admits}
+	at := func(listener string) (*policy.Policy, func(netip.Addr) bool, error) { return rulesAt(c, listener) }
+	x := explain.Explainer{At: at, Store: memstore.New(memstore.Options{MaxKeys: 1 << 10})}
 	if c.Tokens != nil && q.Claims == nil { // else the token's files are not needed, and may be elsewhere
 		v, err := token.New(tokenOptions(c.Tokens, time.Now, nil))
 		if err != nil {
@@ -33,4 +36,25 @@ func Explain(ctx context.Context, c *config.Config, q *explain.Request) (*evalua
 		}
 	}
 	return x.Explain(ctx, q)
+}
+
+// rulesAt returns the rules at a listener, by its name or address, and which clients it admits.
+// Without one it returns all rules, and the clients of the file.
+func rulesAt(c *config.Config, listener string) (*policy.Policy, func(netip.Addr) bool, error) {
+	if listener == "" {
+		clients := clientip.NewAdmission(c.Allow, c.Deny)
+		return c.Policy, clients.Admits, nil
+	}
+	var names []string
+	for _, l := range listenersOf(c) {
+		switch {
+		case l.TCP():
+			continue
+		case l.Address == listener || l.Name == listener:
+			clients := clientip.NewAdmission(l.Allow, l.Deny)
+			return c.PolicyOf(&l), clients.Admits, nil
+		}
+		names = append(names, nameOf(&l))
+	}
+	return nil, nil, fmt.Errorf("listener %q has no rules; use one of %s", listener, strings.Join(names, ", "))
 }

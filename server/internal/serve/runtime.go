@@ -19,7 +19,6 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/bounds"
-	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/memstore"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
@@ -103,13 +102,6 @@ func (s *runtime) active() *config.Config { return s.current.Load().config }
 
 // activePolicy returns the policy of the active configuration.
 func (s *runtime) activePolicy() *policy.Policy { return s.active().Policy }
-
-// admits reports whether allow and deny admit a client.
-func (s *runtime) admits(client netip.Addr) bool {
-	c := s.current.Load().config
-	clients := clientip.NewAdmission(c.Allow, c.Deny)
-	return clients.Admits(client)
-}
 
 // claims verifies the token of a request to be explained.
 func (s *runtime) claims(r *http.Request) (claims func(string) (string, error), required bool, err error) {
