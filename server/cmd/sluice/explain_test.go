@@ -90,6 +90,33 @@ func TestExplainCommand(t *testing.T) {
 }
 
 // TestExplainFile: without a running program, the configuration file is explained.
+// TestExplainListener: a request is explained as at a listener, which has rules and clients of its
+// own.
+func TestExplainListener(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	testkit.WriteFile(t, file, `
+listen:
+  - {address: "127.0.0.1:1", rules: [a], deny: 192.0.2.0/24}
+  - {address: "127.0.0.1:3", serve: api, rules: [b], name: third}
+rules: [{name: a, limits: 5/min}, {name: b, limits: 5/min}]
+`)
+	for listener, want := range map[string]string{"": "rule a", "third": "rule b", "127.0.0.1:1": "not allowed", "none": "use one of 127.0.0.1:1, third"} {
+		args := []string{"explain", "/x", "--config", file, "--client", "192.0.2.7"}
+		if listener != "" {
+			args = append(args, "--listener", listener)
+		}
+		code := 0
+		if listener == "none" {
+			code = cli.Failed
+		}
+		out, errs := command(t, code, args...)
+		if text := out + errs; !strings.Contains(text, want) || listener == "third" && strings.Contains(text, "rule a") {
+			t.Errorf("%q: %s, want %s", listener, text, want)
+		}
+	}
+}
+
 func TestExplainFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
