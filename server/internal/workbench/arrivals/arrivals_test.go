@@ -209,6 +209,36 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestOrderOfFiles: a late line behind the first lines of a file comes before those of another
+// file that are after it.
+func TestOrderOfFiles(t *testing.T) {
+	t.Parallel()
+	var first, second strings.Builder
+	first.WriteString("key\ttime\n")
+	for i := range 150 {
+		fmt.Fprintf(&first, "a\t%d\n", 1_700_001_000+i)
+	}
+	first.WriteString("a\t1700000900\n")
+	for i := range 100 {
+		fmt.Fprintf(&second, "b\t%d\n", 1_700_000_900+i)
+	}
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	testkit.WriteFile(t, a, first.String())
+	testkit.WriteFile(t, b, "key\ttime\n"+second.String())
+	for _, names := range [][]string{{a, b}, {b, a}, {"-", b}} {
+		log, err := arrivals.Open(names, strings.NewReader(first.String()), arrivals.Options{Key: "key"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err = log.All(t.Context(), func(*arrivals.Arrival) error { n++; return nil })
+		if err != nil || n != 251 || log.Report.Late != 1 || log.Report.Misplaced != 0 || log.Report.Lines != 253 {
+			t.Errorf("%q: %d arrivals, %+v, %v", names, n, log.Report, err)
+		}
+	}
+}
+
 // TestTooLate: a line far behind its place takes the time of its neighbour.
 func TestTooLate(t *testing.T) {
 	t.Parallel()

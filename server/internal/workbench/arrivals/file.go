@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,9 +29,9 @@ type file struct {
 	lines  *lines
 	parser parser
 
+	again  bool   // it can be read twice: it is a file and not a pipe
 	block  string // the first, and the error that came with it
 	fault  error
-	begins int64       // the earliest time among the first lines
 	held   [][]Arrival // in order; later lines may belong before some of them
 	count  int         // of held
 	line   int64       // number of the last line
@@ -64,15 +65,38 @@ func (f *file) detect(o Options) (err error) {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	f.report.Files = []FileReport{{Name: f.name, Format: reads + f.lines.compression}}
-	f.begins = math.MaxInt64
-	for _, line := range sample {
-		var a Arrival
-		if ok, err := f.parser.parse(line, &a); ok && err == nil {
-			f.begins = min(f.begins, a.At)
-		}
-	}
 	f.out, f.free = make(chan []Arrival, 2), make(chan []Arrival, 6)
 	return nil
+}
+
+// begins returns the time of the first arrival: the earliest among those that [file.put] holds
+// before the first are passed on. It reads these lines in addition. Of a pipe it returns -1,
+// which is before any time, so that the pipe is read at once.
+func (f *file) begins() int64 {
+	var uncounted atomic.Int64
+	if !f.again {
+		return -1
+	}
+	in, err := openLines(f.name, nil, &uncounted)
+	if err != nil {
+		return -1
+	}
+	earliest := int64(math.MaxInt64)
+	for n := 0; n < mostHeld && err == nil; {
+		var block string
+		block, err = in.next()
+		for line := range strings.SplitSeq(block, "\n") {
+			var a Arrival
+			if ok, err := f.parser.parse(strings.TrimSuffix(line, "\r"), &a); ok && err == nil {
+				earliest = min(earliest, a.At)
+			}
+			n++
+		}
+	}
+	if err = in.file.Close(); err != nil || earliest == math.MaxInt64 {
+		return -1
+	}
+	return earliest
 }
 
 // run parses the file to its end, which closes out.
