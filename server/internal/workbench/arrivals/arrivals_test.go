@@ -127,6 +127,31 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestUserNames: the name of a user has blanks and brackets in the common log format. A line
+// that begins with more than a client is of another format.
+func TestUserNames(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"bob smith", "bob [x] smith", "a b c", "-", "O'Neil [", ""} {
+		for _, line := range []string{combined, common} {
+			for _, old := range []string{" ada [", " - ["} {
+				line = strings.Replace(line, old, " "+user+" [", 1)
+			}
+			got, report, err := text(t, arrivals.Options{Key: "client"}, line)
+			if err != nil || len(got) != 1 || report.Broken != 0 || got[0].Method == "" || got[0].Status == 0 || !got[0].Client.IsValid() {
+				t.Errorf("%s: %+v, %+v, %v", line, got, report, err)
+			}
+			if got, _, err = text(t, arrivals.Options{Key: "user"}, line); user != "" && (err != nil || got[0].Key != user) {
+				t.Errorf("%s: %+v, %v", line, got, err)
+			}
+		}
+	}
+	for _, before := range []string{"a.example:443 ", "10.0.0.1, "} {
+		if got, _, err := text(t, arrivals.Options{}, before+combined); err == nil {
+			t.Errorf("%s: %+v", before, got)
+		}
+	}
+}
+
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]int64{

@@ -38,6 +38,9 @@ func open(format string, sample []string, o Options) (p parser, reads string, er
 		}
 		return t, format, nil
 	case "alb", "envoy", "combined", "common":
+		if format == "combined" || format == "common" {
+			t.cut = clfFields
+		}
 		t.layout, err = newLayout(strings.Fields(fixed[format].names), o)
 		t.least, t.header = fixed[format].least, "\n" // no line is it
 		if wrong := new(columnError); errors.As(err, &wrong) {

@@ -4,6 +4,7 @@
 package arrivals
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,26 @@ func fields(cells []string, line string) []string {
 		default:
 			end := cmpIndex(strings.IndexByte(line, ' '), len(line))
 			cells, line = append(cells, line[:end]), line[end:]
+		}
+	}
+	return cells
+}
+
+// clfFields cuts a line of the common log format as [fields] does. The name of the user, which
+// is before the time, may have blanks.
+func clfFields(cells []string, line string) []string {
+	dated := func(s string) bool { return len(s) > 11 && s[2] == '/' && s[6] == '/' && s[11] == ':' }
+	if cells = fields(cells, line); len(cells) > 3 && dated(cells[3]) {
+		return cells
+	}
+	client, rest, _ := strings.Cut(line, " ")
+	ident, rest, _ := strings.Cut(rest, " ")
+	if _, err := netip.ParseAddr(ident); err == nil {
+		return cells // the line begins with a virtual host or with several clients
+	}
+	for i := range rest {
+		if s, ok := strings.CutPrefix(rest[i:], " ["); ok && dated(s) {
+			return fields(append(cells[:0], client, ident, rest[:i]), rest[i:])
 		}
 	}
 	return cells
