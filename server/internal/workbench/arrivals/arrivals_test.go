@@ -331,6 +331,20 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestLongFirst: lines that are too long are broken and not fatal before others, too.
+func TestLongFirst(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{combined, jsonLine, tsv + "x\t1709256600\t9"} {
+		for _, bad := range []string{strings.Repeat("x", 3<<20), `{"time":1709256600,"x":"` + strings.Repeat("x", 3<<20) + `"}`} {
+			content := bad + "\n" + good + "\n"
+			got, report, err := text(t, arrivals.Options{}, content)
+			if err != nil || len(got) == 0 || report.Broken != 1 || report.Lines != int64(strings.Count(content, "\n")) {
+				t.Errorf("%.20q, %.20q: %d arrivals, %+v, %v", bad, good, len(got), report, err)
+			}
+		}
+	}
+}
+
 // TestNothingUsable: a file without a request is an error that says what was tried.
 func TestNothingUsable(t *testing.T) {
 	t.Parallel()

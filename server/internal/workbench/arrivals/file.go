@@ -20,6 +20,8 @@ const (
 	blockArrivals = 2048    // are passed on at once, about
 	mostHeld      = 1 << 15 // arrivals wait for earlier ones among later lines
 	mostExamples  = 3       // of each kind
+	sampled       = 100     // first lines show the format
+	mostSample    = 8 << 20 // bytes of the blocks in which these are looked for
 )
 
 // file parses one file and puts its arrivals in order, in a goroutine of its own.
@@ -48,14 +50,24 @@ type file struct {
 
 // detect detects the format by the first lines.
 func (f *file) detect(o Options) (err error) {
-	if f.block, f.fault = f.lines.next(); f.fault != nil && !errors.Is(f.fault, io.EOF) && f.block == "" {
+	var sample, long []string
+	for len(sample) < sampled && f.fault == nil && len(f.block) < mostSample {
+		var block string
+		block, f.fault = f.lines.next()
+		for line := range strings.SplitSeq(block, "\n") {
+			if line = strings.TrimSuffix(line, "\r"); len(line) >= mostLine {
+				long = append(long, line) // it is cut
+			} else if line != "" && len(sample) < sampled {
+				sample = append(sample, line)
+			}
+		}
+		f.block += block
+	}
+	if f.fault != nil && !errors.Is(f.fault, io.EOF) && f.block == "" {
 		return fmt.Errorf("%s: %w", f.name, f.fault)
 	}
-	var sample []string
-	for line := range strings.SplitSeq(f.block, "\n") {
-		if line = strings.TrimSuffix(line, "\r"); line != "" && len(sample) < 100 {
-			sample = append(sample, line)
-		}
+	if len(sample) == 0 {
+		sample = long
 	}
 	if len(sample) == 0 {
 		return fmt.Errorf("%s has no line", f.name)
