@@ -345,6 +345,40 @@ func TestLongFirst(t *testing.T) {
 	}
 }
 
+// TestLateFields: objects have fields that no object of the first lines has.
+func TestLateFields(t *testing.T) {
+	t.Parallel()
+	const late = `{"time":1709256600,"when":1709256601,"user":"ada","ip":"192.0.2.7","n":3,"request":{"id":"q"}}` + "\n"
+	early := strings.Repeat(`{"time":1709256600,"x":1}`+"\n", 150)
+	got, report, err := text(t, arrivals.Options{}, early+late)
+	if err != nil || len(got) != 151 || report.Broken != 0 || got[149].Has != 0 || got[150].Client != client {
+		t.Errorf("the client: %d arrivals, %+v, %v", len(got), report, err)
+	}
+	for _, c := range []struct {
+		options arrivals.Options
+		keyless int64
+	}{
+		{arrivals.Options{Key: "user"}, 150},
+		{arrivals.Options{Key: "request.id"}, 150},
+		{arrivals.Options{Key: "ip", Cost: "n"}, 150},
+		{arrivals.Options{Cost: "n"}, 0},
+		{arrivals.Options{Time: "when"}, 0},
+		{arrivals.Options{Format: "json", Time: "when", Key: "user"}, 0},
+	} {
+		for _, content := range []string{early + late, late + early} {
+			got, report, err := text(t, c.options, content)
+			if err != nil || len(got) != 1 || report.Broken != 150 || report.Keyless != c.keyless || c.options.Key != "" && got[0].Key == "" || c.options.Cost != "" && got[0].Cost != 3 {
+				t.Errorf("%+v: %d arrivals, %+v, %v", c.options, len(got), report, err)
+			}
+		}
+	}
+	for _, o := range []arrivals.Options{{Key: "a|b"}, {Cost: " user"}, {Time: "zone"}} {
+		if _, _, err := text(t, o, early+late); err == nil || !strings.Contains(err.Error(), "there is no such column; there are 2: time, x") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
 // TestNothingUsable: a file without a request is an error that says what was tried.
 func TestNothingUsable(t *testing.T) {
 	t.Parallel()

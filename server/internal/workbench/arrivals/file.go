@@ -130,6 +130,9 @@ func (f *file) run(ctx context.Context) {
 		}
 		f.err = fmt.Errorf("%s: none of %d lines can be used as %s: %s; name the format with --format, one of %s",
 			f.name, f.line, f.report.Files[0].Format, problem, strings.Join(Formats, ", "))
+		if j, ok := f.parser.(*jsonLines); ok && j.late != nil {
+			f.err = fmt.Errorf("%s: %w", f.name, j.late)
+		}
 	}
 }
 
@@ -171,7 +174,9 @@ func (f *file) parse(block string) (all []Arrival) {
 
 // broken counts a line that is no request.
 func (f *file) broken(line string, err error) {
-	f.report.Broken++
+	if f.report.Broken++; errors.Is(err, errKey) {
+		f.report.Keyless++
+	}
 	f.example(0, err.Error(), shorten(line))
 }
 

@@ -93,9 +93,13 @@ func detect(sample []string, o Options) (p parser, reads string, err error) {
 // fits reports whether a parser reads a third of the lines or more.
 func fits(format string, p parser, sample []string) bool {
 	good, all := 0, 0
+	j, _ := p.(*jsonLines)
 	for _, line := range sample {
 		var a Arrival
 		ok, err := p.parse(line, &a)
+		if errors.Is(err, errKey) || errors.Is(err, errCost) || j != nil && j.timed && errors.Is(err, errTime) {
+			ok, err = true, nil // the format is read, and the line lacks what an option names
+		}
 		if ok && err == nil && (format != "combined" || a.Has&(Agent|Referer) != 0 || strings.HasSuffix(line, `"-" "-"`)) {
 			good++
 		}

@@ -107,7 +107,7 @@ func (l *Log) All(ctx context.Context, visit func(*Arrival) error) error {
 		faults = append(faults, f.err)
 		r, of := &l.Report, &f.report
 		r.Files, r.Examples = append(r.Files, of.Files...), append(r.Examples, of.Examples...)
-		r.Lines, r.Broken, r.Late = r.Lines+of.Lines, r.Broken+of.Broken, r.Late+of.Late
+		r.Lines, r.Broken, r.Keyless, r.Late = r.Lines+of.Lines, r.Broken+of.Broken, r.Keyless+of.Keyless, r.Late+of.Late
 	}
 	return errors.Join(faults...)
 }
