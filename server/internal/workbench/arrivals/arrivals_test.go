@@ -101,6 +101,8 @@ func TestFormats(t *testing.T) {
 		}},
 		{"tsv, time in column 2", tsv, arrivals.Options{Key: "host", Cost: "bytes"}, arrivals.Arrival{At: at, Has: arrivals.Host | arrivals.Written, Host: "ada", Read: -1, Written: 9, Key: "ada", Cost: 9}},
 		{"csv, time in column 1", csv, arrivals.Options{Time: "when", Key: "2", Cost: "units"}, arrivals.Arrival{At: at + 5e5, Read: -1, Key: `ada; "x"`, Cost: 7}},
+		{"csv, time in column 2", "# made by a script; on, a, day\n#\nwho,time\nada,1709256600\n# end\n", arrivals.Options{Key: "who"}, arrivals.Arrival{At: at, Read: -1, Key: "ada"}},
+		{"tsv, time in column 2", "#who\ttime\nada\t1709256600\n", arrivals.Options{Key: "#who"}, arrivals.Arrival{At: at, Read: -1, Key: "ada"}},
 		{"tsv without a header, time in column 1", "5\tx\n", arrivals.Options{Time: "1", Key: "2"}, arrivals.Arrival{At: 5e6, Read: -1, Key: "x"}},
 		{"blanks without a header, time in column 3", bare, arrivals.Options{Key: "1"}, arrivals.Arrival{At: at, Read: -1, Key: "17"}},
 	} {
@@ -156,6 +158,7 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]int64{
 		"1709256600": at, "1709256600.5": at + 5e5, "1709256600.1234567": at + 123456, "1709256600123": at + 123e3, "1709256600123456": at + 123456,
+		"1709256600123.5": at + 123500, "1709256600123456.5": at + 123456, "1.7092566001235e9": at + 123500, "1.7092566001235E+12": at + 123500, "1709256600.": at,
 		"1709256600123456789": at + 123456, "804571201": 804571201e6, "2024-03-01T01:30:00Z": at, "2024-03-01 01:30:00": at, "2024-03-01T01:30:00,5": at + 5e5,
 		"2024-03-01T03:30:00.000001+02:00": at + 1, "2024-03-01 01:30:00 UTC": at, "01/Mar/2024:01:30:00 +0000": at,
 		"29/Feb/2024:00:00:00 +0000": 1709164800e6, "2016-12-31T23:59:60Z": 1483228800e6, "0": 0, "31/Dec/1969:23:00:00 -0200": 3600e6,
@@ -165,7 +168,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"", "-", "now", "1.2.3", "-5", "1e9", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T00:61:00Z", "2024-01-01T00:00:00+25:00",
+		"", "-", "now", "1.2.3", "-5", "1e9", "1.5e300", "0x1.8p3", "1.e", "1.5e", "1709256600123.x", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T00:61:00Z", "2024-01-01T00:00:00+25:00",
 		"2024-01-01", "2024-01-01T00:00:00Zjunk", "29/Feb/2023:00:00:00 +0000", "31/Apr/2024:00:00:00 +0000", "01/Foo/2024:00:00:00 +0000", "01/anF/2024:00:00:00 +0000",
 		"01/Mar/2024:01:30:00", "01/Mar/2024:01:30:00 0000", "99999999999", "9999-12-31T00:00:00Z", "1969-12-31T23:59:59Z", "12345678901234567890",
 	} {

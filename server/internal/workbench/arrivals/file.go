@@ -99,7 +99,10 @@ func (f *file) begins() int64 {
 		block, err = in.next()
 		for line := range strings.SplitSeq(block, "\n") {
 			var a Arrival
-			if ok, err := f.parser.parse(strings.TrimSuffix(line, "\r"), &a); ok && err == nil {
+			if line = strings.TrimSuffix(line, "\r"); line == "" {
+				continue
+			}
+			if ok, err := f.parser.parse(line, &a); ok && err == nil {
 				earliest = min(earliest, a.At)
 			}
 			n++

@@ -52,7 +52,7 @@ func open(format string, sample []string, o Options) (p parser, reads string, er
 		return t, format, err
 	case "tsv", "csv", "blanks":
 		by := map[string]byte{"tsv": '\t', "csv": ','}[format]
-		if format == "csv" && len(sample) > 0 && strings.Count(sample[0], ";") > strings.Count(sample[0], ",") {
+		if first := sample[comments(sample):]; format == "csv" && len(first) > 0 && strings.Count(first[0], ";") > strings.Count(first[0], ",") {
 			by = ';'
 		}
 		if t.cut = separated(by); format == "blanks" {
