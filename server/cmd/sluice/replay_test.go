@@ -60,7 +60,7 @@ func TestReplay(t *testing.T) {
 	page := filepath.Join(dir, "report.html")
 	out, _ = command(t, cli.OK, "replay", "--config", file, "--against", old, "--html", page, log)
 	testkit.Contains(t, out, "rules of "+file, "they allow 12 and deny 0; 8 are newly denied and 0 newly allowed, of 2 keys")
-	testkit.Contains(t, string(testkit.ReadFile(t, page)), "<title>sluice replay</title>", "192.0.2.1", "uPlot", `"allowed":4,"denied":8`)
+	testkit.Contains(t, string(testkit.ReadFile(t, page)), "<title>sluice replay</title>", "192.0.2.1", "uPlot", "<span style=\"color:var(--denied)\">", `"allowed":4,"denied":8`)
 
 	out, _ = command(t, cli.OK, "replay", "--limit", "3/min sliding-log", "--explain", "192.0.2.1@2024-03-01T01:30:04Z", log)
 	testkit.Contains(t, out, log+":", "denied by replay", "rule replay")

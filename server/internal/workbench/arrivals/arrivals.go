@@ -95,6 +95,8 @@ type Report struct {
 	Files  []FileReport `json:"files"`
 	Lines  int64        `json:"lines"`
 	Broken int64        `json:"broken_lines"`
+	// Keyless is how many of the broken lines have no value in the column that Options.Key names.
+	Keyless int64 `json:"lines_without_key"`
 	// Late is the number of lines with a time before that of the line before them. All lines
 	// are put in order, except Misplaced ones, which are more than about 32,000 lines behind
 	// their place: they take the time of the line before which they come.

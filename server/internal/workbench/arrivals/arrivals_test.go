@@ -101,6 +101,8 @@ func TestFormats(t *testing.T) {
 		}},
 		{"tsv, time in column 2", tsv, arrivals.Options{Key: "host", Cost: "bytes"}, arrivals.Arrival{At: at, Has: arrivals.Host | arrivals.Written, Host: "ada", Read: -1, Written: 9, Key: "ada", Cost: 9}},
 		{"csv, time in column 1", csv, arrivals.Options{Time: "when", Key: "2", Cost: "units"}, arrivals.Arrival{At: at + 5e5, Read: -1, Key: `ada; "x"`, Cost: 7}},
+		{"csv, time in column 2", "# made by a script; on, a, day\n#\nwho,time\nada,1709256600\n# end\n", arrivals.Options{Key: "who"}, arrivals.Arrival{At: at, Read: -1, Key: "ada"}},
+		{"tsv, time in column 2", "#who\ttime\nada\t1709256600\n", arrivals.Options{Key: "#who"}, arrivals.Arrival{At: at, Read: -1, Key: "ada"}},
 		{"tsv without a header, time in column 1", "5\tx\n", arrivals.Options{Time: "1", Key: "2"}, arrivals.Arrival{At: 5e6, Read: -1, Key: "x"}},
 		{"blanks without a header, time in column 3", bare, arrivals.Options{Key: "1"}, arrivals.Arrival{At: at, Read: -1, Key: "17"}},
 	} {
@@ -127,10 +129,36 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestUserNames: the name of a user has blanks and brackets in the common log format. A line
+// that begins with more than a client is of another format.
+func TestUserNames(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"bob smith", "bob [x] smith", "a b c", "-", "O'Neil [", ""} {
+		for _, line := range []string{combined, common} {
+			for _, old := range []string{" ada [", " - ["} {
+				line = strings.Replace(line, old, " "+user+" [", 1)
+			}
+			got, report, err := text(t, arrivals.Options{Key: "client"}, line)
+			if err != nil || len(got) != 1 || report.Broken != 0 || got[0].Method == "" || got[0].Status == 0 || !got[0].Client.IsValid() {
+				t.Errorf("%s: %+v, %+v, %v", line, got, report, err)
+			}
+			if got, _, err = text(t, arrivals.Options{Key: "user"}, line); user != "" && (err != nil || got[0].Key != user) {
+				t.Errorf("%s: %+v, %v", line, got, err)
+			}
+		}
+	}
+	for _, before := range []string{"a.example:443 ", "10.0.0.1, "} {
+		if got, _, err := text(t, arrivals.Options{}, before+combined); err == nil {
+			t.Errorf("%s: %+v", before, got)
+		}
+	}
+}
+
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]int64{
 		"1709256600": at, "1709256600.5": at + 5e5, "1709256600.1234567": at + 123456, "1709256600123": at + 123e3, "1709256600123456": at + 123456,
+		"1709256600123.5": at + 123500, "1709256600123456.5": at + 123456, "1.7092566001235e9": at + 123500, "1.7092566001235E+12": at + 123500, "1709256600.": at,
 		"1709256600123456789": at + 123456, "804571201": 804571201e6, "2024-03-01T01:30:00Z": at, "2024-03-01 01:30:00": at, "2024-03-01T01:30:00,5": at + 5e5,
 		"2024-03-01T03:30:00.000001+02:00": at + 1, "2024-03-01 01:30:00 UTC": at, "01/Mar/2024:01:30:00 +0000": at,
 		"29/Feb/2024:00:00:00 +0000": 1709164800e6, "2016-12-31T23:59:60Z": 1483228800e6, "0": 0, "31/Dec/1969:23:00:00 -0200": 3600e6,
@@ -140,7 +168,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"", "-", "now", "1.2.3", "-5", "1e9", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T00:61:00Z", "2024-01-01T00:00:00+25:00",
+		"", "-", "now", "1.2.3", "-5", "1e9", "1.5e300", "0x1.8p3", "1.e", "1.5e", "1709256600123.x", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T00:61:00Z", "2024-01-01T00:00:00+25:00",
 		"2024-01-01", "2024-01-01T00:00:00Zjunk", "29/Feb/2023:00:00:00 +0000", "31/Apr/2024:00:00:00 +0000", "01/Foo/2024:00:00:00 +0000", "01/anF/2024:00:00:00 +0000",
 		"01/Mar/2024:01:30:00", "01/Mar/2024:01:30:00 0000", "99999999999", "9999-12-31T00:00:00Z", "1969-12-31T23:59:59Z", "12345678901234567890",
 	} {
@@ -209,6 +237,36 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestOrderOfFiles: a late line behind the first lines of a file comes before those of another
+// file that are after it.
+func TestOrderOfFiles(t *testing.T) {
+	t.Parallel()
+	var first, second strings.Builder
+	first.WriteString("key\ttime\n")
+	for i := range 150 {
+		fmt.Fprintf(&first, "a\t%d\n", 1_700_001_000+i)
+	}
+	first.WriteString("a\t1700000900\n")
+	for i := range 100 {
+		fmt.Fprintf(&second, "b\t%d\n", 1_700_000_900+i)
+	}
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	testkit.WriteFile(t, a, first.String())
+	testkit.WriteFile(t, b, "key\ttime\n"+second.String())
+	for _, names := range [][]string{{a, b}, {b, a}, {"-", b}} {
+		log, err := arrivals.Open(names, strings.NewReader(first.String()), arrivals.Options{Key: "key"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err = log.All(t.Context(), func(*arrivals.Arrival) error { n++; return nil })
+		if err != nil || n != 251 || log.Report.Late != 1 || log.Report.Misplaced != 0 || log.Report.Lines != 253 {
+			t.Errorf("%q: %d arrivals, %+v, %v", names, n, log.Report, err)
+		}
+	}
+}
+
 // TestTooLate: a line far behind its place takes the time of its neighbour.
 func TestTooLate(t *testing.T) {
 	t.Parallel()
@@ -273,6 +331,54 @@ func TestBroken(t *testing.T) {
 	}
 	if got[3].Line != 11 || got[3].Agent != `curl \"8\"` {
 		t.Errorf("the line that is cut: %+v", got[3])
+	}
+}
+
+// TestLongFirst: lines that are too long are broken and not fatal before others, too.
+func TestLongFirst(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{combined, jsonLine, tsv + "x\t1709256600\t9"} {
+		for _, bad := range []string{strings.Repeat("x", 3<<20), `{"time":1709256600,"x":"` + strings.Repeat("x", 3<<20) + `"}`} {
+			content := bad + "\n" + good + "\n"
+			got, report, err := text(t, arrivals.Options{}, content)
+			if err != nil || len(got) == 0 || report.Broken != 1 || report.Lines != int64(strings.Count(content, "\n")) {
+				t.Errorf("%.20q, %.20q: %d arrivals, %+v, %v", bad, good, len(got), report, err)
+			}
+		}
+	}
+}
+
+// TestLateFields: objects have fields that no object of the first lines has.
+func TestLateFields(t *testing.T) {
+	t.Parallel()
+	const late = `{"time":1709256600,"when":1709256601,"user":"ada","ip":"192.0.2.7","n":3,"request":{"id":"q"}}` + "\n"
+	early := strings.Repeat(`{"time":1709256600,"x":1}`+"\n", 150)
+	got, report, err := text(t, arrivals.Options{}, early+late)
+	if err != nil || len(got) != 151 || report.Broken != 0 || got[149].Has != 0 || got[150].Client != client {
+		t.Errorf("the client: %d arrivals, %+v, %v", len(got), report, err)
+	}
+	for _, c := range []struct {
+		options arrivals.Options
+		keyless int64
+	}{
+		{arrivals.Options{Key: "user"}, 150},
+		{arrivals.Options{Key: "request.id"}, 150},
+		{arrivals.Options{Key: "ip", Cost: "n"}, 150},
+		{arrivals.Options{Cost: "n"}, 0},
+		{arrivals.Options{Time: "when"}, 0},
+		{arrivals.Options{Format: "json", Time: "when", Key: "user"}, 0},
+	} {
+		for _, content := range []string{early + late, late + early} {
+			got, report, err := text(t, c.options, content)
+			if err != nil || len(got) != 1 || report.Broken != 150 || report.Keyless != c.keyless || c.options.Key != "" && got[0].Key == "" || c.options.Cost != "" && got[0].Cost != 3 {
+				t.Errorf("%+v: %d arrivals, %+v, %v", c.options, len(got), report, err)
+			}
+		}
+	}
+	for _, o := range []arrivals.Options{{Key: "a|b"}, {Cost: " user"}, {Time: "zone"}} {
+		if _, _, err := text(t, o, early+late); err == nil || !strings.Contains(err.Error(), "there is no such column; there are 2: time, x") {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,8 @@ const (
 	blockArrivals = 2048    // are passed on at once, about
 	mostHeld      = 1 << 15 // arrivals wait for earlier ones among later lines
 	mostExamples  = 3       // of each kind
+	sampled       = 100     // first lines show the format
+	mostSample    = 8 << 20 // bytes of the blocks in which these are looked for
 )
 
 // file parses one file and puts its arrivals in order, in a goroutine of its own.
@@ -28,9 +31,9 @@ type file struct {
 	lines  *lines
 	parser parser
 
+	again  bool   // it can be read twice: it is a file and not a pipe
 	block  string // the first, and the error that came with it
 	fault  error
-	begins int64       // the earliest time among the first lines
 	held   [][]Arrival // in order; later lines may belong before some of them
 	count  int         // of held
 	line   int64       // number of the last line
@@ -47,14 +50,24 @@ type file struct {
 
 // detect detects the format by the first lines.
 func (f *file) detect(o Options) (err error) {
-	if f.block, f.fault = f.lines.next(); f.fault != nil && !errors.Is(f.fault, io.EOF) && f.block == "" {
+	var sample, long []string
+	for len(sample) < sampled && f.fault == nil && len(f.block) < mostSample {
+		var block string
+		block, f.fault = f.lines.next()
+		for line := range strings.SplitSeq(block, "\n") {
+			if line = strings.TrimSuffix(line, "\r"); len(line) >= mostLine {
+				long = append(long, line) // it is cut
+			} else if line != "" && len(sample) < sampled {
+				sample = append(sample, line)
+			}
+		}
+		f.block += block
+	}
+	if f.fault != nil && !errors.Is(f.fault, io.EOF) && f.block == "" {
 		return fmt.Errorf("%s: %w", f.name, f.fault)
 	}
-	var sample []string
-	for line := range strings.SplitSeq(f.block, "\n") {
-		if line = strings.TrimSuffix(line, "\r"); line != "" && len(sample) < 100 {
-			sample = append(sample, line)
-		}
+	if len(sample) == 0 {
+		sample = long
 	}
 	if len(sample) == 0 {
 		return fmt.Errorf("%s has no line", f.name)
@@ -64,15 +77,41 @@ func (f *file) detect(o Options) (err error) {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	f.report.Files = []FileReport{{Name: f.name, Format: reads + f.lines.compression}}
-	f.begins = math.MaxInt64
-	for _, line := range sample {
-		var a Arrival
-		if ok, err := f.parser.parse(line, &a); ok && err == nil {
-			f.begins = min(f.begins, a.At)
-		}
-	}
 	f.out, f.free = make(chan []Arrival, 2), make(chan []Arrival, 6)
 	return nil
+}
+
+// begins returns the time of the first arrival: the earliest among those that [file.put] holds
+// before the first are passed on. It reads these lines in addition. Of a pipe it returns -1,
+// which is before any time, so that the pipe is read at once.
+func (f *file) begins() int64 {
+	var uncounted atomic.Int64
+	if !f.again {
+		return -1
+	}
+	in, err := openLines(f.name, nil, &uncounted)
+	if err != nil {
+		return -1
+	}
+	earliest := int64(math.MaxInt64)
+	for n := 0; n < mostHeld && err == nil; {
+		var block string
+		block, err = in.next()
+		for line := range strings.SplitSeq(block, "\n") {
+			var a Arrival
+			if line = strings.TrimSuffix(line, "\r"); line == "" {
+				continue
+			}
+			if ok, err := f.parser.parse(line, &a); ok && err == nil {
+				earliest = min(earliest, a.At)
+			}
+			n++
+		}
+	}
+	if err = in.file.Close(); err != nil || earliest == math.MaxInt64 {
+		return -1
+	}
+	return earliest
 }
 
 // run parses the file to its end, which closes out.
@@ -94,6 +133,9 @@ func (f *file) run(ctx context.Context) {
 		}
 		f.err = fmt.Errorf("%s: none of %d lines can be used as %s: %s; name the format with --format, one of %s",
 			f.name, f.line, f.report.Files[0].Format, problem, strings.Join(Formats, ", "))
+		if j, ok := f.parser.(*jsonLines); ok && j.late != nil {
+			f.err = fmt.Errorf("%s: %w", f.name, j.late)
+		}
 	}
 }
 
@@ -135,7 +177,9 @@ func (f *file) parse(block string) (all []Arrival) {
 
 // broken counts a line that is no request.
 func (f *file) broken(line string, err error) {
-	f.report.Broken++
+	if f.report.Broken++; errors.Is(err, errKey) {
+		f.report.Keyless++
+	}
 	f.example(0, err.Error(), shorten(line))
 }
 

@@ -38,6 +38,9 @@ func open(format string, sample []string, o Options) (p parser, reads string, er
 		}
 		return t, format, nil
 	case "alb", "envoy", "combined", "common":
+		if format == "combined" || format == "common" {
+			t.cut = clfFields
+		}
 		t.layout, err = newLayout(strings.Fields(fixed[format].names), o)
 		t.least, t.header = fixed[format].least, "\n" // no line is it
 		if wrong := new(columnError); errors.As(err, &wrong) {
@@ -49,7 +52,7 @@ func open(format string, sample []string, o Options) (p parser, reads string, er
 		return t, format, err
 	case "tsv", "csv", "blanks":
 		by := map[string]byte{"tsv": '\t', "csv": ','}[format]
-		if format == "csv" && len(sample) > 0 && strings.Count(sample[0], ";") > strings.Count(sample[0], ",") {
+		if first := sample[comments(sample):]; format == "csv" && len(first) > 0 && strings.Count(first[0], ";") > strings.Count(first[0], ",") {
 			by = ';'
 		}
 		if t.cut = separated(by); format == "blanks" {
@@ -90,9 +93,13 @@ func detect(sample []string, o Options) (p parser, reads string, err error) {
 // fits reports whether a parser reads a third of the lines or more.
 func fits(format string, p parser, sample []string) bool {
 	good, all := 0, 0
+	j, _ := p.(*jsonLines)
 	for _, line := range sample {
 		var a Arrival
 		ok, err := p.parse(line, &a)
+		if errors.Is(err, errKey) || errors.Is(err, errCost) || j != nil && j.timed && errors.Is(err, errTime) {
+			ok, err = true, nil // the format is read, and the line lacks what an option names
+		}
 		if ok && err == nil && (format != "combined" || a.Has&(Agent|Referer) != 0 || strings.HasSuffix(line, `"-" "-"`)) {
 			good++
 		}

@@ -23,8 +23,8 @@ const clfLayout = "02/Jan/2006:15:04:05 -0700"
 
 var layouts = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 MST", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", clfLayout}
 
-// ParseTime reads an instant in µs since 1970: Unix seconds with decimals, whole ms, µs or ns by
-// their size, RFC 3339 with a blank for the T and UTC where the zone is missing, or the time of
+// ParseTime reads an instant in µs since 1970: Unix seconds, ms, µs or ns by their size, with
+// decimals, RFC 3339 with a blank for the T and UTC where the zone is missing, or the time of
 // the common log format.
 func ParseTime(s string) (int64, error) {
 	leap := int64(0)
@@ -42,27 +42,33 @@ func ParseTime(s string) (int64, error) {
 	return at + leap, nil
 }
 
-// unix reads seconds with decimals, or whole ms, µs or ns: the largest of each unit is the year
-// 5138.
+// unix reads seconds, ms, µs or ns, with decimals: the largest of each unit is the year 5138. A
+// number with decimals may have an exponent.
 func unix(s string) (at int64, ok bool) {
 	whole, decimals, point := strings.Cut(s, ".")
 	v, err := strconv.ParseUint(whole, 10, 63)
 	if err != nil {
 		return 0, false
 	}
+	if point && strings.ContainsAny(decimals, "eE") {
+		of, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return 0, false
+		}
+		return unix(strconv.FormatFloat(of, 'f', -1, 64))
+	}
+	millionths, err := strconv.ParseUint((decimals + "000000")[:6], 10, 63)
+	rest := strings.Trim(decimals[min(len(decimals), 6):], "0123456789")
 	switch at = int64(v); {
 	case v >= 1e17:
-		return at / 1000, !point
+		at /= 1000
 	case v >= 1e14:
-		return at, !point
 	case v >= 1e11:
-		return at * 1000, !point
-	case !point:
-		return at * second, true
+		at = at*1000 + int64(millionths/1000)
+	default:
+		at = at*second + int64(millionths)
 	}
-	micros, err := strconv.ParseUint((decimals + "000000")[:6], 10, 63)
-	rest := strings.Trim(decimals[min(len(decimals), 6):], "0123456789")
-	return at*second + int64(micros), err == nil && rest == ""
+	return at, err == nil && rest == ""
 }
 
 // clf reads times of the common log format, and remembers the minute of the last one.

@@ -4,6 +4,7 @@
 package arrivals
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -17,16 +18,19 @@ var errJSON = errors.New("no object of JSON with the fields of the format")
 type jsonLines struct {
 	*layout
 	caddy, decisions bool
+	timed            bool // an option names the time
 	cells            []string
+	clients          []string // the names of the client's field, unless the layout has it
+	late             error    // says which field of an option no object of the first lines has, if any
 }
 
 // object is an object whose values are not read yet.
 type object map[string]json.RawMessage
 
-// detectJSON finds the fields by the first lines. Those of objects have the names on the way to
-// them, joined by dots.
+// detectJSON finds the fields by the first lines, and fields that options name and the client in
+// later lines, too. Those of objects have the names on the way to them, joined by dots.
 func detectJSON(format string, sample []string, o Options) (p parser, err error) {
-	j := &jsonLines{caddy: format == "caddy", decisions: format == "decisions"}
+	j := &jsonLines{caddy: format == "caddy", decisions: format == "decisions", timed: o.Time != ""}
 	all := object{}
 	for _, line := range sample {
 		_ = json.Unmarshal([]byte(line), &all) // adds to it, unless the line is broken
@@ -37,8 +41,18 @@ func detectJSON(format string, sample []string, o Options) (p parser, err error)
 	if len(names) == 0 || j.caddy && !has("request.uri") || j.decisions && !(has("v") && has("verdict") && has("rules")) {
 		return nil, errJSON
 	}
-	if j.layout, err = newLayout(names, o); err != nil {
-		return nil, err
+	for range 4 { // each of three options may name a field of later lines
+		var missing *columnError
+		if j.layout, err = newLayout(names, o); !errors.As(err, &missing) || missing.name == "" {
+			break
+		}
+		j.late, names = cmp.Or(j.late, err), append(names, missing.name)
+	}
+	if err != nil {
+		return nil, cmp.Or(j.late, err)
+	}
+	if !slices.Contains(j.kinds, kindClient) {
+		j.clients = strings.Fields(kinds[kindClient])
 	}
 	return j, nil
 }
@@ -93,6 +107,9 @@ func (j *jsonLines) parse(line string, a *Arrival) (bool, error) {
 	}
 	if err := j.fill(a, j.cells); err != nil {
 		return false, err
+	}
+	for i := 0; i < len(j.clients) && a.Has&Client == 0; i++ {
+		a.set(kindClient, of.field(j.clients[i]))
 	}
 	if j.caddy { // its line is written at the end
 		a.At = max(a.At-a.Took.Microseconds(), 0)

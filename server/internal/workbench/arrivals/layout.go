@@ -72,7 +72,7 @@ type layout struct {
 }
 
 // columnError is the error of a column that does not exist.
-type columnError struct{ text string }
+type columnError struct{ name, text string }
 
 func (e *columnError) Error() string { return e.text }
 
@@ -105,7 +105,7 @@ func newLayout(names []string, o Options) (*layout, error) {
 		}
 		if *of.index < 0 {
 			have := strings.Trim(strings.Join(names, ", "), ", ")
-			return nil, &columnError{fmt.Sprintf("--%s %s: there is no such column; there are %d: %s", of.flag, of.name, len(names), shorten(have))}
+			return nil, &columnError{of.name, fmt.Sprintf("--%s %s: there is no such column; there are %d: %s", of.flag, of.name, len(names), shorten(have))}
 		}
 	}
 	if l.time < 0 {

@@ -43,7 +43,8 @@ func Open(names []string, stdin io.Reader, o Options) (*Log, error) {
 		}
 		l.files = append(l.files, f)
 		info, err := os.Stat(name)
-		if known = known && err == nil && info.Mode().IsRegular(); known {
+		f.again = name != "-" && err == nil && info.Mode().IsRegular()
+		if known = known && f.again; known {
 			l.Size += info.Size()
 		} else {
 			l.Size = 0
@@ -67,7 +68,11 @@ func (l *Log) All(ctx context.Context, visit func(*Arrival) error) error {
 	defer cancel()
 	var heads []head
 	for _, f := range l.files {
-		heads = append(heads, head{file: f, at: f.begins})
+		h := head{file: f}
+		if len(l.files) > 1 {
+			h.at = f.begins()
+		}
+		heads = append(heads, h)
 	}
 	last := int64(0)
 	for len(heads) > 0 {
@@ -102,7 +107,7 @@ func (l *Log) All(ctx context.Context, visit func(*Arrival) error) error {
 		faults = append(faults, f.err)
 		r, of := &l.Report, &f.report
 		r.Files, r.Examples = append(r.Files, of.Files...), append(r.Examples, of.Examples...)
-		r.Lines, r.Broken, r.Late = r.Lines+of.Lines, r.Broken+of.Broken, r.Late+of.Late
+		r.Lines, r.Broken, r.Keyless, r.Late = r.Lines+of.Lines, r.Broken+of.Broken, r.Keyless+of.Keyless, r.Late+of.Late
 	}
 	return errors.Join(faults...)
 }

@@ -4,6 +4,7 @@
 package arrivals
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,26 @@ func fields(cells []string, line string) []string {
 	return cells
 }
 
+// clfFields cuts a line of the common log format as [fields] does. The name of the user, which
+// is before the time, may have blanks.
+func clfFields(cells []string, line string) []string {
+	dated := func(s string) bool { return len(s) > 11 && s[2] == '/' && s[6] == '/' && s[11] == ':' }
+	if cells = fields(cells, line); len(cells) > 3 && dated(cells[3]) {
+		return cells
+	}
+	client, rest, _ := strings.Cut(line, " ")
+	ident, rest, _ := strings.Cut(rest, " ")
+	if _, err := netip.ParseAddr(ident); err == nil {
+		return cells // the line begins with a virtual host or with several clients
+	}
+	for i := range rest {
+		if s, ok := strings.CutPrefix(rest[i:], " ["); ok && dated(s) {
+			return fields(append(cells[:0], client, ident, rest[:i]), rest[i:])
+		}
+	}
+	return cells
+}
+
 // mark returns the index of the first quotation mark that no backslash escapes, the length of s
 // if there is none.
 func mark(s string) int {
@@ -93,13 +114,25 @@ func separated(by byte) func([]string, string) []string {
 	}
 }
 
+// comments returns how many lines before the first one of a table are comments, which begin
+// with #.
+func comments(sample []string) int {
+	return max(slices.IndexFunc(sample, func(line string) bool { return line[0] != '#' }), 0)
+}
+
 // detect finds the columns by the first lines: by the names in the header or, without one, by
 // their numbers. The time is then the first column with times after 1990.
 func (t *table) detect(sample []string) (err error) {
 	if len(sample) == 0 {
 		return errFields
 	}
-	first := t.cut(nil, sample[0])
+	head := comments(sample)
+	first := t.cut(nil, sample[head])
+	if head > 0 { // the last comment is the header if it has as many cells
+		if names := t.cut(nil, sample[head-1]); len(names) == len(first) {
+			head, first = head-1, names
+		}
+	}
 	if t.least, t.most = len(first), len(first); len(first) < 2 && t.options.Format == "" {
 		return errFields // any text is one column without the right separator
 	}
@@ -108,7 +141,7 @@ func (t *table) detect(sample []string) (err error) {
 	if n, err := strconv.Atoi(bare.Time); err == nil && n >= 1 && n <= len(first) && isTime(first[n-1], 0) {
 		at = n - 1
 	} else if t.layout, err = newLayout(first, t.options); err == nil || at < 0 {
-		t.header = sample[0]
+		t.header = sample[head]
 		return err
 	}
 	if bare.Time == "" {
@@ -137,6 +170,9 @@ func (t *table) parse(line string, a *Arrival) (bool, error) {
 		return false, t.err
 	}
 	if t.cells = t.cut(t.cells[:0], line); len(t.cells) < t.least || t.most > 0 && len(t.cells) > t.most {
+		if t.most > 0 && strings.HasPrefix(line, "#") { // a comment
+			return false, nil
+		}
 		return false, errFields
 	}
 	return true, t.fill(a, t.cells)

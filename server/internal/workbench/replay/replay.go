@@ -42,8 +42,8 @@ type Options struct {
 
 // Moment is the first request of a key at or after an instant.
 type Moment struct {
-	Key string
-	At  int64 // µs since 1970
+	Key string // an address names the key of its network, too
+	At  int64  // µs since 1970
 }
 
 // progressEvery is how many requests lie between two calls of Progress.
@@ -213,14 +213,19 @@ func (r *run) compare(a *arrivals.Arrival, passes bool, denied string) error {
 	return nil
 }
 
-// has reports whether a rule charges the arrival to a key.
+// has reports whether a rule charges the arrival to a key, or to the network of an address.
 func (r *run) has(a *arrivals.Arrival, name string) bool {
 	p := r.Policy
+	addr, _ := netip.ParseAddr(name)
+	is := func(key string) bool {
+		network, err := netip.ParsePrefix(key)
+		return key == name || err == nil && network.Contains(addr)
+	}
 	p.Match(&attributes{Arrival: a, lacks: r.judge.lacks}, &r.matches)
 	for i := range r.matches.Len() {
 		levels := p.Levels(r.matches.At(i))
 		for j := range levels {
-			if key, ok, err := r.matches.Key(i, &levels[j]); ok && err == nil && key == name {
+			if key, ok, err := r.matches.Key(i, &levels[j]); ok && err == nil && is(key) {
 				return true
 			}
 		}

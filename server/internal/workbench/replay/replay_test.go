@@ -47,6 +47,18 @@ func line(at time.Duration, client, request string) string {
 	return fmt.Sprintf("%s - - [%s] \"%s HTTP/1.1\" 200 100 \"-\" \"curl\"\n", client, time.Unix(1709256600, 0).Add(at).UTC().Format("02/Jan/2006:15:04:05 -0700"), request)
 }
 
+// TestExplainAddress: an address names the key of its network.
+func TestExplainAddress(t *testing.T) {
+	t.Parallel()
+	log := line(0, "2001:db8:0:1::5", "GET /") + line(time.Second, "2001:db8::9", "GET /")
+	for _, key := range []string{"2001:db8::7", "2001:db8::/64"} {
+		r := run(t, replay.Options{Rules: rules(t, "rules: [{name: a, by: ip, limits: 5/min}]"), Explain: &replay.Moment{Key: key}}, log)
+		if r.Explained == nil || r.Explained.Line != 2 {
+			t.Errorf("%s: %+v", key, r.Explained)
+		}
+	}
+}
+
 // TestFigures: every figure of a log that is small enough to count by hand.
 func TestFigures(t *testing.T) {
 	t.Parallel()

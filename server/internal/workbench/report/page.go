@@ -63,7 +63,8 @@ func Page(all []Section, r *replay.Result) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&b, "<section><h2>Requests in each %d s</h2><div id=\"chart\" class=\"chart\" role=\"img\" aria-label=\"Allowed and denied requests over time; the tables have the numbers\"></div><p id=\"at\" class=\"at muted\"></p></section>\n"+
+			fmt.Fprintf(&b, "<section><h2>Requests in each %d s</h2><div id=\"chart\" class=\"chart\" role=\"img\" aria-label=\"Allowed and denied requests over time; the tables have the numbers\"></div>"+
+				"<p class=\"muted\"><span style=\"color:var(--allowed)\">—— allowed</span> <span style=\"color:var(--denied)\">- - - denied</span></p><p id=\"at\" class=\"at muted\"></p></section>\n"+
 				"<script type=\"application/json\" id=\"series\">%s</script>\n<script>%s</script>\n<script>%s</script>\n", r.Series.Seconds, series, files[2], chart)
 		}
 	}

@@ -116,7 +116,7 @@ func log(of *arrivals.Report) (s Section) {
 		s.Lines = append(s.Lines, fmt.Sprintf("%s: %s, %s lines", f.Name, f.Format, Count(f.Lines)))
 	}
 	if of.Broken > 0 {
-		s.Lines = append(s.Lines, Count(of.Broken)+" broken lines are left out")
+		s.Lines = append(s.Lines, Count(of.Broken)+" broken lines are left out"+extra(of.Keyless, "without a value in the column that --key names"))
 	}
 	if of.Late > 0 {
 		s.Lines = append(s.Lines, Count(of.Late)+" late lines are put in order"+extra(of.Misplaced, "are too far from their place, and moved to the line before which they come"))

@@ -21,8 +21,9 @@ func TestText(t *testing.T) {
 	for range 30 {
 		r.TopDenied = append(r.TopDenied, replay.DeniedKey{Mode: "shadow", Rule: "a", Key: strings.Repeat("k", 99), Requests: 3, Denied: 1})
 	}
+	r.Log.Broken, r.Log.Keyless = 5, 3
 	text := report.Text(report.Of(r, "100/min"))
-	testkit.Contains(t, text, "1,234,567", ">99.99 %", "<0.01 %", "33.3 %", "and 20 more", "a (shadow)", strings.Repeat("k", 60)+"…")
+	testkit.Contains(t, text, "5 broken lines are left out, 3 without a value in the column that --key names", "1,234,567", ">99.99 %", "<0.01 %", "33.3 %", "and 20 more", "a (shadow)", strings.Repeat("k", 60)+"…")
 	for _, not := range []string{"refused", "Limits", "Against", "Recorded", "Rules", strings.Repeat("k", 61)} {
 		if strings.Contains(text, not) {
 			t.Errorf("it has %q:\n%s", not, text)
