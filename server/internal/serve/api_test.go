@@ -511,7 +511,7 @@ func TestAPIFaults(t *testing.T) {
 // TestAPITogether: a denial of requests that are decided together says what they cost together.
 func TestAPITogether(t *testing.T) {
 	t.Parallel()
-	s, api := startAPI(t, "rules: [{name: few, limits: 100/day}]\n")
+	s, api := startAPI(t, "rules: [{name: few, limits: 100/day}, {name: soft, limits: {soft: 100/day, grace: 1000/day}}]\n")
 	const want = "the requests of this batch for that key cost 120 together, which is more than the limit "
 	for _, of := range []string{`"rule": "few"`, `"scope": "jobs", "limits": ["100/day"]`} {
 		body := "{" + of + `, "cost": 60}`
@@ -519,6 +519,14 @@ func TestAPITogether(t *testing.T) {
 		for _, r := range a.Results {
 			if !r.TooLarge || !strings.HasPrefix(r.Detail, want) {
 				t.Errorf("%s: got %+v", of, r)
+			}
+		}
+	}
+	for _, bodies := range []string{`{"rule": "soft", "cost": 120}`, `{"rule": "soft", "cost": 60}, {"rule": "soft", "cost": 60}`} {
+		a := api.denied(t, "/v1/peek", `{"all": true, "requests": [`+bodies+`]}`)
+		for _, r := range a.Results {
+			if !r.TooLarge || !strings.HasPrefix(r.Detail, want) || !strings.Contains(r.Detail, "without all") {
+				t.Errorf("%s: got %+v", bodies, r)
 			}
 		}
 	}

@@ -178,9 +178,20 @@ func (c *call) answerPart(q *request, p *part, merged []sluice.Charge, allowed b
 		return a
 	}
 	a := c.answerTo(q, e)
+	if !a.TooLarge {
+		return a
+	}
+	soft := false // it would pass alone
+	if p.call != nil {
+		binding, _ := e.Evaluated.Binding(nil)
+		soft = binding.Soft
+	}
 	for i, at := range p.at {
-		if sum := merged[at].Cost; a.TooLarge && p.charges[i].Key == e.Charge.Key && sum > e.Charge.Cost {
+		if sum := merged[at].Cost; p.charges[i].Key == e.Charge.Key && (soft || sum > e.Charge.Cost) {
 			a.Detail = fmt.Sprintf("the requests of this batch for that key cost %d together, which is more than the limit %q can ever allow; send fewer at once", sum, a.Limit)
+			if soft {
+				a.Detail += ", or send them without all: the limit is soft"
+			}
 		}
 	}
 	return a
