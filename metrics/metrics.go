@@ -54,9 +54,9 @@ type Metrics struct {
 	requests  [numVerdicts]prometheus.Counter
 	delays    prometheus.Histogram
 
-	http       *httpVecs
-	routes     sync.Map                                       // name to *route
-	lastRoute  atomic.Pointer[route]
+	http      *httpVecs
+	routes    sync.Map // name to *route
+	lastRoute atomic.Pointer[route]
 
 	mu        sync.Mutex
 	stores    map[string]*operations // by name

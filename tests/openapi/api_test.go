@@ -70,7 +70,7 @@ rules:
 			t.Fatalf("%v: %s", err, &log)
 		default:
 		}
-		resp, err := http.Get(url + "/v1/openapi.json") //nolint:noctx // it is asked again
+		resp, err := http.Get(url + "/v1/openapi.json")
 		return err == nil && resp.Body.Close() == nil
 	})
 	return url
@@ -89,7 +89,7 @@ type checked struct {
 func (c *checked) send(method, path, body string, header ...string) map[string]any {
 	t := c.t
 	t.Helper()
-	make := func() *http.Request {
+	request := func() *http.Request {
 		req, err := http.NewRequestWithContext(t.Context(), method, c.url+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func (c *checked) send(method, path, body string, header ...string) map[string]a
 		}
 		return req
 	}
-	resp, err := http.DefaultClient.Do(make())
+	resp, err := http.DefaultClient.Do(request())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,12 +112,12 @@ func (c *checked) send(method, path, body string, header ...string) map[string]a
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid, faults := c.by.ValidateHttpRequest(make())
+	valid, faults := c.by.ValidateHttpRequest(request())
 	if (resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) && !valid {
 		t.Errorf("%s %s is not valid by the document, and was answered with %d %s: %s", path, body, resp.StatusCode, text, describe(faults))
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(text))
-	if ok, faults := c.by.ValidateHttpResponse(make(), resp); !ok {
+	if ok, faults := c.by.ValidateHttpResponse(request(), resp); !ok {
 		t.Errorf("%s %s: the answer %d %s is not valid by the document: %s", path, body, resp.StatusCode, text, describe(faults))
 	}
 	var of map[string]any
@@ -142,7 +142,7 @@ func describe[E interface{ Error() string }](faults []E) string {
 // is valid itself and names each operation.
 func TestDocument(t *testing.T) {
 	url := start(t)
-	resp, err := http.Get(url + "/v1/openapi.json") //nolint:noctx // the server answers
+	resp, err := http.Get(url + "/v1/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,13 @@ const apiSecret = "0123456789abcdef"
 // apiAnswer is an answer of the API.
 type apiAnswer struct {
 	Status    int
+	Body      string      `json:"-"`
 	Allowed   bool        `json:"allowed"`
 	Verdict   string      `json:"verdict"`
 	Limit     string      `json:"limit"`
 	Unlimited bool        `json:"unlimited"`
 	Remaining int64       `json:"remaining"`
+	Violated  []string    `json:"violated"`
 	Spent     int64       `json:"spent"`
 	RetryMS   int64       `json:"retry_after_ms"`
 	DelayMS   int64       `json:"delay_ms"`
@@ -74,7 +76,7 @@ func (c apiClient) call(t *testing.T, path, body string) (a apiAnswer) {
 	if got.Header.Get("Content-Type") != media {
 		t.Errorf("%s %s: %d as %s", path, body, got.Status, got.Header.Get("Content-Type"))
 	}
-	a.Status = got.Status
+	a.Status, a.Body = got.Status, got.Body
 	return a
 }
 
@@ -196,6 +198,14 @@ rules:
 		if a.Status != 200 || a.Allowed != allowed || !degraded {
 			t.Errorf("%s: got %+v, want allowed %v and degraded", body, a, allowed)
 		}
+		for _, r := range append(a.Results, a) {
+			if r.Verdict != "" && r.Allowed == (r.Detail != "") || r.Verdict == "failed-open" && !r.Allowed || len(r.Violated) > 0 {
+				t.Errorf("%s: got %+v", body, r)
+			}
+		}
+		if strings.Contains(a.Body, "remaining") {
+			t.Errorf("%s: got %s", body, a.Body)
+		}
 	}
 	for path, body := range map[string]string{
 		"/v1/reset":  `{"rule": "shut"}`,
@@ -204,6 +214,9 @@ rules:
 		if a := api.denied(t, path, body); !a.Degraded || a.RetryMS < 1 {
 			t.Errorf("%s: got %+v", path, a)
 		}
+	}
+	if a := api.allowed(t, "/v1/slots/acquire", `{"scope": "a", "owner": "a", "cap": 2, "ttl_ms": 1000}`); !a.Degraded || a.Free != 0 || a.Held != 0 {
+		t.Errorf("slots: got %+v", a)
 	}
 }
 
@@ -390,6 +403,11 @@ func TestAPIOperations(t *testing.T) {
 func TestAPIFaults(t *testing.T) {
 	t.Parallel()
 	_, api := startAPI(t, "rules: [{name: few, limits: 10/day sliding-log}]\n")
+	const huge = `{"scope": "a", "limits": ["9007199254740991/day"], "cost": 9007199254740991}`
+	var names strings.Builder
+	for i := range 256 {
+		fmt.Fprintf(&names, `"a%d": [], `, i)
+	}
 	deep := strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000)
 	for _, c := range []struct {
 		field, path, body string
@@ -436,6 +454,20 @@ func TestAPIFaults(t *testing.T) {
 		{"path", "/v1/take", `{"rule": "few", "path": "/a?b"}`},
 		{"method", "/v1/take", `{"rule": "few", "method": "G E"}`},
 		{"headers", "/v1/take", `{"rule": "few", "headers": {"X-User": ["a"], "x-user": ["b"]}}`},
+		{"headers", "/v1/take", `{"rule": "few", "headers": {"X-User": ["a"], "x-user": null}}`},
+		{"headers", "/v1/take", `{"rule": "few", "headers": {"X-User": ["` + strings.Repeat("x", 8193) + `"]}}`},
+		{"query", "/v1/take", `{"rule": "few", "query": {"a": ["` + strings.Repeat("x", 8193) + `"]}}`},
+		{"cookies", "/v1/take", `{"rule": "few", "cookies": {"` + strings.Repeat("x", 8193) + `": []}}`},
+		{"claims", "/v1/take", `{"rule": "few", "claims": {"sub": "` + strings.Repeat("x", 8193) + `"}}`},
+		{"certificate", "/v1/take", `{"rule": "few", "certificate": {"cn": "` + strings.Repeat("x", 8193) + `"}}`},
+		{"", "/v1/take", `{"rule": "few", "query": {` + names.String() + `"z": []}}`},
+		{"cost", "/v1/slots/acquire", `{"scope": "a", "owner": "a", "cap": 1, "ttl_ms": 1000, "cost": 0}`},
+		{"Cost", "/v1/take", `{"rule": "few", "Cost": 1}`},
+		{"requests[0].COST", "/v1/take", `{"requests": [{"rule": "few", "COST": 1}]}`},
+		{"ALL", "/v1/take", `{"requests": [{"rule": "few"}], "ALL": true}`},
+		{"co\u017ft", "/v1/take", `{"rule": "few", "co\u017ft": 1}`},
+		{"requests", "/v1/take", `{"requests": 1}`},
+		{"requests[1]", "/v1/take", `{"all": true, "requests": [` + huge + `, ` + huge + `]}`},
 		{"requests", "/v1/take", `{"requests": []}`},
 		{"requests", "/v1/take", `{"rule": "few", "requests": [{"rule": "few"}]}`},
 		{"requests", "/v1/take", `{"requests": [` + strings.Repeat(`{},`, 1000) + `{}]}`},
@@ -473,6 +505,54 @@ func TestAPIFaults(t *testing.T) {
 		body := `{"scope": "keys", "limits": ["1/day sliding-log"], "key": "` + key + `"}`
 		api.allowed(t, "/v1/take", body)
 		api.denied(t, "/v1/take", body)
+	}
+}
+
+// TestAPITogether: a denial of requests that are decided together says what they cost together.
+func TestAPITogether(t *testing.T) {
+	t.Parallel()
+	s, api := startAPI(t, "rules: [{name: few, limits: 100/day}, {name: soft, limits: {soft: 100/day, grace: 1000/day}}]\n")
+	const want = "the requests of this batch for that key cost 120 together, which is more than the limit "
+	for _, of := range []string{`"rule": "few"`, `"scope": "jobs", "limits": ["100/day"]`} {
+		body := "{" + of + `, "cost": 60}`
+		a := api.denied(t, "/v1/take", `{"all": true, "requests": [`+body+`, `+body+`]}`)
+		for _, r := range a.Results {
+			if !r.TooLarge || !strings.HasPrefix(r.Detail, want) {
+				t.Errorf("%s: got %+v", of, r)
+			}
+		}
+	}
+	for _, bodies := range []string{`{"rule": "soft", "cost": 120}`, `{"rule": "soft", "cost": 60}, {"rule": "soft", "cost": 60}`} {
+		a := api.denied(t, "/v1/peek", `{"all": true, "requests": [`+bodies+`]}`)
+		for _, r := range a.Results {
+			if !r.TooLarge || !strings.HasPrefix(r.Detail, want) || !strings.Contains(r.Detail, "without all") {
+				t.Errorf("%s: got %+v", bodies, r)
+			}
+		}
+	}
+	a := api.denied(t, "/v1/take", `{"all": true, "requests": [{"rule": "few"}, {"rule": "few", "cost": 101}, {"scope": "jobs", "limits": ["100/day"]}]}`)
+	if r := a.Results[2]; r.Verdict != "denied" || r.Detail != "another request of the batch was denied, and nothing was charged" {
+		t.Errorf("got %+v", r)
+	}
+	if got := s.Metrics(t)[`sluice_requests_total{verdict="denied"}`]; got != 7 {
+		t.Errorf("%v denied requests are counted, want 7", got)
+	}
+}
+
+// TestAPIKeys: a key of a batch and that of a single take are two, and the answer to a key that
+// was used for another cost says nothing of limits.
+func TestAPIKeys(t *testing.T) {
+	t.Parallel()
+	_, api := startAPI(t, "rules: [{name: few, limits: 100/day}]\n")
+	api.key = "bb"
+	api.allowed(t, "/v1/take", `{"requests": [{"rule": "few", "cost": 10}]}`)
+	api.key = "bb[0]"
+	if a := api.allowed(t, "/v1/take", `{"rule": "few", "cost": 10}`); a.Remaining != 80 {
+		t.Errorf("got %+v", a)
+	}
+	a := api.denied(t, "/v1/take", `{"rule": "few", "cost": 20}`)
+	if a.Hold != "differs" || len(a.Violated) > 0 || strings.Contains(a.Body, "remaining") {
+		t.Errorf("got %+v", a)
 	}
 }
 

@@ -65,11 +65,16 @@ func answerOf(e *evaluate.Event) answer {
 	}
 	if e.Limit != nil {
 		cost, remaining := e.Charge.Cost, d.Remaining
-		a.Limit, a.Cost, a.Remaining, a.ResetMS = e.Limit.Name, &cost, &remaining, millis(d.ResetAfter)
+		a.Limit, a.Cost, a.ResetMS = e.Limit.Name, &cost, millis(d.ResetAfter)
+		if !a.Degraded || d.Nodes > 0 { // else nobody has counted
+			a.Remaining = &remaining
+		}
 	} else {
 		a.Unlimited = a.Allowed && !a.Degraded
 	}
-	a.setHold(d.Hold)
+	if a.setHold(d.Hold); d.Hold == sluice.HoldDiffers { // no limit was asked
+		a.Remaining, a.ResetMS, a.RetryMS, a.Violated = nil, 0, 0, nil
+	}
 	if a.Allowed && d.Hold == 0 && d.Spent > 0 && d.At > 0 {
 		a.Receipt = receipt{d.At, d.Due, d.Spent}.String()
 	}

@@ -283,10 +283,11 @@ func (c *call) resolve(ctx context.Context, b *body, id string) *problem {
 			q.ID = cmp.Or(q.ID, rand.Text())
 			q.hold = &sluice.Hold{ID: c.token.Name + "/hold/" + q.ID, TTL: millisOf(q.TTL, 0), Retry: q.Retry}
 		case id != "":
-			q.hold = &sluice.Hold{ID: c.token.Name + "/take/" + id, TTL: millisOf(b.Remember, remember), Settled: true}
-			if !b.All { // else all of the batch is one hold
-				q.hold.ID += strings.TrimPrefix(at.String(), "requests")
+			of := "/take/"
+			if b.Requests != nil && !b.All { // else all of the batch is one hold
+				of = fmt.Sprintf("/take[%d]/", i)
 			}
+			q.hold = &sluice.Hold{ID: c.token.Name + of + id, TTL: millisOf(b.Remember, remember), Settled: true}
 		}
 	}
 	if len(all) > 0 {

@@ -129,8 +129,10 @@ func (c *call) together(requests []*request) (b batch, _ *problem) {
 				at, charges = len(charges), append(charges, charge)
 			case charges[at].Plan != charge.Plan:
 				return b, faulty(faults{{fmt.Sprintf("requests[%d]", i), "has other limits for its scope and key than a request before it; give both the same"}})
+			case charges[at].Cost > sluice.MaxQuota-charge.Cost:
+				return b, faulty(faults{{fmt.Sprintf("requests[%d]", i), fmt.Sprintf("costs more than %d together with those before it of the same key; send fewer at once", sluice.MaxQuota)}})
 			default:
-				charges[at].Cost = min(charges[at].Cost+charge.Cost, sluice.MaxQuota)
+				charges[at].Cost += charge.Cost
 			}
 			p.at = append(p.at, at)
 		}
@@ -146,13 +148,13 @@ func (c *call) together(requests []*request) (b batch, _ *problem) {
 		}
 		r.Decision, r.Err = store.Take(c.context(), req)
 	}
-	b = batch{true, make([]answer, len(parts))}
+	b = batch{r.Err != nil || r.Decision.Allowed, make([]answer, len(parts))}
 	for i := range parts {
-		b.Results[i] = c.answerPart(requests[i], &parts[i], charges, outcomes, r) //nolint:gosec // as well
-		b.Allowed = b.Allowed && b.Results[i].Allowed
+		parts[i].event = c.eventOfPart(&parts[i], charges, outcomes, r)
+		b.Allowed = b.Allowed && parts[i].event.Verdict.Passes()
 	}
-	for i := range b.Results {
-		b.Results[i].Allowed = b.Allowed
+	for i := range parts {
+		b.Results[i] = c.answerPart(requests[i], &parts[i], charges, b.Allowed) //nolint:gosec // as well
 	}
 	return b, nil
 }
@@ -162,12 +164,43 @@ type part struct {
 	charges []sluice.Charge
 	at      []int          // of each in the merged charges
 	call    *evaluate.Call // nil for limits that the request has brought
+	event   evaluate.Event
 }
 
-// answerPart answers one of the requests that were decided together.
-func (c *call) answerPart(q *request, p *part, merged []sluice.Charge, all sluice.Outcomes, r sluice.Result) answer {
+// answerPart answers one of the requests that were decided together. The last argument says
+// whether all of them pass.
+func (c *call) answerPart(q *request, p *part, merged []sluice.Charge, allowed bool) answer {
+	e := &p.event
+	if !allowed && e.Verdict.Passes() {
+		*e = evaluate.Event{Verdict: evaluate.Denied, Decision: sluice.Decision{Degraded: e.Err != nil || e.Decision.Degraded}}
+		a := c.answerTo(q, e)
+		a.Detail = "another request of the batch was denied, and nothing was charged"
+		return a
+	}
+	a := c.answerTo(q, e)
+	if !a.TooLarge {
+		return a
+	}
+	soft := false // it would pass alone
+	if p.call != nil {
+		binding, _ := e.Evaluated.Binding(nil)
+		soft = binding.Soft
+	}
+	for i, at := range p.at {
+		if sum := merged[at].Cost; p.charges[i].Key == e.Charge.Key && (soft || sum > e.Charge.Cost) {
+			a.Detail = fmt.Sprintf("the requests of this batch for that key cost %d together, which is more than the limit %q can ever allow; send fewer at once", sum, a.Limit)
+			if soft {
+				a.Detail += ", or send them without all: the limit is soft"
+			}
+		}
+	}
+	return a
+}
+
+// eventOfPart returns the event of one of the requests that were decided together.
+func (c *call) eventOfPart(p *part, merged []sluice.Charge, all sluice.Outcomes, r sluice.Result) evaluate.Event {
 	if p.call != nil && !p.call.Verdict.Passes() {
-		return c.answerTo(q, &p.call.Event)
+		return p.call.Event
 	}
 	var own sluice.Outcomes // its own limits'
 	for _, at := range p.at {
@@ -181,7 +214,7 @@ func (c *call) answerPart(q *request, p *part, merged []sluice.Charge, all sluic
 	}
 	d := &r.Decision
 	if r.Err == nil && !d.Allowed && d.Hold < sluice.HoldsFull && !slices.ContainsFunc(own, func(o sluice.Outcome) bool { return !o.Allowed }) {
-		return answer{Verdict: evaluate.Denied.String(), Detail: "another request of the batch was denied, and nothing was charged"}
+		return evaluate.Event{Verdict: evaluate.Allowed} // by its own limits
 	}
 	if r.Err == nil && len(own) > 0 {
 		d.Binding = 0
@@ -197,13 +230,12 @@ func (c *call) answerPart(q *request, p *part, merged []sluice.Charge, all sluic
 		}
 	}
 	if p.call == nil {
-		e := eventOf(c.context(), p.charges[0], own, r)
-		return c.answerTo(q, &e)
+		return eventOf(c.context(), p.charges[0], own, r)
 	}
 	spent := d.Spent
 	p.call.Conclude(c.context(), r, own)
 	p.call.Decision.Spent = spent
-	return c.answerTo(q, &p.call.Event)
+	return p.call.Event
 }
 
 // holdWait returns after which time there may be room for another hold.

@@ -63,6 +63,18 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestDecodeFew: a batch of many requests is refused before they are decoded.
+func TestDecodeFew(t *testing.T) {
+	document := []byte(`{"requests": [` + strings.Repeat(`{},`, 340_000) + `{}]}`)
+	if n := testing.AllocsPerRun(1, func() {
+		if _, all := decode(document, operations["/v1/take"]); len(all) != 1 || all[0].Field != "requests" {
+			t.Errorf("got %+v", all)
+		}
+	}); n > 10_000 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // FuzzReceipt: a text is a receipt only if it is what the receipt prints.
 func FuzzReceipt(f *testing.F) {
 	for _, text := range []string{"", "1.1.1.1", "1.hokq.hokq.a", "1.-1.0.1", "2.1.1.1", "1.1.1.1.1", "1.zzzzzzzzzzzzz.0.1", "1.+1.0.1", "1.1.0.0"} {
@@ -84,6 +96,7 @@ func FuzzTokens(f *testing.F) {
 	for _, text := range []string{
 		``, `{}`, `{"tokens": []}`, `{"tokens": [{"name": "a", "secret": "0123456789abcdef"}]}`, `{"tokens": [{"name": "a", "sha256": "00"}]}`,
 		`{"tokens": [{"name": "../b", "secret": "0123456789abcdef", "rules": ["x"], "operations": ["take", "eat"], "own_limits": true}, {"name": "a"}]}`,
+		`{"tokens": [{"name": "a", "secret": "0123456789abcdef", "rules": []}]}`, `{"tokens": [{"name": "a", "secret": "0123456789abcdef", "operations": []}]}`,
 	} {
 		f.Add(text)
 	}
@@ -110,6 +123,33 @@ func FuzzTokens(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTokenFaults: a fault of a file of tokens says where it is and what to do.
+func TestTokenFaults(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile([]policy.Rule{policy.NewRule("a", policy.IP(), sluice.PerMinute(1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const of = `{"tokens": [{"name": "a", "secret": "0123456789abcdef", `
+	for text, want := range map[string]string{
+		of + `"rules": []}]}`:      "tokens[0].rules is an empty list; leave it out, or name rules",
+		of + `"operations": []}]}`: "tokens[0].operations is an empty list; leave it out, or name operations",
+		of + `"rules": ["nix"]}]}`: `tokens[0].rules[0] is "nix", which is no rule of this listener`,
+		`{`:                        "tokens.json: is not JSON",
+	} {
+		file := filepath.Join(t.TempDir(), "tokens.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckTokens(file, p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	if err := CheckTokens("/nonexistent", p); err == nil || !strings.Contains(err.Error(), "; write a file of tokens there") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestScopesApart: no two tokens have scopes in common, whatever scopes they ask for, and none

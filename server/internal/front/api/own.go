@@ -112,15 +112,21 @@ func eventOf(ctx context.Context, c sluice.Charge, own sluice.Outcomes, r sluice
 func slot(op sluice.SlotOp) func(*call, *request) answer {
 	return func(c *call, q *request) answer {
 		limit := sluice.SlotLimit{Name: "slots", Cap: *q.Cap, TTL: millisOf(q.TTL, 0)}
-		d, err := c.ownSlots.Slot(c.context(), sluice.SlotRequest{Op: op, Scope: scopeOf(c.token, q.Scope), Limit: limit, Key: q.Key, Owner: q.Owner, Cost: max(q.units(), 1)})
+		d, err := c.ownSlots.Slot(c.context(), sluice.SlotRequest{Op: op, Scope: scopeOf(c.token, q.Scope), Limit: limit, Key: q.Key, Owner: q.Owner, Cost: q.units()})
 		if err != nil {
 			return c.failed(err)
 		}
-		a := answer{Allowed: d.Allowed, Degraded: d.Degraded, TooLarge: d.TooLarge, Held: &d.Held, Free: &d.Free}
+		a := answer{Allowed: d.Allowed, Degraded: d.Degraded, TooLarge: d.TooLarge}
+		if !d.Degraded { // else nobody has counted
+			a.Held, a.Free = &d.Held, &d.Free
+		}
 		if !d.TooLarge {
 			a.RetryMS = millis(d.RetryAfter)
 		}
-		if !d.Allowed && op != sluice.SlotRelease {
+		switch {
+		case !d.Allowed && d.Degraded:
+			a.Detail = "the store could not be asked; retry later"
+		case !d.Allowed && op != sluice.SlotRelease:
 			a.Detail = fmt.Sprintf("%d of %d slots are free", d.Free, *q.Cap)
 		}
 		return a

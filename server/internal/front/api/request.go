@@ -105,11 +105,29 @@ type request struct {
 // body is the body of a call: a request, or a batch of them.
 type body struct {
 	request
-	Requests []*request `json:"requests"`
-	All      bool       `json:"all"`         // all pass, or none
-	Remember *int64     `json:"remember_ms"` // an answer under an Idempotency-Key
+	Requests items  `json:"requests"`
+	All      bool   `json:"all"`         // all pass, or none
+	Remember *int64 `json:"remember_ms"` // an answer under an Idempotency-Key
 
 	list []*request
+}
+
+// items are the requests of a batch, not yet decoded. Those beyond the first mostBatch+1 are left out.
+type items []json.RawMessage
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *items) UnmarshalJSON(text []byte) error {
+	if *l = nil; text[0] != '[' {
+		return json.Unmarshal(text, new([]json.RawMessage)) // null, or an error
+	}
+	*l = items{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, err := d.Token()
+	for err == nil && d.More() && len(*l) <= mostBatch {
+		*l = append(*l, nil)
+		err = d.Decode(&(*l)[len(*l)-1])
+	}
+	return err
 }
 
 // place returns the place of the i-th request.
@@ -123,15 +141,17 @@ func (b *body) place(i int) place {
 // decode reads the body of a call.
 func decode(document []byte, op *operation) (b *body, all faults) {
 	b = new(body)
-	if !decodeInto(document, b, place{}, &all) {
-		return b, inItems(document, op, all)
-	}
-	switch b.list = b.Requests; {
+	whole := decodeInto(document, b, place{}, &all)
+	switch {
 	case len(b.Requests) > mostBatch:
-		all.add(place{}, "requests", "are %d; at most %d are answered at once", len(b.Requests), mostBatch)
+		all.add(place{}, "requests", "are more than %d; send fewer at once", mostBatch)
+		return b, all
+	case b.Requests == nil && !whole:
 		return b, all
 	case b.Requests == nil:
-		if b.list = []*request{&b.request}; b.All {
+		b.list = []*request{&b.request}
+		b.check(op, place{}, &all)
+		if b.All {
 			all.add(place{}, "all", "is for a batch; list its requests under requests")
 		}
 	case len(b.Requests) == 0:
@@ -139,11 +159,11 @@ func decode(document []byte, op *operation) (b *body, all faults) {
 	case !reflect.DeepEqual(b.request, request{}):
 		all.add(place{}, "requests", "stand beside fields of a single request; move these into requests")
 	}
-	for i := range b.list {
-		if b.list[i] == nil { // null
-			b.list[i] = new(request)
+	for i := range b.Requests {
+		q := new(request)
+		if b.list = append(b.list, q); decodeInto(b.Requests[i], q, b.place(i), &all) {
+			q.check(op, b.place(i), &all)
 		}
-		b.list[i].check(op, b.place(i), &all)
 	}
 	if b.All && op.name != "take" && op.name != "peek" {
 		all.add(place{}, "all", "is for take and peek")
@@ -154,36 +174,26 @@ func decode(document []byte, op *operation) (b *body, all faults) {
 	return b, all
 }
 
-// inItems returns the faults of all items of a document that has some, where it is a batch of
-// requests.
-func inItems(document []byte, op *operation, whole faults) (all faults) {
-	var items struct {
-		Requests []json.RawMessage `json:"requests"`
-	}
-	if json.Unmarshal(document, &items) == nil {
-		for i := range items.Requests {
-			var q request
-			if at := (place{"requests", i}); decodeInto(items.Requests[i], &q, at, &all) {
-				q.check(op, at, &all)
-			}
-		}
-	}
-	if len(all) == 0 {
-		return whole
-	}
-	return all
-}
-
 // decodeInto reads one JSON value without unknown fields, at a place in the document.
+// The names of its fields must be lower case.
 func decodeInto(document []byte, into any, at place, all *faults) bool {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == nil && utf8.Valid(document) {
-		if _, end := d.Token(); errors.Is(end, io.EOF) {
+		names := map[string]struct{}{}
+		_ = json.Unmarshal(document, &names) // the values are of other types
+		for name := range names {
+			if strings.ContainsFunc(name, func(r rune) bool { return r > 'z' || 'A' <= r && r <= 'Z' }) { // which Decode takes for lower case
+				err = errors.New("json: unknown field " + name)
+			}
+		}
+		if _, end := d.Token(); !errors.Is(end, io.EOF) {
+			err = errors.New("there is more than one value")
+		}
+		if err == nil {
 			return true
 		}
-		err = errors.New("there is more than one value")
 	}
 	field, detail := "", "is not JSON in UTF-8"
 	if of, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -223,7 +233,10 @@ func (q *request) options() [7]option {
 
 // check finds faults of a request, at a place in the document.
 func (q *request) check(op *operation, at place, all *faults) {
-	slots := op.name == "slots"
+	slots, leastCost := op.name == "slots", int64(0)
+	if slots {
+		leastCost = 1
+	}
 	for _, o := range q.options() {
 		needed := op.needs != "" && strings.Contains(op.needs, " "+o.name+" ")
 		switch {
@@ -260,7 +273,7 @@ func (q *request) check(op *operation, at place, all *faults) {
 		value       *int64
 		least, most int64
 	}{
-		{"cost", q.Cost, 0, sluice.MaxQuota},
+		{"cost", q.Cost, leastCost, sluice.MaxQuota},
 		{"body_bytes", q.BodyBytes, 0, sluice.MaxQuota},
 		{"cap", q.Cap, 1, 1 << 16},
 		{"ttl_ms", q.TTL, sluice.MinHold.Milliseconds(), sluice.MaxHold.Milliseconds()},
@@ -290,11 +303,29 @@ func (q *request) describe(at place, all *faults) {
 	if q.Client != "" && (err != nil || client.Zone() != "") {
 		all.add(at, "client", "is not an address, such as 192.0.2.7")
 	}
-	n := len(q.Claims) + len(q.Certificate)
-	for _, values := range [...]map[string][]string{q.Headers, q.Query, q.Cookies} {
-		for _, list := range values {
-			n += len(list)
+	n := 0
+	field := func(of, name string, values ...string) {
+		n += max(len(values), 1)
+		for _, text := range append(values, name) {
+			if len(text) > mostText {
+				all.add(at, of, "have a name or a value of %d bytes; at most %d are accepted", len(text), mostText)
+			}
 		}
+	}
+	for name, values := range q.Headers {
+		field("headers", name, values...)
+	}
+	for name, values := range q.Query {
+		field("query", name, values...)
+	}
+	for name, values := range q.Cookies {
+		field("cookies", name, values...)
+	}
+	for name, value := range q.Claims {
+		field("claims", name, value)
+	}
+	for name, value := range q.Certificate {
+		field("certificate", name, value)
 	}
 	if n > mostFields {
 		all.add(at, "", "has %d header fields, parameters, cookies, claims and names; at most %d are accepted", n, mostFields)
@@ -320,7 +351,7 @@ func (q *request) canonical(at place, all *faults) map[string][]string {
 	fields := make(map[string][]string, len(q.Headers))
 	for name, values := range q.Headers {
 		own := http.CanonicalHeaderKey(name)
-		if fields[own] != nil {
+		if _, there := fields[own]; there {
 			all.add(at, "headers", "have %s twice, as the case of letters does not matter; give it once, with all values", own)
 		}
 		fields[own] = values

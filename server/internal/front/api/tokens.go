@@ -33,8 +33,8 @@ type token struct {
 	Name       string   `json:"name"`
 	Secret     string   `json:"secret"`
 	SHA256     string   `json:"sha256"`     // of the secret, in its place
-	Rules      []string `json:"rules"`      // empty: all
-	Operations []string `json:"operations"` // empty: defaults
+	Rules      []string `json:"rules"`      // nil: all
+	Operations []string `json:"operations"` // nil: defaults
 	OwnLimits  bool     `json:"own_limits"` // it may bring limits
 
 	hash []byte
@@ -61,7 +61,7 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 		err = fmt.Errorf("%s has more than %d bytes", file, mostTokenFile)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tokens_file: %w", err)
+		return nil, fmt.Errorf("tokens_file: %w; write a file of tokens there that can be read, or name another", err)
 	}
 	var of struct {
 		Tokens []token `json:"tokens"`
@@ -82,7 +82,7 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 	}
 	lines := make([]string, len(all))
 	for i, f := range all {
-		lines[i] = fmt.Sprintf("tokens_file: %s: %s %s", file, f.Field, f.Detail)
+		lines[i] = fmt.Sprintf("tokens_file: %s: %s", file, strings.TrimSpace(f.Field+" "+f.Detail))
 	}
 	return nil, fmt.Errorf("%s", strings.Join(lines, "\n"))
 }
@@ -107,16 +107,22 @@ func (t *token) check(at place, p *policy.Policy, all *faults) {
 	t.Secret, t.hash = "", sum
 	for i, rule := range t.Rules {
 		if _, there := ruleOf(p, rule); !there {
-			all.add(at, fmt.Sprintf("rules[%d]", i), "names no rule of this listener")
+			all.add(at, fmt.Sprintf("rules[%d]", i), "is %q, which is no rule of this listener", rule)
 		}
 	}
 	for i, o := range t.Operations {
 		if !slices.Contains(defaults, o) && !slices.Contains(more, o) {
-			all.add(at, fmt.Sprintf("operations[%d]", i), "is no operation; use some of %s", strings.Join(append(defaults[:6:6], more...), ", "))
+			all.add(at, fmt.Sprintf("operations[%d]", i), "is %q, which is no operation; use some of %s", o, strings.Join(append(defaults[:6:6], more...), ", "))
 		}
 	}
-	if len(t.Operations) == 0 {
+	if t.Rules != nil && len(t.Rules) == 0 {
+		all.add(at, "rules", "is an empty list; leave it out, or name rules")
+	}
+	switch {
+	case t.Operations == nil:
 		t.Operations = defaults
+	case len(t.Operations) == 0:
+		all.add(at, "operations", "is an empty list; leave it out, or name operations")
 	}
 }
 
