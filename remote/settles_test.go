@@ -191,3 +191,22 @@ func TestResetForgetsSettles(t *testing.T) {
 		wantUsed(t, f, s, p, 0)
 	})
 }
+
+// TestSettleOfSeveralKeys: a settle that is sent later settles the hold under all its keys.
+func TestSettleOfSeveralKeys(t *testing.T) {
+	everyPolicy(t, func(t *testing.T, f *faulty, s *remote.Store, p *sluice.Plan) {
+		other := testkit.Plan(t, "other", "10000/day calendar UTC debt 10000")
+		req := testkit.Request(p, "k", 4000)
+		req.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 3000}}
+		req.Hold = &sluice.Hold{ID: "a", TTL: time.Minute}
+		testkit.Take(t, s, req)
+		f.set(unsent)
+		req.Op, req.Cost, req.Counted = sluice.OpSettle, 1200, 4000
+		req.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 700, Counted: 3000}}
+		testkit.Take(t, s, req)
+		mend(t, f, s)
+		time.Sleep(2 * time.Minute)
+		wantUsed(t, f, s, p, 1200)
+		wantUsed(t, f, s, other, 700)
+	})
+}
