@@ -49,7 +49,7 @@ func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {
 	degraded := c.counter("sluice_degraded_total", "Decisions that the failure policy made in the store's place, of which a request can have several.", "policy")
 	failed := c.counter("sluice_store_calls_failed_total", "Calls that the shared store did not decide, by the reason.", "reason")
 	inFlight := c.gauge("sluice_store_calls_in_flight", "Store calls in flight, those included whose callers have left.")
-	owed := c.gauge("sluice_store_owed_keys", "Keys with units to be charged to the shared store on its return.")
+	owed := c.gauge("sluice_store_owed_keys", "Keys with units to be charged to the shared store on its return, and settlements of holds to be sent to it.")
 	settled := c.counter("sluice_store_owed_units_total", "Units spent in the store's absence, by outcome.", "outcome")
 	back := c.counter("sluice_store_refunds_total", "Decisions that came too late and were given back.")
 	lost := c.counter("sluice_store_refunds_failed_total", "Decisions that came too late and whose refund failed.")

@@ -42,11 +42,10 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 		slots = s.slotPolicy(req.Slot.Scope)
 	}
 	if req.Op == sluice.OpSettle && !sent {
-		s.owe(req, req.Cost) // the store's hold ends by itself
 		return sluice.Decision{Allowed: true, Degraded: true, Spent: req.Cost}, nil
 	}
-	// A reset, an add, a conversion or an extension cannot be done without the store, and a
-	// settle that may have been done can be repeated.
+	// A reset, an add, a conversion or an extension cannot be done without the store. A settle
+	// that may have been done is sent again on the store's return: see finish.
 	if req.Op >= sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
 		return sluice.Decision{}, s.refuse(why, sent)
 	}
@@ -107,7 +106,6 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Fa
 	if local.Slot = nil; req.Slot != nil && slots == sluice.FailLocal {
 		local.Slot = &sluice.Slot{SlotRequest: s.local.slotShare(req.Slot.SlotRequest, slots)}
 	}
-	known := s.knows(ctx, req)
 	d, err := s.local.take(ctx, local)
 	if err != nil {
 		return d, err
@@ -121,8 +119,13 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Fa
 			return d, err
 		}
 	}
-	if d.Allowed && !sent && !known {
+	switch {
+	case !d.Allowed || sent:
+	case req.Hold == nil:
 		s.owe(req, d.Spent)
+	case req.Op == sluice.OpTake && req.Hold.Settled:
+		s.settleLater(req, false)
+	default: // a hold is owed when it is settled
 	}
 	if mark(&d, localMark); sent {
 		mark(&d, sentMark)
@@ -135,7 +138,7 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	now := time.Now()
 	most := int64(sluice.MaxQuota)
 	switch req.Op {
-	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge, sluice.OpSettle:
+	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge:
 	case sluice.OpTakeUpTo:
 		if most = spent; req.Cost == 0 {
 			// The other charges spent one common number, which is not known here: the
@@ -177,20 +180,8 @@ func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instan
 	return letThrough(req, true)
 }
 
-// knows reports whether a request repeats a hold that this process has opened without the store,
-// so that nothing more is owed.
-func (s *Store) knows(ctx context.Context, req *sluice.Request) bool {
-	if req.Hold == nil || req.Op != sluice.OpTake {
-		return false
-	}
-	look := *req
-	look.Op, look.Outcomes = sluice.OpPeek, nil
-	d, err := s.local.take(ctx, look)
-	return err == nil && d.Hold != 0 && d.Hold < sluice.HoldsFull
-}
-
-// settleHold settles or extends a hold in the process that has opened it without the store, and
-// corrects what is owed. If the store may know the hold, too, it is asked as well.
+// settleHold settles or extends a hold in the process that has opened it without the store, which is
+// then owed what was used. If the store may know the hold, too, it is asked as well.
 func (s *Store) settleHold(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
 	if m&localMark == 0 || s.local.store == nil {
 		return letThrough(req, true)
@@ -200,9 +191,8 @@ func (s *Store) settleHold(ctx context.Context, req *sluice.Request, m sluice.In
 	if err != nil {
 		return letThrough(req, true)
 	}
-	if more := d.Spent - req.Counted; req.Op == sluice.OpSettle && m&sentMark == 0 && !req.Hold.Retry {
-		s.debts.subtract(&req.Charge, max(-more, 0))
-		s.counters.dropped.Add(uint64(s.debts.add(&req.Charge, max(more, 0), time.Now())))
+	if req.Op == sluice.OpSettle && m&sentMark == 0 {
+		s.settleLater(req, false)
 	}
 	mark(&d, localMark)
 	return d

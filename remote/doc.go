@@ -30,7 +30,7 @@
 // reached the store, and as far as they still count: those that the key spent in the
 // last one or two windows (of a bucket: the time in which it refills), capped by the store at
 // the full limit plus its Debt. No unit is charged twice: a request that may have been sent
-// and was not answered is never sent again nor charged later. If its answer comes while the
+// and was not answered is never sent again nor charged later, except a settle (see Holds). If its answer comes while the
 // store listens, the units of a request that did not pass are given back; if none comes, as
 // the connection broke, it is not known whether it spent any. A charge that fails on the
 // store's return, or finds no room while it waits, is counted as dropped.
@@ -54,10 +54,16 @@
 // # Holds
 //
 // FailOpen passes a request without a hold: its settle charges the whole cost. FailLocal opens
-// the hold in Local, where it is settled, and the store is owed what was used. A settle that
-// could not be sent is owed to the store under every policy, as the store's own hold ends by
-// itself. A settle that may have been sent is an error, and may be repeated. No policy decides
-// an extension.
+// the hold in Local, where it is settled, and the store is owed what was used: nothing until
+// then, and nothing if the hold ends by itself.
+//
+// A settle without an answer is sent on the store's return, under every policy. The store charges
+// the units of one id once, so one that may have been sent is sent again; it is an error
+// nevertheless, and the caller may repeat it. Of several settles of a hold the first is sent. A
+// settle that may have been sent charges nothing if the store does not know the hold: because the
+// hold was never opened there, or ended so long ago that the store has forgotten its id (see
+// [sluice.Hold]). A settle is dropped after 8 errors of a store that answers, or when its units no
+// longer count. No policy decides an extension.
 //
 // No policy decides a reset: it is an error if it does not reach the store.
 //

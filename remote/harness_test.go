@@ -53,6 +53,7 @@ type faulty struct {
 	now, most int           // calls at once, of those that count
 	counts    func() bool   // whether one that comes now does; nil if all do
 	pause     time.Duration // of every call that is answered
+	refuses   sluice.Op     // requests of an operation that fail, if not 0
 }
 
 func newFaulty() *faulty {
@@ -130,6 +131,9 @@ func (f *faulty) do(ctx context.Context, decide func() error) error {
 
 func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	failed := f.do(ctx, func() error {
+		if f.refused(&req) {
+			return errBroken
+		}
 		d, err = f.Store.Take(ctx, req)
 		return err
 	})
@@ -140,7 +144,20 @@ func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decisio
 }
 
 func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	return f.do(ctx, func() error { return sluice.TakeBatch(context.WithoutCancel(ctx), f.Store, reqs, out) })
+	return f.do(ctx, func() error {
+		for i := range reqs {
+			if f.refused(&reqs[i]) {
+				return errBroken
+			}
+		}
+		return sluice.TakeBatch(context.WithoutCancel(ctx), f.Store, reqs, out)
+	})
+}
+
+func (f *faulty) refused(req *sluice.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refuses != 0 && req.Op == f.refuses
 }
 
 func (f *faulty) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {

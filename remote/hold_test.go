@@ -93,13 +93,13 @@ func TestHoldsFailLocal(t *testing.T) {
 		wantSettled(t, less, 2, sluice.HoldSettled)
 		wantSettled(t, more, 7, sluice.HoldSettled)
 		wantSettled(t, more, 7, sluice.HoldSettled)
-		wantSettled(t, known, 4, 0) // the store's hold ends by itself
+		wantSettled(t, known, 4, 0) // sent on the store's return
 		mend(t, f, s)
 		if st := s.Stats(); st.Charged != 2+7+4 || st.Owed != 0 {
 			t.Errorf("got %+v, want 13 units charged", st)
 		}
-		if n := testkit.Spent(t, s, p, "k"); n != 5+13 {
-			t.Errorf("%d units are spent before the end of the store's hold, want 18", n)
+		if n := testkit.Spent(t, s, p, "k"); n != 13 {
+			t.Errorf("%d units are spent before the end of the store's hold, want 13", n)
 		}
 		time.Sleep(time.Minute)
 		if n := testkit.Spent(t, s, p, "k"); n != 13 {

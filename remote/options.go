@@ -58,8 +58,8 @@ type Options struct {
 	// its [sluice.Limit.Share]. Nil means 1, which gives every node the whole limit. It is
 	// called often and must not block.
 	Nodes func() int
-	// MaxOwed is the largest number of keys that owe units to the store, and of slots that
-	// are to be released. Zero means 65,536.
+	// MaxOwed is the largest number of keys that owe units to the store, of settles of holds
+	// that are to be sent, and of slots that are to be released. Zero means 65,536.
 	MaxOwed int
 
 	// Lease returns whether a plan is leased, and its terms: see [sluice.LeaseTerms]. It is

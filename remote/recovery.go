@@ -110,7 +110,7 @@ func (s *Store) step(ctx context.Context) bool {
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.running = s.breaker.is() != closed || s.debts.len() > 0 || s.releases.len() > 0
+		k.running = s.breaker.is() != closed || s.debts.len() > 0 || s.settles.len() > 0 || s.releases.len() > 0
 		return k.running && !k.ended()
 	}
 	return true
@@ -133,16 +133,26 @@ func (s *Store) ping(ctx context.Context, past bool) bool {
 	return storeError(err) == nil
 }
 
-// settle charges owed units and releases slots, for at most that long. It reports whether the
-// store has answered all calls.
+// settle charges owed units, settles holds and releases slots, for at most that long. It reports
+// whether the store has answered all calls. A settle without an answer, which is sent again, does
+// not keep requests from a store that answers otherwise.
 func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.recovery.ended(); {
+		if !past && s.settles.len() > 0 && !s.ping(ctx, false) {
+			return false // a settle is sent a few times only
+		}
 		debts, slots := s.debts.take(chargesAtOnce, time.Now()), s.releases.take(chargesAtOnce, time.Now())
-		if len(debts)+len(slots) == 0 {
+		holds := s.settles.take(settlesAtOnce, time.Now())
+		if len(debts)+len(slots)+len(holds) == 0 {
 			return true
 		}
-		if charged := s.charge(ctx, debts, past); !s.release(ctx, slots, past) || !charged {
+		charged := s.charge(ctx, debts, past)
+		settled := s.sendSettles(ctx, holds, past)
+		if !s.release(ctx, slots, past) || !charged {
 			return false
+		}
+		if !settled {
+			return past
 		}
 	}
 	return true

@@ -26,10 +26,11 @@ type Stats struct {
 	Timeouts, Errors, Skipped, Overloaded uint64
 	// InFlight is the number of calls in flight, including those whose callers have left.
 	InFlight int
-	// Owed is the number of keys with units to be charged to the store.
+	// Owed is the number of keys with units to be charged to the store, and of settles of
+	// holds to be sent to it.
 	Owed int
-	// Charged and Dropped count the units of such keys that were charged, and that could not
-	// be charged.
+	// Charged and Dropped count the units of such keys and settles that were charged, and
+	// that could not be charged.
 	Charged, Dropped uint64
 	// GivenBack counts the decisions that came too late and were refunded, NotGivenBack
 	// those whose refund failed. Answers that never came are in neither.
@@ -65,7 +66,7 @@ func (s *Store) Stats() Stats {
 		Healthy: s.healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
 		Opened: c.opened.Load(), DecidedLocally: c.decidedLocally.Load(), Refused: c.refused.Load(),
 		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.overloaded.Load(),
-		InFlight: int(s.inFlight.Load()), Owed: s.debts.len(), Unreleased: s.releases.len(),
+		InFlight: int(s.inFlight.Load()), Owed: s.debts.len() + s.settles.len(), Unreleased: s.releases.len(),
 		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), NotGivenBack: c.notGivenBack.Load(),
 		Denied: denials.Answered, Leases: leases,
 	}

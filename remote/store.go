@@ -32,6 +32,7 @@ type Store struct {
 	breaker   breaker
 	local     local
 	debts     debts
+	settles   settles
 	releases  releases
 	recovery  recovery
 	inFlight  atomic.Int64
@@ -81,6 +82,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		}
 	}
 	s.near = newNear(opts, s)
+	s.settles = settles{most: opts.MaxOwed, list: make(map[settled]*unsettled)}
 	s.releases = releases{most: opts.MaxOwed, list: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed
@@ -238,10 +240,16 @@ func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decis
 	case m != 0:
 		return s.refund(ctx, req, m), true, nil
 	}
-	if req.Op == sluice.OpReset && s.local.used.Load() {
-		return d, false, s.forget(ctx, req)
+	if req.Op != sluice.OpReset {
+		return d, false, nil
 	}
-	return d, false, nil
+	for i := range req.Charges() {
+		s.settles.forget(req.Nth(i))
+	}
+	if s.local.used.Load() {
+		err = s.forget(ctx, req)
+	}
+	return d, false, err
 }
 
 // finish returns the store's decision or, without one, that of the failure policy, and
@@ -255,6 +263,9 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 		return sluice.Decision{}, err
 	}
 	late, sent, why := unwrap(err)
+	if req.Op == sluice.OpSettle && !req.Hold.Settled && !errors.Is(err, sluice.ErrNoHolds) {
+		s.settleLater(req, sent) // whatever its caller does: the units were used
+	}
 	passed := false
 	defer func() { s.report(req, late, sent, passed) }() // even if a policy panics
 	if left := caller.Left(ctx); left != nil {           // the caller's time was over, not the store's
@@ -292,13 +303,16 @@ func (s *Store) Return(ctx context.Context) error {
 }
 
 // Close ends the Store's goroutine and waits for it, for Timeout at most. Units that are
-// still owed are dropped, and slots that could not be released expire. Calls in flight end
+// still owed and settles that are still to be sent are dropped, and slots that could not be released expire. Calls in flight end
 // when the store returns; later calls return [sluice.ErrClosed]. Close always returns nil, and
 // may be called again.
 func (s *Store) Close() error {
 	s.recovery.close()
 	for _, req := range s.debts.take(math.MaxInt, time.Now()) {
 		s.counters.dropped.Add(uint64(req.Cost))
+	}
+	for _, e := range s.settles.take(math.MaxInt, time.Now()) {
+		s.counters.dropped.Add(uint64(units(&e.req)))
 	}
 	return nil
 }
