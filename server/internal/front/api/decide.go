@@ -130,7 +130,7 @@ func (c *call) together(requests []*request) (b batch, _ *problem) {
 			case charges[at].Plan != charge.Plan:
 				return b, faulty(faults{{fmt.Sprintf("requests[%d]", i), "has other limits for its scope and key than a request before it; give both the same"}})
 			case charges[at].Cost > sluice.MaxQuota-charge.Cost:
-				return b, faulty(faults{{fmt.Sprintf("requests[%d]", i), fmt.Sprintf("costs more than %d together with those before it of the same key; send fewer at once", sluice.MaxQuota)}})
+				return b, faulty(faults{{fmt.Sprintf("requests[%d]", i), fmt.Sprintf("costs more than %d together with those before it of the same key; send fewer at once", int64(sluice.MaxQuota))}})
 			default:
 				charges[at].Cost += charge.Cost
 			}
