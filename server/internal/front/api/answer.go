@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // answer is the answer to a request.
@@ -76,7 +76,7 @@ func answerOf(e *evaluate.Event) answer {
 		a.Remaining, a.ResetMS, a.RetryMS, a.Violated = nil, 0, 0, nil
 	}
 	if a.Allowed && d.Hold == 0 && d.Spent > 0 && d.At > 0 {
-		a.Receipt = receipt{d.At, d.Due, d.Spent}.String()
+		a.Receipt = front.Receipt{At: d.At, Due: d.Due, Units: d.Spent}.String()
 	}
 	return a
 }
@@ -97,38 +97,6 @@ type batch struct {
 // millis returns d in ms, rounded up.
 func millis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// receipt says when a take spent units, and how many it still counts.
-type receipt struct {
-	at, due sluice.Instant
-	units   int64
-}
-
-// String returns the receipt's text. Its first part is the version of the form.
-func (r receipt) String() string {
-	b := append(make([]byte, 0, 48), '1')
-	for _, n := range [...]int64{int64(r.at), int64(r.due), r.units} {
-		b = strconv.AppendInt(append(b, '.'), n, 36)
-	}
-	return string(b)
-}
-
-// parseReceipt reads a receipt's text.
-func parseReceipt(text string) (r receipt, ok bool) {
-	parts := strings.Split(text, ".")
-	if len(parts) != 4 || parts[0] != "1" {
-		return r, false
-	}
-	var n [3]int64
-	for i := range n {
-		var err error
-		if n[i], err = strconv.ParseInt(parts[i+1], 36, 64); err != nil || n[i] < 0 {
-			return r, false
-		}
-	}
-	r = receipt{sluice.Instant(n[0]), sluice.Instant(n[1]), n[2]}
-	return r, r.at > 0 && r.units > 0 && r.units <= sluice.MaxQuota
 }
 
 // problem is why a call is not answered.

@@ -296,15 +296,11 @@ func (c *call) reset(q *request) answer {
 }
 
 func (c *call) refund(q *request) answer {
-	of := q.receipt
-	units := *cmp.Or(q.Cost, &of.units)
-	req := sluice.Request{Op: sluice.OpRefund, At: of.at}
-	if units == of.units {
-		req.Due = of.due
-	}
-	a := c.change(q, req, func(to *sluice.Charge) { to.Cost, to.Counted = units, of.units })
-	if a.Allowed && units < of.units {
-		a.Receipt = receipt{of.at, 0, of.units - units}.String()
+	units := *cmp.Or(q.Cost, &q.receipt.Units)
+	req, left := q.receipt.Refund(units)
+	a := c.change(q, req, func(to *sluice.Charge) { to.Cost, to.Counted = units, q.receipt.Units })
+	if a.Allowed && left.Units > 0 {
+		a.Receipt = left.String()
 	}
 	return a
 }

@@ -75,22 +75,6 @@ func TestDecodeFew(t *testing.T) {
 	}
 }
 
-// FuzzReceipt: a text is a receipt only if it is what the receipt prints.
-func FuzzReceipt(f *testing.F) {
-	for _, text := range []string{"", "1.1.1.1", "1.hokq.hokq.a", "1.-1.0.1", "2.1.1.1", "1.1.1.1.1", "1.zzzzzzzzzzzzz.0.1", "1.+1.0.1", "1.1.0.0"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		r, ok := parseReceipt(text)
-		if !ok {
-			return
-		}
-		if again, ok := parseReceipt(r.String()); !ok || again != r || r.units < 1 || r.units > sluice.MaxQuota {
-			t.Errorf("%q is %+v, and that %+v", text, r, again)
-		}
-	})
-}
-
 // FuzzTokens: any file is tokens that can be told apart, or is refused.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{

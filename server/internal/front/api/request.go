@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // Bounds of a call.
@@ -99,7 +100,7 @@ type request struct {
 	evaluator  *evaluate.Evaluator // of the rule
 	plan       *sluice.Plan        // of Limits
 	hold       *sluice.Hold        // that the request opens or names; nil: none
-	receipt    receipt
+	receipt    front.Receipt
 }
 
 // body is the body of a call: a request, or a batch of them.
@@ -284,7 +285,7 @@ func (q *request) check(op *operation, at place, all *faults) {
 	}
 	if q.Receipt != "" && op.name == "refund" {
 		var ok bool
-		if q.receipt, ok = parseReceipt(q.Receipt); !ok || q.Cost != nil && *q.Cost > q.receipt.units {
+		if q.receipt, ok = front.ParseReceipt(q.Receipt); !ok || q.Cost != nil && *q.Cost > q.receipt.Units {
 			all.add(at, "receipt", "is not that of a take of as many units")
 		}
 	}

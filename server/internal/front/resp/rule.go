@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // rule decides the requests that name one rule.
@@ -232,7 +232,7 @@ func (s *session) appendDecided(q *asked) {
 	case d.Hold != 0:
 		receipt = holdStates[d.Hold]
 	case !q.call.Peek && allowed == 1 && d.Spent > 0 && d.At > 0:
-		receipt = fmt.Sprintf("%d-%d-%d", d.At, d.Due, d.Spent)
+		receipt = front.Receipt{At: d.At, Due: d.Due, Units: d.Spent}.String()
 	}
 	s.out = appendArray(s.out, 8)
 	for _, n := range [...]int64{allowed, d.Remaining, retry, roundUp(d.ResetAfter, time.Millisecond), roundUp(d.Delay, time.Millisecond)} {
@@ -263,35 +263,26 @@ func (s *session) settle(args [][]byte) {
 
 // refund does SLUICE.REFUND rule key receipt [units].
 func (s *session) refund(args [][]byte) {
-	var of [3]int64 // at, due, units
-	parts := strings.Split(string(args[3]), "-")
-	valid := len(parts) == len(of)
-	for i := 0; valid && i < len(of); i++ {
-		n, err := strconv.ParseInt(parts[i], 10, 64)
-		of[i], valid = n, err == nil && n > 0
-	}
-	if !valid || of[2] > sluice.MaxQuota {
+	of, valid := front.ParseReceipt(string(args[3]))
+	if !valid {
 		s.fail(refusedCommand, "ERR that is no receipt of SLUICE.TAKE")
 		return
 	}
-	units := of[2]
+	units := of.Units
 	if len(args) == 5 {
 		if units, valid = s.number(args[4]); !valid {
 			return
 		}
-		if units == 0 || units > of[2] {
-			s.fail(refusedCommand, "ERR the receipt is of %d units", of[2])
+		if units == 0 || units > of.Units {
+			s.fail(refusedCommand, "ERR the receipt is of %d units", of.Units)
 			return
 		}
 	}
-	req := sluice.Request{Op: sluice.OpRefund, At: sluice.Instant(of[0])}
-	if units == of[2] {
-		req.Due = sluice.Instant(of[1])
-	}
-	if d, done := s.change("refund", args, req, units, of[2]); done {
+	req, left := of.Refund(units)
+	if d, done := s.change("refund", args, req, units, of.Units); done {
 		rest := ""
-		if units < of[2] {
-			rest = fmt.Sprintf("%d-%d-%d", of[0], of[1], of[2]-units)
+		if left.Units > 0 {
+			rest = left.String()
 		}
 		s.out = appendBulk(appendInt(appendArray(s.out, 2), -d.Spent), rest)
 	}
