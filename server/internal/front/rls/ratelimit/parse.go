@@ -66,8 +66,8 @@ func (r *reader) add(to *config.Faults, n *yaml.Node, format string, args ...any
 	if n != nil {
 		f.Line, f.Column = n.Line, n.Column
 	}
-	if len(*to) < maxFaults && !slices.Contains(*to, f) {
-		*to = append(*to, f)
+	if *to = append(*to, f); len(*to) >= maxFaults {
+		r.left = -1 // no more is read
 	}
 }
 
@@ -75,7 +75,10 @@ func (r *reader) add(to *config.Faults, n *yaml.Node, format string, args ...any
 func (r *reader) file(f *File, merge bool) {
 	r.name, r.left = f.Name, maxNodes+len(f.Data)
 	from, notesFrom := len(r.faults), len(r.notes)
-	defer func() { sortByPlace(r.faults[from:]); sortByPlace(r.notes[notesFrom:]) }()
+	defer func() {
+		r.faults = append(r.faults[:from], sorted(r.faults[from:])...)
+		r.notes = append(r.notes[:notesFrom], sorted(r.notes[notesFrom:])...)
+	}()
 	if len(f.Data) > maxBytes {
 		r.fault(nil, "error loading config file: %d bytes; at most %d are read", len(f.Data), maxBytes)
 		return
@@ -109,10 +112,12 @@ func (r *reader) syntax(err error) {
 	r.faults = append(r.faults, f)
 }
 
-func sortByPlace(f config.Faults) {
+// sorted returns faults by place, without duplicates.
+func sorted(f config.Faults) config.Faults {
 	slices.SortStableFunc(f, func(a, b config.Fault) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	return slices.Compact(f)
 }
 
 // keys are the keys of a file, with the mapping in which each has its effect.
