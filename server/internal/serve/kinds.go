@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/check"
+	"github.com/sluicegate/sluice/server/internal/front/rls"
 	tcpfront "github.com/sluicegate/sluice/server/internal/front/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
@@ -21,6 +22,7 @@ func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
 		check.Kind(s.clients),
+		rls.Kind(s.clients),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)
 			clients := clientip.NewAdmission(c.Allow, c.Deny)

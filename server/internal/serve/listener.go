@@ -228,6 +228,8 @@ func (o *listener) describe(upstreams string) string {
 		text += " -> " + c.Upstream
 	case c.Serve == "check":
 		text += " decides for a proxy"
+	case c.Serve == "rls":
+		text += " decides for Envoy"
 	default:
 		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
 	}

@@ -140,3 +140,16 @@ func matches(parts [][]byte, text []byte) bool {
 	}
 	return true
 }
+
+// each passes the limits of a descriptor and of all below it to yield, until that returns false.
+func (n *node) each(yield func(*Limit) bool) bool {
+	if n.limit != nil && !yield(n.limit) {
+		return false
+	}
+	for _, child := range n.children {
+		if !child.each(yield) {
+			return false
+		}
+	}
+	return true
+}

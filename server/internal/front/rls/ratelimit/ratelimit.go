@@ -15,6 +15,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -79,4 +80,15 @@ func (u Unit) String() string {
 		return fmt.Sprintf("Unit(%d)", int32(u))
 	}
 	return unitNames[u]
+}
+
+// Limits returns the limits of all domains, in no order.
+func (c *Config) Limits() iter.Seq[*Limit] {
+	return func(yield func(*Limit) bool) {
+		for _, domain := range c.domains {
+			if !domain.each(yield) {
+				return
+			}
+		}
+	}
 }
