@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -163,31 +162,59 @@ func appendEscaped(b []byte, text string, key bool) []byte {
 	return b
 }
 
-// readFiles reads files, and those of folders whose names end in .yaml or .yml.
-func readFiles(names []string) (files []ratelimit.File, err error) {
+// Check returns the faults of the files that a listener names, by the names that it gives.
+func Check(c *config.RLS) map[string]error {
+	faults := make(map[string]error)
+	for _, name := range c.Files {
+		if _, err := readFiles([]string{name}); err != nil {
+			faults[name] = err
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	if _, err := newLimits(c); err != nil { // its text names the files
+		faults[c.Files[0]] = err
+	}
+	return faults
+}
+
+// Paths returns the files that names stand for: those of a folder whose names end in .yaml or
+// .yml, and do not begin with a dot.
+func Paths(names []string) (paths []string, err error) {
 	for _, name := range names {
-		all := []string{name}
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			all = all[:0]
-			for _, form := range []string{"*.yaml", "*.yml"} {
-				found, err := filepath.Glob(filepath.Join(name, form))
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, found...)
-			}
-			all = slices.DeleteFunc(all, func(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") })
-			slices.Sort(all)
-			if len(all) == 0 {
-				return nil, errors.New(name + ": no file in it ends in .yaml; put the limits there")
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
+			paths = append(paths, name)
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		before := len(paths)
+		for _, e := range entries {
+			if end := filepath.Ext(e.Name()); (end == ".yaml" || end == ".yml") && !strings.HasPrefix(e.Name(), ".") {
+				paths = append(paths, filepath.Join(name, e.Name()))
 			}
 		}
-		for _, path := range all {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, ratelimit.File{Name: path, Data: data})
+		if len(paths) == before {
+			return nil, errors.New(name + ": no file in it ends in .yaml; put the limits there")
+		}
+	}
+	return paths, nil
+}
+
+// readFiles reads the files that names stand for.
+func readFiles(names []string) ([]ratelimit.File, error) {
+	paths, err := Paths(names)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]ratelimit.File, len(paths))
+	for i, path := range paths {
+		files[i].Name = path
+		if files[i].Data, err = os.ReadFile(path); err != nil {
+			return nil, err
 		}
 	}
 	return files, nil
