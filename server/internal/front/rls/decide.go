@@ -33,8 +33,6 @@ const (
 
 // ShouldRateLimit implements the Rate Limit Service.
 func (l *listener) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
-	l.inFlight.Add(1)
-	defer l.inFlight.Add(-1)
 	address := ""
 	if p, ok := peer.FromContext(ctx); ok {
 		address = p.Addr.String()

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/sluicegate/sluice/server/internal/grpcserver"
 )
 
 // ServeHTTP answers requests in JSON at /json: 200 if the request may pass, 429 if not, 400 if it
@@ -25,7 +27,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, grpcserver.MaxMessage))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rls
+package grpcserver
 
 import (
 	"io"
 	"net"
 	"sync"
 	"time"
-
-	"github.com/sluicegate/sluice/server/internal/httpserver"
 )
 
 // preface is the beginning of a connection of HTTP/2, with which no request of HTTP/1.1 begins.
@@ -45,7 +43,7 @@ func (s *split) run() {
 // pass reads the beginning of a connection and passes it on.
 func (s *split) pass(c net.Conn) {
 	b := &begun{Conn: c}
-	_ = c.SetReadDeadline(time.Now().Add(httpserver.HeaderTimeout)) // an error shows when it is read
+	_ = c.SetReadDeadline(time.Now().Add(beginTimeout)) // an error shows when it is read
 	n, err := io.ReadFull(c, b.room[:])
 	if err == nil {
 		err = c.SetReadDeadline(time.Time{})
