@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, check, rls or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check, ext_authz, rls or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -66,7 +66,7 @@ type frontKind struct {
 // frontKinds are the kinds of fronts by their words.
 var frontKinds = map[string]frontKind{
 	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "rls": {decides: true}, "tcp": {},
+	"check": {rules: true, decides: true}, "ext_authz": {rules: true, decides: true}, "rls": {decides: true}, "tcp": {},
 }
 
 // TCP reports whether bytes are forwarded without HTTP.
@@ -124,7 +124,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, rls answers Envoy by its Rate Limit Service, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "rls", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, ext_authz answers Envoy by its external authorization, rls by its Rate Limit Service, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "ext_authz", "rls", "tcp") }),
 		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
 		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		document.Key("rls", "Limits and answers of serve: rls.", func(n *yaml.Node) { d.rls(n, &l.RLS) }),

@@ -22,6 +22,7 @@ func (s *runtime) kinds() []front.Kind {
 	return []front.Kind{
 		s.proxy.Kind(),
 		check.Kind(s.clients),
+		check.ExtAuthz(s.clients),
 		rls.Kind(s.clients),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)

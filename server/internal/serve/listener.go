@@ -228,7 +228,7 @@ func (o *listener) describe(upstreams string) string {
 		text += " -> " + c.Upstream
 	case c.Serve == "check":
 		text += " decides for a proxy"
-	case c.Serve == "rls":
+	case c.Serve == "rls" || c.Serve == "ext_authz":
 		text += " decides for Envoy"
 	default:
 		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
