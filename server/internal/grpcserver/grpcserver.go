@@ -82,14 +82,11 @@ func (s *Server) Serve(l net.Listener) error {
 	parts := newSplit(l)
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.Serve(parts.rest()) }()
-	err := s.server.Serve(parts)
-	for _, e := range []error{parts.Close(), <-failed} {
-		if !errors.Is(e, net.ErrClosed) {
+	var err error
+	for _, e := range []error{s.server.Serve(parts), parts.Close(), <-failed} {
+		if !errors.Is(e, net.ErrClosed) && !errors.Is(e, grpc.ErrServerStopped) { // either server closes parts
 			err = errors.Join(err, e)
 		}
-	}
-	if errors.Is(err, grpc.ErrServerStopped) {
-		err = nil
 	}
 	return err
 }
