@@ -19,6 +19,8 @@ type Reason struct {
 	// Room is the largest cost that fits now, whatever other limits say.
 	Room int64 `json:"room"`
 	Outcome
+	// Held says in words what is held and until when the next hold ends, "" for nothing.
+	Held string `json:"held,omitempty"`
 	// Lines are the arithmetic in words, in the order in which it is done; the last
 	// says the outcome.
 	Lines []string `json:"lines"`

@@ -61,7 +61,8 @@ type HoldOptions struct {
 	TTL time.Duration // required: see [Hold]
 }
 
-// Held is a hold that [Limiter.Hold] has opened. It is safe for concurrent use, and so are its
+// Held is a hold that [Limiter.Hold] has opened. One that was denied, and the zero Held, do
+// nothing. It is safe for concurrent use, and so are its
 // copies. Its methods block as the Store does. They return a [*RequestError] for an invalid
 // cost, and the Store's error if there is no decision.
 type Held struct {
@@ -85,7 +86,9 @@ func (l *Limiter) Hold(ctx context.Context, key string, units int64, o HoldOptio
 	}
 	h := Held{limiter: l, key: key, units: units, hold: Hold{ID: o.ID, TTL: o.TTL}, tried: new(atomic.Bool)}
 	d, err := h.ask(ctx, OpTake, units, false)
-	h.at = d.At
+	if h.at = d.At; err == nil && !d.Allowed {
+		h.hold.ID = "" // nothing is open
+	}
 	return h, d, err
 }
 
@@ -110,6 +113,9 @@ func (h *Held) Extend(ctx context.Context) (Decision, error) {
 }
 
 func (h *Held) ask(ctx context.Context, op Op, cost int64, retry bool) (Decision, error) {
+	if h.hold.ID == "" {
+		return Decision{}, nil
+	}
 	hold := h.hold
 	hold.Retry = retry
 	req := Request{Op: op, Charge: h.limiter.Of(h.key, cost), At: h.at, Hold: &hold}

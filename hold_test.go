@@ -43,6 +43,13 @@ func TestHeld(t *testing.T) {
 	if d, err := held.Settle(t.Context(), 7); err != nil || d.Spent != 0 || d.Hold != sluice.HoldUnknown {
 		t.Errorf("after all is forgotten: got %+v, %v, want nothing charged", d, err)
 	}
+	denied, d, err := l.Hold(t.Context(), "k", 11, sluice.HoldOptions{ID: "denied", TTL: time.Minute})
+	if err != nil || d.Allowed || denied.Cancel(t.Context()) != nil {
+		t.Fatalf("got %+v, %v, want a denial", d, err)
+	}
+	if _, d, err := l.Hold(t.Context(), "k", 11, sluice.HoldOptions{ID: "denied", TTL: time.Minute}); err != nil || d.Allowed {
+		t.Errorf("after a cancel of what was denied: got %+v, %v", d, err)
+	}
 	again, d, err := l.Hold(t.Context(), "k", 3, sluice.HoldOptions{ID: "x", TTL: time.Minute})
 	if err != nil || d.Remaining != 0 {
 		t.Fatalf("got %+v, %v", d, err)

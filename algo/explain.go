@@ -40,7 +40,8 @@ func Explain(req *sluice.Request, items []Item, now int64) sluice.Explanation {
 		x := explainer{req: req, it: &seen[i], before: &items[i], now: now, whole: &e.Decision}
 		e.Limits[i] = x.reason(outcomes[i])
 		if holds != nil && holds[i].Open > 0 {
-			e.Limits[i].Lines = slices.Insert(e.Limits[i].Lines, 0, holds[i].line(&x))
+			e.Limits[i].Held = holds[i].line(&x)
+			e.Limits[i].Lines = slices.Insert(e.Limits[i].Lines, 0, e.Limits[i].Held)
 		}
 	}
 	return e

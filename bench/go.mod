@@ -12,11 +12,17 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/sethvargo/go-limiter v1.1.0
 	github.com/throttled/throttled/v2 v2.15.0
+	github.com/tidwall/redcon v1.6.2
 	github.com/ulule/limiter/v3 v3.11.2
 	go.uber.org/ratelimit v0.3.1
 	golang.org/x/time v0.16.0
 	google.golang.org/grpc v1.85.0
 	tailscale.com v1.90.0
+)
+
+require (
+	github.com/tidwall/btree v1.1.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
 )
 
 require (

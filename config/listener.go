@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, check, ext_authz, rls or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check, ext_authz, rls, api, resp or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -54,7 +54,9 @@ type Listener struct {
 	RLS          RLS // of serve: rls
 	// Rules are the names of the rules that apply here; none: all.
 	Rules []string
-	Line  int // of the file, from 1
+	// TokensFile is the file of the tokens of the front api; empty: none are needed.
+	TokensFile string
+	Line       int // of the file, from 1
 }
 
 // frontKind says what a kind of front has.
@@ -66,7 +68,7 @@ type frontKind struct {
 // frontKinds are the kinds of fronts by their words.
 var frontKinds = map[string]frontKind{
 	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "ext_authz": {rules: true, decides: true}, "rls": {decides: true}, "tcp": {},
+	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "resp": {rules: true, decides: true}, "ext_authz": {rules: true, decides: true}, "rls": {decides: true}, "tcp": {},
 }
 
 // TCP reports whether bytes are forwarded without HTTP.
@@ -124,7 +126,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, ext_authz answers Envoy by its external authorization, rls by its Rate Limit Service, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "ext_authz", "rls", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, ext_authz answers Envoy by its external authorization, rls by its Rate Limit Service, api answers in JSON whether described requests may run, resp answers clients of the Redis protocol, tcp passes bytes on (default proxy).", func(n *yaml.Node) {
+			d.Choice(n, "serve", &l.Serve, "proxy", "check", "ext_authz", "rls", "api", "resp", "tcp")
+		}),
 		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
 		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
 		document.Key("rls", "Limits and answers of serve: rls.", func(n *yaml.Node) { d.rls(n, &l.RLS) }),
@@ -142,7 +146,9 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
 	insecure := false
-	fields = append(fields, d.Flag("insecure", "Serve decisions at an address that other machines reach, without certificates (default false).", &insecure))
+	fields = append(fields,
+		d.Flag("insecure", "Serve decisions at an address that other machines reach, without certificates, and JSON without tokens (default false).", &insecure),
+		d.path("tokens_file", "File of the tokens that clients of serve: api must have.", &l.TokensFile))
 	var limits []*yaml.Node // for TCP only
 	fields = append(fields, d.limitFields(&l)...)
 	fields = append(fields, document.Key("bytes", "Limits of bytes in both directions, of a TCP listener; above them bytes wait.", func(n *yaml.Node) {
@@ -158,7 +164,11 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	case l.Upstream != "" && !l.TCP() && (l.Serve != "" || document.Child(n, "serve") == nil):
 		d.Fault(document.Child(n, "upstream"), "an HTTP listener has no upstream of its own; move it to the top-level upstream, or use serve: tcp")
 	}
-	if frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && (l.ClientCAFile == "" || l.ClientOptional) {
+	known := l.ClientCAFile != "" && !l.ClientOptional || l.CertFile != "" && l.TokensFile != ""
+	switch open := frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && !known; {
+	case open && (l.Serve == "api" || l.Serve == "resp"):
+		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with a tokens_file or client_ca, or insecure: true in a network of your own", l.Address)
+	case open:
 		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with client_ca, or insecure: true in a network of your own", l.Address)
 	}
 	if l.Serve != "check" {
@@ -180,6 +190,12 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 				d.Fault(at, "%s is for HTTP; limit TCP by connections, open and bytes", key)
 			}
 		}
+	}
+	if at := document.Child(n, "least_body_rate"); l.Serve == "resp" && at != nil {
+		d.Fault(at, "least_body_rate is for HTTP, and commands have no bodies; leave it out")
+	}
+	if at := document.Child(n, "tokens_file"); at != nil && l.Serve != "api" && l.Serve != "resp" {
+		d.Fault(at, "tokens_file is for serve: api and serve: resp; leave it out")
 	}
 	for _, n := range limits {
 		if !l.TCP() && l.Address != "" {

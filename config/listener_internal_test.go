@@ -38,6 +38,7 @@ rules:
 		{frontKind{rules: true, responses: true}, "slow bytes"},
 		{frontKind{rules: true, bodies: true}, "after busy"},
 		{frontKinds["check"], "after busy slow bytes"},
+		{frontKinds["resp"], "after busy slow bytes"},
 		{frontKinds["tcp"], ""},
 	} {
 		d := newDecoder(document.New("f"))

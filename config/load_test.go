@@ -93,3 +93,19 @@ func TestErrors(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 }
+
+// TestClaimsOfAPI: clients of an API, and of the Redis protocol, name the claims and the
+// certificate of a described request, so that rules may use them without tokens and without a
+// client_ca.
+func TestClaimsOfAPI(t *testing.T) {
+	t.Parallel()
+	const rules = "rules: [{name: a, by: claim.sub, limits: 1/min}, {name: b, by: cert.cn, limits: 1/min}]\n"
+	for _, kind := range []string{"api", "resp"} {
+		if _, err := config.Parse("f", []byte("listen: {address: 127.0.0.1:1, serve: "+kind+"}\n"+rules)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := config.Parse("f", []byte("listen: 127.0.0.1:1\n"+rules)); err == nil {
+		t.Error("without an API the rules are accepted")
+	}
+}

@@ -138,6 +138,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 
 // unknown finds claims and certificate names that no request can have.
 func (d *decoder) unknown(c *Config) {
+	if slices.ContainsFunc(c.Listen, func(l Listener) bool { return l.Serve == "api" || l.Serve == "resp" }) {
+		return // their clients name both
+	}
 	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP() && l.ClientCAFile != "" })
 	for _, at := range d.claims {
 		switch {

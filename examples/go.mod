@@ -6,6 +6,7 @@ require (
 	github.com/bartventer/httpcache v0.13.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/prometheus/client_golang v1.25.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sluicegate/sluice v0.0.0
 	github.com/sluicegate/sluice/metrics v0.0.0
 	go.opentelemetry.io/otel v1.47.0
@@ -25,6 +26,7 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 )
 

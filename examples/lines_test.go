@@ -20,7 +20,7 @@ var (
 	library = regexp.MustCompile(`([\w/-]+) (\d+)\b`)
 	block   = regexp.MustCompile("(?s)## (\\w+): ([\\w/-]+)\n\n```go\n(.*?)```")
 	command = regexp.MustCompile(`go (?:-C (\w+) )?(?:run|test -v) \./(\w+(?:/\w+)?)`)
-	program = regexp.MustCompile(`(?m)^\| \[(\w+)\]`)
+	program = regexp.MustCompile(`\[([\w-]+)\]\(([\w-]+)\)`)
 )
 
 func read(t *testing.T, name string) string {

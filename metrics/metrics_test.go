@@ -123,7 +123,7 @@ func TestNothingIsLost(t *testing.T) {
 	var reqs []sluice.Request
 	for i := range 400 {
 		reqs = append(reqs, sluice.Request{
-			Op:     []sluice.Op{0, 1, 2, 3, 4, 5, 8, 9}[i%8], // 7 of them and one that is none
+			Op:     []sluice.Op{0, 1, 2, 3, 4, 5, 8, sluice.OpExtend + 1}[i%8], // 7 of them and one that is none
 			Charge: sluice.Charge{Plan: plan, Key: strconv.Itoa(i % 11), Cost: int64(i%6) - 1},
 			At:     sluice.Instant(i % 3),
 		})

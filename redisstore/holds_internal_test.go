@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,5 +193,100 @@ func TestHoldsEqualMemory(t *testing.T) {
 				clock.Advance(time.Duration(rnd.Int64N(6_000_000)) * time.Microsecond)
 			}
 		}
+	}
+}
+
+// TestHoldOfACallerThatLeft: a hold that is given back for a caller that has left is forgotten, also
+// over several slots of a Cluster, so that its id can be used again.
+func TestHoldOfACallerThatLeft(t *testing.T) {
+	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	s := newStore(Over(cluster.Connect(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+	plan, other := testkit.Plan(t, "s", "10/day fixed-window"), testkit.Plan(t, "o", "10/day sliding-log")
+	for _, keys := range []int{1, 3} {
+		req := holdOf(sluice.OpTake, plan, fmt.Sprint("a", keys), 4, "a", time.Minute)
+		for i := range keys - 1 {
+			req.More = append(req.More, sluice.Charge{Plan: other, Key: fmt.Sprint("b", keys, i), Cost: 3})
+		}
+		for range 2 {
+			d := testkit.Take(t, s, req)
+			if !d.Allowed || d.Hold != sluice.HoldOpen || d.Spent != 4 {
+				t.Fatalf("%d keys: got %+v", keys, d)
+			}
+			if !s.giveBack(t.Context(), &req, &d) {
+				t.Errorf("%d keys: nothing was given back", keys)
+			}
+			for i := range req.Charges() {
+				if c := req.Nth(i); testkit.Spent(t, s, c.Plan, c.Key) != 0 {
+					t.Errorf("%d keys: units of %q are spent", keys, c.Key)
+				}
+			}
+		}
+		full := testkit.Request(other, fmt.Sprint("b", keys, 0), 10)
+		if keys == 1 {
+			continue
+		}
+		testkit.Take(t, s, full)
+		if d := testkit.Take(t, s, req); d.Allowed || testkit.Spent(t, s, plan, req.Key) != 0 {
+			t.Errorf("got %+v, and %d units spent of the first key, want a denial that leaves nothing", d, testkit.Spent(t, s, plan, req.Key))
+		}
+	}
+}
+
+// TestManyHoldsOnRedis: as many holds as a key may have end at once, and more are denied.
+func TestManyHoldsOnRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := clocked(t, server, t.Name())
+	s.Set(epoch)
+	plan := testkit.Plan(t, "s", "2000/day sliding-log")
+	reqs := make([]sluice.Request, 1030)
+	for i := range reqs {
+		reqs[i] = holdOf(sluice.OpTake, plan, "k", 1, fmt.Sprint(i), time.Minute)
+	}
+	for i := range reqs {
+		d := testkit.Take(t, s.Store, reqs[i])
+		if d.Allowed != (i < 1024) || !d.Allowed && (d.Hold != sluice.HoldsFull || d.RetryAfter != time.Minute) {
+			t.Fatalf("hold %d: got %+v", i, d)
+		}
+	}
+	if d := testkit.Take(t, s.Store, testkit.Request(plan, "k", 976)); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("a plain take: got %+v", d)
+	}
+	s.Set(epoch + 60e6)
+	if d := testkit.Take(t, s.Store, testkit.Request(plan, "k", 1024)); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("after all have ended: got %+v", d)
+	}
+}
+
+// TestHoldsOfManyProcesses: stores of several processes hold and settle units of one key at once, each
+// id from two of them. Each id counts once, with what it has used.
+func TestHoldsOfManyProcesses(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	plan := testkit.Plan(t, "s", "1000000/day fixed-window")
+	var group sync.WaitGroup
+	const ids = 40
+	for range 3 { // of two processes each
+		for range 2 {
+			s := newStore(Over(server.Client(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+			for part := range 2 {
+				group.Go(func() {
+					for i := part; i < ids; i += 2 {
+						for _, req := range []sluice.Request{
+							holdOf(sluice.OpTake, plan, "k", 10, fmt.Sprint(i), time.Hour),
+							holdOf(sluice.OpSettle, plan, "k", int64(i), fmt.Sprint(i), time.Hour),
+							testkit.Request(plan, "k", 1),
+						} {
+							if d, err := s.Take(t.Context(), req); err != nil || !d.Allowed {
+								t.Errorf("%v %d: got %+v, %v", req.Op, i, d, err)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+	group.Wait()
+	s := newStore(Over(server.Client(t)), Options{Prefix: t.Name(), Timeout: testkit.Ceiling})
+	if got, want := testkit.Spent(t, s, plan, "k"), int64(ids*(ids-1)/2+6*ids); got != want {
+		t.Errorf("%d units are spent, want %d", got, want)
 	}
 }

@@ -41,8 +41,13 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	if req.Slot != nil {
 		slots = s.slotPolicy(req.Slot.Scope)
 	}
-	// A reset, an add, a conversion or an extension cannot be done without the store.
-	if req.Op >= sluice.OpReset && req.Op != sluice.OpSettle || !s.local.can(p) || !s.local.can(slots) {
+	if req.Op == sluice.OpSettle && !sent {
+		s.owe(req, req.Cost) // the store's hold ends by itself
+		return sluice.Decision{Allowed: true, Degraded: true, Spent: req.Cost}, nil
+	}
+	// A reset, an add, a conversion or an extension cannot be done without the store, and a
+	// settle that may have been done can be repeated.
+	if req.Op >= sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
 		return sluice.Decision{}, s.refuse(why, sent)
 	}
 	var d sluice.Decision
@@ -130,7 +135,7 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	now := time.Now()
 	most := int64(sluice.MaxQuota)
 	switch req.Op {
-	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge, sluice.OpSettle: // a hold of the store ends by itself
+	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge, sluice.OpSettle:
 	case sluice.OpTakeUpTo:
 		if most = spent; req.Cost == 0 {
 			// The other charges spent one common number, which is not known here: the

@@ -53,10 +53,11 @@
 //
 // # Holds
 //
-// FailOpen passes a request without a hold: its settle charges the whole cost, if the store is
-// back by then. FailLocal opens the hold in Local, where it is settled, and the store is owed
-// what was used. A settle that the store does not decide is owed to it, too, under FailLocal: the
-// store's own hold ends by itself. Under FailOpen it is dropped. No policy decides an extension.
+// FailOpen passes a request without a hold: its settle charges the whole cost. FailLocal opens
+// the hold in Local, where it is settled, and the store is owed what was used. A settle that
+// could not be sent is owed to the store under every policy, as the store's own hold ends by
+// itself. A settle that may have been sent is an error, and may be repeated. No policy decides
+// an extension.
 //
 // No policy decides a reset: it is an error if it does not reach the store.
 //

@@ -93,7 +93,7 @@ func TestHoldsFailLocal(t *testing.T) {
 		wantSettled(t, less, 2, sluice.HoldSettled)
 		wantSettled(t, more, 7, sluice.HoldSettled)
 		wantSettled(t, more, 7, sluice.HoldSettled)
-		wantSettled(t, known, 4, sluice.HoldExpired) // the store's hold ends by itself
+		wantSettled(t, known, 4, 0) // the store's hold ends by itself
 		mend(t, f, s)
 		if st := s.Stats(); st.Charged != 2+7+4 || st.Owed != 0 {
 			t.Errorf("got %+v, want 13 units charged", st)
@@ -125,4 +125,26 @@ func TestHoldOfLostAnswer(t *testing.T) {
 			t.Errorf("%d units are spent, want 2", n)
 		}
 	})
+}
+
+// TestSettleIsOwed: a settle that the store could not be sent is charged on its return, whatever the
+// policy is.
+func TestSettleIsOwed(t *testing.T) {
+	for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailClosed} {
+		both(t, func(t *testing.T, f *faulty) {
+			s := wrap(t, f, remote.Options{Policy: policy})
+			defer end(t, f, s)
+			p := testkit.Plan(t, "api", "10/h sliding-log")
+			held, _ := opened(t, s, p, 6, "a")
+			bring(t, f, s, erring)
+			if d, err := held.Settle(t.Context(), 2); err != nil || !d.Degraded || d.Spent != 2 {
+				t.Errorf("%v: got %+v, %v", policy, d, err)
+			}
+			mend(t, f, s)
+			time.Sleep(time.Minute)
+			if n := testkit.Spent(t, s, p, "k"); n != 2 {
+				t.Errorf("%v: %d units are spent, want 2", policy, n)
+			}
+		})
+	}
 }

@@ -23,6 +23,12 @@ type Call struct {
 	Event
 	// Peek makes Decide charge, delay and report nothing, whoever the client is.
 	Peek bool
+	// Cost, if not nil, is the number of units that the request costs under each rule, in
+	// place of the rule's Cost: 0 to sluice.MaxQuota.
+	Cost *int64
+	// Hold, if not nil, names the hold that the request opens: see [sluice.Hold]. Such a
+	// request never waits, and Settle changes none of its charges.
+	Hold *sluice.Hold
 
 	evaluated Verdict
 	body      *body  // nil: not charged while it is read
@@ -30,6 +36,16 @@ type Call struct {
 	passed    time.Time
 	// unreported says that OnDecision waits for the body, which may change the verdict.
 	unreported bool
+}
+
+// begin makes a Call that may have been used ready for e.
+func (c *Call) begin(e *Evaluator) {
+	c.stopRenewal() // if the last use was not settled
+	overwrite(&c.evaluated.evaluator, e)
+	overwrite(&c.body, nil)
+	overwrite(&c.evaluated.cost, c.Cost)
+	overwrite(&c.evaluated.opens, c.Hold)
+	c.unreported, c.evaluated.Allowed = false, false
 }
 
 // Settles reports whether [Call.Settle] may have units to correct or slots to release. If
@@ -154,6 +170,8 @@ func (c *Call) concludeBeside(ctx context.Context) {
 		v.undoLate()
 		c.evaluated.evaluator.Report(ctx, v.attributes, v.cancel(ctx))
 		e.Verdict, e.Err = Abandoned, caller.Left(ctx)
+	case !v.Allowed && v.Err == nil && v.Decision.Hold >= sluice.HoldsFull:
+		e.Verdict = Denied // as its hold cannot be opened: every limit has room
 	case !v.Allowed:
 		e.Verdict = FailedClosed
 	case v.Err != nil || v.opened():

@@ -145,7 +145,10 @@ func (v *Verdict) collectLevel(i int, r *rule, l *level, role role) error {
 			return err
 		}
 	}
-	if r.needs&needsCost != 0 && s != nil && role != shaping {
+	switch {
+	case v.cost != nil:
+		cost = *v.cost
+	case r.needs&needsCost != 0 && s != nil && role != shaping:
 		if cost, err = before(r.Rule, v.attributes); err != nil {
 			return err
 		}
@@ -262,6 +265,7 @@ func (v *Verdict) request(req *sluice.Request, k *ask, op sluice.Op) {
 	if v.delays() {
 		req.Op, req.MaxWait, _ = v.wait(k)
 	}
+	req.Hold = v.opens
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
 	}
@@ -269,7 +273,7 @@ func (v *Verdict) request(req *sluice.Request, k *ask, op sluice.Op) {
 	case k.role != taken || req.Op != sluice.OpTake:
 	case v.joint:
 		req.Slot = &v.slot
-	case v.needs&needsHold != 0:
+	case v.opens == nil && v.needs&needsHold != 0:
 		req.Hold = v.holdOf(k)
 	}
 	if k.terms > 1 { // for a single limit the decision says all

@@ -84,7 +84,7 @@ func (v *Verdict) patience(ctx context.Context) {
 // is denied at once.
 func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
 	op, least = sluice.OpTake, v.evaluator.opts.MaxWait
-	if !v.delays() {
+	if !v.delays() || v.opens != nil {
 		return op, 0, false
 	}
 	if v.evaluator.opts.MaxWait > 0 {

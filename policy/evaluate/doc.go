@@ -23,6 +23,7 @@
 //   - explainstore.go: a store that answers and changes nothing
 //   - body.go: bodies charged while they are read
 //   - call.go: Call: one request, from the verdict to the settlement
+//   - charges.go: charges of a request for operations other than Decide
 //   - rpc.go: codes of RPCs
 //   - event.go: Event: a verdict and its reason
 //   - settle.go: charges corrected by the response

@@ -127,10 +127,7 @@ func (e *Evaluator) Client(peer netip.Addr, lines func(name string) []string) ne
 // to give units back if a rule that counts responses denies. It allocates little more than the
 // keys.
 func (e *Evaluator) Decide(ctx context.Context, a policy.Attributes, c *Call) {
-	c.stopRenewal() // if the last use was not settled
-	overwrite(&c.evaluated.evaluator, e)
-	overwrite(&c.body, nil)
-	c.unreported, c.evaluated.Allowed = false, false
+	c.begin(e)
 	if c.Peek {
 		e.evaluate(ctx, a, &c.evaluated, true)
 		c.conclude(ctx)

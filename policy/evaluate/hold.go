@@ -4,6 +4,7 @@
 package evaluate
 
 import (
+	"context"
 	"crypto/rand"
 	"slices"
 
@@ -47,4 +48,14 @@ func (v *Verdict) settlement(k *ask) sluice.Request {
 		c.Counted, c.Cost = of.held, max(of.actual-(v.charges[j].Cost-of.held), 0)
 	}
 	return *req
+}
+
+// again repeats a settlement whose outcome is not known. It returns the error of the last attempt.
+func (v *Verdict) again(ctx context.Context, req *sluice.Request, err error) error {
+	if err == nil || req.Op != sluice.OpSettle {
+		return err
+	}
+	req.Hold.Retry = true
+	_, err = v.evaluator.opts.Store.Take(ctx, *req)
+	return err
 }

@@ -4,6 +4,7 @@
 package evaluate_test
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"testing"
@@ -101,5 +102,25 @@ func TestShadowHoldsNothing(t *testing.T) {
 	w.settle(v, stating("5"))
 	if got := w.remaining("tokens", "", "ada"); got[0] != 95 {
 		t.Errorf("%d are left, want 95", got)
+	}
+}
+
+// TestSettlementIsRepeated: a settlement whose answer is lost is sent once more, and charged once.
+func TestSettlementIsRepeated(t *testing.T) {
+	w := newWorld(t, tokens("100/day fixed-window debt 900"))
+	v := w.allow(user("ada"))
+	var retries []bool
+	w.store.After = func(req sluice.Request, _ sluice.Result) error {
+		if req.Op != sluice.OpSettle {
+			return nil
+		}
+		if retries = append(retries, req.Hold.Retry); len(retries) == 1 {
+			return errors.New("the answer is lost")
+		}
+		return nil
+	}
+	w.settle(v, stating("55"))
+	if got := w.remaining("tokens", "", "ada"); got[0] != 45 || !slices.Equal(retries, []bool{false, true}) {
+		t.Errorf("%d are left after %v, want 45 after one repetition", got, retries)
 	}
 }

@@ -44,7 +44,7 @@ func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
 // units. That call must then charge nothing else, as a request without a slot is charged
 // nothing.
 func (v *Verdict) joins() bool {
-	if v.needs&needsHold != 0 || len(v.holds) != 1 || v.holds[0].level.rule.Shadow || !v.evaluator.ownSlots || len(v.asks) == 0 {
+	if v.opens != nil || v.needs&needsHold != 0 || len(v.holds) != 1 || v.holds[0].level.rule.Shadow || !v.evaluator.ownSlots || len(v.asks) == 0 {
 		return false
 	}
 	for i := range v.asks {

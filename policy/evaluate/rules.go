@@ -30,6 +30,7 @@ type level struct {
 // set is a compiled list of limits with their names.
 type set struct {
 	*policy.Set
+	tier string // whose limits these are
 	// counts says that a limit of Take counts denied requests.
 	counts bool
 	// several says that there is more than one limit, aside from blocks.
@@ -60,7 +61,9 @@ func (l *level) fill(of *policy.CompiledLevel) {
 	if len(of.ByTier) > 0 {
 		l.tiers = make(map[string]*set, len(of.ByTier))
 		for tier, s := range of.ByTier {
-			l.tiers[tier] = newSet(s)
+			if l.tiers[tier] = newSet(s); s != nil {
+				l.tiers[tier].tier = tier
+			}
 		}
 	}
 	l.overrides = make([]set, len(of.ByOverride))

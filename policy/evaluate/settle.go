@@ -168,6 +168,9 @@ func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error 
 	}
 	v.settled = true
 	v.vacate(ctx)
+	if v.opens != nil { // who named it settles it
+		return v.release(ctx)
+	}
 	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))
 }
 
@@ -210,7 +213,8 @@ func (v *Verdict) move(ctx context.Context) error {
 	case 0:
 		return nil
 	case 1:
-		if _, err := v.evaluator.opts.Store.Take(ctx, v.requests[0]); err != nil {
+		_, err := v.evaluator.opts.Store.Take(ctx, v.requests[0])
+		if err = v.again(ctx, &v.requests[0], err); err != nil {
 			return err
 		}
 		return v.owe(ctx, &v.requests[0])
@@ -223,7 +227,7 @@ func (v *Verdict) move(ctx context.Context) error {
 	}
 	var errs []error
 	for i := range v.results {
-		err := v.results[i].Err
+		err := v.again(ctx, &v.requests[i], v.results[i].Err)
 		if err == nil {
 			err = v.owe(ctx, &v.requests[i])
 		}

@@ -64,6 +64,8 @@ type Verdict struct {
 	hold       sluice.Hold // of the first ask, if that is held
 	joint      bool        // the only hold is decided with the units, as slot
 	slot       sluice.Slot
+	cost       *int64       // in place of the rules' costs; may be nil
+	opens      *sluice.Hold // the hold that the caller has named; may be nil
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds
@@ -142,6 +144,9 @@ type Outcome struct {
 	// limit of a soft one that denied.
 	Limit       *sluice.Term
 	Soft, Grace bool
+	// Tier is the tier whose limit it is, empty for a limit of the level itself or of an
+	// override.
+	Tier string
 	// Degraded says that a failure policy decided in place of the store. Err is why there
 	// was no decision; then all other results are zero, and the rule's Failure applies.
 	Degraded bool
@@ -191,7 +196,7 @@ func (v *Verdict) outcome(p place) (o Outcome) {
 	if of.Decision.Nodes > 1 {
 		o.Limit = &c.names(of.Decision.Nodes).terms[p.term]
 	}
-	o.several = c.set.several
+	o.several, o.Tier = c.set.several, c.set.tier
 	if c.set.Soft == p.term {
 		o.Soft, o.Grace = !c.over, c.over
 	}

@@ -28,7 +28,7 @@ var sections = []struct {
 	calls        map[string][]string
 	suffix       string // what the called function adds
 }{
-	{"Commands", "Flags and arguments.", 20, map[string][]string{"../server/cmd/sluice": {"fault", "Usagef"}}, ""},
+	{"Commands", "Flags and arguments.", 20, map[string][]string{"../server/cmd/sluice": {"fault", "Usagef"}, "../server/internal/cli": {"fault", "Usagef"}}, ""},
 	{"Configuration", "The file, a file of cases, and their keys.", 100, map[string][]string{"../config": {"Fault", "FaultAt", "Whole"}, "../config/cases": {"Fault"}, "../config/internal/document": {"Fault", "Whole"}}, ""},
 	{"Limits", "The text of a limit, such as `100/min burst 20`.", 25, map[string][]string{
 		"..": {"fail"},

@@ -58,9 +58,9 @@ type options struct {
 
 // all are the groups in the order in which they run; those behind byDefault are asked
 // for by name.
-var all = []string{"proxy", "latency", "denied", "handlers", "reload", "memory", "logs", "lines", "checks", "soak", "attacks"}
+var all = []string{"proxy", "latency", "denied", "handlers", "reload", "memory", "logs", "lines", "checks", "fronts", "soak", "attacks"}
 
-const byDefault = 9
+const byDefault = 10
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var o options

@@ -46,6 +46,8 @@ func (m *measurer) all(ctx context.Context) error {
 			err = m.memory(ctx)
 		case "checks":
 			err = m.checks(ctx)
+		case "fronts":
+			err = m.fronts(ctx)
 		case "soak":
 			err = m.soak(ctx)
 		case "attacks":

@@ -25,6 +25,7 @@ import (
 type process struct {
 	cmd     *exec.Cmd
 	address string
+	script  string        // of the requests that wrk sends; empty: GET /
 	said    *lockedBuffer // what it wrote to both of its outputs
 	done    chan struct{}
 }

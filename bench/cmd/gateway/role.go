@@ -43,6 +43,8 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 	switch role {
 	case "empty":
 		srv.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	case "json":
+		srv.Handler, room = http.HandlerFunc(readJSON), make([]byte, heapRoom)
 	case "constant":
 		srv.Handler, room = http.HandlerFunc(deny), make([]byte, heapRoom)
 	case "reverseproxy", "reverseproxy.room":

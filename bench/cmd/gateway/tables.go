@@ -41,6 +41,9 @@ func goals() []report.Goal {
 		report.Goal{Title: "CPU with a decision log of what is denied, of that without", Bench: "Logs", Who: "denied", To: "off", Unit: "cpu-µs/req", Want: 1.05},
 		report.Goal{Title: "CPU with a decision log of all requests, of that without", Bench: "Logs", Who: "all", To: "off", Unit: "cpu-µs/req", Want: 1.15},
 		report.Goal{Title: "nginx that asks an empty server: requests/s, of one that asks sluice", Bench: "Checks", Who: "nginx.empty", To: "nginx.check", Unit: "req/s", Want: 1.25},
+		report.Goal{Title: "an empty server of JSON: requests/s, of the API's", Bench: "Fronts", Who: "json", To: "api", Unit: "req/s", Want: 1 / 0.7},
+		report.Goal{Title: "9,000 idle connections to the API: KB each", Bench: "FrontsIdle", Who: "api", Unit: "KB/connection", Want: 30},
+		report.Goal{Title: "calls/s of one request, of those of batches of 100", Bench: "Fronts", Who: "api", To: "api.batch", Unit: "req/s", Want: 10},
 		report.Goal{Title: "lines of the decision log that are not as the metrics count", Bench: "Lines", Who: "sluice.config", Unit: "differences", Want: 0},
 		report.Goal{Title: "soak: RSS at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "rss-end/full", Want: 1.05},
 		report.Goal{Title: "soak: heap at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "heap-end/full", Want: 1.05},
@@ -94,6 +97,12 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 		}},
 		{"Logging, both cores full", "off", saturated("Logs")},
 		{"nginx that asks about each request, both cores full; CPU of nginx alone", "nginx.empty", saturated("Checks")},
+		{"The API beside a server of JSON, both cores full; a request of api.batch has 100", "json", saturated("Fronts")},
+		{"The API with 1,000,000 keys", "", []report.Column{
+			{Title: "p50, µs", Bench: "FrontsLatency", Unit: "p50-µs"},
+			{Title: "p99, µs", Bench: "FrontsLatency", Unit: "p99-µs"},
+		}},
+		{"9,000 idle connections to the API", "", []report.Column{{Title: "KB each", Bench: "FrontsIdle", Unit: "KB/connection"}}},
 		{"Lines of the decision log", "", []report.Column{
 			{Title: "requests", Bench: "Lines", Unit: "requests"},
 			{Title: "written", Bench: "Lines", Unit: "written"},

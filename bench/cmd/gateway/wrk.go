@@ -47,7 +47,7 @@ func saturate(ctx context.Context, servers []*process, length time.Duration) (al
 		if before[i], err = p.cpu(); err != nil {
 			return nil, err
 		}
-		if loads[i], err = startWrk(ctx, p.address); err != nil {
+		if loads[i], err = startWrk(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -85,8 +85,12 @@ type wrk struct {
 // keeps a counter for each µs of it.
 const wrkTimeout = "30s"
 
-func startWrk(ctx context.Context, address string) (*wrk, error) {
-	w := &wrk{cmd: exec.CommandContext(ctx, "wrk", "-t2", "-c"+strconv.Itoa(connections), "-d1h", "--timeout", wrkTimeout, "http://"+address+"/")}
+func startWrk(ctx context.Context, p *process) (*wrk, error) {
+	args := []string{"-t2", "-c" + strconv.Itoa(connections), "-d1h", "--timeout", wrkTimeout, "http://" + p.address + "/"}
+	if p.script != "" {
+		args = append([]string{"-s", p.script}, args...)
+	}
+	w := &wrk{cmd: exec.CommandContext(ctx, "wrk", args...)}
 	w.cmd.Stdout, w.cmd.Stderr = &w.out, &w.out
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := w.cmd.Start(); err != nil {

@@ -120,9 +120,6 @@ func runHealth(ctx context.Context, c *cli.Call) error {
 			return cli.Usagef("--timeout %q: expected a duration, such as 2s", text)
 		}
 	}
-	if len(c.Args) > 0 {
-		return cli.Usagef("expected no argument, got %q", c.Args[0])
-	}
 	path := "/healthz"
 	if c.Given("ready") {
 		path = "/readyz"

@@ -141,6 +141,8 @@ func TestHealth(t *testing.T) {
 	failsWith(t, cli.Failed, "refused", "healthz", "--admin=127.0.0.1:1")
 	failsWith(t, cli.Failed, "is this the admin address", "healthz", "--admin="+s.URL)
 	command(t, cli.Usage, "healthz", "--timeout=soon")
+	command(t, cli.Usage, "healthz", "there")
+	command(t, cli.Usage, "key", "audit", "there")
 }
 
 // TestCompletion: real shells complete commands, flags and the words of flags.

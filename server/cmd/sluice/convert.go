@@ -41,11 +41,7 @@ func runConvert(_ context.Context, c *cli.Call) error {
 	}
 	yaml, notes, err := nginx.Convert(files, problemsOf)
 	if c.Given("json") && err == nil {
-		doc := convertDoc{YAML: string(yaml), Notes: []noteDoc{}}
-		for _, n := range notes {
-			doc.Notes = append(doc.Notes, noteDoc{n.File, n.Line, n.Text})
-		}
-		return c.JSON(doc)
+		return c.JSON(convertDoc{string(yaml), append([]nginx.Note{}, notes...)})
 	}
 	for _, note := range notes {
 		if _, err := io.WriteString(c.Stderr, note.String()+"\n"); err != nil {
@@ -110,14 +106,8 @@ func nginxFiles(c *cli.Call, name string) (files []nginx.File, err error) {
 
 // convertDoc is a converted configuration as JSON.
 type convertDoc struct {
-	YAML  string    `json:"yaml"`
-	Notes []noteDoc `json:"notes"`
-}
-
-type noteDoc struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-	Text string `json:"text"`
+	YAML  string       `json:"yaml"`
+	Notes []nginx.Note `json:"notes"`
 }
 
 // problemsOf returns the faults of a file of rules.

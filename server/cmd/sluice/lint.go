@@ -195,30 +195,22 @@ func (r *lintReport) annotations() string {
 
 // lintDoc is a report as JSON.
 type lintDoc struct {
-	File      string     `json:"file"`
-	Version   string     `json:"version,omitempty"` // only of a file without faults
-	OK        bool       `json:"ok"`
-	Faults    []placeDoc `json:"faults"`
-	Warnings  []placeDoc `json:"warnings"`
-	Hints     []placeDoc `json:"hints"`
-	Listeners []wordsDoc `json:"listeners"`
-	Rules     []wordsDoc `json:"rules"`
-	Cases     []caseDoc  `json:"cases"`
+	File      string         `json:"file"`
+	Version   string         `json:"version,omitempty"` // only of a file without faults
+	OK        bool           `json:"ok"`
+	Faults    []placeDoc     `json:"faults"`
+	Warnings  []lint.Warning `json:"warnings"`
+	Hints     []lint.Hint    `json:"hints"`
+	Listeners []lint.Words   `json:"listeners"`
+	Rules     []lint.Words   `json:"rules"`
+	Cases     []caseDoc      `json:"cases"`
 }
 
 type placeDoc struct {
-	File     string `json:"file"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Rule     string `json:"rule,omitempty"`
-	Listener string `json:"listener,omitempty"`
-	Text     string `json:"text"`
-}
-
-type wordsDoc struct {
-	Name  string   `json:"name"`
-	Line  int      `json:"line"`
-	Words []string `json:"words"`
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Text   string `json:"text"`
 }
 
 type caseDoc struct {
@@ -230,27 +222,15 @@ type caseDoc struct {
 }
 
 func (r *lintReport) doc() lintDoc {
-	d := lintDoc{File: r.File, OK: r.ok(), Faults: places(r.Faults), Warnings: []placeDoc{}, Hints: []placeDoc{}, Listeners: []wordsDoc{}, Rules: []wordsDoc{}, Cases: []caseDoc{}}
+	d := lintDoc{File: r.File, OK: r.ok(), Faults: places(r.Faults), Warnings: []lint.Warning{}, Hints: []lint.Hint{}, Listeners: []lint.Words{}, Rules: []lint.Words{}, Cases: []caseDoc{}}
 	for _, results := range r.Cases {
 		for _, c := range results.Cases {
 			d.Cases = append(d.Cases, caseDoc{results.File, c.Name, c.Line, len(c.Failures) == 0, places(c.Failures)})
 		}
 	}
-	if r.Report == nil {
-		return d
-	}
-	d.Version = r.Version
-	for _, w := range r.Warnings {
-		d.Warnings = append(d.Warnings, placeDoc{File: w.File, Line: w.Line, Rule: w.Rule, Listener: w.Listener, Text: w.Problem})
-	}
-	for _, h := range r.Hints {
-		d.Hints = append(d.Hints, placeDoc{File: h.File, Line: h.Line, Text: h.Text})
-	}
-	for _, w := range r.Listeners {
-		d.Listeners = append(d.Listeners, wordsDoc{w.Rule, w.Line, w.Lines})
-	}
-	for _, w := range r.Report.Rules {
-		d.Rules = append(d.Rules, wordsDoc{w.Rule, w.Line, w.Lines})
+	if l := r.Report; l != nil {
+		d.Version, d.Warnings, d.Hints = l.Version, append(d.Warnings, l.Warnings...), append(d.Hints, l.Hints...)
+		d.Listeners, d.Rules = append(d.Listeners, l.Listeners...), append(d.Rules, l.Rules...)
 	}
 	return d
 }

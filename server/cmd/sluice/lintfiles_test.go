@@ -116,6 +116,7 @@ func TestEveryFileIsChecked(t *testing.T) {
 		"cert":           "listen: {address: 127.0.0.1:0, tls: {cert: %s, key: none}}",
 		"key":            "listen: {address: 127.0.0.1:0, tls: {cert: none, key: %s}}",
 		"client_ca":      "listen: {address: 127.0.0.1:0, tls: {cert: none, key: none, client_ca: %s}}",
+		"tokens_file":    "listen: {address: 127.0.0.1:0, serve: api, tokens_file: %s}",
 		"jwks_file":      "tokens: {jwks_file: %s}",
 		"hmac_file":      "tokens: {hmac_file: %s}",
 		"key_file":       "tokens: {key_file: %s}",

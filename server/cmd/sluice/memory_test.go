@@ -70,7 +70,7 @@ func TestMemoryIsReturned(t *testing.T) {
 		return free[0].Value.Uint64()
 	}
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+		m := &memory{room: newHeapRoom()}
 		defer m.stop() // also where it has not started
 		m.started()
 		for range 2 {

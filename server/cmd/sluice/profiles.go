@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -52,7 +51,7 @@ func runProfiles(_ context.Context, c *cli.Call) error {
 	case len(c.Args) == 1:
 		return c.Print(profileText(some[0]))
 	}
-	return listProfiles(c.Stdout)
+	return c.Print(profilesText())
 }
 
 // profileDoc is a profile as JSON.
@@ -94,7 +93,7 @@ func orNearest(name string) string {
 	return "; sluice profiles lists those there are"
 }
 
-func listProfiles(stdout io.Writer) error {
+func profilesText() string {
 	all, widest := profile.All(), 0
 	for _, p := range all {
 		widest = max(widest, len(p.Name))
@@ -103,8 +102,7 @@ func listProfiles(stdout io.Writer) error {
 	for _, p := range all {
 		fmt.Fprintf(&b, "%-*s  %s\n", widest, p.Name, p.Title)
 	}
-	_, err := io.WriteString(stdout, b.String())
-	return err
+	return b.String()
 }
 
 // profileText returns a profile as a page for a terminal.

@@ -41,10 +41,7 @@ type status struct {
 
 // runStatus shows the state of a running program.
 func runStatus(ctx context.Context, call *cli.Call) error {
-	switch {
-	case len(call.Args) > 0:
-		return cli.Usagef("expected no argument, got %q", call.Args[0])
-	case call.Given("nodes") && call.Given("this-node"):
+	if call.Given("nodes") && call.Given("this-node") {
 		return cli.Usagef("expected --nodes or --this-node, got both")
 	}
 	var s status

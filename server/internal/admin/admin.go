@@ -14,19 +14,19 @@ import (
 	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
-// Options are the parts of an admin handler. The zero value shows health only.
+// Options are the parts of an admin handler. All but API and Page are required.
 type Options struct {
-	// Ready reports whether traffic should come here. Nil means always.
+	// Ready reports whether traffic should come here.
 	Ready func() bool
-	// Store, if not nil, describes the state of the store in a line, and reports whether
-	// traffic can be answered with the store in that state.
+	// Store describes the state of the store in a line, and reports whether traffic can be
+	// answered with the store in that state.
 	Store func() (line string, ok bool)
-	// Config, if not nil, names the active configuration in a line and, if a newer one is
-	// not active, the reason.
+	// Config names the active configuration in a line and, if a newer one is not active, the
+	// reason.
 	Config func() string
-	// Problems, if not nil, returns the problems of recent requests for /readyz.
+	// Problems returns the problems of recent requests for /readyz.
 	Problems func() []overview.Problem
-	// Metrics, if not nil, answers /metrics.
+	// Metrics answers /metrics.
 	Metrics http.Handler
 	// API, if not nil, answers /policy and all paths below /v1/. It checks the host of
 	// its requests itself.
@@ -46,39 +46,24 @@ func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if o.Ready != nil && !o.Ready() {
+		if !o.Ready() {
 			text(w, http.StatusServiceUnavailable, "draining\n")
 			return
 		}
 		status, detail := http.StatusOK, "ready\n"
-		if o.Store != nil {
-			line, ok := o.Store()
-			if !ok {
-				status, detail = http.StatusServiceUnavailable, "not ready\n"
-			}
-			detail += line + "\n"
+		line, ok := o.Store()
+		if !ok {
+			status, detail = http.StatusServiceUnavailable, "not ready\n"
 		}
-		if o.Config != nil {
-			detail += o.Config() + "\n"
-		}
-		if o.Problems != nil {
-			detail += overview.ProblemLines(o.Problems())
-		}
-		text(w, status, detail)
+		text(w, status, detail+line+"\n"+o.Config()+"\n"+overview.ProblemLines(o.Problems()))
 	})
-	if o.Metrics != nil {
-		mux.Handle("GET /metrics", o.Metrics)
-	}
-	pages := "sluice admin\n/healthz\n/readyz\n/metrics\n"
-	if o.API != nil {
-		pages += "/policy\n/v1/top\n/v1/overview\n/v1/live\n"
-	}
+	mux.Handle("GET /metrics", o.Metrics)
 	if o.Page != nil {
 		mux.Handle("GET /{$}", o.Page)
 		mux.Handle("GET /page/", o.Page)
 	} else {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-			text(w, http.StatusOK, pages)
+			text(w, http.StatusOK, "sluice admin\n/healthz\n/readyz\n/metrics\n")
 		})
 	}
 	all := answering(o.Hosts, mux)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/server/internal/admin"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 func TestHandler(t *testing.T) {
@@ -19,8 +20,14 @@ func TestHandler(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	draining := admin.Options{Ready: func() bool { return false }, Metrics: page}
-	serving := admin.Options{Ready: func() bool { return true }, Metrics: page}
+	ready := func(is bool) admin.Options {
+		return admin.Options{
+			Ready: func() bool { return is }, Metrics: page,
+			Store: func() (string, bool) { return "store: up", true }, Config: func() string { return "config: a.yaml" },
+			Problems: func() []overview.Problem { return nil },
+		}
+	}
+	draining, serving := ready(false), ready(true)
 	for _, c := range []struct {
 		name, method, path string
 		opts               admin.Options
@@ -29,11 +36,9 @@ func TestHandler(t *testing.T) {
 	}{
 		{"health", "GET", "/healthz", serving, http.StatusOK, "ok\n"},
 		{"health while draining", "GET", "/healthz", draining, http.StatusOK, "ok\n"},
-		{"ready", "GET", "/readyz", serving, http.StatusOK, "ready\n"},
+		{"ready", "GET", "/readyz", serving, http.StatusOK, "ready\nstore: up\nconfig: a.yaml\n"},
 		{"not ready while draining", "GET", "/readyz", draining, http.StatusServiceUnavailable, "draining\n"},
-		{"ready by default", "GET", "/readyz", admin.Options{}, http.StatusOK, "ready\n"},
 		{"metrics", "GET", "/metrics", serving, http.StatusOK, "numbers\n"},
-		{"no metrics by default", "GET", "/metrics", admin.Options{}, http.StatusNotFound, "404 page not found\n"},
 		{"what there is", "GET", "/", serving, http.StatusOK, "sluice admin\n/healthz\n/readyz\n/metrics\n"},
 		{"anything else", "GET", "/debug/pprof/", serving, http.StatusNotFound, "404 page not found\n"},
 		{"nothing to write to", "POST", "/metrics", serving, http.StatusMethodNotAllowed, "Method Not Allowed\n"},

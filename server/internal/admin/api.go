@@ -13,10 +13,12 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
@@ -31,9 +33,8 @@ import (
 	"github.com/sluicegate/sluice/server/internal/tally"
 )
 
-// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared,
-// System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts,
-// Secret and Now are required.
+// APIOptions are the parts that an [API] shows and changes. All but Slots, Shared, Fleet, Self,
+// Admits, Claims, Token, Hosts and Every are required.
 type APIOptions struct {
 	// Policy returns the active policy.
 	Policy func() *policy.Policy
@@ -47,9 +48,9 @@ type APIOptions struct {
 	// of it that pages get every few seconds; it must be cheap.
 	System func() overview.System
 	State  func() overview.State
-	// Decisions returns the last decisions about keys; nil: they are not shown.
+	// Decisions returns the last decisions about keys.
 	Decisions func([]decided.Key) decided.List
-	// Logs returns the logs that cannot be written; nil: all can.
+	// Logs returns the logs that cannot be written.
 	Logs func() []overview.Log
 	// Fleet returns the reports of the other nodes of a shared store, with details of these
 	// rules. Self returns the line of this node. Nil: there are no others.
@@ -58,7 +59,7 @@ type APIOptions struct {
 	Overrides *overrides.List
 	// Audit gets an entry of every change before it is made.
 	Audit *audit.Log
-	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls; nil: Store.
+	// Explains is the [sluice.ExplainStore] behind Store, which counts no calls.
 	// Admits and Claims are as in [explain.Explainer].
 	Explains sluice.Store
 	Admits   func(netip.Addr) bool
@@ -70,9 +71,7 @@ type APIOptions struct {
 	Token string
 	// Hosts are as in [Options].
 	Hosts []string
-	// Secret hides keys from callers without the token. Nil means a new one.
-	Secret []byte
-	Now    func() time.Time // nil means time.Now
+	Now   func() time.Time
 	// Every is the time between two ticks of the history of requests; 0 means 1 s.
 	Every time.Duration
 }
@@ -85,6 +84,7 @@ type API struct {
 	feed  *feed.Feed
 	token atomic.Pointer[string]
 
+	secret   []byte // hides keys from callers without the token
 	sessions *sessions
 	detailed atomic.Pointer[[]string] // rules, of the next answer about the fleet
 }
@@ -98,25 +98,14 @@ func (a *API) SetToken(token string) {
 	}
 }
 
-// NewAPI returns an API, or an error that names a missing option.
+// NewAPI returns an API.
 func NewAPI(o APIOptions) (*API, error) {
-	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Logs, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Explains == nil {
-		o.Explains = o.Store
-	}
-	if o.Secret == nil {
-		o.Secret = []byte(rand.Text())
-	}
-	s, err := newSessions(o.Secret, o.Now)
+	secret := []byte(rand.Text())
+	s, err := newSessions(secret, o.Now)
 	if err != nil {
 		return nil, fmt.Errorf("admin: new API: %w", err)
 	}
-	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s}
+	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s, secret: secret}
 	a.token.Store(&o.Token)
 	for _, route := range a.routes() {
 		a.mux.HandleFunc(route.pattern, a.handler(&route))
@@ -304,4 +293,50 @@ func asked(r *http.Request, into interface{ check() error }) error {
 func (a *API) change(r *http.Request, e audit.Entry, do func(*audit.Entry) (told bool, err error)) error {
 	e.Remote = r.RemoteAddr
 	return a.o.Audit.Change(r.Context(), e, do)
+}
+
+const defaultEntries = 100
+
+// listAudit answers GET /v1/audit.
+func (a *API) listAudit(_ http.ResponseWriter, r *http.Request) (any, error) {
+	n := defaultEntries
+	if text := r.URL.Query().Get("n"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > fleet.MostEntries {
+			return nil, fmt.Errorf("n must be 1 to %d", fleet.MostEntries)
+		}
+	}
+	return a.o.Audit.List(r.Context(), n), nil
+}
+
+// Bounds of the texts of a change, in bytes. They are kept for long, and sent to all nodes.
+const (
+	mostReason = 1000
+	mostAuthor = 100
+)
+
+// Change describes a change: its author and its reason.
+type Change struct {
+	Reason string `json:"reason,omitempty"`
+	Author string `json:"author"`
+}
+
+// check returns an error if a text of the change is not valid.
+func (c *Change) check() error {
+	var faults []error
+	if c.Author == "" {
+		faults = append(faults, errors.New("author is missing: the audit log names one; give --author"))
+	}
+	for _, text := range []struct {
+		name, text string
+		most       int
+	}{{"author", c.Author, mostAuthor}, {"reason", c.Reason, mostReason}} {
+		switch {
+		case len(text.text) > text.most:
+			faults = append(faults, fmt.Errorf("%s has %d bytes; at most %d are kept: write a shorter one", text.name, len(text.text), text.most))
+		case strings.ContainsFunc(text.text, unicode.IsControl):
+			faults = append(faults, fmt.Errorf("%s has a control character, such as a line break; write it in one line", text.name))
+		}
+	}
+	return errors.Join(faults...)
 }

@@ -8,14 +8,12 @@
 //
 //   - admin.go: the handler of all pages, and its address
 //   - override.go: changes of a key's limits
-//   - audit.go: who makes a change, and the last changes
-//   - explain.go: a request explained
 //   - live.go: changes as they happen
 //   - overview.go: the state of the program and of its fleet
-//   - status.go: rules, overrides, and the keys denied most
+//   - status.go: rules, overrides, the keys denied most, and a request explained
 //   - session.go: sessions of browsers
 //   - keyadd.go: units given to a key
 //   - key.go: the state of a key, and its reset
-//   - api.go: API: who may ask, and how it answers
+//   - api.go: API: who may ask, how it answers, who makes a change, and the last changes
 //   - hosts.go: callers on this machine and names of hosts
 package admin

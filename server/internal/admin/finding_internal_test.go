@@ -23,6 +23,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/audit"
+	"github.com/sluicegate/sluice/server/internal/decided"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/overview"
 	"github.com/sluicegate/sluice/server/internal/reload"
@@ -60,6 +61,8 @@ func newWatched(t *testing.T, rules string) *watched {
 		Policy: func() *policy.Policy { return c.Policy }, Store: store, Tally: &w.tally, Now: clock, Overrides: list,
 		Version: func() (reload.Version, error) { return reload.Version{File: "test.yaml"}, nil },
 		Audit:   audit.New(io.Discard),
+		System:  func() overview.System { return overview.System{} }, State: func() overview.State { return overview.State{} },
+		Logs: func() []overview.Log { return nil }, Decisions: func([]decided.Key) decided.List { return decided.List{} }, Explains: store,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/decided"
@@ -93,9 +94,7 @@ func (a *API) showKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 		}
 		states.Keys = append(states.Keys, s)
 	}
-	if a.o.Decisions != nil {
-		states.Last = new(a.o.Decisions(loggedKeys(targets)))
-	}
+	states.Last = new(a.o.Decisions(loggedKeys(targets)))
 	return states, nil
 }
 
@@ -157,6 +156,11 @@ func (a *API) state(ctx context.Context, t *keys.Target) (KeyState, error) {
 		of := TierState{Tier: tier, Unlimited: t.Set(tier, now) == nil}
 		if !of.Unlimited {
 			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
+			if t.Rule.HoldFor > 0 {
+				if err := a.holds(ctx, reqs[asked], of.Limits); err != nil {
+					return s, err
+				}
+			}
 			asked++
 		}
 		if i == 0 {
@@ -216,6 +220,20 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 		limits = append(limits, LimitState{Limit: term.Limit, Full: full, Outcome: o, Words: words(term, o)})
 	}
 	return limits
+}
+
+// holds adds to the words of limits what is held under each.
+func (a *API) holds(ctx context.Context, req sluice.Request, limits []LimitState) error {
+	e, err := stores.Explain(ctx, a.o.Explains, req)
+	if errors.Is(err, stores.ErrNoExplanation) {
+		return nil
+	}
+	for i := range e.Limits {
+		if held := e.Limits[i].Held; held != "" {
+			limits[i].Words += "; " + held
+		}
+	}
+	return err
 }
 
 // words describes an outcome in words, with the numbers from which it follows.

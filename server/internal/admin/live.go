@@ -79,10 +79,7 @@ type published struct {
 
 // publish sends the changes to the pages.
 func (a *API) publish(now time.Time, l *published) {
-	event := Live{Time: a.o.Now().UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
-	if a.o.State != nil {
-		event.State = a.o.State()
-	}
+	event := Live{Time: a.o.Now().UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts), State: a.o.State()}
 	rules := a.o.Tally.Totals()
 	for name, n := range rules {
 		if n != l.rules[name] {

@@ -20,17 +20,14 @@ func (a *API) overview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	rule := r.URL.Query().Get("rule")
 	a.o.Tally.Tick(a.o.Now()) // so that the series hold the same requests as the totals
 	o := overview.Overview{
-		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []overview.Rule{},
+		System: a.o.System(), Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []overview.Rule{},
 		Requests:  overview.Requests{Total: a.o.Tally.Total(), Refusals: a.o.Tally.Causes()},
 		Overrides: len(a.o.Overrides.All(a.o.Now())),
-	}
-	if a.o.System != nil {
-		o.System = a.o.System()
 	}
 	o.Memory.History = a.o.Tally.Bytes()
 	if recent, day, ok := a.o.Tally.Past(""); ok {
 		o.Requests.Recent, o.Requests.Day = &recent, &day
-		o.Requests.Problems = overview.Problems(recent.Sum(), o.Requests.Refusals, a.logs())
+		o.Requests.Problems = overview.Problems(recent.Sum(), o.Requests.Refusals, a.o.Logs())
 	}
 	p, reports := a.o.Policy(), a.reports()
 	top := make(map[string][]overview.TopLevel)
@@ -53,14 +50,6 @@ func (a *API) overview(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return o, nil
 }
 
-// logs returns the logs that cannot be written.
-func (a *API) logs() []overview.Log {
-	if a.o.Logs == nil {
-		return nil
-	}
-	return a.o.Logs()
-}
-
 // lately adds the recent outcomes of requests under a rule, and the findings.
 func (a *API) lately(o *overview.Rule, now time.Time, full bool) {
 	t := a.o.Tally
@@ -81,7 +70,7 @@ func (a *API) lately(o *overview.Rule, now time.Time, full bool) {
 // ?nodes=1 it adds the counts of each node under each rule.
 func (a *API) fleet(_ http.ResponseWriter, r *http.Request) (any, error) {
 	o := fleetview.Options{
-		Policy: a.o.Policy(), Self: a.self(), Causes: a.o.Tally.Causes(), Logs: a.logs(), Hidden: !a.authorised(r),
+		Policy: a.o.Policy(), Self: a.self(), Causes: a.o.Tally.Causes(), Logs: a.o.Logs(), Hidden: !a.authorised(r),
 		Rule: r.URL.Query().Get("rule"), Nodes: r.URL.Query().Get("nodes") == "1",
 	}
 	o.Top = func(d *outcome.Denied) overview.TopLevel { return a.topLevel(o.Policy, d, o.Hidden) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/server/internal/overview"
 )
 
 // TestRoutesPage: docs/admin-api.md lists all routes, and says which need the token.
@@ -36,7 +37,10 @@ func TestRoutesPage(t *testing.T) {
 	if !slices.Equal(listed, want) {
 		t.Errorf("the page lists %q, want %q", listed, want)
 	}
-	h := Handler(Options{Metrics: http.NotFoundHandler()})
+	h := Handler(Options{
+		Metrics: http.NotFoundHandler(), Ready: func() bool { return true }, Store: func() (string, bool) { return "", true },
+		Config: func() string { return "" }, Problems: func() []overview.Problem { return nil },
+	})
 	for _, path := range []string{"/healthz", "/readyz", "/"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, http.NoBody))

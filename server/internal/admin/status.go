@@ -7,11 +7,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/internal/explain"
 	"github.com/sluicegate/sluice/server/internal/keys"
 	"github.com/sluicegate/sluice/server/internal/outcome"
 	"github.com/sluicegate/sluice/server/internal/overrides"
@@ -116,9 +118,29 @@ func (a *API) topLevel(p *policy.Policy, d *outcome.Denied, hidden bool) overvie
 // hide returns a hash that replaces a key that must not be shown: the same for the
 // same key, and of no use to find the key.
 func (a *API) hide(rule, key string) string {
-	mac := hmac.New(sha256.New, a.o.Secret)
+	mac := hmac.New(sha256.New, a.secret)
 	mac.Write([]byte(rule))
 	mac.Write([]byte{0})
 	mac.Write([]byte(key))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12])
+}
+
+const mostExplain = 256 << 10 // bytes of a request to be explained
+
+// explain answers POST /v1/explain.
+func (a *API) explain(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q explain.Request
+	r.Body = http.MaxBytesReader(w, r.Body, mostExplain)
+	if err := read(r, &q); err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			err = failed(http.StatusRequestEntityTooLarge, err)
+		}
+		return nil, err
+	}
+	x := explain.Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Overrides: a.o.Overrides.Active(), Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
+	e, err := x.Explain(r.Context(), &q)
+	if _, bad := errors.AsType[explain.RequestError](err); err != nil && !bad {
+		err = failed(http.StatusServiceUnavailable, err)
+	}
+	return e, err
 }

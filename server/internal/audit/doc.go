@@ -6,6 +6,5 @@
 //
 // The files, in the order in which to read them; data stands behind the code that uses it:
 //
-//   - change.go: a change and its entries; the last ones of all nodes
-//   - log.go: Log and its file
+//   - log.go: a change and its entries, the last ones of all nodes; Log and its file
 package audit

@@ -37,7 +37,7 @@ type Program struct {
 // A Command is what a program does if its arguments begin with the words of its Name.
 type Command struct {
 	Name    string // one word, or two: "key show"
-	Args    string // its arguments, as help shows them
+	Args    string // its arguments, as help shows them; empty: it has none
 	Summary string // a line without a full stop
 	// Doc is paragraphs, between which there are empty lines. Lines that begin with four
 	// spaces are shown as they are.

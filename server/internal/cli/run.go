@@ -121,6 +121,9 @@ func (c *Command) cobra(args []string) *cobra.Command {
 		if call.Faults != nil && !c.KeepFaults {
 			return &UsageError{call.Faults}
 		}
+		if c.Args == "" && !c.KeepFaults && len(rest) > 0 {
+			return Usagef("expected no argument, got %q", rest[0])
+		}
 		call.Args, call.Stdin, call.Stdout, call.Stderr = rest, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		return c.Run(cmd.Context(), call)
 	}

@@ -6,6 +6,7 @@
 package decisionlog
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,17 +72,10 @@ func New(o Options) *Encoder {
 	e.head = appendField(b, `,"config":`, o.Config, mostName)
 	if o.Requests == Sample {
 		b = strconv.AppendUint([]byte(`,"sample":{"every":`), max(o.Every, 1), 10)
-		e.sample = append(appendField(b, `,"by":`, o.by(), mostName), '}')
+		e.sample = append(appendField(b, `,"by":`, cmp.Or(o.By, "client"), mostName), '}')
 	}
 	e.hashes.New = func() any { return &hasher{Hash: hmac.New(sha256.New, o.Secret)} }
 	return e
-}
-
-func (o *Options) by() string {
-	if o.By == "" {
-		return "client"
-	}
-	return o.By
 }
 
 // Wants reports whether a request has a line.
@@ -154,10 +148,7 @@ func (e *Encoder) appendKey(b []byte, key string) []byte {
 }
 
 func (e *Encoder) appendHash(b []byte, key string) []byte {
-	h, ok := e.hashes.Get().(*hasher)
-	if !ok {
-		return b
-	}
+	h := e.hashes.Get().(*hasher) //nolint:forcetypeassert // nothing else is ever put
 	h.Reset()
 	h.key = append(h.key[:0], key...)
 	_, _ = h.Write(h.key) // a hash has no errors

@@ -131,7 +131,7 @@ func everyKind(t *testing.T) (lines []map[string]any) {
 	add(newLogged(t, "  - {name: fails, by: ip, limits: 1/min}\n", degraded{newStore()}, decisionlog.Options{Requests: decisionlog.Sample, Every: 1, By: "fails"}), 1, user)
 	add(newLogged(t, "  - {name: needs, by: query.u, missing: refuse, limits: 1/min}\n", newStore(), decisionlog.Options{}), 1, user)
 	add(newLogged(t, "  - {name: slow, by: ip, max_wait: 1s, limits: 1000/s burst 1}\n", newStore(), decisionlog.Options{}), 3, user)
-	add(newLogged(t, "  - {name: gold, by: ip, tiers: {by: header.X-User, limits: {ada: none}}, limits: 1/min}\n  - {name: shape, by: ip, shape: true, cost: response-bytes, limits: 1MB/s}\n", newStore(), decisionlog.Options{}), 1, user)
+	add(newLogged(t, "  - {name: gold, by: ip, tiers: {by: header.X-User, limits: {ada: none}}, limits: 1/min}\n  - {name: pro, by: ip, tiers: {by: header.X-User, limits: {ada: 9/min}}, limits: 1/min}\n  - {name: shape, by: ip, shape: true, cost: response-bytes, limits: 1MB/s}\n", newStore(), decisionlog.Options{}), 1, user)
 	busy := newLogged(t, "  - {name: busy, by: ip, in_flight: 1}\n", full{memstore.New(memstore.Options{})}, decisionlog.Options{Plain: true})
 	add(busy, 1, user)
 	many := "  - {name: r%02d, by: ip, mode: shadow, limits: 1/min}\n"

@@ -5,6 +5,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -118,10 +119,7 @@ func (q *Request) request(ctx context.Context) (r *http.Request, client netip.Ad
 	case at.Host != "" && at.Scheme != "http" && at.Scheme != "https":
 		return nil, client, fmt.Errorf("url %q is not of http; use https://api.example/orders", q.URL)
 	}
-	method := q.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method := cmp.Or(q.Method, http.MethodGet)
 	if !wire.Token(method) {
 		return nil, client, fmt.Errorf("method %q is not one word; use one such as POST", method)
 	}

@@ -26,7 +26,6 @@ type Feed struct {
 	mu      sync.Mutex
 	readers map[*reader]struct{}
 	closed  bool
-	dropped uint64
 }
 
 // reader is an open page.
@@ -46,13 +45,6 @@ func (f *Feed) Readers() int {
 	return len(f.readers)
 }
 
-// Dropped returns how many readers were dropped for being too slow.
-func (f *Feed) Dropped() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.dropped
-}
-
 // Send sends an event, in its form on the wire, to all readers. It does not block: a reader
 // that is too far behind is dropped. The event must not be changed afterwards.
 func (f *Feed) Send(event []byte) {
@@ -62,7 +54,6 @@ func (f *Feed) Send(event []byte) {
 		select {
 		case r.events <- event:
 		default:
-			f.dropped++
 			f.leave(r)
 		}
 	}

@@ -202,7 +202,7 @@ func (r *Records) putBack(ctx context.Context, names []string, at Version, lost 
 				size += len(own.Body)
 			}
 		}
-		args := []string{r.revision().String(), r.conn.node.ID, strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), r.conn.pack(logKey, r.copy.PutBack(n)), at.String()}
+		args := []string{r.revision().String(), r.conn.o.Node.ID, strconv.Itoa(MostRecords), strconv.Itoa(MostEntries), r.conn.pack(logKey, r.copy.PutBack(n)), at.String()}
 		revision, list, err := r.eval(ctx, putBackScript, append(args, records...)...)
 		if err != nil {
 			return 0, err
@@ -221,8 +221,8 @@ func (r *Records) putBack(ctx context.Context, names []string, at Version, lost 
 		names, lost = names[n:], false
 	}
 	if wrote > 0 || behind {
-		r.conn.log.Warn("the store had lost changes of overrides: this node has put back the overrides that the store lacked. One that was just removed may be active again",
-			slog.String("store", r.conn.target.String()), slog.Int("overrides", wrote))
+		r.conn.o.Log.Warn("the store had lost changes of overrides: this node has put back the overrides that the store lacked. One that was just removed may be active again",
+			slog.String("store", r.conn.o.Target.String()), slog.Int("overrides", wrote))
 	}
 	return at, nil
 }

@@ -68,17 +68,10 @@ type Options struct {
 // Conn is a node's connection for calls other than decisions. Make one with [New],
 // register its parts, then Run it. It is safe for concurrent use.
 type Conn struct {
-	node   Node
-	target *redisurl.URL
-	option rueidis.ClientOption
-	dial   func(ctx context.Context, target *redisurl.URL, option rueidis.ClientOption) (rueidis.Client, error)
-	prefix string
+	o      Options
 	seal   cipher.AEAD // nil without a secret
 	hashes []byte      // key that hashes names; nil without a secret
-	log    *slog.Logger
 	parts  []Part
-
-	every, timeout time.Duration // of Options
 
 	client  atomic.Pointer[rueidis.Client]
 	failure atomic.Pointer[failure] // of the last poll
@@ -92,32 +85,30 @@ type failure struct{ err error }
 
 // New returns a Conn. It does not connect.
 func New(o Options) (*Conn, error) {
-	c := &Conn{
-		node: o.Node, target: o.Target, option: o.Client, dial: o.Connect, prefix: cmp.Or(o.Prefix, o.Target.Parameters["prefix"], DefaultPrefix),
-		log: cmp.Or(o.Log, slog.Default()), poked: make(chan struct{}, 1),
-		every: cmp.Or(o.Every, Every), timeout: cmp.Or(o.Timeout, Timeout),
-	}
+	o.Prefix, o.Log = cmp.Or(o.Prefix, o.Target.Parameters["prefix"], DefaultPrefix), cmp.Or(o.Log, slog.Default())
+	o.Every, o.Timeout = cmp.Or(o.Every, Every), cmp.Or(o.Timeout, Timeout)
+	c := &Conn{o: o, poked: make(chan struct{}, 1)}
 	if len(o.Secret) > 0 {
 		if err := c.keepSecret(o.Secret); err != nil {
 			return nil, fmt.Errorf("fleet: %w", err)
 		}
 	}
-	c.option.ClientName, c.option.PipelineMultiplex, c.option.AlwaysPipelining = "sluice-fleet", -1, true
-	c.option.ConnWriteTimeout = max(c.option.ConnWriteTimeout, c.timeout)
-	c.option.Dialer.Timeout = max(c.option.Dialer.Timeout, c.timeout)
-	c.option.ReadBufferEachConn, c.option.WriteBufferEachConn, c.option.RingScaleEachConn = bufferBytes, bufferBytes, ringScale
+	c.o.Client.ClientName, c.o.Client.PipelineMultiplex, c.o.Client.AlwaysPipelining = "sluice-fleet", -1, true
+	c.o.Client.ConnWriteTimeout = max(c.o.Client.ConnWriteTimeout, c.o.Timeout)
+	c.o.Client.Dialer.Timeout = max(c.o.Client.Dialer.Timeout, c.o.Timeout)
+	c.o.Client.ReadBufferEachConn, c.o.Client.WriteBufferEachConn, c.o.Client.RingScaleEachConn = bufferBytes, bufferBytes, ringScale
 	c.failure.Store(&failure{errNotConnected})
 	return c, nil
 }
 
 // Node returns this node.
-func (c *Conn) Node() Node { return c.node }
+func (c *Conn) Node() Node { return c.o.Node }
 
 // Every returns the longest time between two polls.
-func (c *Conn) Every() time.Duration { return c.every }
+func (c *Conn) Every() time.Duration { return c.o.Every }
 
 // Key returns the full name of a key in the store. name consists of a-z, 0-9, '.' and ':'.
-func (c *Conn) Key(name string) string { return c.prefix + "{fleet}!" + name }
+func (c *Conn) Key(name string) string { return c.o.Prefix + "{fleet}!" + name }
 
 // Err returns the error of the last poll, nil if it succeeded. It never blocks.
 func (c *Conn) Err() error { return c.failure.Load().err }
@@ -128,7 +119,7 @@ func (c *Conn) warn(message string, err error) {
 	if last := c.warned.Load(); time.Duration(now-last) < time.Minute || !c.warned.CompareAndSwap(last, now) {
 		return
 	}
-	c.log.Warn(message, slog.String("store", c.target.String()), slog.Any("error", err)) //nolint:sloglint // each caller has one text
+	c.o.Log.Warn(message, slog.String("store", c.o.Target.String()), slog.Any("error", err)) //nolint:sloglint // each caller has one text
 }
 
 // Script is a script that runs in the store.
@@ -146,7 +137,7 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	if client == nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.Err())
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
 	if takesNoWrites(err) {

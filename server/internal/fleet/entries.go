@@ -144,7 +144,7 @@ func (r *Records) entry(text string) (l logged, err error) {
 	if l.version, err = ParseVersion(parts[0]); err != nil {
 		return l, fmt.Errorf("fleet: an entry of the log: %w", err)
 	}
-	l.Number, l.Own = int64(l.version), parts[1] == r.conn.node.ID
+	l.Number, l.Own = int64(l.version), parts[1] == r.conn.o.Node.ID
 	body, err := r.conn.unpack(logKey, parts[3])
 	if err == nil {
 		l.Body = body

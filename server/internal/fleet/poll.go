@@ -77,7 +77,7 @@ func (c *Conn) Run(ctx context.Context) {
 			return
 		}
 		c.hand(ctx, t)
-		every := c.every
+		every := c.o.Every
 		if takesNoWrites(t.Err) {
 			every = min(every, pollsRefused)
 		}
@@ -124,17 +124,17 @@ func (c *Conn) poll(ctx context.Context) Tick {
 	switch {
 	case ctx.Err() != nil:
 	case lasting(err) && !answered(before.err):
-		c.log.Warn("the store refuses what nodes share: this node learns no changes of other nodes, and changes for all nodes are refused; give its user the rights",
-			slog.String("store", c.target.String()), slog.String("rights", c.rights()), slog.Any("error", err))
+		c.o.Log.Warn("the store refuses what nodes share: this node learns no changes of other nodes, and changes for all nodes are refused; give its user the rights",
+			slog.String("store", c.o.Target.String()), slog.String("rights", c.rights()), slog.Any("error", err))
 	case err != nil && before.err == nil:
-		c.log.Debug("the fleet's poll failed", slog.Any("error", err)) // the store reports outages
+		c.o.Log.Debug("the fleet's poll failed", slog.Any("error", err)) // the store reports outages
 	}
 	return t
 }
 
 // rights returns the rights that an ACL must grant beside those for decisions.
 func (c *Conn) rights() string {
-	return "~" + c.prefix + "{fleet}!* +@read +@write +@scripting +time"
+	return "~" + c.o.Prefix + "{fleet}!* +@read +@write +@scripting +time"
 }
 
 func (c *Conn) read(ctx context.Context) (t Tick, err error) {
@@ -182,7 +182,7 @@ func (c *Conn) hand(ctx context.Context, t Tick) {
 			at += len(p.Marks)
 		}
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, max(cmp.Or(p.Timeout, partTimeout), c.timeout))
+			ctx, cancel := context.WithTimeout(ctx, max(cmp.Or(p.Timeout, partTimeout), c.o.Timeout))
 			defer cancel()
 			p.Tick(ctx, own)
 		})
@@ -195,7 +195,7 @@ func (c *Conn) connect(ctx context.Context) error {
 	if c.client.Load() != nil {
 		return nil
 	}
-	client, err := c.dial(ctx, c.target, c.option) // its connections end with Run's ctx
+	client, err := c.o.Connect(ctx, c.o.Target, c.o.Client) // its connections end with Run's ctx
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (c *Conn) leaves(err error) bool {
 	case c.loads.IsZero():
 		c.loads = now
 	}
-	if c.target.Cluster || c.target.Master != "" || !takesNoWrites(err) || now.Sub(c.connected) < anewEvery {
+	if c.o.Target.Cluster || c.o.Target.Master != "" || !takesNoWrites(err) || now.Sub(c.connected) < anewEvery {
 		return false
 	}
 	if !c.loads.IsZero() && now.Sub(c.loads) < longLoading {

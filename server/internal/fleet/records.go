@@ -227,7 +227,7 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 // back first.
 func (r *Records) write(ctx context.Context, s *Script, args ...string) (Version, []string, error) {
 	for range 2 {
-		v, list, err := r.eval(ctx, s, append([]string{r.revision().String(), r.conn.node.ID}, args...)...)
+		v, list, err := r.eval(ctx, s, append([]string{r.revision().String(), r.conn.o.Node.ID}, args...)...)
 		if err == nil && len(list) == 0 {
 			err = errors.New("fleet: the store answered a change with nothing")
 		}

@@ -6,6 +6,7 @@ package front
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +49,9 @@ type Record struct {
 func (r *Record) FromHTTP(q *http.Request) {
 	r.Method, r.Host, r.Target, r.Proto, r.Peer = q.Method, q.Host, q.RequestURI, q.Proto, q.RemoteAddr
 }
+
+// HTTP reports whether the request is one of HTTP.
+func (r *Record) HTTP() bool { return strings.HasPrefix(r.Proto, "HTTP/") }
 
 // Upstream is the outcome of a request at an upstream.
 type Upstream = exchange.Upstream

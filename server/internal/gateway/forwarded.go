@@ -7,15 +7,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/clientip"
 )
 
 // forwarding rewrites a client's request for the upstream.
 type forwarding struct {
-	trusted      []netip.Prefix
+	trusted      *clientip.Admission // of proxies; nil: none
 	upstreamHost bool
 	target       *url.URL
 	oneProtocol  bool // the upstream speaks HTTP/2, which has no switch of protocol
@@ -37,7 +38,7 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 	if !f.upstreamHost {
 		p.Out.Host = p.In.Host
 	}
-	trusted := f.trusts(p.In.RemoteAddr)
+	trusted := f.trusted != nil && f.trusted.Admits(clientip.Peer(p.In.RemoteAddr))
 	for name := range p.Out.Header {
 		// Applications behind CGI or WSGI read X_Real_IP as X-Real-IP.
 		if field := normalised(name); field != "" && !(trusted && field == strings.ToLower(name)) {
@@ -115,17 +116,4 @@ func normalised(name string) string {
 		return field
 	}
 	return ""
-}
-
-// trusts reports whether the connection comes from a trusted proxy.
-func (f *forwarding) trusts(remote string) bool {
-	if len(f.trusted) == 0 {
-		return false
-	}
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil { // a Unix socket
-		return false
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(f.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

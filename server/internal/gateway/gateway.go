@@ -11,6 +11,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,12 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config/upstream"
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Options are the options of a [Gateway]. The zero value works.
+// Options are the options of a [Gateway]. The zero value works. No duration may be negative.
 type Options struct {
 	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and -Proto are passed
 	// on, with their address appended. Those of other clients are replaced. None are trusted by
@@ -37,9 +39,6 @@ type Options struct {
 	// passed on, so that the application's links lead back here.
 	UpstreamHost bool
 
-	// DialTimeout bounds the connection to the upstream. Zero means 5 s. A timeout is answered
-	// with 504.
-	DialTimeout time.Duration
 	// ResponseTimeout bounds the time from the end of a request to the header of its response.
 	// Zero means 60 s. A timeout is answered with 504.
 	ResponseTimeout time.Duration
@@ -51,7 +50,7 @@ type Options struct {
 	// delays before the Gateway included. Zero is no bound. A longer request is answered with
 	// 504, or 503 if it was not sent, and cut off once the response has begun. Responses that
 	// switch protocol, of text/event-stream, and of gRPC over HTTP/2 have no bound. It needs
-	// [WithDeadlines] around the Gateway.
+	// [WithLeastRate] around the Gateway.
 	LongestRequest time.Duration
 	// OnLongest, if not nil, is called for each request that exceeded LongestRequest. It must
 	// be safe for concurrent use, and quick.
@@ -89,46 +88,14 @@ type Gateway struct {
 // New returns a Gateway to an upstream, an absolute URL such as "http://127.0.0.1:3000". A
 // path in it precedes the path of each request. A URL of h2c, such as "h2c://127.0.0.1:50051",
 // means HTTP/2 without TLS: gRPC passes with streams and trailers, and nothing switches
-// protocol. All faults are returned at once.
+// protocol. A connection to the upstream is made within 5 s, or the request is answered with 504.
 func New(to string, opts Options) (*Gateway, error) {
 	target, err := upstream.Parse(to)
-	var faults []error
 	if err != nil {
-		faults = append(faults, fmt.Errorf("upstream: %w", err))
+		return nil, fmt.Errorf("gateway: new: upstream: %w", err)
 	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"DialTimeout", &opts.DialTimeout, 5 * time.Second},
-		{"ResponseTimeout", &opts.ResponseTimeout, time.Minute},
-		{"StallTimeout", &opts.StallTimeout, time.Minute},
-	} {
-		if *d.value < 0 {
-			faults = append(faults, fmt.Errorf("option %s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def))
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if opts.LongestRequest < 0 {
-		faults = append(faults, fmt.Errorf("option LongestRequest: %v is negative; leave it 0 for no bound", opts.LongestRequest))
-	}
-	for _, p := range opts.Trusted {
-		if !p.IsValid() {
-			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; use for example netip.MustParsePrefix("10.0.0.0/8")`))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("gateway: new: %w", err)
-	}
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
-	if opts.Abandoned == nil {
-		opts.Abandoned = NewAbandoned(DefaultAbandoned)
-	}
+	opts.ResponseTimeout, opts.StallTimeout = cmp.Or(opts.ResponseTimeout, time.Minute), cmp.Or(opts.StallTimeout, time.Minute)
+	opts.Log, opts.Abandoned = cmp.Or(opts.Log, slog.Default()), cmp.Or(opts.Abandoned, NewAbandoned(DefaultAbandoned))
 	if opts.Dial == nil {
 		opts.Dial = (&net.Dialer{}).DialContext
 	}
@@ -140,7 +107,10 @@ func New(to string, opts Options) (*Gateway, error) {
 		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
 		longest: opts.LongestRequest, onLongest: opts.OnLongest, rpc: h2c || target.Scheme == "https",
 	}
-	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
+	forward := forwarding{upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
+	if len(opts.Trusted) > 0 {
+		forward.trusted = new(clientip.NewAdmission(opts.Trusted, nil))
+	}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
 	g.proxy = httputil.ReverseProxy{
 		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog, FlushInterval: flushInterval,
@@ -177,7 +147,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy := g.proxy
 	proxy.Transport = p
 	if p.longest != nil {
-		proxy.ModifyResponse = p.answered
+		proxy.ModifyResponse = func(resp *http.Response) error {
+			p.longest.answered(resp, p.request.ProtoMajor > 1)
+			return nil
+		}
 	}
 	proxy.ServeHTTP(p.w, p.request)
 	p.whole = true

@@ -176,7 +176,7 @@ func TestUnseenOutcomes(t *testing.T) {
 		{"breaks off", broken, gateway.Options{}, http.StatusBadGateway, true},
 		{"takes too long", quiet, gateway.Options{ResponseTimeout: time.Millisecond}, http.StatusGatewayTimeout, true},
 		{"refuses the connection", nil, gateway.Options{}, http.StatusBadGateway, false},
-		{"cannot be reached in time", quiet, gateway.Options{DialTimeout: time.Nanosecond}, http.StatusGatewayTimeout, false},
+		{"cannot be reached in time", quiet, gateway.Options{Dial: dialLate}, http.StatusGatewayTimeout, false},
 	} {
 		for _, hold := range []string{"false", "true"} {
 			t.Run(c.name+", hold "+hold, func(t *testing.T) {

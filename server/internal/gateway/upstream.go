@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 const (
@@ -25,6 +27,9 @@ const (
 	// not take them. A download gets as many in each round trip. The responses on one
 	// connection have no common bound: a client that reads nothing would hold up the others.
 	maxUntaken = 256 << 10
+
+	// dialTimeout bounds the dial of a connection, and then its TLS handshake.
+	dialTimeout = 5 * time.Second
 
 	// maxHeader bounds the header of a response, in bytes.
 	maxHeader = 256 << 10
@@ -55,7 +60,7 @@ func newTransport(o Options, h2c bool) *http.Transport {
 			MaxReadFrameSize: maxFrame, MaxReceiveBufferPerStream: maxUntaken,
 		},
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
 			conn, err := o.Dial(ctx, network, addr)
 			if err != nil {
@@ -63,7 +68,7 @@ func newTransport(o Options, h2c bool) *http.Transport {
 			}
 			return &upstreamConn{Conn: conn, timeout: o.StallTimeout}, nil
 		},
-		TLSHandshakeTimeout:    o.DialTimeout,
+		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        idleTimeout,
@@ -82,11 +87,26 @@ func newBuffers() *buffers {
 }
 
 func (b *buffers) Get() []byte {
-	buf, ok := b.pool.Get().(*[32 << 10]byte)
-	if !ok {
-		buf = new([32 << 10]byte)
-	}
-	return buf[:]
+	return b.pool.Get().(*[32 << 10]byte)[:] //nolint:forcetypeassert // nothing else is ever put
 }
 
 func (b *buffers) Put(buf []byte) { b.pool.Put((*[32 << 10]byte)(buf)) }
+
+// upstreamConn is a connection to an upstream. A write that makes no progress for timeout
+// fails. One goroutine at a time writes to it.
+type upstreamConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+// Write sends p.
+func (c *upstreamConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite closes the side to the upstream and leaves the other open. It fails if the
+// connection below cannot do that.
+func (c *upstreamConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

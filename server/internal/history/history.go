@@ -254,9 +254,12 @@ func (s *Series) lists() [kinds]*[]uint32 {
 	}
 }
 
-// Sound reports whether a series from another process is valid and has no more
-// than most steps.
+// Sound reports whether a series from another process is nil, or valid with no more than most
+// steps.
 func (s *Series) Sound(most int) bool {
+	if s == nil {
+		return true
+	}
 	if s.Step < 1 || s.Step > 86400 || s.Steps < 0 || s.Steps > most || s.From.Unix() < 0 || s.From.Unix() > 1<<40 || s.From.Unix()%int64(s.Step) != 0 {
 		return false
 	}
@@ -269,9 +272,9 @@ func (s *Series) Sound(most int) bool {
 }
 
 // Add adds the counts of another series at the same times. Its counts before and after s are
-// left out, and all of them if its steps have another length.
+// left out, and all of them if o is nil or its steps have another length.
 func (s *Series) Add(o *Series) {
-	if s.Step != o.Step {
+	if o == nil || s.Step != o.Step {
 		return
 	}
 	by := int(o.From.Unix()-s.From.Unix()) / s.Step // both begin at whole steps

@@ -54,11 +54,7 @@ func answerWords(a *policy.Answer) (lines []string) {
 }
 
 func fieldWords(fields []policy.AnswerField) string {
-	texts := make([]string, len(fields))
-	for i, f := range fields {
-		texts[i] = f.Name + ": " + f.Value
-	}
-	return strings.Join(texts, ", ")
+	return joined(fields, ", ", func(f policy.AnswerField) string { return f.Name + ": " + f.Value })
 }
 
 // profileWords describes the profiles of a rule, and what they leave out.

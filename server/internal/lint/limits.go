@@ -127,23 +127,17 @@ func subset(narrow, wide []string) bool {
 
 // asks reports whether every request that satisfies narrow satisfies wide.
 func asks(wide, narrow []policy.Field) bool {
-	for _, w := range wide {
-		if !slices.ContainsFunc(narrow, func(n policy.Field) bool {
+	return !slices.ContainsFunc(wide, func(w policy.Field) bool {
+		return !slices.ContainsFunc(narrow, func(n policy.Field) bool {
 			return strings.EqualFold(n.Name, w.Name) && n.Absent == w.Absent && (len(w.Values) == 0 || subset(n.Values, w.Values))
-		}) {
-			return false
-		}
-	}
-	return true
+		})
+	})
 }
 
 func allWithin(networks, in []netip.Prefix) bool {
-	for _, n := range networks {
-		if !slices.ContainsFunc(in, func(p netip.Prefix) bool { return p.Bits() <= n.Bits() && p.Contains(n.Addr()) }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(networks, func(n netip.Prefix) bool {
+		return !slices.ContainsFunc(in, func(p netip.Prefix) bool { return p.Bits() <= n.Bits() && p.Contains(n.Addr()) })
+	})
 }
 
 // unserved returns which share of its quota a sliding counter serves and a remedy, or "" if

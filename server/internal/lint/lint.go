@@ -29,18 +29,18 @@ type Report struct {
 
 // Words describe a rule or a listener.
 type Words struct {
-	Rule  string // name of the rule or listener
-	Line  int    // of the file, from 1
-	Lines []string
+	Rule  string   `json:"name"` // name of the rule or listener
+	Line  int      `json:"line"` // of the file, from 1
+	Lines []string `json:"words"`
 }
 
 // Warning is about a setting that is allowed but makes no sense.
 type Warning struct {
-	File     string
-	Line     int    // of the rule or listener, from 1
-	Rule     string // empty if it is not about a rule
-	Listener string // empty if it is not about a listener
-	Problem  string // the problem and its remedy
+	File     string `json:"file"`
+	Line     int    `json:"line"`               // of the rule or listener, from 1
+	Rule     string `json:"rule,omitempty"`     // empty if it is not about a rule
+	Listener string `json:"listener,omitempty"` // empty if it is not about a listener
+	Problem  string `json:"text"`               // the problem and its remedy
 }
 
 // String returns FILE:LINE: and the warning.
@@ -56,9 +56,9 @@ func (w Warning) String() string {
 
 // Hint is about a setting that may be wrong, depending on facts that the file lacks.
 type Hint struct {
-	File string
-	Line int    // from 1
-	Text string // the fact to check, and the remedy
+	File string `json:"file"`
+	Line int    `json:"line"` // from 1
+	Text string `json:"text"` // the fact to check, and the remedy
 }
 
 // String returns FILE:LINE: and the hint.
@@ -194,15 +194,7 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if b[i].Grace != nil || a[i].Filled() != b[i].Limit.Filled() {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x sluice.Limit, y policy.Limit) bool { return y.Grace == nil && x.Filled() == y.Limit.Filled() })
 }
 
 // odd returns the settings without effect in a single limit.

@@ -36,11 +36,7 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 		add("what is charged on arrival is held: if this process dies, it is given back after %s; a request that takes longer is charged in full at its end", amount.Length(r.HoldFor))
 	}
 	if w := r.When; w != nil {
-		statuses := make([]string, len(w.Status))
-		for i, s := range w.Status {
-			statuses[i] = s.String()
-		}
-		text := "only those answered by " + or(statuses) + " count"
+		text := "only those answered by " + joined(w.Status, " or ", policy.Status.String) + " count"
 		if w.ChargeFirst {
 			add("%s; all are charged on arrival, and the others refunded", text)
 		} else {
@@ -108,7 +104,7 @@ func levelWords(r *policy.Rule, l *policy.Level) (lines []string) {
 	}
 	add("key: %s", whose)
 	if n := len(l.ExemptKeys); n > 0 {
-		add("not: %s", keyList(l, l.ExemptKeys))
+		add("not: %s", joined(l.ExemptKeys, " or ", func(k []string) string { return keyText(l, k) }))
 	}
 	list := func(prefix string, limits []policy.Limit) {
 		for _, limit := range limits {
@@ -260,13 +256,12 @@ func whoseBudget(by []policy.Part) string {
 }
 
 func partsWords(parts []policy.Part, between string) string {
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		if texts[i] = partWords(p); p.Source == source.First && len(parts) > 1 {
-			texts[i] = "(" + texts[i] + ")"
+	return joined(parts, between, func(p policy.Part) string {
+		if p.Source == source.First && len(parts) > 1 {
+			return "(" + partWords(p) + ")"
 		}
-	}
-	return strings.Join(texts, between)
+		return partWords(p)
+	})
 }
 
 func partWords(p policy.Part) string {
@@ -313,23 +308,18 @@ func costWords(c policy.Cost) string {
 	}
 }
 
+// joined returns the texts of a list in one.
+func joined[T any](list []T, between string, text func(T) string) string {
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = text(v)
+	}
+	return strings.Join(texts, between)
+}
+
 func or(list []string) string { return strings.Join(list, " or ") }
 
-func prefixes(networks []netip.Prefix) string {
-	list := make([]string, len(networks))
-	for i, n := range networks {
-		list[i] = n.String()
-	}
-	return or(list)
-}
-
-func keyList(l *policy.Level, keys [][]string) string {
-	list := make([]string, len(keys))
-	for i, k := range keys {
-		list[i] = keyText(l, k)
-	}
-	return or(list)
-}
+func prefixes(networks []netip.Prefix) string { return joined(networks, " or ", netip.Prefix.String) }
 
 // keyText writes a key in the form of the file.
 func keyText(l *policy.Level, values []string) string {

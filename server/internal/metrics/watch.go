@@ -4,10 +4,14 @@
 package metrics
 
 import (
+	"iter"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/outcome"
@@ -242,6 +246,21 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 	})
 }
 
+// WatchRefused exports what a front has not answered. It calls refused, which yields the numbers
+// by reason, at every scrape.
+//
+//	sluice_api_refused_total{reason}   token, operation, body, faults, limits
+//	sluice_resp_refused_total{reason}  address, auth, right, command, protocol, idle, half, unread
+func (m *Metrics) WatchRefused(front, help string, refused func() iter.Seq2[string, int64]) {
+	var c series.Collector
+	counts := c.Counter("sluice_"+front+"_refused_total", help, "reason")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for reason, n := range refused() {
+			series.Put(ch, counts, n, reason)
+		}
+	})
+}
+
 // WatchLingering exports the connections that linger after an early answer. It calls stats at
 // every scrape.
 //
@@ -257,5 +276,62 @@ func (m *Metrics) WatchLingering(stats func() gateway.LingeringStats) {
 		series.Put(ch, ended, s.Client, "client")
 		series.Put(ch, ended, s.Bound, "bound")
 		series.Put(ch, ended, s.Full, "full")
+	})
+}
+
+// WatchLimits exports the limits of the active policy, without those of overrides, whose keys are
+// clients'. It calls active at every scrape.
+//
+//	sluice_limit_info{rule,level,tier,limit,algorithm,quota,window}  1; the window in seconds
+func (m *Metrics) WatchLimits(active func() *policy.Policy) {
+	var c series.Collector
+	info := c.Gauge("sluice_limit_info", "1, labelled by a limit in effect: its quota in units and its window in seconds.",
+		"rule", "level", "tier", "limit", "algorithm", "quota", "window")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		p := active()
+		for i := range p.Rules() {
+			for _, l := range p.Levels(i) {
+				put := func(tier string, set *policy.Set) {
+					if set == nil {
+						return
+					}
+					for j := range set.All.Len() {
+						series.Put(ch, info, 1, labelsOf(&l, tier, set.All.Term(j))...)
+					}
+				}
+				put("", l.Base)
+				for tier, set := range l.ByTier {
+					put(series.Label(tier), set)
+				}
+			}
+		}
+	})
+}
+
+// labelsOf returns the labels of a limit in effect.
+func labelsOf(l *policy.CompiledLevel, tier string, t *sluice.Term) []string {
+	return []string{
+		l.Rule.Name, l.Name, tier, t.Name, t.Algorithm.String(),
+		strconv.FormatInt(t.Quota, 10), strconv.FormatFloat(t.Window.Seconds(), 'f', -1, 64),
+	}
+}
+
+// LogLines are the numbers of lines of a log of requests.
+type LogLines struct{ Written, Dropped uint64 }
+
+// WatchLogs exports the lines of the logs of requests. It calls of at every scrape.
+//
+//	sluice_decision_log_lines_total{result}  written, dropped
+//	sluice_access_log_lines_total{result}    written, dropped
+func (m *Metrics) WatchLogs(of func() (decisions, access LogLines)) {
+	var c series.Collector
+	inDecisions := c.Counter("sluice_decision_log_lines_total", "Lines of the decision log, written and dropped.", "result")
+	inAccess := c.Counter("sluice_access_log_lines_total", "Lines of the access log, written and dropped.", "result")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		decisions, access := of()
+		series.Put(ch, inDecisions, decisions.Written, "written")
+		series.Put(ch, inDecisions, decisions.Dropped, "dropped")
+		series.Put(ch, inAccess, access.Written, "written")
+		series.Put(ch, inAccess, access.Dropped, "dropped")
 	})
 }

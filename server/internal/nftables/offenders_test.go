@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
@@ -75,10 +76,14 @@ func server() error {
 	if err != nil {
 		return err
 	}
+	clients, err := clientip.New(clientip.Options{})
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex
 	denied := make(map[string]int)
 	s, err := tcp.New(tcp.Options{
-		Upstream: up.Addr().String(), Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Rate: plan},
+		Upstream: up.Addr().String(), Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Rate: plan, Key: clients.Group},
 		Log: slog.New(slog.DiscardHandler),
 		OnDecision: func(e tcp.Event) {
 			mu.Lock()

@@ -32,9 +32,9 @@ type File struct {
 // Note is about a part of the configuration that sluice's file does not keep, or that a reader
 // should know.
 type Note struct {
-	File string
-	Line int // from 1; 0 if it is about the whole file
-	Text string
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // from 1; 0 if it is about the whole file
+	Text string `json:"text"`
 }
 
 // String returns FILE:LINE: and the text.

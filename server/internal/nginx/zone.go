@@ -59,10 +59,6 @@ type client struct {
 	header  string
 }
 
-func (a *client) equal(b *client) bool {
-	return slices.Equal(a.trusted, b.trusted) && a.header == b.header
-}
-
 // realIP reads how a location finds a client's address: all limited locations must agree.
 func (c *converter) realIP(l *location) {
 	own, d := &client{}, l.d
@@ -86,7 +82,7 @@ func (c *converter) realIP(l *location) {
 	slices.Sort(own.trusted)
 	if c.client == nil {
 		c.client = own
-	} else if !c.client.equal(own) {
+	} else if own.header != c.client.header || !slices.Equal(own.trusted, c.client.trusted) {
 		c.note(d, "%v: finds the address of clients otherwise than what is limited before it; here all do as that", l)
 	}
 }

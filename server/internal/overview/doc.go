@@ -7,6 +7,5 @@
 // The files, in the order in which to read them; data stands behind the code that uses it:
 //
 //   - rule.go: a rule with its counts
-//   - overview.go: Overview and its parts, and the keys denied most
-//   - problems.go: outcomes that the limits do not explain
+//   - overview.go: Overview and its parts, the keys denied most, and outcomes that the limits do not explain
 package overview

@@ -25,6 +25,9 @@ var static embed.FS
 const rules = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// Asset returns a file of the page, for pages that are written to one file.
+func Asset(name string) ([]byte, error) { return static.ReadFile("static/" + name) }
+
 // file is one that is served.
 type file struct {
 	name, kind, tag string

@@ -35,8 +35,8 @@ const (
 	mostTaken = 1 << 20
 )
 
-// Options are the connection of the nodes, and the reports of this one. Conn, Self and
-// Report are required.
+// Options are the connection of the nodes, and the reports of this one. All but Every and
+// Patience are required.
 type Options struct {
 	Conn *fleet.Conn
 	// Self returns this node's line. Its id is that of the Conn.
@@ -116,7 +116,7 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if u, err := n.publish(ctx, rules, t.Values[1]); err == nil {
 		n.nextSent = now // a report made in an earlier tick lacks later counts
 		if !u.made.Before(now) {
-			n.nextSent = now.Add(max(n.Every-n.Conn.Every()/2, pause(len(u.data)*max(int(n.live()), 1))/2))
+			n.nextSent = now.Add(max(n.Every-n.Conn.Every()/2, pause(len(u.data)*max(int(n.Live()), 1))/2))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 // meet reads the lines of the other nodes if that is due. A node writes its own line first,
 // so of two nodes that start together at least one reads the other's line.
 func (n *Peers) meet(ctx context.Context, now time.Time) {
-	if n.Met == nil || now.Before(n.nextMet) {
+	if now.Before(n.nextMet) {
 		return
 	}
 	n.nextMet = now.Add(meetEvery)
@@ -138,13 +138,6 @@ func (n *Peers) meet(ctx context.Context, now time.Time) {
 		f.Nodes = append(f.Nodes, lines.nodes[i].Seen)
 	}
 	n.Met(f)
-}
-
-func (n *Peers) live() int64 {
-	if n.Live == nil {
-		return 1
-	}
-	return n.Live()
 }
 
 // pause returns the time to wait after reading so many bytes.
@@ -223,7 +216,7 @@ func sorted(nodes map[string]*node) []report.Seen {
 		all = append(all, s.Seen)
 	}
 	slices.SortFunc(all, func(a, b report.Seen) int {
-		return compare(a.Name, b.Name, a.Listen, b.Listen, a.ID, b.ID)
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Listen, b.Listen), cmp.Compare(a.ID, b.ID))
 	})
 	return all
 }

@@ -52,7 +52,7 @@ func joinPatient(t testing.TB, url, id string, live int64, reports func(rules []
 	}
 	m := &member{conn: connect(t, url, id, every)}
 	m.Peers = peers.New(peers.Options{
-		Conn: m.conn, Live: func() int64 { return live }, Patience: patience,
+		Conn: m.conn, Live: func() int64 { return live }, Met: func(*report.Fleet) {}, Patience: patience,
 		Self: func() report.Node {
 			return report.Node{Name: "host-" + id, Version: "v1.0.0", Config: "0123456789ab", Rules: "0123456789ab", StoreUp: true, Clock: time.Now().UnixMilli()}
 		},
@@ -238,7 +238,7 @@ func TestTickTooShort(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	made := 0
 	b := peers.New(peers.Options{
-		Conn: conn,
+		Conn: conn, Live: func() int64 { return 2 }, Met: func(*report.Fleet) {},
 		Self: func() report.Node { return report.Node{Name: "host"} },
 		Report: func(rules []string) *report.Report {
 			end()

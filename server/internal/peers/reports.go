@@ -4,7 +4,6 @@
 package peers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -68,7 +67,7 @@ func (n *Peers) Reports(ctx context.Context, rules []string) report.Fleet {
 	if !n.last.read.IsZero() {
 		f.Ago = time.Since(n.last.read)
 	}
-	f.Live = n.live()
+	f.Live = n.Live()
 	return f
 }
 
@@ -308,14 +307,4 @@ func (n *Peers) report(s *node, text string, room int) (took int) {
 		s.size = took
 	}
 	return took
-}
-
-// compare compares pairs of texts in order, until two differ.
-func compare(pairs ...string) int {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if c := cmp.Compare(pairs[i], pairs[i+1]); c != 0 {
-			return c
-		}
-	}
-	return 0
 }

@@ -67,8 +67,8 @@ func NewSum(now time.Time, secret string) *Sum {
 func (s *Sum) Add(r *Report) {
 	s.Nodes++
 	s.Total = s.Total.Plus(r.Total)
-	addSeries(s.Recent, r.Recent)
-	addSeries(s.Day, r.Day)
+	s.Recent.Add(r.Recent)
+	s.Day.Add(r.Day)
 	s.More = max(s.More, r.More)
 	for i := range r.Rules {
 		rule := &r.Rules[i]
@@ -87,12 +87,6 @@ func (s *Sum) Add(r *Report) {
 
 // Rule returns the sum of a rule, nil if no node has counted requests under it.
 func (s *Sum) Rule(name string) *RuleSum { return s.rules[name] }
-
-func addSeries(to, from *history.Series) {
-	if from != nil {
-		to.Add(from)
-	}
-}
 
 func (s *RuleSum) add(id string, r *Rule) {
 	s.Nodes = append(s.Nodes, NodeCounts{id, r.Counts, r.Recent})
@@ -117,8 +111,8 @@ func (s *RuleSum) detail(d *Detail, now time.Time, sameKeys bool) {
 	if s.Detail == nil {
 		s.Detail = &Detail{Recent: history.RuleFine.Empty(now), Day: history.RuleCoarse.Empty(now)}
 	}
-	addSeries(s.Detail.Recent, d.Recent)
-	addSeries(s.Detail.Day, d.Day)
+	s.Detail.Recent.Add(d.Recent)
+	s.Detail.Day.Add(d.Day)
 	if sameKeys && d.Hour != nil && d.Days != nil && mergeInto(&s.Detail.Hour, d.Hour) && mergeInto(&s.Detail.Days, d.Days) {
 		s.Keyed++
 	}

@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"unicode/utf8"
 
-	"github.com/sluicegate/sluice/server/internal/history"
 	"github.com/sluicegate/sluice/server/internal/outcome"
 )
 
@@ -183,7 +183,7 @@ func (r *Report) size() int {
 // sound reports whether all parts of a report are within their bounds, so that it can be
 // summed with the reports of a thousand other nodes.
 func (r *Report) sound() bool {
-	if !names(r.ID, r.Hashed) || !numbers(r.Total.Max()) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || int64(r.More) > mostCount {
+	if !names(r.ID, r.Hashed) || !numbers(r.Total.Max()) || !r.Recent.Sound(mostSteps) || !r.Day.Sound(mostSteps) || len(r.Rules) > MostRules || r.More < 0 || int64(r.More) > mostCount {
 		return false
 	}
 	seen, tried := make(map[string]bool, len(r.Rules)), 0
@@ -214,7 +214,7 @@ func (r *Rule) sound() bool {
 	if d == nil {
 		return true
 	}
-	if !series(d.Recent) || !series(d.Day) || len(d.Top) > mostLevels {
+	if !d.Recent.Sound(mostSteps) || !d.Day.Sound(mostSteps) || len(d.Top) > mostLevels {
 		return false
 	}
 	for i := range d.Top {
@@ -232,23 +232,7 @@ func (r *Rule) sound() bool {
 }
 
 func names(all ...string) bool {
-	for _, text := range all {
-		if len(text) > mostName || !utf8.ValidString(text) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(text string) bool { return len(text) > mostName || !utf8.ValidString(text) })
 }
 
-func numbers(all ...uint64) bool {
-	for _, n := range all {
-		if n > mostCount {
-			return false
-		}
-	}
-	return true
-}
-
-func series(s *history.Series) bool {
-	return s == nil || s.Sound(mostSteps)
-}
+func numbers(all ...uint64) bool { return slices.Max(all) <= mostCount }

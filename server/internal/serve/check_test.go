@@ -130,15 +130,33 @@ func TestOneBudget(t *testing.T) {
 listen:
   - 127.0.0.1:0
   - {address: "127.0.0.2:0", serve: check}
+  - {address: "127.0.0.3:0", serve: api}
+  - {address: "127.0.0.4:0", serve: resp}
 client_ip: {trusted: 127.0.0.1}
 store: %s
 upstream: %s
 rules: [{name: all, by: header.X-User, limits: 6/h sliding-log}]
 `, store, servetest.Named(t, "app")))
+			client := servetest.Dial(t, s.URLs[3], "")
 			asks := []func() int{
 				func() int { return servetest.Fetch(t, http.DefaultClient, s.URLs[0]+"/x", "X-User", "ada").Status },
 				func() int {
 					return servetest.Fetch(t, http.DefaultClient, s.URLs[1], "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/x", "X-User", "ada").Status
+				},
+				func() int {
+					a := apiClient{url: s.URLs[2]}.call(t, "/v1/take", `{"rule": "all", "headers": {"X-User": ["ada"]}}`)
+					return map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[a.Allowed]
+				},
+				func() int {
+					_, err := fmt.Fprint(client, "SLUICE.TAKE all ada\r\n")
+					answer := make([]byte, 256)
+					if n, rerr := client.Read(answer); err != nil || rerr != nil || n < 6 || string(answer[:5]) != "*8\r\n:" {
+						t.Fatalf("%q, %v, %v", answer[:n], err, rerr)
+					}
+					if answer[5] == '1' {
+						return http.StatusOK
+					}
+					return http.StatusTooManyRequests
 				},
 			}
 			for i := range 6 {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
+	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/rls"
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
 	"github.com/sluicegate/sluice/server/internal/overrides"
@@ -33,6 +34,9 @@ func CheckFiles(c *config.Config) error {
 		}
 	}
 	for i := range c.Listen {
+		if l := &c.Listen[i]; l.TokensFile != "" {
+			add("tokens_file", l.TokensFile, api.CheckTokens(l.TokensFile, c.PolicyOf(l)))
+		}
 		if l := &c.Listen[i]; l.CertFile != "" {
 			_, err := certificate.Load(l.CertFile, l.KeyFile, certificate.Options{})
 			add("cert", l.CertFile, err)

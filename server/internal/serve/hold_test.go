@@ -51,6 +51,9 @@ rules:
 	if n := left(); n != "60" { // of 100, less two estimates
 		t.Errorf("%s are left, want 60", n)
 	}
+	if doc := servetest.Fetch(t, http.DefaultClient, g.Admin+"/v1/key?header.X-User=ada").Body; !strings.Contains(doc, "; open holds: 1, of 20 units; the next ends at ") {
+		t.Errorf("the key is shown as %s", doc)
+	}
 	a.Demote(t, "READONLY")
 	testkit.Until(t, "the store to be marked down", func() bool {
 		left()

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/check"
 	"github.com/sluicegate/sluice/server/internal/front/rls"
 	tcpfront "github.com/sluicegate/sluice/server/internal/front/tcp"
@@ -19,11 +20,14 @@ import (
 
 // kinds returns the kinds of fronts.
 func (s *runtime) kinds() []front.Kind {
+	s.resp.Tokens = api.Tokens
 	return []front.Kind{
 		s.proxy.Kind(),
+		s.api.Kind(),
 		check.Kind(s.clients),
 		check.ExtAuthz(s.clients),
 		rls.Kind(s.clients),
+		s.resp.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)
 			clients := clientip.NewAdmission(c.Allow, c.Deny)

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"slices"
 	"strings"
@@ -142,7 +141,6 @@ func (d *listeners) newGate(o *listener) error {
 	if err != nil {
 		return err
 	}
-	opts.MaxConnections = math.MaxInt32 // places bound them
 	if o.gate, err = tcp.NewGate(o.Listener, opts); err != nil {
 		return err
 	}
@@ -213,6 +211,10 @@ func (o *listener) url() string {
 	switch c := o.config.Load(); {
 	case c.TCP():
 		scheme = "tcp"
+	case c.Serve == "resp":
+		if scheme = "redis"; c.CertFile != "" {
+			scheme = "rediss"
+		}
 	case c.CertFile != "":
 		scheme = "https"
 	}
@@ -230,6 +232,10 @@ func (o *listener) describe(upstreams string) string {
 		text += " decides for a proxy"
 	case c.Serve == "rls" || c.Serve == "ext_authz":
 		text += " decides for Envoy"
+	case c.Serve == "api":
+		text += " -> decisions as JSON"
+	case c.Serve == "resp":
+		text += " decides by the Redis protocol"
 	default:
 		text += " -> " + cmp.Or(upstreams, "the built-in sample app")
 	}

@@ -153,7 +153,7 @@ func (l *logs) sink(c *config.Config, decisions *decisionlog.Encoder) front.Sink
 			line = decisions.Append(line, r)
 			l.decisions.write(line)
 		}
-		if access {
+		if access && r.HTTP() {
 			line = accesslog.Append(line[:0], r)
 			l.access.write(line)
 		}

@@ -85,6 +85,11 @@ func (s *server) keys(c *config.Config) (names []string) {
 	if c.DecisionLog.SecretFile != "" {
 		names = append(names, c.DecisionLog.SecretFile)
 	}
+	for i := range c.Listen {
+		if file := c.Listen[i].TokensFile; file != "" {
+			names = append(names, file)
+		}
+	}
 	if s.Config.Admin.TokenFile != "" { // the path is fixed at the start
 		names = append(names, s.Config.Admin.TokenFile)
 	}

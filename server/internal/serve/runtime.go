@@ -27,7 +27,9 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/decisionlog"
 	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
+	"github.com/sluicegate/sluice/server/internal/front/resp"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/httpserver"
@@ -54,6 +56,8 @@ type runtime struct {
 	held      *evaluate.Queue // over all configurations
 	clients   *httpserver.Bounds
 	proxy     *proxy.Proxy
+	api       *api.API
+	resp      resp.RESP
 	places    *tcp.Places // of connections, of all listeners for clients
 	now       func() time.Time
 	logs      *logs

@@ -20,6 +20,7 @@ import (
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/internal/admin"
 	"github.com/sluicegate/sluice/server/internal/audit"
+	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/metrics"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/peers"
@@ -151,6 +152,10 @@ func (s *server) wire(ctx context.Context) error {
 	s.runtime.trace, s.runtime.report = s.trace, s.store.report
 	s.runtime.store = s.trace.Wrap(s.counts.Wrap(s.store.store, s.store.name()), s.store.name())
 	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // both kinds of store implement it
+	own, _ := s.trace.Wrap(s.store.store, s.store.name()).(sluice.SlotStore)
+	if s.runtime.api, err = api.New(api.Options{Clients: s.runtime.clients, Own: own, Now: s.Now}); err != nil {
+		return err
+	}
 	s.watcher = s.newWatcher(ctx)
 	logs, err := s.runtime.logs.prepare(c)
 	if err != nil {
@@ -179,7 +184,7 @@ func (s *server) wire(ctx context.Context) error {
 	if sh := s.store.shared; sh != nil {
 		sh.Join()
 	}
-	s.listeners = newListeners(s.runtime, pages, s.Drain)
+	s.listeners = newListeners(s.runtime, pages, s.Drain) //nolint:contextcheck // requests end with their listener
 	s.metrics.WatchLogs(s.runtime.logs.stats)
 	s.metrics.WatchAbandoned(s.runtime.proxy.Abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
@@ -189,6 +194,8 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchLingering(s.runtime.clients.Lingering.Stats)
 	s.metrics.WatchClientMemory(s.runtime.clients.Memory.Stats)
 	s.metrics.WatchUpstreams(s.runtime.proxy.Upstreams.Stats)
+	s.metrics.WatchRefused("api", "Calls of the API that were not answered: without a valid token, of an operation that the token or the API does not have, with a body that is too large or no JSON, with faults, or with more new limits than a token may bring.", s.runtime.api.Refused)
+	s.metrics.WatchRefused("resp", "Commands of the Redis protocol that were refused: without a valid token, of an operation or rule that the token does not have, unknown or with a fault; and connections that were closed: from a network that is not admitted, with bytes that are no command or more than are accepted, with no command, with half a command, with answers that were not read.", s.runtime.resp.Refused)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil
 }

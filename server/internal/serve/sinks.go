@@ -75,6 +75,9 @@ func (m measuredRequests) Record(_ context.Context, r *front.Record) {
 		m.counts.Count(&r.Event)
 		return
 	}
+	if !r.HTTP() { // there is no response
+		return
+	}
 	o := limitmetrics.Outcome{
 		Event: &r.Event, Route: r.Route, Status: r.Status, Took: r.Took, Upstream: r.Upstream,
 		Trace: r.Request.Header("Traceparent"), Now: r.At.Add(r.Took),

@@ -37,7 +37,7 @@ func (t *Tally) Share(secret [32]byte) {
 	s := keyhash.Of(secret)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.room.share(&s, t.current.Load())
+	t.room.share(&s, t.index())
 }
 
 // Hashed returns a name of the secret that hashes keys, or "" before first use.
@@ -57,9 +57,6 @@ func (r *room) share(secret *keyhash.Secret, in *index) {
 		return
 	}
 	r.secret, r.fine, r.all = secret, 0, 0
-	if in == nil {
-		return
-	}
 	for _, c := range in.rules {
 		c.recent.full.Store(false)
 		c.recent.keys.Store(nil)
@@ -82,10 +79,10 @@ func (r *room) count(in *index) {
 	}
 }
 
-// make makes the sketches of a rule, or returns nil without room.
-func (r *room) make(of *recent) *hashed {
-	if of.full.Load() {
-		return nil
+// keysOf returns the sketches of a rule, which it makes if there is room, or nil.
+func (r *room) keysOf(of *recent) *hashed {
+	if keys := of.keys.Load(); keys != nil || of.full.Load() {
+		return keys
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,18 +108,11 @@ func (r *room) make(of *recent) *hashed {
 	return keys
 }
 
-func (r *room) keysOf(c *counted) *hashed {
-	if keys := c.recent.keys.Load(); keys != nil {
-		return keys
-	}
-	return r.make(c.recent)
-}
-
 // charged counts the keys that a request was charged to, and the used shares of their limits.
 func (t *Tally) charged(in *index, v *evaluate.Verdict) {
 	if v.InFlight != nil {
 		if c := in.rules[v.InFlight.Rule.Name]; c != nil {
-			if keys := t.room.keysOf(c); keys != nil {
+			if keys := t.room.keysOf(c.recent); keys != nil {
 				keys.Seen(keys.hash(v.InFlight.Level, v.InFlight.Key))
 			}
 		}
@@ -137,7 +127,7 @@ func (t *Tally) charged(in *index, v *evaluate.Verdict) {
 		if o.Rule != rule {
 			rule, level, keys = o.Rule, nil, nil
 			if c := in.rules[rule.Name]; c != nil {
-				keys = t.room.keysOf(c)
+				keys = t.room.keysOf(c.recent)
 			}
 		}
 		if keys == nil {
@@ -164,7 +154,7 @@ func (t *Tally) shadowKey(c *counted, s *evaluate.Trial) {
 	if s.Err != nil || s.Limit == nil {
 		return
 	}
-	keys := t.room.keysOf(c)
+	keys := t.room.keysOf(c.recent)
 	if keys == nil {
 		return
 	}

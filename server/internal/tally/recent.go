@@ -58,11 +58,7 @@ func (t *Tally) Tick(now time.Time) {
 		t.past = history.New(history.TotalFine, history.TotalCoarse, history.Counts{})
 	}
 	t.past.Record(now, t.total.history())
-	in := t.current.Load()
-	if in == nil {
-		return
-	}
-	kept := 0
+	in, kept := t.index(), 0
 	for _, name := range in.names {
 		if in.rules[name].recent.past != nil {
 			kept++
@@ -97,10 +93,7 @@ func (t *Tally) Total() history.Counts { return t.total.history() }
 
 // Totals returns the outcomes of requests under each rule, by its name.
 func (t *Tally) Totals() map[string]history.Counts {
-	in := t.current.Load()
-	if in == nil {
-		return nil
-	}
+	in := t.index()
 	all := make(map[string]history.Counts, len(in.names))
 	for name, c := range in.rules {
 		all[name] = c.history()
@@ -113,26 +106,22 @@ func (t *Tally) Totals() map[string]history.Counts {
 func (t *Tally) Keys(rule string) (hour, day *sketch.Sum, ok bool) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
-	in := t.current.Load()
-	if in == nil || in.rules[rule] == nil {
-		return nil, nil, false
+	if c := t.index().rules[rule]; c != nil {
+		if keys := c.recent.keys.Load(); keys != nil && keys.Ticking() {
+			return keys.Hour(), keys.Day(), true
+		}
 	}
-	keys := in.rules[rule].recent.keys.Load()
-	if keys == nil || !keys.Ticking() {
-		return nil, nil, false
-	}
-	return keys.Hour(), keys.Day(), true
+	return nil, nil, false
 }
 
 // Denials returns the recent denials of a rule.
 func (t *Tally) Denials(rule string) (d history.Denials) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
-	in := t.current.Load()
-	if in == nil || in.rules[rule] == nil {
+	c := t.index().rules[rule]
+	if c == nil {
 		return d
 	}
-	c := in.rules[rule]
 	d.Unstated = c.Unstated.Load() - c.mark.before
 	for _, list := range c.levels {
 		keys, total := list.recent()
@@ -159,11 +148,7 @@ func (t *Tally) Bytes() int64 {
 	if t.past != nil {
 		n += t.past.Bytes()
 	}
-	in := t.current.Load()
-	if in == nil {
-		return int64(n)
-	}
-	for _, c := range in.rules {
+	for _, c := range t.index().rules {
 		if c.recent.past != nil {
 			n += c.recent.past.Bytes()
 		}
@@ -182,8 +167,8 @@ func (t *Tally) Past(rule string) (fine, coarse history.Series, ok bool) {
 	past := t.past
 	if rule != "" {
 		past = nil
-		if in := t.current.Load(); in != nil && in.rules[rule] != nil {
-			past = in.rules[rule].recent.past
+		if c := t.index().rules[rule]; c != nil {
+			past = c.recent.past
 		}
 	}
 	if past == nil {

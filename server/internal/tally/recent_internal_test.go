@@ -45,7 +45,7 @@ func use(t *Tally, from, to int) {
 		for _, n := range []interface{ Add(uint64) uint64 }{&c.Allowed, &c.Denied, &c.WouldDeny, &c.Warned, &c.Delayed, &c.Degraded} {
 			n.Add(1)
 		}
-		if keys := t.room.keysOf(c); keys != nil {
+		if keys := t.room.keysOf(c.recent); keys != nil {
 			keys.Seen(uint64(i))
 		}
 	}

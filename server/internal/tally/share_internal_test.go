@@ -28,7 +28,7 @@ func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 		in := counts.current.Load()
 		c := in.rules["rule0"]
 		for i := from; i < to; i++ {
-			if keys := counts.room.keysOf(c); keys != nil {
+			if keys := counts.room.keysOf(c.recent); keys != nil {
 				keys.Seen(keys.hash(&p.Rules()[0].Levels[0], strconv.Itoa(i)))
 			}
 		}
@@ -63,7 +63,7 @@ func TestShare(t *testing.T) {
 			b, _ := node(t)
 			a.Share(c.a)
 			b.Share(c.b)
-			keys := func(counts *Tally) *hashed { return counts.room.keysOf(counts.current.Load().rules["rule0"]) }
+			keys := func(counts *Tally) *hashed { return counts.room.keysOf(counts.current.Load().rules["rule0"].recent) }
 			l := &policy.Level{Name: "level"}
 			for i := range each {
 				keys(a).Seen(keys(a).hash(l, strconv.Itoa(i)))

@@ -7,9 +7,11 @@
 package tally
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,15 +73,18 @@ type index struct {
 	rules map[string]*counted
 }
 
+// noRules is the index before the first call of Follow.
+var noRules = new(index)
+
+// index returns the current index.
+func (t *Tally) index() *index { return cmp.Or(t.current.Load(), noRules) }
+
 // Follow makes t count under the names of p. Counts under names that p shares continue; the
 // others are dropped. It may be called while requests are counted.
 func (t *Tally) Follow(p *policy.Policy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var old map[string]*counted
-	if in := t.current.Load(); in != nil {
-		old = in.rules
-	}
+	old := t.index().rules
 	next := &index{names: make([]string, 0, len(p.Rules())), rules: make(map[string]*counted, len(p.Rules()))}
 	lists := 0
 	for i := range len(p.Rules()) {
@@ -92,10 +97,10 @@ func (t *Tally) Follow(p *policy.Policy) {
 		for j := range r.Levels {
 			l := &r.Levels[j]
 			for k := range l.Candidates {
-				keep(&c.candidates, was.candidates, candidateName(l, &l.Candidates[k]), newRule)
+				keep(&c.candidates, was.candidates, candidateName(l, &l.Candidates[k]), func() *Rule { return new(Rule) })
 			}
 			if lists++; lists <= MostLists {
-				keep(&c.levels, was.levels, l.Name, newList)
+				keep(&c.levels, was.levels, l.Name, func() *topKeys { return newTopKeys(outcome.Places) })
 			}
 		}
 		next.rules[r.Name] = c
@@ -116,9 +121,6 @@ func keep[V any](m *map[string]V, old map[string]V, name string, fresh func() V)
 	}
 	(*m)[name] = v
 }
-
-func newRule() *Rule    { return new(Rule) }
-func newList() *topKeys { return newTopKeys(outcome.Places) }
 
 func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
 
@@ -152,8 +154,8 @@ func (t *Tally) Count(e *evaluate.Event, cause Cause) {
 	if e.Verdict == evaluate.Refused {
 		t.refused.add(cause)
 	}
-	in, v := t.current.Load(), e.Evaluated
-	if in == nil || v == nil {
+	in, v := t.index(), e.Evaluated
+	if v == nil {
 		return
 	}
 	if t.sides(in, v) {
@@ -225,11 +227,10 @@ func (t *Tally) End(status int, err error) {
 // whether to log that: for the first response without the field, and again once the field has
 // returned in between, at most once a minute.
 func (t *Tally) Stated(rule string, has bool, now time.Time) (tell bool) {
-	in := t.current.Load()
-	if in == nil || in.rules[rule] == nil {
+	c := t.index().rules[rule]
+	if c == nil {
 		return false
 	}
-	c := in.rules[rule]
 	if has {
 		if c.silent.Load() {
 			c.silent.Store(false)
@@ -273,12 +274,7 @@ func limited(v *evaluate.Verdict, r *policy.Rule) bool {
 			return true
 		}
 	}
-	for _, s := range v.Shapes {
-		if s.Rule == r {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Shapes, func(s evaluate.Shape) bool { return s.Rule == r })
 }
 
 // each calls f once for each active rule, with one of its outcomes, preferably one that the
@@ -313,7 +309,7 @@ func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 	if list := c.levels[l.Name]; list != nil {
 		list.add(key)
 	}
-	if keys := t.room.keysOf(c); keys != nil {
+	if keys := t.room.keysOf(c.recent); keys != nil {
 		keys.Denied(keys.hash(l, key))
 	}
 }

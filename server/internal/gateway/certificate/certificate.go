@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,8 +25,6 @@ const maxFile = 1 << 20
 
 // Options are the options of a [Pair]. The zero value works.
 type Options struct {
-	// Every is the least time between two reads of the files by handshakes. Zero means 2 s.
-	Every time.Duration
 	// ClientCA is a file, in PEM, of certificates of the authorities that sign clients'
 	// certificates. A client must have a certificate issued for clients by one of them, or be
 	// one of them. Empty: clients are not asked for a certificate. A new file takes effect
@@ -47,6 +46,7 @@ type Options struct {
 type Pair struct {
 	certFile, keyFile string
 	opts              Options
+	every             time.Duration // the least time between two reads of the files by handshakes
 
 	current atomic.Pointer[served]
 	due     atomic.Pointer[time.Time] // time of the next read
@@ -64,22 +64,12 @@ type served struct {
 }
 
 // contents are the contents of the files.
-type contents struct{ cert, key, clients []byte }
-
-func (c *contents) equal(o *contents) bool {
-	return bytes.Equal(c.cert, o.cert) && bytes.Equal(c.key, o.key) && bytes.Equal(c.clients, o.clients)
-}
+type contents struct{ cert, key, clients string }
 
 // Load reads the files and returns the Pair, or their faults. The certificate's file holds the
 // chain, leaf first.
 func Load(certFile, keyFile string, o Options) (*Pair, error) {
-	if o.Every < 0 {
-		return nil, fmt.Errorf("certificate: Every: %v is negative; leave it 0 for 2s", o.Every)
-	}
-	if o.Every == 0 {
-		o.Every = 2 * time.Second
-	}
-	p := &Pair{certFile: certFile, keyFile: keyFile, opts: o}
+	p := &Pair{certFile: certFile, keyFile: keyFile, opts: o, every: 2 * time.Second}
 	p.opts.OnChange = nil // the first pair is no change
 	if err := p.Reload(); err != nil {
 		return nil, err
@@ -107,7 +97,7 @@ func (p *Pair) plain() *tls.Config {
 	}
 }
 
-// GetCertificate is for [tls.Config]. The first handshake after Options.Every reads the files
+// GetCertificate is for [tls.Config]. The first handshake 2 s after the last reads the files
 // before it continues; concurrent ones get the current pair.
 func (p *Pair) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &p.fresh().pair, nil
@@ -142,7 +132,7 @@ func (p *Pair) NotAfter() time.Time { return p.current.Load().pair.Leaf.NotAfter
 
 func (p *Pair) look() error {
 	now := time.Now()
-	due := now.Add(p.opts.Every)
+	due := now.Add(p.every)
 	p.due.Store(&due)
 	next, err := p.read()
 	if err != nil {
@@ -153,7 +143,7 @@ func (p *Pair) look() error {
 		p.report(err, said)
 		return err
 	}
-	if next.equal(&p.seen) {
+	if next == p.seen {
 		return p.err
 	}
 	p.seen = next
@@ -176,14 +166,14 @@ func (p *Pair) read() (c contents, err error) {
 // use activates the content of the files unless it is worse than the active one.
 func (p *Pair) use(c *contents, now time.Time) (err error) {
 	next := new(served)
-	if next.pair, err = tls.X509KeyPair(c.cert, c.key); err != nil {
+	if next.pair, err = tls.X509KeyPair([]byte(c.cert), []byte(c.key)); err != nil {
 		return fmt.Errorf("certificate: %s and %s cannot be used: %w", p.certFile, p.keyFile, err)
 	}
 	if old := p.current.Load(); old != nil && now.After(next.pair.Leaf.NotAfter) && now.Before(old.pair.Leaf.NotAfter) {
 		return fmt.Errorf("certificate: %s expired on %s; the previous one stays active", p.certFile, next.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if p.opts.ClientCA != "" {
-		if next.clients, err = parsePool(c.clients); err != nil {
+		if next.clients, err = parsePool([]byte(c.clients)); err != nil {
 			return fmt.Errorf("certificate: %s: %w", p.opts.ClientCA, err)
 		}
 		next.config = p.verifying(next.clients)
@@ -198,13 +188,65 @@ func (p *Pair) report(err error, said bool) {
 	}
 }
 
-func read(name string) (content []byte, err error) {
-	content, _, err = regular.Read(name, maxFile+1)
+func read(name string) (string, error) {
+	content, _, err := regular.Read(name, maxFile+1)
 	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
+		return "", fmt.Errorf("certificate: %w", err)
 	}
 	if len(content) > maxFile {
-		return nil, fmt.Errorf("certificate: %s has more than %d bytes; it should hold a PEM block or a few", name, maxFile)
+		return "", fmt.Errorf("certificate: %s has more than %d bytes; it should hold a PEM block or a few", name, maxFile)
 	}
-	return content, nil
+	return string(content), nil
+}
+
+// CheckClientCA returns why a file cannot be an [Options.ClientCA], or nil.
+func CheckClientCA(name string) error {
+	content, err := read(name)
+	if err != nil {
+		return err
+	}
+	if _, err = parsePool([]byte(content)); err != nil {
+		return fmt.Errorf("certificate: %s: %w", name, err)
+	}
+	return nil
+}
+
+// parsePool reads certificates in PEM, which must all be valid: without one of them its
+// clients would be refused silently.
+func parsePool(content []byte) (*x509.CertPool, error) {
+	pool, n := x509.NewCertPool(), 0
+	for {
+		block, rest := pem.Decode(content)
+		if block == nil {
+			break
+		}
+		content, n = rest, n+1
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("block %d is a %s; use certificates only, of the authorities that sign clients' certificates", n, block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("block %d: %w", n, err)
+		}
+		pool.AddCert(cert)
+	}
+	switch {
+	case bytes.Contains(content, []byte("-----BEGIN")):
+		return nil, fmt.Errorf("block %d is not PEM", n+1)
+	case n == 0:
+		return nil, errors.New("holds no certificate in PEM")
+	}
+	return pool, nil
+}
+
+// verifying returns a configuration that asks clients for a certificate. Clients with a
+// resumed session, which may have begun under another file, are verified again.
+func (p *Pair) verifying(clients *x509.CertPool) *tls.Config {
+	auth := tls.RequireAndVerifyClientCert
+	if p.opts.ClientOptional {
+		auth = tls.VerifyClientCertIfGiven
+	}
+	c := p.plain()
+	c.ClientAuth, c.ClientCAs = auth, clients
+	return c
 }

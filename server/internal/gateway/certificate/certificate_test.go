@@ -139,9 +139,6 @@ func TestLoadRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), f.cert) || !strings.Contains(err.Error(), f.key) {
 		t.Errorf("got %v; want both files named", err)
 	}
-	if _, err := certificate.Load(f.cert, f.key, certificate.Options{Every: -1}); err == nil || !strings.Contains(err.Error(), "Every") {
-		t.Errorf("got %v; want a fault of Every", err)
-	}
 }
 
 // TestServer: a new certificate is used for the next HTTP/2 connection, and existing
@@ -152,7 +149,7 @@ func TestServer(t *testing.T) {
 	oldCert, oldKey := testkit.Certificate(t, "old.test", valid)
 	newCert, newKey := testkit.Certificate(t, "new.test", valid)
 	f.put(oldCert, oldKey)
-	p, err := certificate.Load(f.cert, f.key, certificate.Options{Every: time.Nanosecond})
+	p, err := certificate.LoadOften(f.cert, f.key, certificate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +210,7 @@ func TestConcurrentHandshakes(t *testing.T) {
 	f := newFiles(t)
 	cert, key := testkit.Certificate(t, "a", time.Now().Add(time.Hour))
 	f.put(cert, key)
-	p, err := certificate.Load(f.cert, f.key, certificate.Options{Every: time.Nanosecond})
+	p, err := certificate.LoadOften(f.cert, f.key, certificate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func newAsking(t *testing.T, ca []byte, optional bool) *asking {
 	a.trust.AppendCertsFromPEM(cert)
 	a.put(cert, key)
 	a.write(a.ca, ca)
-	p, err := certificate.Load(a.cert, a.key, certificate.Options{Every: time.Nanosecond, ClientCA: a.ca, ClientOptional: optional})
+	p, err := certificate.LoadOften(a.cert, a.key, certificate.Options{ClientCA: a.ca, ClientOptional: optional})
 	if err != nil {
 		t.Fatal(err)
 	}

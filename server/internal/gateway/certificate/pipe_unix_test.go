@@ -20,7 +20,7 @@ import (
 func TestPipe(t *testing.T) {
 	f := newFiles(t)
 	f.put(testkit.Certificate(t, "a", time.Now().Add(time.Hour)))
-	p, err := certificate.Load(f.cert, f.key, certificate.Options{Every: time.Nanosecond})
+	p, err := certificate.LoadOften(f.cert, f.key, certificate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -359,12 +359,9 @@ func TestOnError(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
-	_, err := proxyproto.Listen(nil, proxyproto.Options{Timeout: -1})
-	if err == nil || !strings.Contains(err.Error(), "Trusted is empty") || !strings.Contains(err.Error(), "Timeout: -1ns") {
-		t.Errorf("got %v; want both faults", err)
-	}
-	if _, err := proxyproto.Listen(nil, proxyproto.Options{Trusted: make([]netip.Prefix, 1)}); err == nil {
-		t.Error("an invalid prefix was taken")
+	_, err := proxyproto.Listen(nil, proxyproto.Options{})
+	if err == nil || !strings.Contains(err.Error(), "Trusted is empty") {
+		t.Errorf("got %v; want a fault of Trusted", err)
 	}
 }
 

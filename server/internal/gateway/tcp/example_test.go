@@ -35,7 +35,7 @@ func Example() {
 	front, err := tcp.New(tcp.Options{
 		Upstream: database.Addr().String(),
 		Store:    store, SlotStore: store,
-		Limits:     tcp.Limits{Rate: connections, Bytes: bytes, Open: sluice.SlotLimit{Cap: 20}},
+		Limits:     tcp.Limits{Rate: connections, Bytes: bytes, Open: sluice.SlotLimit{Cap: 20}, Scope: "db", Key: network},
 		OnDecision: func(e tcp.Event) { decided <- e },
 	})
 	if err != nil {

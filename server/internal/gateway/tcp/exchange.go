@@ -6,6 +6,7 @@ package tcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicegate/sluice"
 )
 
 // largest is the size of a read, in bytes.
@@ -50,10 +53,7 @@ func (x *exchange) run(ctx context.Context) {
 // direction may continue. It may continue, too, if dst takes no more bytes, as those sent by
 // dst before may still be on their way. Any other error ends both directions.
 func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.Int64) {
-	buf, ok := bufferPool.Get().(*[largest]byte)
-	if !ok {
-		buf = new([largest]byte)
-	}
+	buf := bufferPool.Get().(*[largest]byte) //nolint:forcetypeassert // nothing else is ever put
 	defer bufferPool.Put(buf)
 	var p pace
 	for {
@@ -99,7 +99,7 @@ func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, p *pace, c
 }
 
 func (x *exchange) write(dst net.Conn, b []byte, count *atomic.Int64) error {
-	if err := dst.SetWriteDeadline(time.Now().Add(x.server.opts.IdleTimeout)); err != nil {
+	if err := dst.SetWriteDeadline(time.Now().Add(idleTimeout)); err != nil {
 		return errors.Join(errWrite, err)
 	}
 	n, err := dst.Write(b)
@@ -113,15 +113,14 @@ func (x *exchange) write(dst net.Conn, b []byte, count *atomic.Int64) error {
 
 // read reads from src. It times out only if the other direction is idle, too.
 func (x *exchange) read(src net.Conn, b []byte) (int, error) {
-	idle := x.server.opts.IdleTimeout
 	for {
-		end := time.Unix(0, x.moved.Load()).Add(idle)
+		end := time.Unix(0, x.moved.Load()).Add(idleTimeout)
 		now := time.Now()
 		if !end.After(now) {
 			if x.carrying.Load() == 0 {
 				return 0, errIdle
 			}
-			end = now.Add(idle)
+			end = now.Add(idleTimeout)
 		}
 		if err := src.SetReadDeadline(end); err != nil {
 			return 0, err
@@ -155,4 +154,70 @@ func (x *exchange) fail(ctx context.Context, err error) {
 		x.server.log.Warn(ctx, "connection given up", err)
 	}
 	x.cut()
+}
+
+var errShape = errors.New("tcp: bytes do not fit in time")
+
+// chunkOf returns the most bytes to pass at once: those that the limits grant in a tenth of a
+// second, so that the connections of a key take turns, but not so few that a chunk costs more
+// to decide than to send.
+func chunkOf(bytes *sluice.Plan) int {
+	chunk := int64(largest)
+	for t := range eachTerm(bytes) {
+		tenth := int64(float64(t.Quota) * float64(100*time.Millisecond) / float64(t.Window))
+		chunk = min(chunk, max(tenth, 1024), t.Full)
+	}
+	return int(chunk)
+}
+
+// pace is the rate of one direction.
+type pace struct {
+	terms *terms // the other fields are derived from these
+	plan  *sluice.Plan
+	key   string
+	chunk int // most bytes at once
+}
+
+// now adopts the server's current terms and returns how many bytes may pass at once.
+func (p *pace) now(x *exchange) int {
+	if t := x.server.terms.Load(); t != p.terms {
+		*p = pace{terms: t, plan: t.Bytes, key: t.Key(x.addr), chunk: t.chunk}
+		if t.exempt(x.addr) {
+			p.plan, p.chunk = nil, largest
+		}
+	}
+	return p.chunk
+}
+
+// wait blocks until n bytes fit, in order of arrival.
+func (p *pace) wait(ctx context.Context, s *Server, n int) error {
+	if p.plan == nil {
+		return nil
+	}
+	req := sluice.Request{
+		Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p.plan, Key: p.key, Cost: int64(n)}, MaxWait: maxDelay,
+	}
+	d, err := s.take(ctx, req)
+	if of, ok := errors.AsType[*sluice.RequestError](err); ok && of.Field == "Cost" && n > 1 { // the chunk is above a node's share
+		p.chunk = n / 2 // until the terms change
+		if err = p.wait(ctx, s, n/2); err != nil {
+			return err
+		}
+		return p.wait(ctx, s, n-n/2)
+	}
+	if err != nil {
+		s.log.Warn(ctx, "bytes not decided", err)
+		if p.terms.FailClosed {
+			return fmt.Errorf("%w: %w", errShape, err)
+		}
+		return ctx.Err()
+	}
+	if !d.Allowed {
+		return fmt.Errorf("%w: the limit %q has none for %v", errShape, p.plan.Term(d.Binding).Name, d.RetryAfter)
+	}
+	err = sluice.Await(ctx, s.opts.Store, req, d)
+	if err != nil && !errors.Is(ctx.Err(), err) {
+		s.log.Warn(ctx, "bytes not refunded", err)
+	}
+	return err
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // Places bounds the connections of several servers together. Connections above the bound are
@@ -65,8 +67,7 @@ type Gate struct {
 	err    error         // the reason
 }
 
-// NewGate returns a Gate, or every fault of o joined. It has no Upstream and no limit on
-// bytes.
+// NewGate returns a Gate. It has no limit on bytes.
 func NewGate(from net.Listener, o Options) (*Gate, error) {
 	g := &Gate{from: from, let: make(chan net.Conn), failed: make(chan struct{})}
 	o.gate = g
@@ -116,7 +117,7 @@ func ignoreClosed(err error) error {
 // Addr returns the listener's address.
 func (g *Gate) Addr() net.Addr { return g.from.Addr() }
 
-// Prepare returns a function that replaces the limits: see [Server.Change].
+// Prepare returns a function that replaces the limits: see [Server.Prepare].
 func (g *Gate) Prepare(l Limits) (use func(), err error) { return g.server.Prepare("", l) }
 
 // Stats returns the counts, without bytes.
@@ -153,10 +154,4 @@ func (c *letIn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite closes the side to the client and leaves the other open. It fails if the
 // connection below cannot do that.
-func (c *letIn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return fmt.Errorf("tcp: close write: %T cannot be half closed", c.Conn)
-	}
-	return half.CloseWrite()
-}
+func (c *letIn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

@@ -23,7 +23,7 @@ func TestGate(t *testing.T) {
 	}
 	places := tcp.NewPlaces(5)
 	g, err := tcp.NewGate(l, tcp.Options{
-		SlotStore: memstore.New(memstore.Options{}), Places: places, Limits: tcp.Limits{Open: sluice.SlotLimit{Cap: 1}},
+		SlotStore: memstore.New(memstore.Options{}), Places: places, Limits: keyed(tcp.Limits{Open: sluice.SlotLimit{Cap: 1}}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -170,7 +171,7 @@ func (s *Server) failed(ctx context.Context, t *terms, e *Event, err error) bool
 }
 
 func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DecisionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	return s.opts.Store.Take(ctx, req)
 }
@@ -178,13 +179,13 @@ func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision,
 // connect completes the client's TLS handshake, if any, and dials the upstream.
 func (s *Server) connect(ctx context.Context, client net.Conn, to string) (net.Conn, error) {
 	if c, ok := client.(interface{ HandshakeContext(context.Context) error }); ok {
-		shake, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+		shake, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err := c.HandshakeContext(shake); err != nil {
 			return nil, fmt.Errorf("tcp: TLS handshake with %v: %w", client.RemoteAddr(), err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	upstream, err := s.opts.Dial(ctx, "tcp", to)
 	if err != nil {
@@ -209,4 +210,71 @@ func reset(c net.Conn) {
 	// Close of a TLS connection would first write an alert, to a peer that may not read.
 	_ = c.SetWriteDeadline(time.Now())
 	_ = c.Close() // it is being given up
+}
+
+// lease holds a connection's slot. It is renewed three times within each TTL, by a timer, so
+// no goroutine waits between renewals.
+type lease struct {
+	server     *Server
+	terms      *terms // the terms of its acquisition
+	key, owner string
+	cut        context.CancelFunc
+
+	mu    sync.Mutex // held during calls of the store
+	over  bool
+	timer *time.Timer
+}
+
+// acquire acquires a slot. After an error of the store the lease is renewed all the same: the
+// store may be back by then.
+func (s *Server) acquire(ctx context.Context, t *terms, key, owner string, cut context.CancelFunc) (*lease, sluice.SlotDecision, error) {
+	l := &lease{server: s, terms: t, key: key, owner: owner, cut: cut}
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
+	defer cancel()
+	d, err := t.slots.Acquire(ctx, key, owner, 1)
+	if err != nil || d.Allowed {
+		l.mu.Lock()
+		l.timer = time.AfterFunc(t.Open.TTL/3, l.renew)
+		l.mu.Unlock()
+	}
+	return l, d, err
+}
+
+// renew renews the slot. An expired lease, after a long outage of the store, is acquired
+// again; if its place is taken, the connection ends.
+func (l *lease) renew() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), decisionTimeout)
+	defer cancel()
+	d, err := l.terms.slots.Renew(ctx, l.key, l.owner)
+	if err == nil && !d.Allowed {
+		d, err = l.terms.slots.Acquire(ctx, l.key, l.owner, 1)
+	}
+	switch {
+	case err != nil:
+		l.server.log.Warn(ctx, "slot not renewed", err)
+	case !d.Allowed:
+		l.cut()
+		return
+	}
+	l.timer.Reset(l.terms.Open.TTL / 3)
+}
+
+// release frees the slot.
+func (l *lease) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), decisionTimeout)
+	defer cancel()
+	if _, err := l.terms.slots.Release(ctx, l.key, l.owner); err != nil {
+		l.server.log.Warn(ctx, "slot not released", err)
+	}
 }

@@ -4,14 +4,17 @@
 package tcp_test
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
@@ -24,6 +27,7 @@ func serve(t *testing.T, l net.Listener, o tcp.Options) (*tcp.Server, func()) {
 	if o.Log == nil {
 		o.Log = quiet
 	}
+	o.Limits = keyed(o.Limits)
 	s, err := tcp.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +47,33 @@ func serve(t *testing.T, l net.Listener, o tcp.Options) (*tcp.Server, func()) {
 	}
 	t.Cleanup(stop)
 	return s, stop
+}
+
+// network returns the key of a client's network.
+func network(client netip.Addr) string {
+	finder, err := clientip.New(clientip.Options{})
+	if err != nil {
+		return err.Error()
+	}
+	return finder.Group(client)
+}
+
+// keyed returns limits of each client's network, if they have no key.
+func keyed(l tcp.Limits) tcp.Limits {
+	if l.Key == nil {
+		l.Key = network
+	}
+	l.Scope = cmp.Or(l.Scope, "tcp")
+	return l
+}
+
+// change replaces the upstream and the limits of s.
+func change(s *tcp.Server, upstream string, l tcp.Limits) error {
+	use, err := s.Prepare(upstream, keyed(l))
+	if err == nil {
+		use()
+	}
+	return err
 }
 
 // listen returns a listener on a free port.

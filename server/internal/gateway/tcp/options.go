@@ -14,8 +14,8 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,9 +25,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Options are the options of a [Server]. Upstream is required.
+// Options are the options of a [Server]. Upstream and Limits.Key are required.
 type Options struct {
-	// Upstream is the host:port of the upstream.
+	// Upstream is the host:port of the upstream. A [Gate] has none.
 	Upstream string
 
 	// Store decides Rate and Bytes, and is required for either.
@@ -37,24 +37,9 @@ type Options struct {
 	// Limits are the limits for each client. [Server.Change] replaces them.
 	Limits
 
-	// DecisionTimeout bounds each call of the store. Zero means 1 s.
-	DecisionTimeout time.Duration
-
-	// MaxConnections bounds the connections in all. Zero means 10,000. Connections above it
-	// wait in the system's queue.
-	MaxConnections int
 	// Places, if not nil, bounds the connections of several servers together. Connections
 	// above it are reset.
 	Places *Places
-	// MaxDelay is how long bytes may be delayed before the connection is closed; at most
-	// sluice.MaxWait. Zero means 5 minutes.
-	MaxDelay time.Duration
-	// IdleTimeout ends a connection on which no byte moves. Zero means 10 minutes. It also
-	// bounds how long a peer may read nothing.
-	IdleTimeout time.Duration
-	// DialTimeout bounds the connection to the upstream, and the client's TLS handshake, if
-	// any. Zero means 5 s.
-	DialTimeout time.Duration
 	// Dial, if not nil, connects to the upstream. Nil means [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -67,44 +52,17 @@ type Options struct {
 	gate *Gate // gets the admitted connections in the place of an upstream; nil with an upstream
 }
 
-// fill checks o and sets the defaults. All faults are returned at once.
-func (o *Options) fill() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
-	if o.MaxConnections < 0 {
-		fault("MaxConnections: %d is negative; leave it 0 for 10000", o.MaxConnections)
-	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 10_000
-	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"DecisionTimeout", &o.DecisionTimeout, time.Second},
-		{"MaxDelay", &o.MaxDelay, 5 * time.Minute},
-		{"IdleTimeout", &o.IdleTimeout, 10 * time.Minute},
-		{"DialTimeout", &o.DialTimeout, 5 * time.Second},
-	} {
-		if *d.value < 0 {
-			fault("%s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def)
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if o.MaxDelay > sluice.MaxWait {
-		fault("MaxDelay: %v must be at most %v", o.MaxDelay, sluice.MaxWait)
-	}
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{}).DialContext
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	return errors.Join(faults...)
-}
+const (
+	// decisionTimeout bounds each call of the store.
+	decisionTimeout = time.Second
+	// maxDelay is how long bytes may be delayed before the connection is closed.
+	maxDelay = 5 * time.Minute
+	// idleTimeout ends a connection on which no byte moves. It also bounds how long a peer may
+	// read nothing.
+	idleTimeout = 10 * time.Minute
+	// dialTimeout bounds the connection to the upstream, and the client's TLS handshake, if any.
+	dialTimeout = 5 * time.Second
+)
 
 // Verdict is the decision about a connection.
 type Verdict uint8
@@ -144,4 +102,79 @@ type Event struct {
 	Limit string
 	// RetryAfter is the time until the next connection fits, or 0 if no limit denied.
 	RetryAfter time.Duration
+}
+
+// Limits are a [Server]'s limits for each client, as package config has checked them. Limits
+// with a Key alone admit everything.
+type Limits struct {
+	// Rate, if not nil, is charged 1 for every connection. A connection is admitted at once or
+	// not at all, so a leaky bucket must not delay: nodelay.
+	Rate *sluice.Plan
+	// Bytes, if not nil, is charged every byte that passes, in both directions, over all
+	// connections of a key. Each of its limits must grant many at once, so that bytes need
+	// not go one by one.
+	Bytes *sluice.Plan
+	// Open bounds the connections of a key at once; a Cap of 0 means any number. A TTL of 0
+	// means a minute: after it the connections of a crashed server count no more.
+	Open sluice.SlotLimit
+	// Scope names the budget of Open.
+	Scope string
+
+	// Key returns the key to which a client is charged.
+	Key func(netip.Addr) string
+	// Exempt, if not nil, reports whether a client has no limits.
+	Exempt func(netip.Addr) bool
+	// Admit, if not nil, reports whether a client is admitted at all.
+	Admit func(netip.Addr) bool
+	// MaxConnections bounds the admitted connections of all clients at once; 0 means any number.
+	// Connections above it are reset, as those above Options.Places are.
+	MaxConnections int64
+	// FailClosed resets connections that could not be decided for an error of the store. By
+	// default they pass, with their bytes.
+	FailClosed bool
+}
+
+// terms are an upstream and limits. They are immutable: a change replaces them.
+type terms struct {
+	Limits
+	upstream string
+	slots    *sluice.Slots // nil: any number
+	chunk    int           // most bytes at once
+}
+
+// newTerms returns the terms of an upstream and limits.
+func newTerms(o *Options, upstream string, l Limits) (t *terms, err error) {
+	l.Open.TTL = cmp.Or(l.Open.TTL, time.Minute)
+	t = &terms{Limits: l, upstream: upstream, chunk: chunkOf(l.Bytes)}
+	if l.Open.Cap != 0 {
+		if t.slots, err = sluice.NewSlots(o.SlotStore, l.Scope, l.Open); err != nil {
+			return nil, fmt.Errorf("tcp: open: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// exempt reports whether a client has no limits.
+func (t *terms) exempt(client netip.Addr) bool { return t.Exempt != nil && t.Exempt(client) }
+
+// eachTerm returns the terms of a plan, which may be nil.
+func eachTerm(p *sluice.Plan) func(yield func(*sluice.Term) bool) {
+	return func(yield func(*sluice.Term) bool) {
+		for i := 0; p != nil && i < p.Len(); i++ {
+			if !yield(p.Term(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Prepare returns a function that replaces the upstream and the limits. They apply to new
+// connections; existing ones keep their upstream and their slot, and their further bytes are
+// under the new limits. After an error nothing has changed.
+func (s *Server) Prepare(upstream string, l Limits) (use func(), err error) {
+	t, err := newTerms(&s.opts, upstream, l)
+	if err != nil {
+		return nil, err
+	}
+	return func() { s.terms.Store(t) }, nil
 }

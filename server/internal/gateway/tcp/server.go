@@ -4,10 +4,12 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"sync"
@@ -24,8 +26,7 @@ var ErrServerClosed = errors.New("tcp: server closed")
 type Server struct {
 	opts   Options // Upstream and Limits are the initial ones
 	terms  atomic.Pointer[terms]
-	owner  string        // owner of this server's slots
-	places chan struct{} // holds one value for each connection
+	owner  string // owner of this server's slots
 	log    sampledlog.Log
 	serial atomic.Uint64
 
@@ -48,17 +49,19 @@ type Stats struct {
 	Sent     int64 // bytes from the upstream to clients
 }
 
-// New returns a Server, or every fault of o joined.
+// New returns a Server.
 func New(o Options) (*Server, error) {
-	err := o.fill()
-	t, faults := newTerms(&o, o.Upstream, o.Limits)
-	if err = errors.Join(faults, err); err != nil {
+	t, err := newTerms(&o, o.Upstream, o.Limits)
+	if err != nil {
 		return nil, err
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
 	}
 	s := &Server{
 		opts:      o,
 		owner:     rand.Text(),
-		places:    make(chan struct{}, o.MaxConnections),
 		log:       sampledlog.Log{Logger: o.Log, Part: "tcp front"},
 		closed:    make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
@@ -105,18 +108,12 @@ func (s *Server) accept(l net.Listener) error {
 	const first, most = 5 * time.Millisecond, time.Second
 	pause := first
 	for {
-		select {
-		case s.places <- struct{}{}:
-		case <-s.closed:
-			return ErrServerClosed
-		}
 		conn, err := l.Accept()
 		if err == nil {
 			pause = first
 			s.start(conn)
 			continue
 		}
-		<-s.places
 		//nolint:staticcheck // net/http checks the same, and there is no other way
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() || s.isClosed() {
 			return fmt.Errorf("tcp: accept: %w", err)
@@ -141,7 +138,6 @@ func (s *Server) start(conn net.Conn) {
 	if s.isClosed() {
 		cancel()
 		conn.Close() //nolint:errcheck // it was never used
-		<-s.places
 		return
 	}
 	s.accepted.Add(1)
@@ -152,7 +148,6 @@ func (s *Server) start(conn net.Conn) {
 			s.mu.Lock()
 			delete(s.cuts, id)
 			s.mu.Unlock()
-			<-s.places
 		}()
 		s.handle(ctx, cancel, conn, s.owner+"-"+strconv.FormatUint(id, 36))
 	})

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// FuzzDecode: any body is read as bounded requests, or refused with faults.
+func FuzzDecode(f *testing.F) {
+	for _, body := range []string{
+		``, `{`, `[]`, `null`, `{"rule": "a"}`, `{"rule": "a", "rule": "b"}`, `{"RULE": "a"}`, `{"rule": "a", "cost": 9007199254740993}`, `{"rule": "a", "cost": -0}`, `{"rule": "a", "cost": 1e2}`,
+		`{"requests": [{"rule": "a"}, null, 1]}`, `{"requests": [{"requests": [{}]}], "all": true}`, `{"scope": "a", "key": "\u0000", "limits": ["1/s", "2/min burst 3"], "cost": 0}`,
+		`{"rule": "a", "headers": {"x": ["1"], "X": ["2"]}, "client": "::ffff:1.2.3.4", "path": "/%2e%2e/", "claims": {"sub": "\ud800"}}`,
+		`{"rule": "a", "receipt": "1.hokq.0.1", "cost": 1}`, `{"scope": "a", "owner": "b", "cap": 1, "ttl_ms": 1000}`, `{"a":{"a":{"a":[[[[]]]]}}}`, "{\"rule\": \"\xff\"}", `{"rule": "a"} {}`,
+	} {
+		for i := range len(operations) {
+			f.Add([]byte(body), i)
+		}
+	}
+	names := make([]string, 0, len(operations))
+	for path := range operations {
+		names = append(names, path)
+	}
+	slices.Sort(names)
+	f.Fuzz(func(t *testing.T, document []byte, n int) {
+		op := operations[names[uint(n)%uint(len(names))]]
+		b, all := decode(document, op)
+		if len(all) > mostFaults {
+			t.Errorf("%d faults", len(all))
+		}
+		for _, fault := range all {
+			if fault.Detail == "" {
+				t.Errorf("a fault says nothing: %+v", fault)
+			}
+		}
+		if len(all) > 0 {
+			return
+		}
+		if len(b.list) < 1 || len(b.list) > mostBatch {
+			t.Errorf("%d requests", len(b.list))
+		}
+		for i := range b.list {
+			q := b.list[i]
+			if (q.Rule == "") == (q.Scope == "") || q.attributes == nil {
+				t.Errorf("got %+v", q)
+			}
+			if u := q.units(); u < 0 || u > sluice.MaxQuota {
+				t.Errorf("costs %d", u)
+			}
+			if q.Scope != "" && op.name != "slots" && len(q.Limits) == 0 {
+				t.Errorf("a scope without limits: %+v", q)
+			}
+		}
+	})
+}
+
+// FuzzReceipt: a text is a receipt only if it is what the receipt prints.
+func FuzzReceipt(f *testing.F) {
+	for _, text := range []string{"", "1.1.1.1", "1.hokq.hokq.a", "1.-1.0.1", "2.1.1.1", "1.1.1.1.1", "1.zzzzzzzzzzzzz.0.1", "1.+1.0.1", "1.1.0.0"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, ok := parseReceipt(text)
+		if !ok {
+			return
+		}
+		if again, ok := parseReceipt(r.String()); !ok || again != r || r.units < 1 || r.units > sluice.MaxQuota {
+			t.Errorf("%q is %+v, and that %+v", text, r, again)
+		}
+	})
+}
+
+// FuzzTokens: any file is tokens that can be told apart, or is refused.
+func FuzzTokens(f *testing.F) {
+	for _, text := range []string{
+		``, `{}`, `{"tokens": []}`, `{"tokens": [{"name": "a", "secret": "0123456789abcdef"}]}`, `{"tokens": [{"name": "a", "sha256": "00"}]}`,
+		`{"tokens": [{"name": "../b", "secret": "0123456789abcdef", "rules": ["x"], "operations": ["take", "eat"], "own_limits": true}, {"name": "a"}]}`,
+	} {
+		f.Add(text)
+	}
+	p, err := policy.Compile([]policy.Rule{policy.NewRule("a", policy.IP(), sluice.PerMinute(1))})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file := filepath.Join(t.TempDir(), "tokens.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := readTokens(file, p)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "tokens_file: ") {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+		for i := range tokens {
+			token := &tokens[i]
+			if !tokenName.MatchString(token.Name) || len(token.hash) != 32 || token.Secret != "" || len(token.Operations) == 0 {
+				t.Errorf("got %+v", token)
+			}
+		}
+	})
+}
+
+// TestScopesApart: no two tokens have scopes in common, whatever scopes they ask for, and none
+// has that of a rule.
+func TestScopesApart(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for _, name := range []string{"a", "b", "a.b", "a-"} {
+		for _, scope := range []string{"x", "b/x", "../b/x", "/x", "a/x", ":b/x", "-/x", ""} {
+			of := scopeOf(&token{Name: name}, scope)
+			if before, taken := seen[of]; taken {
+				t.Errorf("%s is the scope of %s and of %s", of, before, name)
+			}
+			seen[of] = name + " " + scope
+			if !strings.Contains(of[:strings.IndexByte(of, '/')], ":") {
+				t.Errorf("%s can be that of a rule", of)
+			}
+		}
+	}
+}
