@@ -22,6 +22,8 @@ type RLS struct {
 	Headers                                   bool
 	LimitHeader, RemainingHeader, ResetHeader string
 	Metadata                                  bool // answers have dynamic metadata
+	// EnvoyNames exports the statistics of envoyproxy/ratelimit under its names in Prometheus.
+	EnvoyNames bool
 }
 
 // Scope returns the scope of the limits in files. No rule can have this name.
@@ -44,6 +46,7 @@ func (d *decoder) rls(n *yaml.Node, r *RLS) {
 		d.Flag("quota", "A request is denied only if all its limits deny it, as with quota_mode in each (default false).", &r.Quota),
 		document.Key("headers", "Header fields added to the response: true, or their names.", func(n *yaml.Node) { d.rlsHeaders(n, r) }),
 		d.Flag("metadata", "Answers have dynamic metadata (default false).", &r.Metadata),
+		d.Flag("envoy_names", "The metrics have the statistics of envoyproxy/ratelimit under its names (default false).", &r.EnvoyNames),
 	)
 	if len(r.Files) == 0 {
 		d.Fault(n, "rls has no files; use files: LIMITS.yaml")

@@ -13,7 +13,6 @@ import (
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/check"
-	"github.com/sluicegate/sluice/server/internal/front/rls"
 	tcpfront "github.com/sluicegate/sluice/server/internal/front/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
@@ -26,7 +25,7 @@ func (s *runtime) kinds() []front.Kind {
 		s.api.Kind(),
 		check.Kind(s.clients),
 		check.ExtAuthz(s.clients),
-		rls.Kind(s.clients),
+		s.rls.Kind(s.clients),
 		s.resp.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)

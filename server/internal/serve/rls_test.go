@@ -76,7 +76,7 @@ func TestRLS(t *testing.T) {
 			write(3)
 			s := servetest.Start(t, fmt.Sprintf(`
 listen:
-  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q}}
+  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q, envoy_names: true}}
   - {address: "127.0.0.2:0", serve: rls, rls: {files: %q}, tls: {cert: %q, key: %q}}
 store: %s
 rules: []
@@ -93,6 +93,10 @@ rules: []
 			req := servetest.Request(t.Context(), t, http.MethodPost, s.URLs[0]+"/json", strings.NewReader(body))
 			if a := servetest.Do(t, http.DefaultClient, req); a.Status != http.StatusTooManyRequests {
 				t.Errorf("JSON: %+v", a)
+			}
+			m := s.Metrics(t) // of the three requests at the first address, and the one in JSON
+			if all, over := m[`ratelimit_service_rate_limit_total_hits{domain="envoy",key1="user",key2=""}`], m[`ratelimit_service_rate_limit_over_limit{domain="envoy",key1="user",key2=""}`]; all != 4 || over != 2 || m["ratelimit_service_config_load_success"] != 2 {
+				t.Errorf("%v hits, %v over", all, over)
 			}
 			write(1_000_000)
 			testkit.Until(t, "the limits to be read again", func() bool {

@@ -76,6 +76,7 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 	d := &decision{active: a, request: q}
 	d.descriptors, d.requests, d.results = d.room.descriptors[:0], d.room.requests[:0], d.room.results[:0]
 	if err := d.find(); err != nil {
+		a.statistics.add(serviceError)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	err := d.count(ctx)
@@ -85,7 +86,11 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 		a.OnError(ctx, err)
+		a.statistics.add(redisError)
 		return nil, status.Error(codes.Unavailable, "the rate limit could not be checked; retry later")
+	}
+	if a.limits.EnvoyNames {
+		a.statistics.count(d)
 	}
 	return d.answer(), nil
 }

@@ -12,6 +12,7 @@
 //   - answer.go: the answer
 //   - metadata.go: its dynamic metadata
 //   - json.go: requests in JSON
+//   - statistics.go: the statistics of the service
 package rls
 
 import (
@@ -30,12 +31,17 @@ import (
 // name is the kind of this front.
 const name = "rls"
 
+// RLS holds what all listeners of this front share. It is safe for concurrent use.
+type RLS struct {
+	Statistics Statistics
+}
+
 // Kind returns the kind of this front.
-func Kind(clients *httpserver.Bounds) front.Kind {
+func (r *RLS) Kind(clients *httpserver.Bounds) front.Kind {
 	return front.Kind{
 		Name: name, ALPN: []string{"h2", "http/1.1"},
 		New: func(*config.Listener) (front.Front, error) {
-			l := &listener{}
+			l := &listener{statistics: &r.Statistics}
 			l.Server = grpcserver.New(httpserver.New(l, clients), func(to grpc.ServiceRegistrar) { pb.RegisterRateLimitServiceServer(to, l) })
 			return l, nil
 		},
@@ -46,21 +52,24 @@ func Kind(clients *httpserver.Bounds) front.Kind {
 type listener struct {
 	pb.UnimplementedRateLimitServiceServer
 	*grpcserver.Server
-	current atomic.Pointer[active]
+	statistics *Statistics
+	current    atomic.Pointer[active]
 }
 
 // active decides under one configuration.
 type active struct {
 	*front.Snapshot
-	limits  *limits
-	admits  *clientip.Admission // nil: everybody
-	records front.Recorder
+	limits     *limits
+	admits     *clientip.Admission // nil: everybody
+	records    front.Recorder
+	statistics *Statistics
 }
 
 // Prepare implements [front.Front].
 func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
-	a := &active{Snapshot: s, records: front.Recorder{Front: name, Sinks: s.Sinks}}
+	a := &active{Snapshot: s, records: front.Recorder{Front: name, Sinks: s.Sinks}, statistics: l.statistics}
 	if a.limits, err = newLimits(&s.Listener.RLS); err != nil {
+		l.statistics.add(loadError)
 		return nil, err
 	}
 	if len(s.Listener.Allow)+len(s.Listener.Deny) > 0 {
@@ -69,6 +78,10 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 	}
 	return func() {
 		l.current.Store(a)
+		l.statistics.add(loadSuccess)
+		if s.Listener.RLS.EnvoyNames {
+			l.statistics.shown.Store(true)
+		}
 		l.Serves("ratelimit", pb.RateLimitService_ServiceDesc.ServiceName)
 	}, nil
 }

@@ -86,7 +86,7 @@ func start(t *testing.T, limits string, change func(*config.Listener)) *bed {
 	b.now.Store(1_000_000)
 	now := func() time.Time { return time.Unix(b.now.Load(), 0) }
 	b.store = &counting{BatchStore: memstore.New(memstore.Options{Now: now})}
-	kind := rls.Kind(&httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
+	kind := new(rls.RLS).Kind(&httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
 	c := &config.Listener{RLS: config.RLS{Files: []string{filepath.Join(t.TempDir(), "limits.yaml")}}}
 	if err := os.WriteFile(c.RLS.Files[0], []byte(limits), 0o600); err != nil {
 		t.Fatal(err)

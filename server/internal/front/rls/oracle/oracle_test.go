@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -78,6 +79,29 @@ func (counts) PipeDo(p redis.Pipeline) error {
 func (counts) DoCmd(any, string, string, ...any) error { return nil }
 func (counts) Close() error                            { return nil }
 func (counts) NumActiveConns() int                     { return 0 }
+
+// sums are the statistics of the service, by name.
+type sums map[string]uint64
+
+func (s sums) FlushCounter(name string, value uint64) { s[name] += value }
+func (sums) FlushGauge(string, uint64)                {}
+func (sums) FlushTimer(string, float64)               {}
+
+// byLabels returns the statistics of limits that are not 0, by the labels that they have in
+// Prometheus: the first three levels of their names.
+func (s sums) byLabels() sums {
+	to := make(sums)
+	for name, value := range s {
+		rest, of := strings.CutPrefix(name, "ratelimit.service.rate_limit.")
+		levels := strings.Split(rest, ".")
+		last := len(levels) - 1
+		if !of || value == 0 || levels[last] == "domain_not_found" {
+			continue
+		}
+		to[strings.TrimRight(strings.Join(levels[:min(last, 3)], "."), ".")+" "+levels[last]] += value
+	}
+	return to
+}
 
 // update is a configuration of the service.
 type update struct{ c theirs.RateLimitConfig }
@@ -207,14 +231,16 @@ func TestOracle(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	w, at := &world{Rand: rand.New(rand.NewSource(seed))}, &clock{}
-	manager := stats.NewStatManager(gostats.NewStore(gostats.NewNullSink(), false), settings.NewSettings())
+	counted := make(sums)
+	manager := stats.NewStatManager(gostats.NewStore(counted, false), settings.NewSettings())
 	held := counts{}
 	cache := redis.NewFixedRateLimitCacheImpl(held, nil, at, rand.New(rand.NewSource(1)), 0, nil, 0.8, "", manager, false)
 	reference := service.NewService(cache, updates(make(chan provider.ConfigUpdateEvent)), manager, nil, at, false, true, false)
-	kind := rls.Kind(&httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
+	shared := new(rls.RLS)
+	kind := shared.Kind(&httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
 	path := filepath.Join(t.TempDir(), "limits.yaml")
 	l := &config.Listener{RLS: config.RLS{
-		Files: []string{path}, Headers: true, LimitHeader: "RateLimit-Limit", RemainingHeader: "RateLimit-Remaining", ResetHeader: "RateLimit-Reset",
+		Files: []string{path}, EnvoyNames: true, Headers: true, LimitHeader: "RateLimit-Limit", RemainingHeader: "RateLimit-Remaining", ResetHeader: "RateLimit-Reset",
 	}}
 	ours, err := kind.New(l)
 	if err != nil {
@@ -261,6 +287,16 @@ func TestOracle(t *testing.T) {
 				over++
 			}
 		}
+	}
+	manager.GetStatsStore().Flush()
+	want, got := counted.byLabels(), make(sums)
+	shared.Statistics.Each(func(name string, value int64, labels ...string) {
+		if statistic, of := strings.CutPrefix(name, "rate_limit_"); of && value > 0 {
+			got[strings.TrimRight(strings.Join(labels, "."), ".")+" "+statistic] = uint64(value)
+		}
+	})
+	if !maps.Equal(got, want) || len(want) < 20 {
+		t.Errorf("statistics\n%v\nwant\n%v", got, want)
 	}
 	t.Logf("%d of %d files accepted, %d requests, %d denied", accepted, files, asked, over)
 }
