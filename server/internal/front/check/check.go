@@ -122,5 +122,5 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q.SetFields(w.Header())
 	w.WriteHeader(http.StatusOK)
-	q.Settle(policy.Response{Status: http.StatusOK})
+	q.Settle(policy.Response{Status: http.StatusOK}) //nolint:contextcheck // the request has it
 }

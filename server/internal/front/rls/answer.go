@@ -22,7 +22,7 @@ type standing struct {
 }
 
 // standingOf returns the state behind a decision on a counter.
-func standingOf(k *descriptor, d *sluice.Decision) standing {
+func standingOf(d *sluice.Decision) standing {
 	return standing{after: sluice.MaxQuota - d.Remaining, at: d.At}
 }
 

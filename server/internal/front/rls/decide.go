@@ -198,7 +198,7 @@ func (d *decision) count(ctx context.Context) error {
 	}
 	for i := range d.descriptors {
 		if k := &d.descriptors[i]; k.limit != nil && err == nil {
-			k.standing = standingOf(k, &d.results[k.request].Decision)
+			k.standing = standingOf(&d.results[k.request].Decision)
 		}
 	}
 	return err

@@ -41,10 +41,9 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		said := status.Convert(err)
 		code := http.StatusServiceUnavailable
-		switch said.Code() {
-		case codes.InvalidArgument:
+		if said.Code() == codes.InvalidArgument {
 			code = http.StatusBadRequest
-		case codes.PermissionDenied:
+		} else if said.Code() == codes.PermissionDenied {
 			code = http.StatusForbidden
 		}
 		http.Error(w, said.Message(), code)

@@ -80,7 +80,7 @@ func (s *counting) TakeBatch(ctx context.Context, q []sluice.Request, out []slui
 }
 
 // start serves limits at a free port of this machine, at the instant 1,000,000 s.
-func start(t *testing.T, limits string, change func(*config.Listener)) *bed {
+func start(t *testing.T, change func(*config.Listener)) *bed {
 	t.Helper()
 	b := &bed{t: t}
 	b.now.Store(1_000_000)
@@ -180,7 +180,7 @@ descriptors:
 // TestWindow: windows are those of the clock, and denied hits count in them.
 func TestWindow(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	at := `"currentLimit": {"name": "h", "unit": "HOUR", "requestsPerUnit": 3}, "durationUntilReset": `
 	b.want(request("hour=a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 2, `+at+`"800s"}]}`)
 	q := request("hour=a")
@@ -202,7 +202,7 @@ func TestWindow(t *testing.T) {
 // TestHits: a descriptor's own number of hits counts, 0 looks, and negative hits come back.
 func TestHits(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	hits := func(n uint64, negative bool) *pb.RateLimitRequest {
 		q := request("hour=a")
 		q.HitsAddend, q.Descriptors[0].HitsAddend, q.Descriptors[0].IsNegativeHits = 7, wrapperspb.UInt64(n), negative
@@ -241,7 +241,7 @@ func TestHits(t *testing.T) {
 // TestSeveral: each descriptor is decided by itself, in one call of the store.
 func TestSeveral(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	overall := func(q *pb.RateLimitRequest) string {
 		t.Helper()
 		before := b.store.calls.Load()
@@ -287,7 +287,7 @@ func TestSeveral(t *testing.T) {
 // TestBrought: a request may bring the limit of a descriptor.
 func TestBrought(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	bring := func(unit typepb.RateLimitUnit) *pb.RateLimitRequest {
 		q := request("hour=a")
 		q.Descriptors[0].Limit = &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: unit}
@@ -303,7 +303,7 @@ func TestBrought(t *testing.T) {
 
 func TestFaultyRequests(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	long := request("hour=" + strings.Repeat("a", 9000))
 	many := request(make([]string, 257)...)
 	large := request("hour=a")
@@ -333,12 +333,12 @@ func TestModes(t *testing.T) {
 	t.Parallel()
 	t.Run("shadow", func(t *testing.T) {
 		t.Parallel()
-		b := start(t, limits, func(l *config.Listener) { l.RLS.Shadow = true })
+		b := start(t, func(l *config.Listener) { l.RLS.Shadow = true })
 		b.want(request("zero=a"), `{"overallCode": "OK", "statuses": [{"code": "OVER_LIMIT", "currentLimit": {"unit": "SECOND"}, "durationUntilReset": "1s"}]}`)
 	})
 	t.Run("quota", func(t *testing.T) {
 		t.Parallel()
-		b := start(t, limits, func(l *config.Listener) { l.RLS.Quota = true })
+		b := start(t, func(l *config.Listener) { l.RLS.Quota = true })
 		for q, want := range map[string]pb.RateLimitResponse_Code{"zero=a": pb.RateLimitResponse_OVER_LIMIT, "zero=a other=a": pb.RateLimitResponse_OK} {
 			if r, err := b.ShouldRateLimit(t.Context(), request(strings.Fields(q)...)); err != nil || r.GetOverallCode() != want {
 				t.Errorf("%s: %v, %v", q, r, err)
@@ -347,7 +347,7 @@ func TestModes(t *testing.T) {
 	})
 	t.Run("headers and metadata", func(t *testing.T) {
 		t.Parallel()
-		b := start(t, limits, func(l *config.Listener) {
+		b := start(t, func(l *config.Listener) {
 			l.RLS.Headers, l.RLS.Metadata = true, true
 			l.RLS.LimitHeader, l.RLS.RemainingHeader, l.RLS.ResetHeader = "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"
 		})
@@ -370,7 +370,7 @@ func TestModes(t *testing.T) {
 // TestAdmission: peers that deny lists get no answer.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, func(l *config.Listener) { l.Deny = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	b := start(t, func(l *config.Listener) { l.Deny = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	if _, err := b.ShouldRateLimit(t.Context(), request("hour=a")); status.Code(err) != codes.PermissionDenied {
 		t.Error(err)
 	}
@@ -379,7 +379,7 @@ func TestAdmission(t *testing.T) {
 // TestJSON: requests in JSON come over HTTP/1.1 at the same address.
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	post := func(path, body string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+b.address+path, strings.NewReader(body))
@@ -390,7 +390,7 @@ func TestJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
+		defer resp.Body.Close() //nolint:errcheck // it has been read
 		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -425,7 +425,7 @@ func TestJSON(t *testing.T) {
 // TestServices: the other services of gRPC answer, and health says when the front stops.
 func TestServices(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	health := healthpb.NewHealthClient(b.conn)
 	for _, service := range []string{"", "ratelimit"} {
 		r, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
@@ -452,7 +452,7 @@ func TestServices(t *testing.T) {
 // TestRecords: each descriptor with a limit is recorded twice.
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	b := start(t, limits, nil)
+	b := start(t, nil)
 	if _, err := b.ShouldRateLimit(t.Context(), request("zero=a|b", "hour=x", "other=a")); err != nil {
 		t.Fatal(err)
 	}

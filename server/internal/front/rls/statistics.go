@@ -110,11 +110,10 @@ func (s *Statistics) count(d *decision) {
 		if k.limit == nil || k.negative {
 			continue
 		}
-		entries, path := d.request.GetDescriptors()[i].GetEntries(), ""
-		if d.request.GetDescriptors()[i].GetLimit() != nil {
-			path = ratelimit.Brought(d.request.GetDomain(), entries)
-		} else {
-			path = ratelimit.Path(d.limits.files, d.request.GetDomain(), entries, k.shared)
+		of := d.request.GetDescriptors()[i]
+		path := ratelimit.Brought(d.request.GetDomain(), of.GetEntries())
+		if of.GetLimit() == nil {
+			path = ratelimit.Path(d.limits.files, d.request.GetDomain(), of.GetEntries(), k.shared)
 		}
 		s.of(path).count(k)
 	}

@@ -220,11 +220,10 @@ func (r *reader) scalarOf(n *yaml.Node) (*yaml.Node, scalar) {
 		return nil, scalar{}
 	}
 	s := resolve(n)
-	switch s.kind {
-	case null:
-		return nil, s
-	case float:
+	if s.kind == float {
 		r.fault(at, "error checking config: %s is a fraction; put it in quotes", shorten(n.Value))
+	}
+	if s.kind == null || s.kind == float {
 		return nil, s
 	}
 	return n, s

@@ -162,8 +162,7 @@ func (r *reader) any(n *yaml.Node) any {
 	if n = r.enter(n); n == nil {
 		return nil
 	}
-	switch n.Kind {
-	case yaml.MappingNode:
+	if n.Kind == yaml.MappingNode {
 		values := make(map[string]any)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if key := r.enter(n.Content[i]); key != nil && key.Kind == yaml.ScalarNode {
@@ -173,7 +172,8 @@ func (r *reader) any(n *yaml.Node) any {
 			}
 		}
 		return values
-	case yaml.SequenceNode:
+	}
+	if n.Kind == yaml.SequenceNode {
 		values := make([]any, 0, len(n.Content))
 		for _, item := range n.Content {
 			values = append(values, r.any(item))
