@@ -35,11 +35,11 @@ descriptors:
   - {key: team, rate_limit: {unit: year, requests_per_unit: 2}}
 `
 
-// askRLS asks about a descriptor, and returns its code.
-func askRLS(t *testing.T, c *grpc.ClientConn, key, value string) (pb.RateLimitResponse_Code, error) {
+// askRLS asks about one user, and returns the code.
+func askRLS(t *testing.T, c *grpc.ClientConn) (pb.RateLimitResponse_Code, error) {
 	t.Helper()
 	r, err := pb.NewRateLimitServiceClient(c).ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "envoy", Descriptors: []*commonpb.RateLimitDescriptor{
-		{Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: key, Value: value}}},
+		{Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "user", Value: "ada"}}},
 	}})
 	return r.GetOverallCode(), err
 }
@@ -84,7 +84,7 @@ rules: []
 			plain := dialRLS(t, s.URLs[0], insecure.NewCredentials())
 			secure := dialRLS(t, s.URLs[1], credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}))
 			for i, want := range []pb.RateLimitResponse_Code{1, 1, 1, 2, 2} {
-				code, err := askRLS(t, []*grpc.ClientConn{plain, secure}[i%2], "user", "ada")
+				code, err := askRLS(t, []*grpc.ClientConn{plain, secure}[i%2])
 				if err != nil || code != want {
 					t.Errorf("request %d: %v, %v", i+1, code, err)
 				}
@@ -100,7 +100,7 @@ rules: []
 			}
 			write(1_000_000)
 			testkit.Until(t, "the limits to be read again", func() bool {
-				code, err := askRLS(t, plain, "user", "ada") // of which 6 were counted
+				code, err := askRLS(t, plain) // of which 6 were counted
 				return err == nil && code == pb.RateLimitResponse_OK
 			})
 		})
@@ -121,11 +121,11 @@ store: {redis: {url: %q}}
 rules: []
 `, limits, redis.URL()))
 	conn := dialRLS(t, s.URLs[0], insecure.NewCredentials())
-	if code, err := askRLS(t, conn, "user", "ada"); err != nil || code != pb.RateLimitResponse_OK {
+	if code, err := askRLS(t, conn); err != nil || code != pb.RateLimitResponse_OK {
 		t.Fatalf("%v, %v", code, err)
 	}
 	redis.Kill(t)
-	if _, err := askRLS(t, conn, "user", "ada"); status.Code(err) != codes.Unavailable {
+	if _, err := askRLS(t, conn); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
 }
