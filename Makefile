@@ -9,7 +9,7 @@ GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # All modules. Those of a release come first, each behind those that it requires.
 PUBLISHED := . config redisstore/rueidisstore redisstore/goredis grpclimit metrics adapters server
-MODULES   := $(PUBLISHED) tests examples bench tools deploy server/internal/page/browser
+MODULES   := $(PUBLISHED) tests examples bench tools deploy server/internal/page/browser server/internal/front/rls/oracle
 # Modules tested two at a time, beside the root and the server: most of them wait for servers.
 PARTS     := $(filter-out . server bench tools deploy,$(MODULES))
 FUZZTIME  ?= 20s

@@ -22,7 +22,7 @@ import (
 // Listener is an address for clients. It may be used concurrently if no caller changes it.
 type Listener struct {
 	Address  string // host:port
-	Serve    string // the kind of front: proxy, check, api, resp or tcp; empty: proxy
+	Serve    string // the kind of front: proxy, check, ext_authz, rls, api, resp or tcp; empty: proxy
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
@@ -51,6 +51,7 @@ type Listener struct {
 	Original string
 	// DeniedStatus is the status of a denial by a check; zero: that of the rule.
 	DeniedStatus int64
+	RLS          RLS // of serve: rls
 	// Rules are the names of the rules that apply here; none: all.
 	Rules []string
 	// TokensFile is the file of the tokens of the front api; empty: none are needed.
@@ -67,7 +68,7 @@ type frontKind struct {
 // frontKinds are the kinds of fronts by their words.
 var frontKinds = map[string]frontKind{
 	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "resp": {rules: true, decides: true}, "tcp": {},
+	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "resp": {rules: true, decides: true}, "ext_authz": {rules: true, decides: true}, "rls": {decides: true}, "tcp": {},
 }
 
 // TCP reports whether bytes are forwarded without HTTP.
@@ -125,9 +126,12 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	})
 	fields := []field{
 		document.Key("address", "HOST:PORT.", address.Read),
-		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, api answers in JSON whether described requests may run, resp answers clients of the Redis protocol, tcp passes bytes on (default proxy).", func(n *yaml.Node) { d.Choice(n, "serve", &l.Serve, "proxy", "check", "api", "resp", "tcp") }),
+		document.Key("serve", "The protocol: proxy passes HTTP requests on to upstreams, check answers proxies that ask whether a request may pass, ext_authz answers Envoy by its external authorization, rls by its Rate Limit Service, api answers in JSON whether described requests may run, resp answers clients of the Redis protocol, tcp passes bytes on (default proxy).", func(n *yaml.Node) {
+			d.Choice(n, "serve", &l.Serve, "proxy", "check", "ext_authz", "rls", "api", "resp", "tcp")
+		}),
 		document.Key("original", "Where a proxy puts the request that serve: check decides: x-forwarded (X-Forwarded-Method, -Uri and -Host), x-original (X-Original-Method and -URI or -URL), or request, as it is (default x-forwarded).", func(n *yaml.Node) { d.Choice(n, "original", &l.Original, "x-forwarded", "x-original", "request") }),
 		d.Number("denied_status", "Status of a denial under serve: check, where a proxy passes no other on (default: 429, or the rule's).", 400, 599, &l.DeniedStatus),
+		document.Key("rls", "Limits and answers of serve: rls.", func(n *yaml.Node) { d.rls(n, &l.RLS) }),
 		d.Scalar("upstream", "HOST:PORT behind a TCP listener.", func(n *yaml.Node, s string) {
 			if d.address(n, "upstream", s) {
 				l.Upstream = s
@@ -162,7 +166,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	}
 	known := l.ClientCAFile != "" && !l.ClientOptional || l.CertFile != "" && l.TokensFile != ""
 	switch open := frontKinds[l.Serve].decides && !loopback(l.Address) && !insecure && !known; {
-	case open && l.Serve != "check":
+	case open && (l.Serve == "api" || l.Serve == "resp"):
 		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with a tokens_file or client_ca, or insecure: true in a network of your own", l.Address)
 	case open:
 		d.Fault(n, "anybody who reaches %s could spend budgets; use a loopback address, tls with client_ca, or insecure: true in a network of your own", l.Address)
@@ -173,6 +177,12 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 				d.Fault(at, "%s is for serve: check; leave it out", key)
 			}
 		}
+	}
+	switch at := document.Child(n, "rls"); {
+	case l.Serve == "rls" && at == nil:
+		d.Fault(n, "serve: rls needs limits; use rls: {files: LIMITS.yaml}")
+	case l.Serve != "rls" && at != nil:
+		d.Fault(at, "rls is for serve: rls; leave it out")
 	}
 	if l.TCP() {
 		for _, key := range []string{"rules", "least_body_rate"} {

@@ -41,7 +41,7 @@ var groups = []struct {
 	{"the product", nil},
 	{"what only tests use", []string{
 		"adapters/internal/limittest", "server/internal/gateway/attack", "internal/redistest", "internal/rulekit",
-		"server/internal/serve/servetest", "server/internal/page/browser", "internal/spec", "internal/testkit", "storetest", "tests",
+		"server/internal/serve/servetest", "server/internal/page/browser", "server/internal/front/rls/oracle", "internal/spec", "internal/testkit", "storetest", "tests",
 	}},
 	{"beside", []string{"adapters/examples", "bench", "deploy", "docs", "examples", "tools"}},
 }

@@ -262,6 +262,33 @@ func (m *Metrics) WatchRefused(front, help string, refused func() iter.Seq2[stri
 	})
 }
 
+// WatchEnvoy exports the statistics of a rate limit service under the names that its operators
+// know. It calls each at every scrape, which passes on names without ratelimit_service_.
+//
+//	ratelimit_service_rate_limit_total_hits{domain,key1,key2}, and over_limit, near_limit,
+//	    over_limit_with_local_cache, within_limit and shadow_mode
+//	ratelimit_service_config_load_success, ratelimit_service_config_load_error
+//	ratelimit_service_should_rate_limit_error{err_type}  redis_error, service_error
+func (m *Metrics) WatchEnvoy(each func(put func(name string, value int64, labels ...string))) {
+	var c series.Collector
+	all := make(map[string]series.Series)
+	add := func(name, help string, labels ...string) {
+		all[name] = c.Counter("ratelimit_service_"+name, help, labels...)
+	}
+	for name, help := range map[string]string{
+		"total_hits": "Hits of a limit.", "over_limit": "Hits above a limit.", "near_limit": "Hits between 80 % of a limit and the limit.",
+		"over_limit_with_local_cache": "Always 0: there is no such cache.", "within_limit": "Hits that a limit has allowed.", "shadow_mode": "Hits above a limit in shadow mode.",
+	} {
+		add("rate_limit_"+name, help, "domain", "key1", "key2")
+	}
+	add("config_load_success", "Files of limits that became active.")
+	add("config_load_error", "Files of limits that were refused.")
+	add("should_rate_limit_error", "Requests that could not be decided, as the store failed or they were not valid.", "err_type")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		each(func(name string, value int64, labels ...string) { series.Put(ch, all[name], value, labels...) })
+	})
+}
+
 // WatchLingering exports the connections that linger after an early answer. It calls stats at
 // every scrape.
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 	"github.com/sluicegate/sluice/server/internal/front/api"
+	"github.com/sluicegate/sluice/server/internal/front/rls"
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/token"
@@ -42,6 +43,11 @@ func CheckFiles(c *config.Config) error {
 			if l.ClientCAFile != "" {
 				add("client_ca", l.ClientCAFile, certificate.CheckClientCA(l.ClientCAFile))
 			}
+		}
+	}
+	for i := range c.Listen {
+		for name, err := range rls.Check(&c.Listen[i].RLS) {
+			add("files", name, err)
 		}
 	}
 	if t := c.Tokens; t != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/api"
+	"github.com/sluicegate/sluice/server/internal/front/check"
 	tcpfront "github.com/sluicegate/sluice/server/internal/front/tcp"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 )
@@ -23,6 +24,8 @@ func (s *runtime) kinds() []front.Kind {
 		s.proxy.Kind(),
 		s.api.Kind(),
 		s.check.Kind(s.clients),
+		check.ExtAuthz(s.clients),
+		s.rls.Kind(s.clients),
 		s.resp.Kind(),
 		tcpfront.Kind(func(c *config.Listener) (tcp.Options, error) {
 			o, err := s.tcpOptions(c)

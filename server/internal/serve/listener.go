@@ -230,6 +230,8 @@ func (o *listener) describe(upstreams string) string {
 		text += " -> " + c.Upstream
 	case c.Serve == "check":
 		text += " decides for a proxy"
+	case c.Serve == "rls" || c.Serve == "ext_authz":
+		text += " decides for Envoy"
 	case c.Serve == "api":
 		text += " -> decisions as JSON"
 	case c.Serve == "resp":

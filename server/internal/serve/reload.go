@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/server/internal/front/rls"
 	"github.com/sluicegate/sluice/server/internal/lint"
 	"github.com/sluicegate/sluice/server/internal/reload"
 )
@@ -72,10 +73,14 @@ func (s *server) reopen() {
 	}
 }
 
-// keys returns the files that hold keys and secrets.
+// keys returns the files that hold keys, secrets and Envoy's limits.
 func (s *server) keys(c *config.Config) (names []string) {
 	if t := c.Tokens; t != nil {
 		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
+	}
+	for i := range c.Listen {
+		paths, _ := rls.Paths(c.Listen[i].RLS.Files) // its error is that of the front
+		names = append(names, paths...)
 	}
 	if c.DecisionLog.SecretFile != "" {
 		names = append(names, c.DecisionLog.SecretFile)

@@ -30,6 +30,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/front/check"
 	"github.com/sluicegate/sluice/server/internal/front/proxy"
 	"github.com/sluicegate/sluice/server/internal/front/resp"
+	"github.com/sluicegate/sluice/server/internal/front/rls"
 	"github.com/sluicegate/sluice/server/internal/gateway"
 	"github.com/sluicegate/sluice/server/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/server/internal/httpserver"
@@ -59,6 +60,7 @@ type runtime struct {
 	check     check.Check
 	api       *api.API
 	resp      resp.RESP
+	rls       rls.RLS
 	places    *tcp.Places // of connections, of all listeners for clients
 	now       func() time.Time
 	logs      *logs

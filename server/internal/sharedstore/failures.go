@@ -118,6 +118,8 @@ func failureOf(c *config.Config, scope string) sluice.Failure {
 	for i := range c.Listen {
 		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
 			return l.Limits.Failure
+		} else if scope == l.RLS.Scope() {
+			return sluice.FailClosed // Envoy is told, and has a policy of its own
 		}
 	}
 	return sluice.FailOpen

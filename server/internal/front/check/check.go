@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package check is the front of proxies that ask by a sub-request whether a request may pass:
-// auth_request of nginx, forward_auth of Caddy, ForwardAuth of Traefik, and HTTP ext_authz of
-// Envoy. A request that may pass is answered with 200 and the header fields of its limits, any
-// other as the gateway answers it.
+// auth_request of nginx, forward_auth of Caddy, ForwardAuth of Traefik, and ext_authz of
+// Envoy, over HTTP or gRPC. A request that may pass is answered with 200 and the header fields
+// of its limits, any other as the gateway answers it.
 package check
 
 import (
@@ -72,7 +72,7 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 	if c.proxies, err = clientip.New(clientip.Options{Trusted: s.Config.ClientIP.Forwarding()}); err != nil {
 		return nil, err
 	}
-	if c.limits, err = c.newLimits(s); err != nil {
+	if c.limits, err = newLimits(s, name); err != nil {
 		return nil, err
 	}
 	return func() {
@@ -81,13 +81,13 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 	}, nil
 }
 
-// newLimits returns the middleware that decides.
-func (c *checks) newLimits(s *front.Snapshot) (*httplimit.Middleware, error) {
+// newLimits returns the middleware that decides for a kind of front.
+func newLimits(s *front.Snapshot, kind string) (*httplimit.Middleware, error) {
 	fields, err := httplimit.ParseFields(s.Config.Fields...)
 	if err != nil {
 		return nil, err
 	}
-	to := &front.Recorder{Front: name, Sinks: s.Sinks}
+	to := &front.Recorder{Front: kind, Sinks: s.Sinks}
 	ip := &s.Config.ClientIP
 	o := httplimit.Options{
 		Policy: s.Policy, Overrides: s.Overrides, Store: s.Store,
@@ -104,7 +104,7 @@ func (c *checks) newLimits(s *front.Snapshot) (*httplimit.Middleware, error) {
 		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
 			to.Record(r.Context(), func(rec *front.Record) {
 				rec.FromHTTP(r)
-				rec.Event, rec.Request, rec.Route = sum.Event.Event, sum.Event.Request, name
+				rec.Event, rec.Request, rec.Route = sum.Event.Event, sum.Event.Request, kind
 				rec.Ended, rec.Status, rec.At, rec.Took, rec.In, rec.Out = true, sum.Status, sum.Began, sum.Took, -1, sum.Written
 			})
 		},
@@ -141,5 +141,5 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q.SetFields(w.Header())
 	w.WriteHeader(http.StatusOK)
-	q.Settle(policy.Response{Status: http.StatusOK})
+	q.Settle(policy.Response{Status: http.StatusOK}) //nolint:contextcheck // the request has it
 }

@@ -29,15 +29,9 @@ func (c *checks) originalOf(r *http.Request) (*http.Request, *fault) {
 			return nil, f
 		}
 	}
-	u, err := url.ParseRequestURI(target)
-	if err != nil && target != "*" {
-		return nil, &fault{http.StatusBadRequest, "the target of the original request is not valid"}
-	}
-	if u == nil {
-		u = &url.URL{Path: target}
-	}
-	if u.Host != "" {
-		host, u.Host, u.Scheme = u.Host, "", ""
+	u, host, f := targetOf(target, host)
+	if f != nil {
+		return nil, f
 	}
 	o := *r
 	o.Method, o.URL, o.Host, o.RequestURI = method, u, host, target
@@ -45,6 +39,21 @@ func (c *checks) originalOf(r *http.Request) (*http.Request, *fault) {
 	o.Body, o.ContentLength = http.NoBody, 0
 	o.TLS = nil // its certificate is the proxy's
 	return &o, nil
+}
+
+// targetOf returns the URL and the host of the original request.
+func targetOf(target, host string) (*url.URL, string, *fault) {
+	u, err := url.ParseRequestURI(target)
+	if err != nil && target != "*" {
+		return nil, "", &fault{http.StatusBadRequest, "the target of the original request is not valid"}
+	}
+	if u == nil {
+		u = &url.URL{Path: target}
+	}
+	if u.Host != "" {
+		host, u.Host, u.Scheme = u.Host, "", ""
+	}
+	return u, host, nil
 }
 
 // fields are the header fields that hold the original request. The first of the targets that

@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
+)
+
+// Bounds of a request.
+const (
+	maxDescriptors = 256
+	maxHits        = 1_000_000_000 // of a descriptor, as the protocol has it
+	maxKey         = 8 << 10       // bytes of a descriptor's key
+)
+
+// ShouldRateLimit implements the Rate Limit Service.
+func (l *listener) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+	address := ""
+	if p, ok := peer.FromContext(ctx); ok {
+		address = p.Addr.String()
+	}
+	return l.current.Load().decide(ctx, q, address)
+}
+
+// descriptor is a descriptor of a request being decided.
+type descriptor struct {
+	limit     *limit // nil: none
+	shared    []string
+	hits      int64
+	negative  bool // hits are given back
+	unlimited bool
+	key       string
+	request   int // the index of its request to the store
+	standing  standing
+}
+
+// decision is a request being decided.
+type decision struct {
+	*active
+	request     *pb.RateLimitRequest
+	descriptors []descriptor
+	requests    []sluice.Request
+	results     []sluice.Result
+	room        struct { // of most requests
+		descriptors [4]descriptor
+		requests    [4]sluice.Request
+		results     [4]sluice.Result
+	}
+}
+
+// decide decides a request from an address.
+func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string) (*pb.RateLimitResponse, error) {
+	began := a.Now()
+	if a.admits != nil && !a.admits.Admits(clientip.Peer(from)) {
+		a.record(ctx, from, began, &evaluate.Event{Verdict: evaluate.Refused, Err: evaluate.ErrNotAdmitted}, "")
+		return nil, status.Error(codes.PermissionDenied, evaluate.ErrNotAdmitted.Error())
+	}
+	d := &decision{active: a, request: q}
+	d.descriptors, d.requests, d.results = d.room.descriptors[:0], d.room.requests[:0], d.room.results[:0]
+	if err := d.find(); err != nil {
+		a.statistics.add(serviceError)
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	err := d.count(ctx)
+	d.recordAll(ctx, from, began, err)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		a.OnError(ctx, err)
+		a.statistics.add(redisError)
+		return nil, status.Error(codes.Unavailable, "the rate limit could not be checked; retry later")
+	}
+	if a.limits.EnvoyNames {
+		a.statistics.count(d)
+	}
+	return d.answer(), nil
+}
+
+// find finds the limits of the descriptors.
+func (d *decision) find() error {
+	q := d.request
+	switch {
+	case q.GetDomain() == "":
+		return errors.New("rate limit domain must not be empty")
+	case len(q.GetDescriptors()) == 0:
+		return errors.New("rate limit descriptor list must not be empty")
+	case len(q.GetDescriptors()) > maxDescriptors:
+		return fmt.Errorf("%d descriptors; at most %d are decided", len(q.GetDescriptors()), maxDescriptors)
+	}
+	var replaced map[string]bool
+	for i, of := range q.GetDescriptors() {
+		d.descriptors = append(d.descriptors, descriptor{})
+		k := &d.descriptors[i]
+		if err := d.one(k, of); err != nil {
+			return fmt.Errorf("descriptor %d: %w", i+1, err)
+		}
+		if k.limit == nil {
+			continue
+		}
+		for _, name := range k.limit.Replaces {
+			if replaced == nil {
+				replaced = make(map[string]bool)
+			}
+			replaced[name] = true
+		}
+		if k.limit.Unlimited {
+			k.limit, k.unlimited = nil, true
+		}
+	}
+	for i := range d.descriptors {
+		if k := &d.descriptors[i]; k.limit != nil && replaced[k.limit.Name] {
+			k.limit = nil
+		}
+	}
+	return nil
+}
+
+// one finds the limit of a descriptor.
+func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
+	k.hits, k.negative = max(int64(d.request.GetHitsAddend()), 1), of.GetIsNegativeHits()
+	if own := of.GetHitsAddend(); own != nil {
+		if own.GetValue() > maxHits {
+			return fmt.Errorf("hits_addend is %d; it is at most %d", own.GetValue(), maxHits)
+		}
+		k.hits = int64(own.GetValue())
+	}
+	domain, entries := d.request.GetDomain(), of.GetEntries()
+	brought := of.GetLimit()
+	switch {
+	case !d.limits.files.Has(domain):
+		return nil
+	case brought == nil:
+		m := ratelimit.Find(d.limits.files, domain, entries)
+		if m.Limit == nil {
+			return nil
+		}
+		k.limit, k.shared = d.limits.known[m.Limit], m.Shared
+	default:
+		unit := ratelimit.Unit(brought.GetUnit())
+		if unit.Window() == 0 {
+			return fmt.Errorf("the unit of limit is %v; use SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR", brought.GetUnit())
+		}
+		k.limit = d.limits.brought(terms{unit, brought.GetRequestsPerUnit()})
+	}
+	if k.key = keyOf(domain, entries, k.shared); len(k.key) > maxKey {
+		return fmt.Errorf("its entries have %d bytes; at most %d are decided", len(k.key), maxKey)
+	}
+	return nil
+}
+
+// count charges the counters of all descriptors, in one call to the store.
+func (d *decision) count(ctx context.Context) error {
+	for i := range d.descriptors {
+		k := &d.descriptors[i]
+		if k.limit == nil {
+			continue
+		}
+		k.request = len(d.requests)
+		q := sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Plan: counters[k.limit.Unit], Key: k.key, Cost: k.hits}}
+		switch {
+		case k.hits == 0:
+			q.Op = sluice.OpPeek
+		case k.negative:
+			q.Op = sluice.OpAdd
+		}
+		d.requests, d.results = append(d.requests, q), append(d.results, sluice.Result{})
+	}
+	var err error
+	switch len(d.requests) {
+	case 0:
+		return nil
+	case 1:
+		d.results[0].Decision, err = d.Store.Take(ctx, d.requests[0])
+	default:
+		err = sluice.TakeBatch(ctx, d.Store, d.requests, d.results)
+	}
+	for i := range d.results {
+		err = errors.Join(err, d.results[i].Err)
+	}
+	for i := range d.descriptors {
+		if k := &d.descriptors[i]; k.limit != nil && err == nil {
+			k.standing = standingOf(&d.results[k.request].Decision)
+		}
+	}
+	return err
+}
+
+// recordAll records each descriptor that has a limit, or the request if none has.
+func (d *decision) recordAll(ctx context.Context, from string, began time.Time, err error) {
+	alone := true
+	for i := range d.descriptors {
+		k := &d.descriptors[i]
+		if k.limit == nil {
+			continue
+		}
+		alone = false
+		e := evaluate.Event{Limit: k.limit.term, Charge: sluice.Charge{Key: k.key, Cost: k.hits}, Err: err}
+		if err != nil {
+			e.Verdict, e.Limit = evaluate.FailedClosed, nil
+		} else {
+			e.Decision = k.standing.decision(k)
+			switch over := k.standing.over(k); {
+			case over && k.limit.Shadow:
+				e.Decision.Allowed, e.Violated = true, []string{k.limit.term.Name}
+			case over:
+				e.Verdict = evaluate.Denied
+			}
+		}
+		d.record(ctx, from, began, &e, k.key)
+	}
+	if alone {
+		d.record(ctx, from, began, &evaluate.Event{}, d.request.GetDomain())
+	}
+}
+
+// record records a decision on a descriptor.
+func (a *active) record(ctx context.Context, from string, began time.Time, e *evaluate.Event, target string) {
+	for _, ended := range []bool{false, true} {
+		a.records.Record(ctx, func(r *front.Record) {
+			r.Ended, r.Event, r.Request = ended, *e, asked{}
+			r.Method, r.Target, r.Proto, r.Peer, r.Status = method, target, "gRPC", from, 200
+			if !e.Verdict.Passes() {
+				r.Status = 429
+			}
+			if ended {
+				r.Route, r.At, r.Took, r.In = name, began, a.Now().Sub(began), -1
+			}
+		})
+	}
+}
+
+// method is the method of records.
+const method = "ShouldRateLimit"
+
+// asked are the attributes of a request, of which it has none that a rule could use.
+type asked struct{}
+
+var _ policy.Attributes = asked{}
+
+func (asked) Method() string                  { return method }
+func (asked) Host() string                    { return "" }
+func (asked) Path() string                    { return "" }
+func (asked) Header(string) []string          { return nil }
+func (asked) Query(string) ([]string, error)  { return nil, nil }
+func (asked) Cookie(string) ([]string, error) { return nil, nil }
+func (asked) Client() netip.Addr              { return netip.Addr{} }
+func (asked) Claim(string) (string, error)    { return "", nil }
+func (asked) Length() int64                   { return -1 }

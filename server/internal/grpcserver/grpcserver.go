@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package grpcserver serves gRPC to clients, with bounds of their requests and connections, and
+// the services of health and reflection. All fronts of gRPC share it.
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+)
+
+// Bounds of one client.
+const (
+	MaxMessage = 256 << 10 // bytes of a request
+
+	maxStreams   = 1000             // requests at once on a connection
+	leastPing    = 10 * time.Second // between two pings
+	idleTimeout  = 5 * time.Minute  // of a connection without requests, and until the first
+	beginTimeout = 10 * time.Second // for the first bytes of a connection
+)
+
+// HTTP serves the connections of a listener that do not begin with HTTP/2.
+type HTTP interface {
+	Serve(l net.Listener) error
+	InFlight() int
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
+// Server serves the clients of one listener. It is safe for concurrent use.
+type Server struct {
+	server   *grpc.Server
+	health   *health.Server
+	http     HTTP
+	inFlight atomic.Int64
+}
+
+// New returns a Server of the services that register adds.
+func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
+	s := &Server{health: health.NewServer(), http: http}
+	s.server = grpc.NewServer(
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
+		grpc.UnaryInterceptor(s.count),
+	)
+	register(s.server)
+	healthpb.RegisterHealthServer(s.server, s.health)
+	reflection.Register(s.server)
+	return s
+}
+
+// count counts the requests in progress.
+func (s *Server) count(ctx context.Context, q any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
+	return handle(ctx, q)
+}
+
+// Serves says that the service of health calls services healthy, until Shutdown.
+func (s *Server) Serves(services ...string) {
+	for _, service := range append(services, "") {
+		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
+	}
+}
+
+// Listen returns l.
+func (s *Server) Listen(l net.Listener) net.Listener { return l }
+
+// Serve serves the connections of l until the Server is shut down or closed, and closes l.
+func (s *Server) Serve(l net.Listener) error {
+	parts := newSplit(l)
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(parts.rest()) }()
+	var err error
+	for _, e := range []error{s.server.Serve(parts), parts.Close(), <-failed} {
+		if !errors.Is(e, net.ErrClosed) && !errors.Is(e, grpc.ErrServerStopped) { // either server closes parts
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// InFlight returns the number of requests in progress.
+func (s *Server) InFlight() int { return int(s.inFlight.Load()) + s.http.InFlight() }
+
+// Shutdown accepts no more connections, and waits until all requests have ended or ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.health.Shutdown()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.server.GracefulStop()
+	}()
+	err := s.http.Shutdown(ctx)
+	select {
+	case <-ended:
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+}
+
+// Close ends the requests in progress and closes all connections.
+func (s *Server) Close() error {
+	s.health.Shutdown()
+	s.server.Stop()
+	return s.http.Close()
+}

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
+	"github.com/sluicegate/sluice/server/internal/serve"
+	"github.com/sluicegate/sluice/server/internal/serve/servetest"
+)
+
+// rlsLimits are limits as envoyproxy/ratelimit reads them.
+const rlsLimits = `
+domain: envoy
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: %d}}
+  - {key: team, rate_limit: {unit: year, requests_per_unit: 2}}
+`
+
+// askRLS asks about one user, and returns the code.
+func askRLS(t *testing.T, c *grpc.ClientConn) (pb.RateLimitResponse_Code, error) {
+	t.Helper()
+	r, err := pb.NewRateLimitServiceClient(c).ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "envoy", Descriptors: []*commonpb.RateLimitDescriptor{
+		{Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "user", Value: "ada"}}},
+	}})
+	return r.GetOverallCode(), err
+}
+
+func dialRLS(t *testing.T, url string, c credentials.TransportCredentials) *grpc.ClientConn {
+	t.Helper()
+	_, address, _ := strings.Cut(url, "://")
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // it may be closed already
+	return conn
+}
+
+// TestRLS: Envoy asks over gRPC with and without TLS, and in JSON, and all have one budget. A
+// changed file of limits is read again.
+func TestRLS(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"memory", "redis"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			store := "memory"
+			if of == "redis" {
+				store = fmt.Sprintf("{redis: {url: %q}}", redistest.Start(t, redistest.Redis(t)).URL())
+			}
+			cert, key, pool := testkit.CertificateFiles(t)
+			limits := filepath.Join(t.TempDir(), "limits.yaml")
+			write := func(perYear int) {
+				if err := os.WriteFile(limits, fmt.Appendf(nil, rlsLimits, perYear), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(3)
+			s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q, envoy_names: true}}
+  - {address: "127.0.0.2:0", serve: rls, rls: {files: %q}, tls: {cert: %q, key: %q}}
+store: %s
+rules: []
+`, limits, filepath.Dir(limits), cert, key, store))
+			plain := dialRLS(t, s.URLs[0], insecure.NewCredentials())
+			secure := dialRLS(t, s.URLs[1], credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}))
+			for i, want := range []pb.RateLimitResponse_Code{1, 1, 1, 2, 2} {
+				code, err := askRLS(t, []*grpc.ClientConn{plain, secure}[i%2])
+				if err != nil || code != want {
+					t.Errorf("request %d: %v, %v", i+1, code, err)
+				}
+			}
+			body := `{"domain": "envoy", "descriptors": [{"entries": [{"key": "user", "value": "ada"}]}]}`
+			req := servetest.Request(t.Context(), t, http.MethodPost, s.URLs[0]+"/json", strings.NewReader(body))
+			if a := servetest.Do(t, http.DefaultClient, req); a.Status != http.StatusTooManyRequests {
+				t.Errorf("JSON: %+v", a)
+			}
+			m := s.Metrics(t) // of the three requests at the first address, and the one in JSON
+			if all, over := m[`ratelimit_service_rate_limit_total_hits{domain="envoy",key1="user",key2=""}`], m[`ratelimit_service_rate_limit_over_limit{domain="envoy",key1="user",key2=""}`]; all != 4 || over != 2 || m["ratelimit_service_config_load_success"] != 2 {
+				t.Errorf("%v hits, %v over", all, over)
+			}
+			write(1_000_000)
+			testkit.Until(t, "the limits to be read again", func() bool {
+				code, err := askRLS(t, plain) // of which 6 were counted
+				return err == nil && code == pb.RateLimitResponse_OK
+			})
+		})
+	}
+}
+
+// TestRLSStoreFails: Envoy is told that the store fails, and decides by its own policy.
+func TestRLSStoreFails(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Redis(t))
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, fmt.Appendf(nil, rlsLimits, 9), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := servetest.Start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", serve: rls, rls: {files: %q}}
+store: {redis: {url: %q}}
+rules: []
+`, limits, redis.URL()))
+	conn := dialRLS(t, s.URLs[0], insecure.NewCredentials())
+	if code, err := askRLS(t, conn); err != nil || code != pb.RateLimitResponse_OK {
+		t.Fatalf("%v, %v", code, err)
+	}
+	redis.Kill(t)
+	if _, err := askRLS(t, conn); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRLSFaults: the faults of the files are reported with those of the configuration.
+func TestRLSFaults(t *testing.T) {
+	t.Parallel()
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, []byte("domain: a\ndescriptors:\n  - {key: k, rate_limit: {unit: eon}}\n  - {value: v}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse("f", fmt.Appendf(nil, "listen: {address: 127.0.0.1:0, serve: rls, rls: {files: [%s, none.yaml]}}\nrules: []\n", limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = serve.CheckFiles(c)
+	testkit.Contains(t, fmt.Sprint(err), "no such file")
+	c.Listen[0].RLS.Files = c.Listen[0].RLS.Files[:1]
+	err = serve.CheckFiles(c)
+	testkit.Contains(t, fmt.Sprint(err), "f:1:", limits+":3:33: invalid rate limit unit 'eon'", limits+":4:5: descriptor has empty key")
+}
