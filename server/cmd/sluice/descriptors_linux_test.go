@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/server/internal/serve/servetest"
@@ -76,14 +77,23 @@ func TestFewDescriptors(t *testing.T) {
 			t.Errorf("held: got %d %q", got.Status, got.Body)
 		}
 	}
+	again, until := 0.0, time.Now().Add(testkit.Ceiling)
 	for range fewToUpstreams {
 		go func() { answers <- servetest.Fetch(t, client, p.url+"/other") }()
 	}
-	for range fewToUpstreams { // while those to the first are idle
+	for arrived := 0; arrived < fewToUpstreams; { // while those to the first are idle
 		select {
 		case <-other.Arrived:
-		case got := <-answers:
-			t.Fatalf("got %d %q from behind idle connections", got.Status, got.Body)
+			arrived++
+		case got := <-answers: // a connection becomes idle a moment after its answer
+			if got.Status != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
+				t.Fatalf("got %d %q from behind idle connections", got.Status, got.Body)
+			}
+			again++
+			if !time.Now().Before(until) {
+				t.Fatal("idle connections make no room")
+			}
+			go func() { answers <- servetest.Fetch(t, client, p.url+"/other") }()
 		}
 	}
 	close(other.Release)
@@ -93,7 +103,7 @@ func TestFewDescriptors(t *testing.T) {
 		}
 	}
 	now = admin.Metrics(t)
-	if n := now[fullConnections]; n != manyAtOnce-fewToUpstreams {
+	if n := now[fullConnections]; n != manyAtOnce-fewToUpstreams+again {
 		t.Errorf("%v refused in metrics, and idle ones were to make room", n)
 	}
 	if n := now[`sluice_upstream_connections_refused_total{reason="descriptors"}`]; n != 0 || strings.Contains(p.logs.String(), "too many open files") {

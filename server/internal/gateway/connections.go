@@ -24,6 +24,7 @@ type Connections struct {
 	most, open                 atomic.Int64
 	full, noDescriptor, noPort atomic.Int64
 	makeRoom                   func()
+	making                     sync.Mutex // held while makeRoom runs
 }
 
 // ConnectionStats counts connections to upstreams.
@@ -73,6 +74,11 @@ func (c *Connections) enter() bool {
 	}
 	if c.makeRoom == nil {
 		return false
+	}
+	c.making.Lock() // the places that another caller frees are all free only when it returns
+	defer c.making.Unlock()
+	if c.take() {
+		return true
 	}
 	c.makeRoom()
 	return c.take()

@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/server/internal/gateway"
 )
@@ -71,6 +73,53 @@ func TestConnections(t *testing.T) {
 		t.Error("one more than there may be now")
 	}
 	stats(2, 2)
+}
+
+// TestRoomForAll: dials at the same time all wait for the connections that one of them closes.
+func TestRoomForAll(t *testing.T) {
+	up := strings.TrimPrefix(serve(t, http.NotFoundHandler()), "http://")
+	var idle []net.Conn
+	closing, closed := make(chan struct{}), make(chan struct{})
+	var taken atomic.Bool
+	c := gateway.NewConnections(2, func() {
+		if taken.Swap(true) { // as CloseIdleConnections: the first caller closes all, the next finds none
+			return
+		}
+		close(closing)
+		<-closed
+		for _, conn := range idle {
+			check(t, conn.Close())
+		}
+	})
+	for range 2 {
+		conn, err := c.Dial(t.Context(), "tcp", up)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn)
+	}
+	errs := make(chan error)
+	dial := func() {
+		conn, err := c.Dial(t.Context(), "tcp", up)
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+		errs <- err
+	}
+	go dial()
+	<-closing
+	go dial()
+	select {
+	case err := <-errs:
+		t.Fatalf("got %v while idle connections were being closed", err)
+	case <-time.After(20 * time.Millisecond): // a second dial that does not wait fails within it
+	}
+	close(closed)
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestNothingToDialWith: if a connection lacks a local resource, the answer says so, and the
