@@ -89,6 +89,24 @@ func (d *decision) answer() *pb.RateLimitResponse {
 			s.Code = pb.RateLimitResponse_OVER_LIMIT
 		}
 	}
+	for _, k := range d.ruled {
+		s := r.Statuses[k.at]
+		before := s.Code
+		if d.limits.Quota && k.of.unlimited {
+			quotas++
+		}
+		if changed := k.state(s); changed && (s.LimitRemaining < leastLeft || least == nil) {
+			least, leastLeft = s, s.LimitRemaining
+		}
+		switch over := k.over(); {
+		case over && d.limits.Quota:
+			if before == pb.RateLimitResponse_OK {
+				quotasDenied++
+			}
+		case over:
+			denied, least, leastLeft = true, s, 0
+		}
+	}
 	r.OverallCode = pb.RateLimitResponse_OK
 	if (denied || quotas > 0 && quotas == quotasDenied) && !d.limits.Shadow {
 		r.OverallCode = pb.RateLimitResponse_OVER_LIMIT

@@ -45,6 +45,7 @@ type descriptor struct {
 	limit     *limit // nil: none
 	shared    []string
 	hits      int64
+	stated    bool // the request says how many hits
 	negative  bool // hits are given back
 	unlimited bool
 	key       string
@@ -57,6 +58,7 @@ type decision struct {
 	*active
 	request     *pb.RateLimitRequest
 	descriptors []descriptor
+	ruled       []*ruled // those that rules match
 	requests    []sluice.Request
 	results     []sluice.Result
 	room        struct { // of most requests
@@ -70,7 +72,7 @@ type decision struct {
 func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string) (*pb.RateLimitResponse, error) {
 	began := a.Now()
 	if a.admits != nil && !a.admits.Admits(clientip.Peer(from)) {
-		a.record(ctx, from, began, &evaluate.Event{Verdict: evaluate.Refused, Err: evaluate.ErrNotAdmitted}, "")
+		a.record(ctx, from, began, &evaluate.Event{Verdict: evaluate.Refused, Err: evaluate.ErrNotAdmitted}, asked{}, "")
 		return nil, status.Error(codes.PermissionDenied, evaluate.ErrNotAdmitted.Error())
 	}
 	d := &decision{active: a, request: q}
@@ -79,7 +81,10 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 		a.statistics.add(serviceError)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	wait := d.rule(ctx)
 	err := d.count(ctx)
+	wait()
+	defer d.release()
 	d.recordAll(ctx, from, began, err)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -91,6 +96,9 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 	}
 	if a.limits.EnvoyNames {
 		a.statistics.count(d)
+	}
+	if err := d.undecided(); err != nil {
+		return nil, err
 	}
 	return d.answer(), nil
 }
@@ -137,6 +145,7 @@ func (d *decision) find() error {
 // one finds the limit of a descriptor.
 func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 	k.hits, k.negative = max(int64(d.request.GetHitsAddend()), 1), of.GetIsNegativeHits()
+	k.stated = d.request.GetHitsAddend() > 0 || of.GetHitsAddend() != nil
 	if own := of.GetHitsAddend(); own != nil {
 		if own.GetValue() > maxHits {
 			return fmt.Errorf("hits_addend is %d; it is at most %d", own.GetValue(), maxHits)
@@ -206,7 +215,8 @@ func (d *decision) count(ctx context.Context) error {
 
 // recordAll records each descriptor that has a limit, or the request if none has.
 func (d *decision) recordAll(ctx context.Context, from string, began time.Time, err error) {
-	alone := true
+	d.recordRules(ctx, from, began)
+	alone := len(d.ruled) == 0
 	for i := range d.descriptors {
 		k := &d.descriptors[i]
 		if k.limit == nil {
@@ -225,19 +235,19 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 				e.Verdict = evaluate.Denied
 			}
 		}
-		d.record(ctx, from, began, &e, k.key)
+		d.record(ctx, from, began, &e, asked{}, k.key)
 	}
 	if alone {
-		d.record(ctx, from, began, &evaluate.Event{}, d.request.GetDomain())
+		d.record(ctx, from, began, &evaluate.Event{}, asked{}, d.request.GetDomain())
 	}
 }
 
 // record records a decision on a descriptor.
-func (a *active) record(ctx context.Context, from string, began time.Time, e *evaluate.Event, target string) {
+func (a *active) record(ctx context.Context, from string, began time.Time, e *evaluate.Event, of policy.Attributes, target string) {
 	for _, ended := range []bool{false, true} {
 		a.records.Record(ctx, func(r *front.Record) {
-			r.Ended, r.Event, r.Request = ended, *e, asked{}
-			r.Method, r.Target, r.Proto, r.Peer, r.Status = method, target, "gRPC", from, 200
+			r.Ended, r.Event, r.Request = ended, *e, of
+			r.Method, r.Host, r.Target, r.Proto, r.Peer, r.Status = method, of.Host(), target, "gRPC", from, 200
 			if !e.Verdict.Passes() {
 				r.Status = 429
 			}
