@@ -79,6 +79,8 @@ func valueOf(composite, key string) string {
 // node is a descriptor of a file, or a domain.
 type node struct {
 	key       string // its key, with an underscore and the value if it has one
+	name      string // its key alone
+	value     string
 	limit     *Limit // nil: none
 	children  map[string]*node
 	wildcards []*node // those of the children that are patterns, as in the file

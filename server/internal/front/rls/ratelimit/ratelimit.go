@@ -9,6 +9,7 @@
 //   - parse.go: files and their faults
 //   - yaml.go: mappings and scalars of YAML 1.1
 //   - match.go: the limit of a descriptor
+//   - way.go: limits as conditions on descriptors
 //   - path.go: the name of a descriptor's statistics
 //   - ratelimit.go: Config and Limit
 package ratelimit
