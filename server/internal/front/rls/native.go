@@ -176,10 +176,12 @@ func (r *ruled) state(s *pb.RateLimitResponse_DescriptorStatus) bool {
 	}
 	s.LimitRemaining, s.CurrentLimit, s.DurationUntilReset = left, nil, nil
 	if e.Limit != nil {
-		s.CurrentLimit, s.DurationUntilReset = stated(e.Limit), durationpb.New(max(e.Decision.RetryAfter, 0))
-		if !r.over() {
-			s.DurationUntilReset = durationpb.New(e.Decision.ResetAfter)
+		reset := e.Decision.ResetAfter
+		if r.over() && !e.Decision.TooLarge {
+			reset = e.Decision.RetryAfter
 		}
+		up := (reset + time.Second - 1).Truncate(time.Second) // Envoy tells clients whole seconds
+		s.CurrentLimit, s.DurationUntilReset = stated(e.Limit), durationpb.New(up)
 	}
 	return true
 }

@@ -71,7 +71,10 @@ func TestRules(t *testing.T) {
 	}
 	b.want(request("user=ada"), `{"overallCode": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", `+minute)
 	b.want(request("user=bob"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 2, `+minute)
-	b.want(request("path=/api/a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 19, "currentLimit": {"name": "api", "unit": "SECOND", "requestsPerUnit": 10}, "durationUntilReset": "0.1s"}]}`)
+	large := request("user=bob")
+	large.HitsAddend = 9 // which would never fit
+	b.want(large, `{"overallCode": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", `+minute)
+	b.want(request("path=/api/a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 19, "currentLimit": {"name": "api", "unit": "SECOND", "requestsPerUnit": 10}, "durationUntilReset": "1s"}]}`)
 	b.want(request("path=/b"), `{"overallCode": "OK", "statuses": [{"code": "OK"}]}`)
 	b.want(request("odd=a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 1, "currentLimit": {"name": "odd: 2/15min fixed-window", "requestsPerUnit": 2}, "durationUntilReset": "800s"}]}`)
 	for _, step := range []struct{ descriptors, want string }{
