@@ -14,7 +14,7 @@
 //	<!-- keeps running -->  its last command does not end: the others go on beside it
 //	<!-- other numbers -->  wherever it shows a number, another may be printed
 //
-// of which a comma joins the last two.
+// of which a comma joins the last two. The files of testdata/PAGE are there, too.
 //
 // Loopback ports are replaced by free ones, in commands, files and what is shown.
 package docs_test
@@ -29,6 +29,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,12 +47,11 @@ const (
 var long = []string{"fleet.md", "grpc.md", "middleware.md"}
 
 func TestCommands(t *testing.T) {
-	bin := build(t)
 	guides, err := filepath.Glob("start/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(guides, "api.md", "recipes.md", "replay.md", "resp.md", "testing.md", "../README.md") {
+	for _, file := range append(guides, "api.md", "behind.md", "choose.md", "recipes.md", "replay.md", "resp.md", "testing.md", "../README.md") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if slices.Contains(long, filepath.Base(file)) {
 				testkit.Long(t)
@@ -61,16 +61,20 @@ func TestCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &reader{t: t, dir: t.TempDir(), bin: bin, ports: map[string]string{}, path: "example.com/start"}
+			r := &reader{t: t, dir: t.TempDir(), bin: build(t), ports: map[string]string{}, path: "example.com/start"}
 			if m := modInit.FindSubmatch(text); m != nil {
 				r.path = string(m[1])
 			}
 			if filepath.Base(file) == "README.md" {
 				r.dir = root(t)
 			}
-			blocks := parse(string(text))
+			if data := filepath.Join(root(t), "tests", "docs", "testdata", strings.TrimSuffix(filepath.Base(file), ".md")); isDir(data) {
+				if err := os.CopyFS(r.dir, os.DirFS(data)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			ran := 0
-			for _, b := range blocks {
+			for _, b := range parse(string(text)) {
 				ran += r.block(b)
 			}
 			if ran == 0 {
@@ -80,16 +84,27 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // build returns the folder of a sluice program.
 func build(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(root(t), "server"), "build", "-o", filepath.Join(bin, "sluice"), "./cmd/sluice")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	if err := built(); err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }
+
+var built = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "-C", "../server", "build", "-o", filepath.Join(bin, "sluice"), "./cmd/sluice")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
+	}
+	return nil
+})
 
 func root(t *testing.T) string {
 	t.Helper()
