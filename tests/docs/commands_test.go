@@ -51,7 +51,7 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(guides, "api.md", "behind.md", "choose.md", "recipes.md", "replay.md", "resp.md", "testing.md", "../README.md") {
+	for _, file := range append(guides, "api.md", "behind.md", "choose.md", "ci.md", "recipes.md", "replay.md", "resp.md", "testing.md", "../README.md") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if slices.Contains(long, filepath.Base(file)) {
 				testkit.Long(t)
@@ -77,6 +77,7 @@ func TestCommands(t *testing.T) {
 			for _, b := range parse(string(text)) {
 				ran += r.block(b)
 			}
+			r.workflows()
 			if ran == 0 {
 				t.Errorf("%s has no command; is its block of another kind than console?", file)
 			}
@@ -158,7 +159,7 @@ func (r *reader) block(b block) (ran int) {
 		if err := os.WriteFile(path, []byte(r.replace(b.text)), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
-		if filepath.Base(name) == "main.go" {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "go.mod")); err != nil && filepath.Ext(name) == ".go" {
 			r.module(filepath.Dir(path))
 		}
 		return 0
@@ -209,6 +210,36 @@ func (r *reader) module(dir string) {
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			r.t.Fatalf("%v: %v\n%s", cmd, err, out)
+		}
+	}
+}
+
+var (
+	workflowRun = regexp.MustCompile(`(?m)^ +- run: (.+)$`)
+	install     = regexp.MustCompile(`^go install github\.com/sluicegate/sluice/(.+)@latest$`)
+)
+
+// workflows runs the commands of the workflows among the files, once all files are there. What
+// they install stands on the PATH.
+func (r *reader) workflows() {
+	r.t.Helper()
+	files, err := filepath.Glob(filepath.Join(r.dir, ".github", "workflows", "*.yaml"))
+	if err != nil || r.dir == root(r.t) {
+		return
+	}
+	for _, file := range files {
+		commands := workflowRun.FindAllStringSubmatch(read(r.t, file), -1)
+		if len(commands) < 2 {
+			r.t.Errorf("%s runs %q", file, commands)
+		}
+		for _, m := range commands {
+			if p := install.FindStringSubmatch(m[1]); p != nil {
+				if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(p[1]), "main.go")); err != nil {
+					r.t.Errorf("%s: %v", m[1], err)
+				}
+				continue
+			}
+			r.run(0, m[1], regexp.MustCompile(``), false)
 		}
 	}
 }
