@@ -51,7 +51,7 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(guides, "api.md", "behind.md", "choose.md", "ci.md", "llm.md", "production.md", "recipes.md", "replay.md", "resp.md", "streaming.md", "testing.md", "../README.md") {
+	for _, file := range append(guides, "api.md", "behind.md", "choose.md", "ci.md", "coming-from.md", "llm.md", "production.md", "recipes.md", "replay.md", "resp.md", "streaming.md", "testing.md", "../README.md") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if slices.Contains(long, filepath.Base(file)) {
 				testkit.Long(t)
