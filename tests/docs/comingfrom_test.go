@@ -81,22 +81,6 @@ func decides(t *testing.T, name, text string) {
 	}
 }
 
-// TestComingFromCode: the Go of the page is that of this file.
-func TestComingFromCode(t *testing.T) {
-	source, n := read(t, "../tests/docs/comingfrom_test.go"), 0
-	for _, b := range parse(read(t, "coming-from.md")) {
-		if b.note != "tested" {
-			continue
-		}
-		if n++; !strings.Contains(source, "\n"+b.text) {
-			t.Errorf("coming-from.md:%d: not in comingfrom_test.go:\n%s", b.line, b.text)
-		}
-	}
-	if n != 2 {
-		t.Errorf("%d blocks", n)
-	}
-}
-
 func newLogin(client redis.UniversalClient) (*sluice.Limiter, error) {
 	store, err := goredis.New(client, redisstore.Options{})
 	if err != nil {

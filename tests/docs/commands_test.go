@@ -14,7 +14,8 @@
 //	<!-- keeps running -->  its last command does not end: the others go on beside it
 //	<!-- other numbers -->  wherever it shows a number, another may be printed
 //
-// of which a comma joins the last two. The files of testdata/PAGE are there, too.
+// of which a comma joins the last two. The files of testdata/PAGE are there, too. make runs in
+// the repository, as the reader has cloned it.
 //
 // Loopback ports are replaced by free ones, in commands, files and what is shown.
 package docs_test
@@ -65,10 +66,11 @@ func TestCommands(t *testing.T) {
 			if m := modInit.FindSubmatch(text); m != nil {
 				r.path = string(m[1])
 			}
-			if filepath.Base(file) == "README.md" {
-				r.dir = root(t)
+			page := strings.TrimSuffix(filepath.Base(file), ".md")
+			if page == "README" {
+				page = "choose" // whose log it shows
 			}
-			if data := filepath.Join(root(t), "tests", "docs", "testdata", strings.TrimSuffix(filepath.Base(file), ".md")); isDir(data) {
+			if data := filepath.Join(root(t), "tests", "docs", "testdata", page); isDir(data) {
 				if err := os.CopyFS(r.dir, os.DirFS(data)); err != nil {
 					t.Fatal(err)
 				}
@@ -224,8 +226,8 @@ var (
 func (r *reader) workflows() {
 	r.t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, ".github", "workflows", "*.yaml"))
-	if err != nil || r.dir == root(r.t) {
-		return
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	for _, file := range files {
 		commands := workflowRun.FindAllStringSubmatch(read(r.t, file), -1)
@@ -310,6 +312,9 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 	var out testkit.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = r.dir, &out, &out, leave
+	if strings.HasPrefix(command, "make ") {
+		cmd.Dir = root(r.t)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), "PATH="+r.bin+":"+os.Getenv("PATH"), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod",
