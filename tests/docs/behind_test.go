@@ -97,6 +97,23 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestBehindHeader: Cloudflare's own header names the client as well.
+func TestBehindHeader(t *testing.T) {
+	text := files(t, "behind.md")["cloudflare.yaml"]
+	g := guard(t, "cloudflare.yaml", strings.Replace(text, "client_ip:\n", "client_ip:\n  header: CF-Connecting-IP\n", 1))
+	for i := range 101 {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.RemoteAddr = "172.68.1.1:4711"
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
+		r.Header.Set("CF-Connecting-IP", "203.0.113.9")
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		if (w.Code == http.StatusOK) != (i < 100) {
+			t.Fatalf("request %d: got %d", i+1, w.Code)
+		}
+	}
+}
+
 // guard returns the limits of a file around a handler that answers 200.
 func guard(t *testing.T, name, text string) http.Handler {
 	t.Helper()
@@ -154,7 +171,10 @@ func TestBehindProxyProtocol(t *testing.T) {
 			return err == nil
 		})
 		defer conn.Close() //nolint:errcheck // the answer has been read
-		fmt.Fprintf(conn, "PROXY TCP4 %s 127.0.0.1 4711 8080\r\nGET /?userId=u1 HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\n\r\n", client, forged)
+		_, err := fmt.Fprintf(conn, "PROXY TCP4 %s 127.0.0.1 4711 8080\r\nGET /?userId=u1 HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\n\r\n", client, forged)
+		if err != nil {
+			t.Fatal(err)
+		}
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatal(err)
