@@ -13,9 +13,11 @@
 //	<!-- file: NAME -->     the block is this file, and is not run
 //	<!-- keeps running -->  its last command does not end: the others go on beside it
 //	<!-- other numbers -->  wherever it shows a number, another may be printed
+//	<!-- tested -->         the block is a part of a test in this package
 //
-// of which a comma joins the last two. The files of testdata/PAGE are there, too. make runs in
-// the repository, as the reader has cloned it.
+// of which a comma joins the second and the third. The files of testdata/PAGE are there, too. make
+// runs in the repository, as the reader has cloned it. The commands of a workflow among the files
+// are run.
 //
 // Loopback ports are replaced by free ones, in commands, files and what is shown.
 package docs_test
