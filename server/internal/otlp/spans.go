@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package otlp exports spans to an OpenTelemetry collector, by OpenTelemetry's own exporters, if
-// the standard environment variables ask for it:
+// Package otlp exports spans and metrics to an OpenTelemetry collector, by OpenTelemetry's own
+// exporters, if the standard environment variables ask for it:
 //
-//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT  URL of the collector
-//	OTEL_EXPORTER_OTLP_PROTOCOL                                      http/protobuf, or grpc
+//	OTEL_EXPORTER_OTLP_ENDPOINT, …_TRACES_ENDPOINT, …_METRICS_ENDPOINT  URL of the collector
+//	OTEL_EXPORTER_OTLP_PROTOCOL                                         http/protobuf, or grpc
 //	OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY
-//	OTEL_TRACES_EXPORTER                                             otlp, or none
-//	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES                      the service
-//	OTEL_BSP_*                                                       size and interval of batches
+//	OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER                         otlp, or none
+//	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES                         the service
+//	OTEL_BSP_*                                                          size and interval of batches of spans
+//	OTEL_METRIC_EXPORT_INTERVAL, _TIMEOUT                               of metrics
 //
 // A bad value is an error at the start. A failed export is logged and not repeated: nothing is
 // sent twice.
