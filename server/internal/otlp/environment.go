@@ -56,8 +56,8 @@ func (s signal) wanted(endpoints ...string) (bool, error) {
 	}
 }
 
-// environment is the part of a signal's environment that its exporter does not check. Bad
-// values there have no effect, and a line on standard error that may hold a secret.
+// environment is the part of a signal's environment that its exporter does not check: it
+// ignores bad values, or writes them to standard error.
 type environment struct {
 	signal   signal
 	grpc     bool
@@ -87,7 +87,7 @@ func read(s signal, path string) (*environment, error) {
 			e.fault(name, "it is no URL; use for example %s", local)
 		case u.User != nil || u.RawQuery != "": // may be secrets
 			e.fault(name, "its user or query would not be sent; use OTEL_EXPORTER_OTLP_HEADERS")
-		case strings.HasPrefix(name, general+"E"):
+		case name == general+"ENDPOINT":
 			e.endpoint = u.JoinPath(path).String()
 		default:
 			e.endpoint = u.String()
