@@ -218,7 +218,7 @@ type named struct {
 // last call.
 func (n *named) changed() bool {
 	before := n.mark
-	if info, _ := os.Stat(n.name); info != nil && info.IsDir() { //nolint:errcheck // Load returns why it cannot be read
+	if info, _ := os.Stat(n.name); info != nil && info.IsDir() {
 		n.mark = mark{info: info, sum: sumOf(n.name)}
 	} else if n.holds(n.name) {
 		return false
@@ -231,7 +231,7 @@ func (n *named) changed() bool {
 // sumOf returns a hash of the names in a folder that do not begin with a dot, of all that can be
 // read.
 func sumOf(folder string) (sum [sha256.Size]byte) {
-	entries, _ := os.ReadDir(folder) //nolint:errcheck // Load returns why it cannot be read
+	entries, _ := os.ReadDir(folder) // Load returns why it cannot be read
 	var names strings.Builder
 	for _, e := range entries { // sorted
 		if !strings.HasPrefix(e.Name(), ".") {

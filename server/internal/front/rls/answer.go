@@ -63,8 +63,8 @@ func (s *standing) reset(k *descriptor) time.Duration {
 func (s *standing) decision(k *descriptor) sluice.Decision {
 	d := sluice.Decision{Remaining: s.remaining(k), ResetAfter: s.reset(k), At: s.at, Due: s.at}
 	switch {
-	case s.over(k) && s.taken != nil:
-		d.RetryAfter, d.TooLarge = s.taken.RetryAfter, s.taken.TooLarge
+	case s.taken != nil:
+		d.Allowed, d.RetryAfter, d.TooLarge, d.Spent = !s.over(k), s.taken.RetryAfter, s.taken.TooLarge, s.taken.Spent
 	case s.over(k):
 		d.RetryAfter, d.TooLarge = d.ResetAfter, k.hits > int64(k.limit.PerUnit)
 	case k.negative:

@@ -62,6 +62,7 @@ const mostBrought = 4096
 type limit struct {
 	*ratelimit.Limit
 	plan *sluice.Plan // what hits are taken from; nil: they are counted, or it has slots
+	none bool         // hits are taken from a limit of 0
 	// By the index of a limit of the plan:
 	stated []*pb.RateLimitResponse_RateLimit // as answers state it
 	terms  []*sluice.Term                    // as records state it; nil of slots
@@ -107,7 +108,7 @@ func newLimit(of *ratelimit.Limit, together bool) *limit {
 		}
 	default:
 		if together {
-			l.plan = compile(window.WithName(of.Unit.String())) // its state is that of the counter
+			l.plan, l.none = compile(window.WithName(of.Unit.String())), of.PerUnit == 0 // its state is that of the counter
 		}
 		window.CountDenied = !together
 		add(&pb.RateLimitResponse_RateLimit{RequestsPerUnit: of.PerUnit, Unit: unitNames[of.Unit]}, compile(window.WithName(limitName(of.Path))).Term(0))
@@ -119,10 +120,8 @@ func newLimit(of *ratelimit.Limit, together bool) *limit {
 func statedOf(l *sluice.Limit) *pb.RateLimitResponse_RateLimit {
 	stated := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(min(l.Quota, math.MaxUint32))}
 	if w, _ := l.Algorithm.(sluice.FixedWindow); w.Calendar != sluice.NoCalendar {
-		stated.Unit = map[sluice.Calendar]pb.RateLimitResponse_RateLimit_Unit{
-			sluice.Day: pb.RateLimitResponse_RateLimit_DAY, sluice.Week: pb.RateLimitResponse_RateLimit_WEEK,
-			sluice.Month: pb.RateLimitResponse_RateLimit_MONTH, sluice.Year: pb.RateLimitResponse_RateLimit_YEAR,
-		}[w.Calendar]
+		of := [...]ratelimit.Unit{sluice.Day: ratelimit.Day, sluice.Week: ratelimit.Week, sluice.Month: ratelimit.Month, sluice.Year: ratelimit.Year}
+		stated.Unit = unitNames[of[w.Calendar]]
 		return stated
 	}
 	for _, u := range []ratelimit.Unit{ratelimit.Day, ratelimit.Hour, ratelimit.Minute, ratelimit.Second} {
@@ -225,11 +224,8 @@ func Check(c *config.RLS) map[string]error {
 // Notes returns the keys without effect in the files that a listener names, in order. Files with
 // faults have none.
 func Notes(c *config.RLS) config.Faults {
-	files, err := readFiles(c.Files)
-	if err != nil {
-		return nil
-	}
-	_, notes, _ := ratelimit.Parse(files, c.Merge) //nolint:errcheck // Check has its faults
+	files, _ := readFiles(c.Files) // Check has the faults
+	_, notes, _ := ratelimit.Parse(files, c.Merge)
 	return notes
 }
 

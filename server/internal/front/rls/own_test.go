@@ -6,7 +6,9 @@ package rls_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/policy/evaluate"
+	"github.com/sluicegate/sluice/server/internal/front"
 )
 
 // own are limits that the service does not have, beside some that it has.
@@ -208,6 +211,62 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestTogetherEqualsModel compares random requests with counts in maps.
+func TestTogetherEqualsModel(t *testing.T) {
+	t.Parallel()
+	b := start(t, withOwn(t, true))
+	limits, windows := map[string]int64{"hour": 3, "day": 10, "zero": 0}, map[string]int64{"hour": 3600, "day": 86400, "zero": 1}
+	counts := make(map[string]int64) // by the window and the descriptor
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	denied := 0
+	for i := range 5000 {
+		b.now.Add(r.Int64N(400))
+		in := func(descriptor string) string {
+			key, _, _ := strings.Cut(descriptor, "=")
+			return fmt.Sprint(b.now.Load()/windows[key], descriptor)
+		}
+		var texts, names []string
+		sums := make(map[string]int64)
+		for range 1 + r.IntN(4) {
+			name := []string{"hour", "hour", "day", "day", "day", "zero"}[r.IntN(6)] + "=" + string(rune('a'+r.IntN(2)))
+			hits := r.Int64N(4)
+			texts, names = append(texts, fmt.Sprint(hits, "*", name)), append(names, name)
+			sums[name] += hits
+		}
+		over, fits := make(map[string]bool), true
+		for name, sum := range sums {
+			key, _, _ := strings.Cut(name, "=")
+			over[name] = counts[in(name)]+sum > limits[key]
+			fits = fits && !over[name]
+		}
+		want := "OK"
+		if !fits {
+			want = "OVER"
+			denied++
+		}
+		for name, sum := range sums {
+			if fits {
+				counts[in(name)] += sum
+			}
+		}
+		for _, name := range names {
+			key, _, _ := strings.Cut(name, "=")
+			code := "ok"
+			if over[name] {
+				code = "over"
+			}
+			want += fmt.Sprintf(" %s:%d", code, limits[key]-counts[in(name)])
+		}
+		if got := b.ask(texts...); got != want {
+			t.Fatalf("seed %d, request %d, %v: %s, want %s", seed, i, texts, got, want)
+		}
+	}
+	if denied < 500 || denied > 4500 {
+		t.Errorf("%d of 5000 requests are denied", denied)
+	}
+}
+
 // TestSlots: owners hold slots until they release them, or until the TTL has passed.
 func TestSlots(t *testing.T) {
 	t.Parallel()
@@ -279,7 +338,15 @@ func TestSlotBesideHits(t *testing.T) {
 	})
 }
 
-// TestOwnRecords: a record names the limit that binds, and that of slots.
+// recorded returns the records.
+func (b *bed) recorded() []front.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.records)
+}
+
+// TestOwnRecords: a record names the limit that binds, and that of slots, and the hits that were
+// taken.
 func TestOwnRecords(t *testing.T) {
 	t.Parallel()
 	b := start(t, withOwn(t, false))
@@ -289,15 +356,27 @@ func TestOwnRecords(t *testing.T) {
 	for i := range 3 {
 		b.ask(fmt.Sprint("user=a,owner=", i))
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.records) != 12 {
-		t.Fatalf("%d records", len(b.records))
+	together := start(t, withOwn(t, true))
+	for _, hits := range []string{"2*hour=a", "3*hour=a"} {
+		together.ask(hits, "day=a", "-1*day=b")
 	}
-	if e := b.records[2].Event; e.Verdict != evaluate.Denied || e.Limit.Name != "d.two.fixed-window.day.utc" || e.Decision.RetryAfter != 36800*time.Second {
+	var spent []int64
+	for _, r := range together.recorded() {
+		if r.Ended {
+			spent = append(spent, r.Event.Decision.Spent)
+		}
+	}
+	if want := []int64{2, 1, 0, 0, 0, 0}; !slices.Equal(spent, want) {
+		t.Errorf("spent %v, want %v", spent, want)
+	}
+	records := b.recorded()
+	if len(records) != 12 {
+		t.Fatalf("%d records", len(records))
+	}
+	if e := records[2].Event; e.Verdict != evaluate.Denied || e.Limit.Name != "d.two.fixed-window.day.utc" || e.Decision.RetryAfter != 36800*time.Second {
 		t.Errorf("%+v", e)
 	}
-	e := b.records[10].Event
+	e := records[10].Event
 	if e.Verdict != evaluate.Denied || e.Limit != nil || e.Violated[0] != "d.user.owner" || e.Charge.Key != "d|user=a" || e.Decision.RetryAfter != time.Minute {
 		t.Errorf("%+v", e)
 	}

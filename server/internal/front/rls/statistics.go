@@ -124,9 +124,11 @@ func (s *Statistics) count(d *decision) {
 func (h *hits) count(k *descriptor) {
 	limit, after := int64(k.limit.PerUnit), k.standing.after
 	if t := k.standing.taken; t != nil { // hits that are denied have not been taken
-		limit = k.full()
-		after = limit - t.Remaining
-		if !t.Allowed {
+		limit = k.limit.Slots.Cap
+		if k.limit.plan != nil {
+			limit = k.limit.plan.Term(k.standing.binding).Full
+		}
+		if after = limit - t.Remaining; !t.Allowed {
 			limit, after = 0, k.hits
 		}
 	}

@@ -89,7 +89,7 @@ func TestManyBrought(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.limits = &limits{RLS: &config.RLS{EnvoyNames: true, Together: together}, files: files}
-		for i := range 3 * mostSeries {
+		for i := range mostSeries + mostBrought {
 			_, err := a.decide(t.Context(), &pb.RateLimitRequest{Domain: "d", Descriptors: []*commonpb.RateLimitDescriptor{{
 				Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "k", Value: fmt.Sprint(i)}},
 				Limit:   &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(i), Unit: typepb.RateLimitUnit(1 + i%6)},

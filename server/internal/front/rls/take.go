@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
 )
 
 // ask prepares the requests to the store: one for each descriptor, but one for all whose hits are
@@ -40,7 +39,7 @@ func (d *decision) ask() error {
 
 // ask returns the request to the store about one descriptor.
 func (k *descriptor) ask() sluice.Request {
-	q := sluice.Request{Op: sluice.OpTake, Charge: sluice.Charge{Plan: k.limit.plan, Key: k.key, Cost: k.cost()}}
+	q := sluice.Request{Op: sluice.OpTake, Charge: k.costs()}
 	if k.limit.plan == nil {
 		q.Op, q.Plan = sluice.OpCharge, counters[k.limit.Unit]
 	}
@@ -53,17 +52,14 @@ func (k *descriptor) ask() sluice.Request {
 	return q
 }
 
-// cost returns the hits. Those of a limit of 0, which no plan can have, do not fit its quota of 1.
-func (k *descriptor) cost() int64 {
-	if k.hits > 0 && k.denies() {
-		return k.hits + 1
+// costs returns the charge of the hits. Those of a limit of 0, which no plan can have, do not fit
+// its quota of 1.
+func (k *descriptor) costs() sluice.Charge {
+	c := sluice.Charge{Plan: k.limit.plan, Key: k.key, Cost: k.hits}
+	if k.limit.none && k.hits > 0 {
+		c.Cost++
 	}
-	return k.hits
-}
-
-// denies reports whether hits are taken from a limit of 0.
-func (k *descriptor) denies() bool {
-	return k.limit.plan != nil && k.limit.Unit != ratelimit.Unknown && k.limit.PerUnit == 0
+	return c
 }
 
 // together reports whether a descriptor's hits are taken with those of others. A limit that may
@@ -81,21 +77,17 @@ func (d *decision) join(k *descriptor) error {
 		d.slot = k
 		return nil
 	}
-	c := sluice.Charge{Plan: k.limit.plan, Key: k.key, Cost: k.cost()}
 	if d.joint < 0 {
 		d.joint = len(d.requests)
-		k.request = d.joint
-		q := sluice.Request{Op: sluice.OpPeek, Charge: c}
-		if k.hits > 0 {
-			q.Op = sluice.OpTake
-		}
-		d.requests, d.results = append(d.requests, q), append(d.results, sluice.Result{})
-		return nil
+		d.requests, d.results = append(d.requests, sluice.Request{Op: sluice.OpPeek}), append(d.results, sluice.Result{})
 	}
-	q := &d.requests[d.joint]
-	k.request = d.joint
-	if k.hits > 0 {
+	q, c := &d.requests[d.joint], k.costs()
+	if k.request = d.joint; k.hits > 0 {
 		q.Op = sluice.OpTake
+	}
+	if q.Plan == nil {
+		q.Charge = c
+		return nil
 	}
 	for n := range q.Charges() {
 		if same := q.Nth(n); same.Key == c.Key {
@@ -136,7 +128,7 @@ func (d *decision) shareJoint(ctx context.Context) (err error) {
 // that denies for longest, else the one with the least left.
 func (d *decision) taken(k *descriptor) {
 	r := &d.results[k.request].Decision
-	o := sluice.Outcome{Allowed: r.Allowed, TooLarge: r.TooLarge, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter}
+	o := sluice.Outcome{Allowed: r.Allowed, TooLarge: r.TooLarge, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter, Spent: r.Spent}
 	s := standing{at: r.At, binding: r.Binding}
 	if k.request == d.joint {
 		q := &d.requests[d.joint]
@@ -152,17 +144,9 @@ func (d *decision) taken(k *descriptor) {
 		}
 		o = all[s.binding]
 	}
-	if k.denies() {
+	if k.limit.none {
 		o.Remaining = 0
 	}
 	s.taken = &o
 	k.standing = s
-}
-
-// full returns how many hits fit the limit that binds, or how many slots there are.
-func (k *descriptor) full() int64 {
-	if k.limit.plan == nil {
-		return k.limit.Slots.Cap
-	}
-	return k.limit.plan.Term(k.standing.binding).Full
 }
