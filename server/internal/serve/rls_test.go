@@ -14,6 +14,7 @@ import (
 
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -184,6 +185,41 @@ rules: []
 				t.Errorf("slots: %v hits, %v over", all, over)
 			}
 		})
+	}
+}
+
+// TestRLSBrought: limits that requests bring make no series of their own.
+func TestRLSBrought(t *testing.T) {
+	t.Parallel()
+	limits := testkit.TempFile(t, "limits.yaml", "domain: envoy")
+	s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q}}
+  - {address: "127.0.0.2:0", serve: rls, rls: {files: %q, together: true}}
+rules: []
+`, limits, limits))
+	for _, url := range s.URLs {
+		c := pb.NewRateLimitServiceClient(dialRLS(t, url, insecure.NewCredentials()))
+		bring := func(i int) {
+			t.Helper()
+			_, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "envoy", Descriptors: []*commonpb.RateLimitDescriptor{{
+				Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "user", Value: fmt.Sprint(i)}},
+				Limit:   &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(i), Unit: typepb.RateLimitUnit_DAY},
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 3 { // 0 denies
+			bring(i)
+		}
+		before := len(s.Metrics(t))
+		for i := range 300 {
+			bring(3 + i)
+		}
+		if after := len(s.Metrics(t)); after > before {
+			t.Errorf("%d series, %d before", after, before)
+		}
 	}
 }
 
