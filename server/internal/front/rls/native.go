@@ -71,11 +71,10 @@ func (r *ruled) Descriptor(key string) ([]string, int) {
 	return values, len(r.entries)
 }
 
-// rule begins to decide the descriptors that rules match. They are decided once the function that
-// it returns has returned.
-func (d *decision) rule(ctx context.Context) (wait func()) {
+// rule begins to decide the descriptors that rules match. They are decided once d.deciding is done.
+func (d *decision) rule(ctx context.Context) {
 	if d.rules == nil {
-		return func() {}
+		return
 	}
 	host, limited := ratelimit.HostOf(d.request.GetDomain()), false
 	for i, of := range d.request.GetDescriptors() {
@@ -89,17 +88,15 @@ func (d *decision) rule(ctx context.Context) (wait func()) {
 			d.rules.unused.Put(r)
 			continue
 		}
-		d.ruled = append(d.ruled, r)
+		d.descriptors[i].ruled, d.ruled = r, append(d.ruled, r)
 	}
-	var group sync.WaitGroup
 	for _, r := range d.ruled {
 		if d.rules.shared && (limited || len(d.ruled) > 1) {
-			group.Go(func() { r.decide(ctx, d.rules) })
+			d.deciding.Go(func() { r.decide(ctx, d.rules) })
 		} else {
 			r.decide(ctx, d.rules)
 		}
 	}
-	return group.Wait
 }
 
 // decide decides a descriptor, or gives its hits back.
@@ -181,21 +178,10 @@ func (r *ruled) state(s *pb.RateLimitResponse_DescriptorStatus) bool {
 			reset = e.Decision.RetryAfter
 		}
 		up := (reset + time.Second - 1).Truncate(time.Second) // Envoy tells clients whole seconds
-		s.CurrentLimit, s.DurationUntilReset = stated(e.Limit), durationpb.New(up)
-	}
-	return true
-}
-
-// stated returns a limit as answers state it. One whose window is no unit of the protocol is in
-// the name.
-func stated(t *sluice.Term) *pb.RateLimitResponse_RateLimit {
-	l := &pb.RateLimitResponse_RateLimit{Name: t.Name, RequestsPerUnit: uint32(min(t.Quota, math.MaxUint32))}
-	for u := ratelimit.Second; int(u) < len(unitNames); u++ {
-		if u.Window() == t.Window {
-			l.Unit = unitNames[u]
-			return l
+		s.CurrentLimit, s.DurationUntilReset = statedOf(&e.Limit.Limit), durationpb.New(up)
+		if s.CurrentLimit.Name = e.Limit.Name; s.CurrentLimit.Unit == pb.RateLimitResponse_RateLimit_UNKNOWN {
+			s.CurrentLimit.Name = e.Limit.String()
 		}
 	}
-	l.Name = t.Limit.String()
-	return l
+	return true
 }

@@ -24,6 +24,7 @@ const rules = `
   - {name: user, match: {host: d, descriptor: {user: "*"}}, by: descriptor.user, limits: 3/min fixed-window}
   - {name: api, match: {descriptor: {path: /api/*}}, by: descriptor.path, limits: 10/s burst 20}
   - {name: odd, match: {descriptor: {odd: "*"}}, limits: 2/15min fixed-window}
+  - {name: part, match: {descriptor: {part: "*"}}, limits: 2/500ms fixed-window}
   - {name: two, match: {descriptor: {two: "*"}}, by: descriptor.two, limits: [2/hour fixed-window, 5/day fixed-window]}
   - {name: shadow, match: {descriptor: {shadow: "*"}}, limits: 1/hour, mode: shadow}
   - {name: soft, match: {descriptor: {soft: "*"}}, limits: soft 1/hour fixed-window grace 1/day fixed-window}
@@ -76,7 +77,8 @@ func TestRules(t *testing.T) {
 	b.want(large, `{"overallCode": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", `+minute)
 	b.want(request("path=/api/a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 19, "currentLimit": {"name": "api", "unit": "SECOND", "requestsPerUnit": 10}, "durationUntilReset": "1s"}]}`)
 	b.want(request("path=/b"), `{"overallCode": "OK", "statuses": [{"code": "OK"}]}`)
-	b.want(request("odd=a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 1, "currentLimit": {"name": "odd: 2/15min fixed-window", "requestsPerUnit": 2}, "durationUntilReset": "800s"}]}`)
+	b.want(request("odd=a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 1, "currentLimit": {"name": "odd", "unit": "MINUTE", "unitMultiplier": 15, "requestsPerUnit": 2}, "durationUntilReset": "800s"}]}`)
+	b.want(request("part=a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 1, "currentLimit": {"name": "part: 2/500ms fixed-window", "requestsPerUnit": 2}, "durationUntilReset": "1s"}]}`)
 	for _, step := range []struct{ descriptors, want string }{
 		{"user=bob user=eve,plan=free path=/b", "OK OK OK OK"}, // plan is another rule, and path /b none
 		{"user=eve,plan=free user=eve", "OVER_LIMIT OVER_LIMIT OK"},
@@ -261,5 +263,21 @@ func TestEmptyDescriptor(t *testing.T) {
 	q := &pb.RateLimitRequest{Domain: "d", Descriptors: []*commonpb.RateLimitDescriptor{{}}}
 	if got := b.codes(q); got != "OK OK" {
 		t.Error(got)
+	}
+}
+
+// TestRulesAndSlots: a request that a rule denies acquires no slot.
+func TestRulesAndSlots(t *testing.T) {
+	t.Parallel()
+	b := startRules(t, withOwn(t, false))
+	for _, step := range []struct{ descriptors, want string }{
+		{"closed=a user=u,owner=1", "OK OK OK"},
+		{"closed=a user=u,owner=2", "OVER_LIMIT OVER_LIMIT OK"},
+		{"user=u,owner=3", "OK OK"},
+		{"user=u,owner=4", "OVER_LIMIT OVER_LIMIT"}, // 1 and 3 have the two
+	} {
+		if got := b.codes(request(strings.Fields(step.descriptors)...)); got != step.want {
+			t.Errorf("%s: %s, want %s", step.descriptors, got, step.want)
+		}
 	}
 }

@@ -90,7 +90,14 @@ func (c *converter) limit(way ratelimit.Way) {
 			by = append(by, "descriptor."+e.Key)
 		}
 	}
-	limit := sluice.Limit{Quota: int64(l.PerUnit), Window: l.Unit.Window(), Algorithm: sluice.FixedWindow{}, CountDenied: true}
+	limits := sluice.Limit{Quota: int64(l.PerUnit), Window: l.Unit.Window(), Algorithm: sluice.FixedWindow{}, CountDenied: true}.String()
+	if len(l.Limits) > 0 {
+		var own []string
+		for _, limit := range l.Limits {
+			own = append(own, limit.String())
+		}
+		limits = list(own)
+	}
 	fmt.Fprintf(&c.rules, "  - name: %s   # line %d\n    match:\n", quote(c.name(l)), l.Line)
 	if host := c.host(way); host != "" {
 		fmt.Fprintf(&c.rules, "      host: %s\n", quote(host))
@@ -102,7 +109,7 @@ func (c *converter) limit(way ratelimit.Way) {
 	if len(by) > 0 {
 		fmt.Fprintf(&c.rules, "    by: %s\n", list(by))
 	}
-	fmt.Fprintf(&c.rules, "    limits: %v", limit)
+	fmt.Fprintf(&c.rules, "    limits: %s", limits)
 	if l.Unit == ratelimit.Month || l.Unit == ratelimit.Year {
 		fmt.Fprintf(&c.rules, "   # as before; of the calendar: %d/%v calendar UTC", l.PerUnit, l.Unit)
 	}
@@ -147,7 +154,11 @@ func (c *converter) expressible(way ratelimit.Way) bool {
 		}
 		keys = append(keys, e.Key)
 	}
-	if l.PerUnit == 0 {
+	if l.Slots.Cap > 0 {
+		c.note(l, "not kept: rules have no slots of owners here; leave them in a file, under rls: {files: FILE}")
+		return false
+	}
+	if l.PerUnit == 0 && len(l.Limits) == 0 {
 		c.note(l, "not kept: a limit of 0 denies all, and no rule does; leave it in a file, under rls: {files: FILE}")
 		return false
 	}

@@ -42,6 +42,8 @@ descriptors:
       - {key: path, value: /x*, rate_limit: {unit: year, requests_per_unit: 7, name: User}}
   - {key: any, value: "*"}
   - {key: any, value: "a*", rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: own, rate_limit: {limits: ["per-own: 9/15min sliding-log", 20/day burst 5]}}
+  - {key: own, value: a, descriptors: [{key: owner, rate_limit: {slots: 2, ttl: 1m}}]}
   - {key: "h*", rate_limit: {unit: day, requests_per_unit: 1}}
 `
 
@@ -85,6 +87,13 @@ rules:
       descriptor: {user: "no", path: "/x*"}
     by: descriptor.path
     limits: 7/365day fixed-window count-denied   # as before; of the calendar: 7/year calendar UTC
+  - name: shop-eu.own   # line 29
+    match:
+      host: shop-eu
+      descriptor: {own: "*"}
+      except_descriptor: {own: a}
+    by: descriptor.own
+    limits: ["per-own: 9/15min sliding-log", "20/day burst 5"]
 `
 
 const notes = `f:7: detailed_metric and value_to_metric are not kept: metrics have the names of rules
@@ -96,7 +105,8 @@ f:20: not kept: rules do not match two entries of the key "path"; leave the limi
 f:24:5: unit has no effect in a descriptor; it belongs in rate_limit
 f:26: the limit on line 19 has the same keys in another order: rules match any order, and both may apply
 f:28: left out: it never applies, as the file has the value * of "any" before it
-f:29: not kept: a star in the key "h*"; name the keys`
+f:30: not kept: rules have no slots of owners here; leave them in a file, under rls: {files: FILE}
+f:31: not kept: a star in the key "h*"; name the keys`
 
 // problems returns the faults of a file of sluice's.
 func problems(yaml []byte) []string {
