@@ -79,7 +79,7 @@ func TestConvert(t *testing.T) {
 	t.Parallel()
 	files := 200
 	if testing.Short() {
-		files = 40
+		files = 20
 	}
 	denied, converted := 0, 0
 	for seed := range files {
