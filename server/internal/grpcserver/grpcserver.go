@@ -29,6 +29,10 @@ const (
 	beginTimeout = 10 * time.Second // for the first bytes of a connection
 )
 
+// workers is the number of goroutines that serve one request after the other. Further requests at
+// once have goroutines of their own, whose stacks grow meanwhile: a fifth of a request's CPU time.
+const workers = 64
+
 // HTTP serves the connections of a listener that do not begin with HTTP/2.
 type HTTP interface {
 	Serve(l net.Listener) error
@@ -52,7 +56,7 @@ func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
-		grpc.UnaryInterceptor(s.count),
+		grpc.UnaryInterceptor(s.count), grpc.NumStreamWorkers(workers),
 	)
 	register(s.server)
 	healthpb.RegisterHealthServer(s.server, s.health)
