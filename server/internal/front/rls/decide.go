@@ -79,12 +79,9 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 		a.statistics.add(serviceError)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	err := d.count(ctx)
+	err := d.count()
 	d.recordAll(ctx, from, began, err)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, status.FromContextError(ctx.Err()).Err()
-		}
 		a.OnError(ctx, err)
 		a.statistics.add(redisError)
 		return nil, status.Error(codes.Unavailable, "the rate limit could not be checked; retry later")
@@ -167,8 +164,10 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 	return nil
 }
 
-// count charges the counters of all descriptors, in one call to the store.
-func (d *decision) count(ctx context.Context) error {
+// count charges the counters of all descriptors, in one call to the store. A hit counts whether or
+// not the proxy waits for the answer: so the call has the store's own deadline, which many calls
+// share.
+func (d *decision) count() error {
 	for i := range d.descriptors {
 		k := &d.descriptors[i]
 		if k.limit == nil {
@@ -189,9 +188,9 @@ func (d *decision) count(ctx context.Context) error {
 	case 0:
 		return nil
 	case 1:
-		d.results[0].Decision, err = d.Store.Take(ctx, d.requests[0])
+		d.results[0].Decision, err = d.Store.Take(context.Background(), d.requests[0])
 	default:
-		err = sluice.TakeBatch(ctx, d.Store, d.requests, d.results)
+		err = sluice.TakeBatch(context.Background(), d.Store, d.requests, d.results)
 	}
 	for i := range d.results {
 		err = errors.Join(err, d.results[i].Err)
