@@ -95,7 +95,8 @@ func press(ctx context.Context, address string, rate float64, length time.Durati
 type conn struct {
 	net.Conn
 	in     *bufio.Reader
-	fields []byte // the header fields of all requests
+	fields []byte // the header fields of the next request
+	later  []byte // those of all after the first, which the server knows by then
 	user   int    // the next request
 
 	mu     sync.Mutex // of what follows
@@ -122,20 +123,22 @@ func dial(ctx context.Context, address string, user int) (*conn, error) {
 	c.frames.SetReuseFrames()
 	var fields bytes.Buffer
 	enc := hpack.NewEncoder(&fields)
-	enc.SetMaxDynamicTableSize(0) // so that the fields are the same for every request
-	for _, f := range [][2]string{
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"},
-		{":authority", address},
-		{"content-type", "application/grpc"},
-		{"te", "trailers"},
-	} {
-		if err := enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
-			return nil, errors.Join(err, nc.Close())
+	for _, list := range []*[]byte{&c.fields, &c.later} {
+		fields.Reset()
+		for _, f := range [][2]string{
+			{":method", "POST"},
+			{":scheme", "http"},
+			{":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"},
+			{":authority", address},
+			{"content-type", "application/grpc"},
+			{"te", "trailers"},
+		} {
+			if err := enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+				return nil, errors.Join(err, nc.Close())
+			}
 		}
+		*list = bytes.Clone(fields.Bytes())
 	}
-	c.fields = fields.Bytes()
 	_, err = io.WriteString(c.out, http2.ClientPreface)
 	err = errors.Join(err, c.frames.WriteSettings(), c.frames.WriteWindowUpdate(0, 1<<30), c.out.Flush())
 	if err != nil {
@@ -157,6 +160,7 @@ func (c *conn) send(began time.Time) error {
 		c.frames.WriteData(c.stream, true, all[c.user]),
 	)
 	c.stream += 2
+	c.fields = c.later
 	return err
 }
 
