@@ -35,7 +35,8 @@ type measured struct {
 	rates []float64 // requests/s
 	own   []float64 // CPU time of the server, in µs for each request
 	all   []float64 // with that of Redis
-	took  []time.Duration
+	p50   []float64 // at half load, in ms
+	p99   []float64
 }
 
 // options are the flags.
@@ -139,17 +140,20 @@ func (o *options) half(ctx context.Context, s *server, m *measured, all []measur
 		rate = min(rate, median(all[i].rates))
 	}
 	took, err := press(ctx, s.address, rate/2, o.length)
-	m.took = append(m.took, took...)
-	return err
+	if err != nil {
+		return err
+	}
+	slices.Sort(took)
+	m.p50 = append(m.p50, took[len(took)/2].Seconds()*1e3)
+	m.p99 = append(m.p99, took[len(took)*99/100].Seconds()*1e3)
+	return nil
 }
 
 // report prints what was measured of a server, and in relation to the server that it is compared
-// with.
+// with. Beside medians of the turns it prints the least, as other programs disturb some turns only.
 func report(out io.Writer, s *server, m *measured, all []measured) {
-	slices.Sort(m.took)
-	say(out, "%-21s %7.0f requests/s  %5.1f µs of CPU, %5.1f with Redis (least %.1f)  at half load p50 %v p99 %v\n", s.name,
-		median(m.rates), median(m.own), median(m.all), slices.Min(m.all),
-		m.took[len(m.took)/2].Round(time.Microsecond), m.took[len(m.took)*99/100].Round(time.Microsecond))
+	say(out, "%-21s %7.0f requests/s  CPU %5.1f µs, with Redis %5.1f (least %.1f)  at half load p50 %.2f ms, p99 %.1f ms (least %.1f)\n", s.name,
+		median(m.rates), median(m.own), median(m.all), slices.Min(m.all), median(m.p50), median(m.p99), slices.Min(m.p99))
 	if s.peer == "" {
 		return
 	}

@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`empty grpc-go +\d+ requests/s +[\d.]+ µs of CPU, .* p50 \S+ p99 \S+\n`,
+		`empty grpc-go +\d+ requests/s +CPU +[\d.]+ µs, .* p50 \S+ ms, p99 \S+ ms \(least \S+\)\n`,
 		`sluice in memory +\d+ requests/s`, `of empty grpc-go: rate [\d.]+, CPU [\d.]+\n`,
 		`sluice on Redis +\d+ requests/s`, `each request of 10 descriptors:.* evalsha 1\.0`,
 	} {
