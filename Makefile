@@ -140,6 +140,10 @@ cover: ## say how much of the code the tests of all packages run, as a whole; ta
 lines: ## count the lines of code: product, test kits and tests of every package
 	@$(GO) -C tools run ./lines ..
 
+.PHONY: texts
+texts: ## list the texts that users read: those of the program and of its page
+	@$(GO) -C tools run ./texts ..
+
 .PHONY: pictures
 pictures: ## draw docs/img anew: the algorithms, and the page after eight minutes of traffic
 	@.ci/packages

@@ -18,6 +18,8 @@ type RLS struct {
 	// Shadow passes all requests: only the answers about single descriptors deny. Quota makes all
 	// limits deny a request only together.
 	Shadow, Quota bool
+	// Together takes the hits of all descriptors of a request, or none.
+	Together bool
 	// Headers adds three header fields to the response, of these names.
 	Headers                                   bool
 	LimitHeader, RemainingHeader, ResetHeader string
@@ -44,10 +46,14 @@ func (d *decoder) rls(n *yaml.Node, r *RLS) {
 		d.Flag("merge", "Several files may have limits of one domain (default false).", &r.Merge),
 		d.Flag("shadow", "No request is denied; the statuses of its descriptors show what would be (default false).", &r.Shadow),
 		d.Flag("quota", "A request is denied only if all its limits deny it, as with quota_mode in each (default false).", &r.Quota),
+		d.Flag("together", "The hits of all descriptors of a request are taken, or none if one of its limits denies it (default false).", &r.Together),
 		document.Key("headers", "Header fields added to the response: true, or their names.", func(n *yaml.Node) { d.rlsHeaders(n, r) }),
 		d.Flag("metadata", "Answers have dynamic metadata (default false).", &r.Metadata),
 		d.Flag("envoy_names", "The metrics have the statistics of envoyproxy/ratelimit under its names (default false).", &r.EnvoyNames),
 	)
+	if r.Together && r.Quota {
+		d.Fault(document.Child(n, "together"), "together has no effect with quota, by which some limits may deny a request that passes; remove one of them")
+	}
 	if len(r.Files) == 0 {
 		d.Fault(n, "rls has no files; use files: LIMITS.yaml")
 	}

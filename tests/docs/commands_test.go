@@ -13,8 +13,11 @@
 //	<!-- file: NAME -->     the block is this file, and is not run
 //	<!-- keeps running -->  its last command does not end: the others go on beside it
 //	<!-- other numbers -->  wherever it shows a number, another may be printed
+//	<!-- tested -->         the block is a part of a test in this package
 //
-// of which a comma joins the last two.
+// of which a comma joins the second and the third. The files of testdata/PAGE are there, too. make
+// runs in the repository, as the reader has cloned it. The commands of a workflow among the files
+// are run.
 //
 // Loopback ports are replaced by free ones, in commands, files and what is shown.
 package docs_test
@@ -29,6 +32,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,12 +50,11 @@ const (
 var long = []string{"fleet.md", "grpc.md", "middleware.md"}
 
 func TestCommands(t *testing.T) {
-	bin := build(t)
 	guides, err := filepath.Glob("start/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(guides, "api.md", "recipes.md", "replay.md", "resp.md", "testing.md", "../README.md") {
+	for _, file := range append(guides, "api.md", "behind.md", "choose.md", "ci.md", "coming-from.md", "llm.md", "production.md", "recipes.md", "replay.md", "resp.md", "streaming.md", "testing.md", "../README.md") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if slices.Contains(long, filepath.Base(file)) {
 				testkit.Long(t)
@@ -61,18 +64,24 @@ func TestCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &reader{t: t, dir: t.TempDir(), bin: bin, ports: map[string]string{}, path: "example.com/start"}
+			r := &reader{t: t, dir: t.TempDir(), bin: build(t), ports: map[string]string{}, path: "example.com/start"}
 			if m := modInit.FindSubmatch(text); m != nil {
 				r.path = string(m[1])
 			}
-			if filepath.Base(file) == "README.md" {
-				r.dir = root(t)
+			page := strings.TrimSuffix(filepath.Base(file), ".md")
+			if page == "README" {
+				page = "choose" // whose log it shows
 			}
-			blocks := parse(string(text))
+			if data := filepath.Join(root(t), "tests", "docs", "testdata", page); isDir(data) {
+				if err := os.CopyFS(r.dir, os.DirFS(data)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			ran := 0
-			for _, b := range blocks {
+			for _, b := range parse(string(text)) {
 				ran += r.block(b)
 			}
+			r.workflows()
 			if ran == 0 {
 				t.Errorf("%s has no command; is its block of another kind than console?", file)
 			}
@@ -80,16 +89,27 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // build returns the folder of a sluice program.
 func build(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(root(t), "server"), "build", "-o", filepath.Join(bin, "sluice"), "./cmd/sluice")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	if err := built(); err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }
+
+var built = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "-C", "../server", "build", "-o", filepath.Join(bin, "sluice"), "./cmd/sluice")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
+	}
+	return nil
+})
 
 func root(t *testing.T) string {
 	t.Helper()
@@ -143,7 +163,7 @@ func (r *reader) block(b block) (ran int) {
 		if err := os.WriteFile(path, []byte(r.replace(b.text)), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
-		if filepath.Base(name) == "main.go" {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "go.mod")); err != nil && filepath.Ext(name) == ".go" {
 			r.module(filepath.Dir(path))
 		}
 		return 0
@@ -194,6 +214,36 @@ func (r *reader) module(dir string) {
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			r.t.Fatalf("%v: %v\n%s", cmd, err, out)
+		}
+	}
+}
+
+var (
+	workflowRun = regexp.MustCompile(`(?m)^ +- run: (.+)$`)
+	install     = regexp.MustCompile(`^go install github\.com/sluicegate/sluice/(.+)@latest$`)
+)
+
+// workflows runs the commands of the workflows among the files, once all files are there. What
+// they install stands on the PATH.
+func (r *reader) workflows() {
+	r.t.Helper()
+	files, err := filepath.Glob(filepath.Join(r.dir, ".github", "workflows", "*.yaml"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, file := range files {
+		commands := workflowRun.FindAllStringSubmatch(read(r.t, file), -1)
+		if len(commands) < 2 {
+			r.t.Errorf("%s runs %q", file, commands)
+		}
+		for _, m := range commands {
+			if p := install.FindStringSubmatch(m[1]); p != nil {
+				if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(p[1]), "main.go")); err != nil {
+					r.t.Errorf("%s: %v", m[1], err)
+				}
+				continue
+			}
+			r.run(0, m[1], regexp.MustCompile(``), false)
 		}
 	}
 }
@@ -264,6 +314,9 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 	var out testkit.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = r.dir, &out, &out, leave
+	if strings.HasPrefix(command, "make ") {
+		cmd.Dir = root(r.t)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), "PATH="+r.bin+":"+os.Getenv("PATH"), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod",

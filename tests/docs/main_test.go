@@ -11,11 +11,25 @@ import (
 	"testing"
 )
 
+var bin string // folder of the sluice program, once it is built
+
 // TestMain runs the tests in the folder of the documents.
 func TestMain(m *testing.M) {
-	if err := os.Chdir("../../docs"); err != nil {
+	code, err := run(m)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if err := os.Chdir("../../docs"); err != nil {
+		return 0, err
+	}
+	if bin, err = os.MkdirTemp("", "docs"); err != nil {
+		return 0, err
+	}
+	code = m.Run()
+	return code, os.RemoveAll(bin)
 }

@@ -279,12 +279,12 @@ func TestMetricsCompileLittle(t *testing.T) {
 	}
 }
 
-// TestSpansStayOutside: in the server OpenTelemetry is compiled by the package trace and by those
-// that run a server.
+// TestSpansStayOutside: in the server OpenTelemetry is compiled by the packages trace and otlp,
+// and by those that run a server.
 func TestSpansStayOutside(t *testing.T) {
 	for folder, p := range load(t) {
 		switch folder {
-		case "/server/internal/trace", "/server/internal/serve", "/server/internal/serve/servetest", "/server/cmd/sluice":
+		case "/server/internal/trace", "/server/internal/otlp", "/server/internal/serve", "/server/internal/serve/servetest", "/server/cmd/sluice":
 			continue
 		}
 		if slices.Contains(published(t), p.module) && slices.ContainsFunc(p.deps, func(dep string) bool { return strings.HasPrefix(dep, "go.opentelemetry.io/") }) {

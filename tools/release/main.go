@@ -133,7 +133,7 @@ func (r *release) checkout(ctx context.Context) error {
 		}
 		fmt.Println("   without the changes that are not committed")
 	}
-	if said, err := output(ctx, r.repository, nil, "git", "grep", "-n", "is no release yet", "--", "*.md"); err == nil && r.publish {
+	if said, err := output(ctx, r.repository, nil, "git", "grep", "-n", "-e", "is no release yet", "-e", "are no published packages", "--", "*.md"); err == nil && r.publish {
 		return fmt.Errorf("these sentences will not be true; take them out, and commit:\n%s", said)
 	}
 	if _, err := output(ctx, r.work, nil, "git", "clone", "--quiet", "--no-hardlinks", r.repository, r.source); err != nil {

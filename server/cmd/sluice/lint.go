@@ -60,6 +60,7 @@ func runLint(ctx context.Context, c *cli.Call) error {
 		r.Report = lint.Check(file, time.Now())
 		if !c.Given("without-files") {
 			r.fault(serve.CheckFiles(file))
+			r.Warnings = append(r.Warnings, serve.FileWarnings(file)...)
 		}
 		for _, cases := range c.Values["test"] {
 			r.runCases(ctx, file, cases)
@@ -184,7 +185,7 @@ func (r *lintReport) annotations() string {
 	}
 	if r.Report != nil {
 		for _, w := range r.Warnings {
-			line("warning", w.File, w.Line, 0, w.Problem)
+			line("warning", w.File, w.Line, w.Column, w.Problem)
 		}
 		for _, h := range r.Hints {
 			line("notice", h.File, h.Line, 0, h.Text)

@@ -107,6 +107,33 @@ func TestLintFiles(t *testing.T) {
 	}
 }
 
+// TestLintLimitsOfEnvoy: lint warns of keys without effect in the files of limits, with their
+// places, once if several listeners have the file.
+func TestLintLimitsOfEnvoy(t *testing.T) {
+	t.Parallel()
+	limits := testkit.TempFile(t, "limits.yaml", "domain: d\ndescriptors:\n  - {key: k, unit: day, rate_limit: {unit: day}}\n")
+	conf := testkit.TempFile(t, "sluice.yaml", fmt.Sprintf("listen:\n  - {address: 127.0.0.1:1, serve: rls, rls: {files: %s}}\n  - {address: 127.0.0.1:2, serve: rls, rls: {files: %[1]s}}\nrules: []\n", limits))
+	for format, want := range map[string]string{
+		"text": limits + ":3:14: warning: unit has no effect in a descriptor; it belongs in rate_limit\n",
+		"json": `"line": 3,
+      "column": 14,
+      "text": "unit has no effect in a descriptor; it belongs in rate_limit"`,
+		"github": "::warning file=" + limits + ",line=3,col=14::unit has no effect",
+	} {
+		var out, faults strings.Builder
+		if code := run(t.Context(), []string{"lint", "--format", format, conf}, &out, &faults); code != 0 || strings.Count(out.String(), want) != 1 {
+			t.Errorf("%s: exit code %d, %s%s", format, code, out.String(), faults.String())
+		}
+		if code := run(t.Context(), []string{"lint", "--format", format, "--strict", conf}, &out, &faults); code == 0 {
+			t.Errorf("%s: --strict passes", format)
+		}
+		out.Reset()
+		if code := run(t.Context(), []string{"lint", "--format", format, "--without-files", conf}, &out, &faults); code != 0 || strings.Contains(out.String(), "no effect") {
+			t.Errorf("%s: exit code %d, %s", format, code, out.String())
+		}
+	}
+}
+
 // TestEveryFileIsChecked: lint checks the file of every key of the configuration that names
 // a path.
 func TestEveryFileIsChecked(t *testing.T) {

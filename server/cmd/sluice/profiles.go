@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -168,15 +169,14 @@ func joinLimits[L fmt.Stringer](limits []L, between string) string {
 
 const profilesIntro = `# Platforms by name
 
-A profile has the limits of a platform as sluice writes them, the answer of a denial, and the differences. ` + "`sluice profiles`" + ` lists
-them, ` + "`sluice profiles NAME`" + ` shows one, and ` + "`sluice profiles --markdown`" + ` writes this page. A test compares it.
+A profile has the limits of a platform, its answer to a denied request, and the differences. ` + "`sluice profiles NAME`" + ` prints one.
 
 ` + "```sh" + `
 sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest
 ` + "```" + `
 
-In a file ` + "`like: NAME`" + ` replaces the limits of a rule. Such a rule also has the platform's status, answer, wait and requests in flight,
-unless it sets its own. In a list of limits ` + "`{like: NAME}`" + ` adds the platform's limits alone:
+In a file ` + "`like: NAME`" + ` replaces the limits of a rule. The rule also has the status, the answer, the delay and the requests in flight of the
+platform, unless it sets its own. In a list of limits ` + "`{like: NAME}`" + ` adds the limits alone:
 
 ` + "```" + `
 rules:
@@ -184,35 +184,47 @@ rules:
   - {name: search, by: ip, limits: [{like: stripe}, 1000/day]}
 ` + "```" + `
 
-Users of some platforms, such as nginx, choose the numbers. Their profiles have the numbers of the documentation. For other numbers copy
-the limit's text from this page and change it. A Go program also uses that text: ` + "`sluice.MustParseLimit(\"2/s burst 40 leaky-bucket nodelay\")`" + `.
+The users of some platforms, such as nginx, choose the numbers: those of a profile come from the documentation. For other numbers copy the
+text of the limit and change it. A Go program uses the same text: ` + "`sluice.MustParseLimit(\"2/s burst 40 leaky-bucket nodelay\")`" + `.
 
-Each profile below lists decisions of its platform, from the platform's documentation or source. Tests compare the profile with these
-decisions in memory, on Redis and, if the platform answers HTTP, through the gateway. Package ` + "`storetest`" + ` does so with any other store.
-Over 10,000 random calls and more, the profiles also decide like a real nginx, uber-go itself, the script of RateLimitJ on a real Redis,
-and the arithmetic of Guava and of redis-cell.
+Tests compare each profile with decisions of its platform, in memory, on Redis and through the gateway. Package ` + "`storetest`" + ` does so
+with any other store. The profiles also decide like a real nginx, uber-go itself, the script of RateLimitJ on a real Redis, and the
+arithmetic of Guava and of redis-cell, over 10,000 random calls or more. WarmUp of Sentinel, which has Guava's slope but sets its rate
+once a second, has no profile.
 
-Without a profile so far: WarmUp of Sentinel, which has Guava's slope but sets its rate once a second.
+` + "`sluice profiles --markdown`" + ` writes this page.
 
+| name, source | platform | limits | status of a denial | delay, requests in flight |
+|---|---|---|---|---|
+`
+
+const profilesMiddle = `
+## Answers, differences, decisions
+
+Each profile unfolds to its ` + "`answer`" + `, the differences, and the decisions of the platform that it is tested with.
 `
 
 // profilesPage returns docs/platforms.md.
 func profilesPage() string {
 	var b strings.Builder
 	b.WriteString(profilesIntro)
-	b.WriteString("| name | platform | limits |\n|---|---|---|\n")
 	for _, p := range profile.All() {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | `%s` |\n", p.Name, p.Name, p.Title, joinLimits(p.Limits, "`, `"))
-	}
-	for _, p := range profile.All() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s. [Source](%s).\n", p.Name, p.Title, p.Source)
-		if lines := besideLimits(p); len(lines) > 0 {
-			text := strings.Join(lines, "; ")
-			fmt.Fprintf(&b, "%s%s.\n", strings.ToUpper(text[:1]), text[1:])
+		status, further := "", ""
+		if p.Status > 0 {
+			status = strconv.Itoa(p.Status)
 		}
-		b.WriteString("\n```\n" + joinLimits(p.Limits, "\n") + "\n```\n")
+		if p.MaxWait > 0 {
+			further = fmt.Sprintf("up to %v", p.MaxWait)
+		} else if p.InFlight > 0 {
+			further = fmt.Sprintf("at most %d", p.InFlight)
+		}
+		fmt.Fprintf(&b, "| [`%s`](%s) | %s | `%s` | %s | %s |\n", p.Name, p.Source, p.Title, joinLimits(p.Limits, "`, `"), status, further)
+	}
+	b.WriteString(profilesMiddle)
+	for _, p := range profile.All() {
+		fmt.Fprintf(&b, "\n<details><summary><code>%s</code></summary>\n", p.Name)
 		if p.Answer != "" {
-			b.WriteString("\nIts `answer`:\n\n```yaml\n" + p.Answer + "```\n")
+			b.WriteString("\n```yaml\n" + p.Answer + "```\n")
 		}
 		if len(p.Differs) > 0 {
 			b.WriteString("\nDifferences:\n\n- " + strings.Join(p.Differs, "\n- ") + "\n")
@@ -220,6 +232,7 @@ func profilesPage() string {
 		for _, v := range vector.Of(p.Name) {
 			fmt.Fprintf(&b, "\n%s:\n\n```\n%s\n```\n", v.Name, strings.Join(vectorLines(p, v), "\n"))
 		}
+		b.WriteString("\n</details>\n")
 	}
 	return b.String()
 }

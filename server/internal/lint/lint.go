@@ -37,15 +37,18 @@ type Words struct {
 // Warning is about a setting that is allowed but makes no sense.
 type Warning struct {
 	File     string `json:"file"`
-	Line     int    `json:"line"`               // of the rule or listener, from 1
+	Line     int    `json:"line"`               // of the rule or listener, or of a key in another file, from 1
+	Column   int    `json:"column,omitempty"`   // of that key, from 1; else 0
 	Rule     string `json:"rule,omitempty"`     // empty if it is not about a rule
 	Listener string `json:"listener,omitempty"` // empty if it is not about a listener
 	Problem  string `json:"text"`               // the problem and its remedy
 }
 
-// String returns FILE:LINE: and the warning.
+// String returns FILE:LINE: and the warning, with the column behind the line if there is one.
 func (w Warning) String() string {
 	switch {
+	case w.Column > 0:
+		return fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Line, w.Column, w.Problem)
 	case w.Rule == "" && w.Listener == "":
 		return fmt.Sprintf("%s:%d: warning: %s", w.File, w.Line, w.Problem)
 	case w.Rule == "":

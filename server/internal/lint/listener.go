@@ -111,7 +111,7 @@ func listenerWarnings(c *config.Config, at *config.Listener) (texts []string) {
 		more, _ := pointless(&r, set)
 		texts = append(texts, more...)
 	}
-	if !at.TCP() && (len(c.ClientIP.Trusted) > 0 || c.ClientIP.Hops > 0) && len(at.ProxyProtocol) == 0 {
+	if !at.TCP() && !inside(c.ClientIP.Forwarding(), c.Exempt) && len(at.ProxyProtocol) == 0 {
 		texts = append(texts, "its connections come from the proxies in client_ip, so all clients of a proxy share a budget; list the proxies' networks under exempt, or limit clients under rules")
 	}
 	for i := range texts {
@@ -279,4 +279,14 @@ func unleased(c *config.Config, i int) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// inside reports whether each network lies in one of the others.
+func inside(networks, others []netip.Prefix) bool {
+	for _, n := range networks {
+		if !slices.ContainsFunc(others, func(o netip.Prefix) bool { return o.Bits() <= n.Bits() && o.Contains(n.Addr()) }) {
+			return false
+		}
+	}
+	return true
 }

@@ -38,6 +38,9 @@ func New() *Metrics {
 // Registerer returns the registerer for the library's series.
 func (m *Metrics) Registerer() prometheus.Registerer { return registerer{m.registry, m.shown} }
 
+// Gatherer returns all series.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
 // Shown returns the registered series that the page shows. To gather all series takes 66 MB
 // with 20,000 rules.
 func (m *Metrics) Shown() prometheus.Gatherer { return m.shown }

@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,8 +36,9 @@ type Options struct {
 	// MaxBytes bounds the bytes read of the file.
 	MaxBytes int64
 	// Load reads the content of the file and activates it, as a whole or not at all. Before
-	// that it calls named with the few files that it names and reads, such as keys and tokens.
-	// A change of one of them loads the file again. One goroutine at a time calls it.
+	// that it calls named with the few files that it names and reads, such as keys and tokens,
+	// and the folders whose files it reads. A change of one of them loads the file again, and so
+	// does another name in a folder, unless it begins with a dot. One goroutine at a time calls it.
 	Load func(data []byte, named func(files []string)) error
 	// Hurried, if not nil, is called for each value of hurry, before the file is read.
 	Hurried func()
@@ -203,22 +205,38 @@ func read(name string, most int64) (data []byte, m mark, err error) {
 	return data, mark{info: info, sum: sha256.Sum256(data)}, nil
 }
 
-// mostNamed is the largest part read of a named file: more than a key, a token or a
-// certificate has.
-const mostNamed = 1 << 20 // bytes
+// mostNamed is the largest part read of a named file: more than any of them may have.
+const mostNamed = 32 << 20 // bytes
 
-// named is a file named by another one, as last read.
+// named is a file or folder named by another one, as last read.
 type named struct {
 	name string
 	mark
 }
 
-// changed reports whether the file's content has changed since the last call.
+// changed reports whether the file's content, or the names in the folder, have changed since the
+// last call.
 func (n *named) changed() bool {
-	if n.holds(n.name) {
-		return false
-	}
 	before := n.mark
-	_, n.mark, _ = read(n.name, mostNamed) // Load returns why it cannot be read
+	if info, _ := os.Stat(n.name); info != nil && info.IsDir() {
+		n.mark = mark{info: info, sum: sumOf(n.name)}
+	} else if n.holds(n.name) {
+		return false
+	} else {
+		_, n.mark, _ = read(n.name, mostNamed)
+	}
 	return (before.info == nil) != (n.info == nil) || before.sum != n.sum
+}
+
+// sumOf returns a hash of the names in a folder that do not begin with a dot, of all that can be
+// read.
+func sumOf(folder string) (sum [sha256.Size]byte) {
+	entries, _ := os.ReadDir(folder) // Load returns why it cannot be read
+	var names strings.Builder
+	for _, e := range entries { // sorted
+		if !strings.HasPrefix(e.Name(), ".") {
+			names.WriteString(e.Name() + "\n")
+		}
+	}
+	return sha256.Sum256([]byte(names.String()))
 }

@@ -190,6 +190,45 @@ func TestNamedFiles(t *testing.T) {
 	})
 }
 
+// TestNamedFolder: a folder reloads the configuration if other names are in it, and a long file if
+// its end has changed.
+func TestNamedFolder(t *testing.T) {
+	watch(t, func(w *watched) {
+		expect := func(what string, applied int) {
+			t.Helper()
+			pass()
+			if len(w.applied) != applied {
+				t.Errorf("%s: applied %d times, want %d", what, len(w.applied), applied)
+			}
+		}
+		if err := os.Mkdir(w.names, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		expect("it is there", 1)
+		testkit.WriteFile(t, filepath.Join(w.names, "a"), "1")
+		expect("a file", 2)
+		testkit.WriteFile(t, filepath.Join(w.names, ".b"), "1")
+		testkit.WriteFile(t, filepath.Join(w.names, "a"), "2")
+		expect("a hidden file, and another content", 2)
+		if err := os.Rename(filepath.Join(w.names, "a"), filepath.Join(w.names, "b")); err != nil {
+			t.Fatal(err)
+		}
+		expect("another name", 3)
+		if err := os.Remove(filepath.Join(w.names, "b")); err != nil {
+			t.Fatal(err)
+		}
+		expect("none", 4)
+		if err := os.RemoveAll(w.names); err != nil {
+			t.Fatal(err)
+		}
+		long := strings.Repeat("#", 2<<20)
+		testkit.WriteFile(t, w.names, long+"1")
+		expect("a file in its place", 5)
+		testkit.WriteFile(t, w.names, long+"22")
+		expect("another end", 6)
+	})
+}
+
 // TestAround: Around calls the function that reads, applies and reports a file, also one with
 // faults; a check of an unchanged file is not within it.
 func TestAround(t *testing.T) {

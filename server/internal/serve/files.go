@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/front/rls"
 	"github.com/sluicegate/sluice/server/internal/gateway/certificate"
+	"github.com/sluicegate/sluice/server/internal/lint"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/token"
 )
@@ -87,6 +89,20 @@ func CheckFiles(c *config.Config) error {
 		add("url", c.Store.Redis, err)
 	}
 	return c.NamedFaults(problems)
+}
+
+// FileWarnings returns the warnings about the files named in a configuration: keys of Envoy's
+// limits that have no effect where they stand.
+func FileWarnings(c *config.Config) (all []lint.Warning) {
+	for i := range c.Listen {
+		for _, f := range rls.Notes(&c.Listen[i].RLS) {
+			w := lint.Warning{File: f.File, Line: f.Line, Column: f.Column, Problem: f.Problem}
+			if !slices.Contains(all, w) { // listeners may have the same files
+				all = append(all, w)
+			}
+		}
+	}
+	return all
 }
 
 // checkFile returns why a file can be neither opened nor made, or nil if name is empty.

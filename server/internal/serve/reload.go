@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (s *server) reopen() {
 	}
 }
 
-// keys returns the files that hold keys, secrets and Envoy's limits.
+// keys returns the files that hold keys, secrets and Envoy's limits, and the folders of these.
 func (s *server) keys(c *config.Config) (names []string) {
 	if t := c.Tokens; t != nil {
 		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
@@ -81,6 +82,11 @@ func (s *server) keys(c *config.Config) (names []string) {
 	for i := range c.Listen {
 		paths, _ := rls.Paths(c.Listen[i].RLS.Files) // its error is that of the front
 		names = append(names, paths...)
+		for _, name := range c.Listen[i].RLS.Files {
+			if !slices.Contains(paths, name) {
+				names = append(names, name)
+			}
+		}
 	}
 	if c.DecisionLog.SecretFile != "" {
 		names = append(names, c.DecisionLog.SecretFile)
@@ -187,9 +193,9 @@ func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.V
 	}
 }
 
-// logWarnings logs the warnings about an active configuration, a line for each.
+// logWarnings logs the warnings about an active configuration and its files, a line for each.
 func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
-	all := lint.Warnings(c, now)
+	all := append(lint.Warnings(c, now), FileWarnings(c)...)
 	for i, w := range all {
 		if i == mostFaults && len(all) > mostFaults+1 {
 			log.Warn("the configuration has more warnings; see sluice lint", slog.String("file", c.File), slog.Int("warnings", len(all)-i))
@@ -201,6 +207,8 @@ func logWarnings(log *slog.Logger, c *config.Config, now time.Time) {
 			of = slog.String("rule", w.Rule)
 		case w.Listener != "":
 			of = slog.String("listener", w.Listener)
+		case w.Column > 0:
+			of = slog.Int("column", w.Column)
 		}
 		log.Warn("the configuration is active and has a warning", slog.String("file", w.File), slog.Int("line", w.Line), of, slog.String("problem", w.Problem))
 	}

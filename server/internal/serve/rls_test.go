@@ -14,6 +14,7 @@ import (
 
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -107,6 +108,121 @@ rules: []
 	}
 }
 
+// TestRLSOwn: limits of other kinds, slots, and charges of all or none are decided by both stores,
+// on all nodes alike.
+func TestRLSOwn(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"memory", "redis"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			store := "memory"
+			if of == "redis" {
+				store = fmt.Sprintf("{redis: {url: %q}}", redistest.Start(t, redistest.Redis(t)).URL())
+			}
+			limits := filepath.Join(t.TempDir(), "limits.yaml")
+			testkit.WriteFile(t, limits, `
+domain: envoy
+descriptors:
+  - {key: log, rate_limit: {limits: [2/365d sliding-log, 100/365d]}}
+  - {key: year, rate_limit: {unit: year, requests_per_unit: 3}}
+  - {key: user, descriptors: [{key: owner, rate_limit: {slots: 1, ttl: 1s}}]}
+  - {key: job, descriptors: [{key: owner, rate_limit: {slots: 1, ttl: 24h}}]}
+`)
+			s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q, envoy_names: true}}
+  - {address: "127.0.0.2:0", serve: rls, rls: {files: %q, together: true}}
+store: %s
+rules: []
+`, limits, limits, store))
+			ask := func(at int, descriptors ...string) string {
+				t.Helper()
+				q := &pb.RateLimitRequest{Domain: "envoy"}
+				for _, text := range descriptors {
+					of := &commonpb.RateLimitDescriptor{}
+					text, of.IsNegativeHits = strings.CutPrefix(text, "-")
+					for e := range strings.SplitSeq(text, ",") {
+						key, value, _ := strings.Cut(e, "=")
+						of.Entries = append(of.Entries, &commonpb.RateLimitDescriptor_Entry{Key: key, Value: value})
+					}
+					q.Descriptors = append(q.Descriptors, of)
+				}
+				r, err := pb.NewRateLimitServiceClient(dialRLS(t, s.URLs[at], insecure.NewCredentials())).ShouldRateLimit(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Sprint(r.GetOverallCode())
+				for _, s := range r.GetStatuses() {
+					got += fmt.Sprintf(" %d:%d", s.GetCode(), s.GetLimitRemaining())
+				}
+				return got
+			}
+			for i, step := range []struct {
+				at                int
+				descriptors, want string
+			}{
+				{1, "log=a year=a", "OK 1:1 1:2"},
+				{0, "log=a", "OK 1:0"},
+				{1, "log=a year=a", "OVER_LIMIT 2:0 1:2"},
+				{0, "-log=a", "OK 1:1"},
+				{1, "log=a year=a job=a,owner=1", "OK 1:0 1:1 1:0"},
+				{1, "year=a job=a,owner=2", "OVER_LIMIT 1:1 2:0"},
+				{0, "year=a job=a,owner=2", "OVER_LIMIT 1:0 2:0"},
+				{1, "year=a -job=a,owner=1", "OVER_LIMIT 2:0 1:1"},
+				{0, "-job=a,owner=1 job=a,owner=2", "OK 1:1 1:0"},
+				{0, "year=a log=b", "OVER_LIMIT 2:0 1:1"}, // counted, as in the service
+				{0, "-year=a", "OK 1:0"},
+				{0, "-year=a", "OK 1:1"},
+				{0, "user=a,owner=1", "OK 1:0"},
+			} {
+				if got := ask(step.at, strings.Fields(step.descriptors)...); got != step.want {
+					t.Errorf("step %d: %s, want %s", i+1, got, step.want)
+				}
+			}
+			testkit.Until(t, "the slot of an owner that has crashed", func() bool { return ask(0, "user=a,owner=2") == "OK 1:0" })
+			m := s.Metrics(t)
+			if all, over := m[`ratelimit_service_rate_limit_total_hits{domain="envoy",key1="job",key2="owner"}`], m[`ratelimit_service_rate_limit_over_limit{domain="envoy",key1="job",key2="owner"}`]; all != 2 || over != 1 {
+				t.Errorf("slots: %v hits, %v over", all, over)
+			}
+		})
+	}
+}
+
+// TestRLSBrought: limits that requests bring make no series of their own.
+func TestRLSBrought(t *testing.T) {
+	t.Parallel()
+	limits := testkit.TempFile(t, "limits.yaml", "domain: envoy")
+	s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q}}
+  - {address: "127.0.0.2:0", serve: rls, rls: {files: %q, together: true}}
+rules: []
+`, limits, limits))
+	for _, url := range s.URLs {
+		c := pb.NewRateLimitServiceClient(dialRLS(t, url, insecure.NewCredentials()))
+		bring := func(i int) {
+			t.Helper()
+			_, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "envoy", Descriptors: []*commonpb.RateLimitDescriptor{{
+				Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "user", Value: fmt.Sprint(i)}},
+				Limit:   &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(i), Unit: typepb.RateLimitUnit_DAY},
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 3 { // 0 denies
+			bring(i)
+		}
+		before := len(s.Metrics(t))
+		for i := range 300 {
+			bring(3 + i)
+		}
+		if after := len(s.Metrics(t)); after > before {
+			t.Errorf("%d series, %d before", after, before)
+		}
+	}
+}
+
 // TestRLSStoreFails: Envoy is told that the store fails, and decides by its own policy.
 func TestRLSStoreFails(t *testing.T) {
 	t.Parallel()
@@ -128,6 +244,34 @@ rules: []
 	if _, err := askRLS(t, conn); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestRLSFolder: a new file in a folder of limits is read, and the limits of one that is gone
+// end.
+func TestRLSFolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	testkit.WriteFile(t, filepath.Join(folder, "one.yaml"), "domain: one")
+	s := servetest.Start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", serve: rls, rls: {files: %q}}
+rules: []
+`, folder))
+	conn := dialRLS(t, s.URLs[0], insecure.NewCredentials())
+	until := func(what string, want pb.RateLimitResponse_Code) {
+		t.Helper()
+		testkit.Until(t, what, func() bool {
+			code, err := askRLS(t, conn)
+			return err == nil && code == want
+		})
+	}
+	until("no limit", pb.RateLimitResponse_OK)
+	testkit.WriteFile(t, filepath.Join(folder, "two.yaml"), fmt.Sprintf(rlsLimits, 0)+"unit: day\n")
+	until("the new file", pb.RateLimitResponse_OVER_LIMIT)
+	s.ExpectLog(t, "two.yaml line=6 column=1 problem=\"unit has no effect in the file; it belongs in rate_limit\"")
+	if err := os.Remove(filepath.Join(folder, "two.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	until("the file to be gone", pb.RateLimitResponse_OK)
 }
 
 // TestRLSFaults: the faults of the files are reported with those of the configuration.

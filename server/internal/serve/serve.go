@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/audit"
 	"github.com/sluicegate/sluice/server/internal/front/api"
 	"github.com/sluicegate/sluice/server/internal/metrics"
+	"github.com/sluicegate/sluice/server/internal/otlp"
 	"github.com/sluicegate/sluice/server/internal/overrides"
 	"github.com/sluicegate/sluice/server/internal/peers"
 	"github.com/sluicegate/sluice/server/internal/reload"
@@ -62,6 +63,7 @@ type server struct {
 	metrics   *metrics.Metrics
 	counts    *limitmetrics.Metrics
 	trace     *trace.Tracer // nil if tracing is off
+	exported  *otlp.Metrics // nil if metrics are only read at /metrics
 	store     *store
 	runtime   *runtime
 	watcher   *reload.Watcher
@@ -199,11 +201,12 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchRefused("resp", "Commands of the Redis protocol that were refused: without a valid token, of an operation or rule that the token does not have, unknown or with a fault; and connections that were closed: from a network that is not admitted, with bytes that are no command or more than are accepted, with no command, with half a command, with answers that were not read.", s.runtime.resp.Refused)
 	s.metrics.WatchEnvoy(s.runtime.rls.Statistics.Each)
 	s.metrics.WatchCertificates(s.listeners.certificates)
-	return nil
+	s.exported, err = otlp.NewMetrics(ctx, s.metrics.Gatherer(), s.Log)
+	return err
 }
 
 func (s *server) close(ctx context.Context) error {
-	s.closeTrace(ctx)
+	s.closeExports(ctx)
 	var errs []error
 	if s.store != nil {
 		errs = append(errs, s.store.close())
@@ -217,10 +220,17 @@ func (s *server) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeTrace sends the last spans. An unavailable collector is logged only.
-func (s *server) closeTrace(ctx context.Context) {
+// closeExports sends the last spans and metrics. An unavailable collector is logged only.
+func (s *server) closeExports(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
+	var both sync.WaitGroup
+	defer both.Wait()
+	both.Go(func() {
+		if err := s.exported.Close(ctx); err != nil {
+			s.Log.Warn("the last metrics were not sent", slog.Any("error", err))
+		}
+	})
 	if err := s.trace.Close(ctx); err != nil {
 		s.Log.Warn("the last spans were not sent", slog.Any("error", err))
 	}

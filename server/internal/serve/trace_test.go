@@ -75,14 +75,20 @@ func TestSpans(t *testing.T) {
 
 // TestSpansAskedForWrongly: a gateway does not start with an invalid request for spans.
 func TestSpansAskedForWrongly(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
+	startsWrongly(t, "OTEL_TRACES_EXPORTER", "zipkin")
+}
+
+// startsWrongly starts a gateway with a bad value of an environment variable.
+func startsWrongly(t *testing.T, name, value string) {
+	t.Helper()
+	t.Setenv(name, value)
 	r := &servetest.Gateway{File: t.TempDir() + "/sluice.yaml"}
 	r.Write(t, "rules: [{name: a, limits: 2/h}]\n")
 	c, err := config.Load(r.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := serve.Run(t.Context(), serve.Options{Config: c, Out: io.Discard, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "OTEL_TRACES_EXPORTER") {
+	if err := serve.Run(t.Context(), serve.Options{Config: c, Out: io.Discard, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("run: %v", err)
 	}
 }

@@ -1,15 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace sends spans of decisions and store operations to an OpenTelemetry collector if
-// the standard environment variables name one:
-//
-//	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT  address, over HTTP
-//	OTEL_TRACES_EXPORTER        otlp, or none
-//	OTEL_TRACES_SAMPLER[_ARG]   which spans: by default those with a sampled parent or none
-//	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES  the service
-//	OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY
-//	OTEL_BSP_*                  size and interval of batches
+// Package trace makes spans of decisions and store operations, and sends them to an
+// OpenTelemetry collector if the standard environment variables ask for it: see package otlp.
+// OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG choose the spans: by default those with a
+// sampled parent or none.
 //
 // A request with a traceparent is part of that trace. Spans hold no keys and no other data
 // from a client.
@@ -21,21 +16,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/front"
+	"github.com/sluicegate/sluice/server/internal/otlp"
 )
 
 const scope = "github.com/sluicegate/sluice"
@@ -51,60 +42,17 @@ type Tracer struct {
 // New returns a Tracer, or nil if the environment asks for none. Log receives failures of the
 // collector, at most one a second. The caller must call [Tracer.Close].
 func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
-	wanted, err := wanted()
-	if err != nil || !wanted {
+	to, err := otlp.Spans(ctx, log)
+	if err != nil || to == nil {
 		return nil, err
 	}
-	at, err := newCollector()
+	about, err := otlp.Resource(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, to.Shutdown(ctx))
 	}
-	to, err := otlptrace.New(ctx, at)
-	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
-	}
-	// The environment's attributes come last and override the others.
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "sluice")), resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("trace: OTEL_RESOURCE_ATTRIBUTES: %w", err), to.Shutdown(ctx))
-	}
-	reported := exporter{to, &sampledlog.Log{Logger: log, Part: "trace"}}
-	t := &Tracer{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(reported), sdktrace.WithResource(about))}
+	t := &Tracer{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(to), sdktrace.WithResource(about))}
 	t.tracer = t.provider.Tracer(scope)
 	return t, nil
-}
-
-// exporter logs spans that were not taken.
-type exporter struct {
-	sdktrace.SpanExporter
-	log *sampledlog.Log
-}
-
-// ExportSpans implements [sdktrace.SpanExporter].
-func (e exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		e.log.Warn(ctx, "the collector did not take spans; see OTEL_EXPORTER_OTLP_ENDPOINT", err)
-	}
-	return nil
-}
-
-// wanted reports whether the environment asks for spans, or returns an error for an unknown
-// exporter.
-func wanted() (bool, error) {
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
-		return false, nil
-	}
-	switch kind := os.Getenv("OTEL_TRACES_EXPORTER"); kind {
-	case "":
-		_, at := variable("ENDPOINT")
-		return at != "", nil
-	case "none":
-		return false, nil
-	case "otlp":
-		return true, nil
-	default:
-		return false, fmt.Errorf("trace: OTEL_TRACES_EXPORTER: %q cannot be had; use otlp or none", kind)
-	}
 }
 
 // Close sends the remaining spans. It returns when ctx ends.

@@ -6,11 +6,13 @@ package trace_test
 import (
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +23,11 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluicegate/sluice"
@@ -33,10 +40,12 @@ import (
 	"github.com/sluicegate/sluice/server/internal/trace"
 )
 
-// receiver is a collector that takes spans by OTLP over HTTP.
+// receiver is a collector that takes spans by OTLP over HTTP and gRPC.
 type receiver struct {
-	url     string
-	handler http.Handler
+	collector.UnimplementedTraceServiceServer
+
+	url, grpc string
+	handler   http.Handler
 
 	mu       sync.Mutex
 	spans    []*spans.Span
@@ -62,25 +71,60 @@ func startReceiver(t *testing.T) *receiver {
 		if err := errors.Join(err, proto.Unmarshal(body, &export)); err != nil || req.URL.Path != "/v1/traces" || req.Header.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("%s %q: %v", req.URL, req.Header, err)
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.header = req.Header
-		for _, of := range export.GetResourceSpans() {
-			for _, a := range of.GetResource().GetAttributes() {
-				if a.GetKey() == "service.name" {
-					r.services = append(r.services, a.GetValue().GetStringValue())
-				}
-			}
-			for _, s := range of.GetScopeSpans() {
-				r.spans = append(r.spans, s.GetSpans()...)
-			}
-		}
+		r.take(&export, req.Header)
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	})
 	server := httptest.NewServer(r.handler)
 	t.Cleanup(server.Close)
-	r.url = server.URL
+	r.url, r.grpc = server.URL, r.listen(t)
 	return r
+}
+
+// listen takes spans over gRPC, and returns the URL for it.
+func (r *receiver) listen(t *testing.T, options ...grpc.ServerOption) string {
+	t.Helper()
+	socket, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(options...)
+	collector.RegisterTraceServiceServer(server, r)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(socket) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + socket.Addr().String()
+}
+
+// Export takes spans over gRPC.
+func (r *receiver) Export(ctx context.Context, export *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	fields, _ := metadata.FromIncomingContext(ctx)
+	header := make(http.Header)
+	for name, values := range fields {
+		header[http.CanonicalHeaderKey(name)] = values
+	}
+	r.take(export, header)
+	return new(collector.ExportTraceServiceResponse), nil
+}
+
+func (r *receiver) take(export *collector.ExportTraceServiceRequest, header http.Header) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.header = header
+	for _, of := range export.GetResourceSpans() {
+		for _, a := range of.GetResource().GetAttributes() {
+			if a.GetKey() == "service.name" {
+				r.services = append(r.services, a.GetValue().GetStringValue())
+			}
+		}
+		for _, s := range of.GetScopeSpans() {
+			r.spans = append(r.spans, s.GetSpans()...)
+		}
+	}
 }
 
 // reported returns the received spans, each as its name and attributes, with the name of its
@@ -237,8 +281,9 @@ func TestAskedFor(t *testing.T) {
 		{"an exporter", []string{"OTEL_TRACES_EXPORTER", "otlp"}, true, ""},
 		{"none", []string{"OTEL_TRACES_EXPORTER", "none", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"}, false, ""},
 		{"disabled", []string{"OTEL_SDK_DISABLED", "TRUE", "OTEL_TRACES_EXPORTER", "otlp"}, false, ""},
-		{"the protocol that there is", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}, true, ""},
-		{"another protocol", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, false, "use http/protobuf"},
+		{"a protocol", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}, true, ""},
+		{"gRPC", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, true, ""},
+		{"another protocol", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"}, false, "use http/protobuf or grpc"},
 		{"another exporter", []string{"OTEL_TRACES_EXPORTER", "zipkin"}, false, "use otlp or none"},
 		{"no URL", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"}, false, "OTEL_EXPORTER_OTLP_ENDPOINT: it is no URL"},
 		{"no URL of traces", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "%"}, false, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
@@ -247,6 +292,7 @@ func TestAskedFor(t *testing.T) {
 		{"no header", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_HEADERS", "secret"}, false, "use NAME=VALUE"},
 		{"no certificate", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_CERTIFICATE", "/none"}, false, "OTEL_EXPORTER_OTLP_CERTIFICATE"},
 		{"no certificate of its own", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "/none"}, false, "CLIENT_CERTIFICATE"},
+		{"no queue", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_BSP_MAX_QUEUE_SIZE", "-1"}, false, "OTEL_BSP_MAX_QUEUE_SIZE"},
 		{"no attributes", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_RESOURCE_ATTRIBUTES", "x"}, false, "OTEL_RESOURCE_ATTRIBUTES"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -281,13 +327,52 @@ func TestOff(t *testing.T) {
 	tracer.Record(t.Context(), &front.Record{})
 }
 
+// TestGRPC: a collector that takes spans over gRPC, in plain text and behind TLS that requires a
+// client's certificate.
+func TestGRPC(t *testing.T) {
+	cert, key, pool := testkit.CertificateFiles(t)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := startReceiver(t)
+	secured := to.listen(t, grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
+	})))
+	for _, c := range []struct {
+		name string
+		env  []string
+	}{
+		{"plain", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", to.grpc}},
+		{"secured", []string{
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", strings.Replace(secured, "http:", "https:", 1), "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", cert,
+			"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", cert, "OTEL_EXPORTER_OTLP_CLIENT_KEY", key,
+			// The scheme of the URL counts.
+			"OTEL_EXPORTER_OTLP_INSECURE", "true",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			to.spans, to.header = nil, nil
+			tracer := newTracer(t, append(c.env, "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc",
+				"OTEL_EXPORTER_OTLP_HEADERS", "Api-Key=a%20b, x-team = limits", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")...)
+			tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+			if err := tracer.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := to.reported(); !slices.Equal(got, []string{"decide"}) || to.header.Get("Api-Key") != "a b" || to.header.Get("X-Team") != "limits" {
+				t.Errorf("got %q with %q", got, to.header)
+			}
+		})
+	}
+}
+
 // TestSecured: a collector behind TLS that requires a key and accepts compression.
 func TestSecured(t *testing.T) {
 	to := startReceiver(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { to.handler.ServeHTTP(w, r) }))
 	defer server.Close()
 	file := testkit.TempFile(t, "ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	tracer := newTracer(t, "OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/", "OTEL_EXPORTER_OTLP_CERTIFICATE", file,
+	tracer := newTracer(t, "OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/", "OTEL_EXPORTER_OTLP_CERTIFICATE", file, "OTEL_EXPORTER_OTLP_INSECURE", "true",
 		"OTEL_EXPORTER_OTLP_HEADERS", "Api-Key=a%20b, x-team = limits", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	if err := tracer.Close(t.Context()); err != nil {
@@ -314,18 +399,77 @@ func TestCollectorRefuses(t *testing.T) {
 	}
 }
 
+// TestSecretsNotLogged: a collector that repeats the key of a client in its refusal.
+func TestSecretsNotLogged(t *testing.T) {
+	const secret = "c2VjcmV0LXRva2Vu"
+	refusal := "unknown token " + secret
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, refusal, http.StatusUnauthorized) }))
+	defer server.Close()
+	overGRPC := new(receiver).listen(t, grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		return nil, status.Error(codes.Unauthenticated, refusal)
+	}))
+	for _, c := range []struct{ protocol, url, says string }{
+		{"http/protobuf", server.URL, "401 Unauthorized"},
+		{"grpc", overGRPC, "Unauthenticated"},
+	} {
+		t.Run(c.protocol, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.url)
+			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", c.protocol)
+			t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20"+secret)
+			var logs strings.Builder
+			tracer, err := trace.New(t.Context(), slog.New(slog.NewTextHandler(&logs, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+			if err := tracer.Close(t.Context()); err != nil || !strings.Contains(logs.String(), c.says) || strings.Contains(logs.String(), secret) {
+				t.Errorf("close: %v; logged %q", err, logs.String())
+			}
+		})
+	}
+}
+
 // TestCollectorAway: an unavailable collector costs a line in the log, and delays nothing.
 func TestCollectorAway(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
-	var logs strings.Builder
-	tracer, err := trace.New(t.Context(), slog.New(slog.NewTextHandler(&logs, nil)))
-	if err != nil {
-		t.Fatal(err)
+	for _, protocol := range []string{"http/protobuf", "grpc"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
+			var logs strings.Builder
+			tracer, err := trace.New(t.Context(), slog.New(slog.NewTextHandler(&logs, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+			if err := tracer.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			testkit.Contains(t, logs.String(), "the collector did not take spans")
+		})
 	}
-	tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	if err := tracer.Close(t.Context()); err != nil {
-		t.Error(err)
+}
+
+// TestCollectorHangs: a collector that does not answer holds up the end of the program no longer
+// than the program allows.
+func TestCollectorHangs(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer server.Close()
+	overGRPC := new(receiver).listen(t, grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		<-release
+		return nil, status.Error(codes.Unavailable, "the test has ended")
+	}))
+	defer close(release)
+	for protocol, url := range map[string]string{"http/protobuf": server.URL, "grpc": overGRPC} {
+		t.Run(protocol, func(t *testing.T) {
+			tracer := newTracer(t, "OTEL_EXPORTER_OTLP_ENDPOINT", url, "OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+			tracer.Handler(http.NewServeMux()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := tracer.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("close: %v", err)
+			}
+		})
 	}
-	testkit.Contains(t, logs.String(), "the collector did not take spans")
 }

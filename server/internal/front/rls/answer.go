@@ -13,12 +13,15 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
 )
 
-// standing is the state of a descriptor's counter.
+// standing is the state of a descriptor's limit.
 type standing struct {
-	after int64 // hits in the window, with those of the request
-	at    sluice.Instant
+	after   int64 // hits in the window, with those of the request
+	at      sluice.Instant
+	taken   *sluice.Outcome // of a take, or of slots; nil: of a counter
+	binding int             // the limit of the plan that binds
 }
 
 // standingOf returns the state behind a decision on a counter.
@@ -27,23 +30,41 @@ func standingOf(d *sluice.Decision) standing {
 }
 
 // over reports whether the limit denies the hits. Hits that are given back it never denies.
-func (s standing) over(k *descriptor) bool {
+func (s *standing) over(k *descriptor) bool {
+	if s.taken != nil {
+		return !s.taken.Allowed && !k.negative
+	}
 	return s.after > int64(k.limit.PerUnit) && !k.negative
 }
 
 // remaining returns how many hits the limit has left.
-func (s standing) remaining(k *descriptor) int64 { return max(int64(k.limit.PerUnit)-s.after, 0) }
+func (s *standing) remaining(k *descriptor) int64 {
+	if s.taken != nil {
+		return s.taken.Remaining
+	}
+	return max(int64(k.limit.PerUnit)-s.after, 0)
+}
 
-// reset returns the time until the window ends, in whole seconds as the service counts.
-func (s standing) reset(k *descriptor) time.Duration {
+// reset returns the time until the window ends, in whole seconds as the service counts. Of other
+// limits it is the time until a denied request would pass, or else until all hits are left.
+func (s *standing) reset(k *descriptor) time.Duration {
+	if k.limit.Unit == ratelimit.Unknown {
+		after := s.taken.ResetAfter
+		if s.over(k) && !s.taken.TooLarge {
+			after = s.taken.RetryAfter
+		}
+		return (after + time.Second - 1).Truncate(time.Second)
+	}
 	seconds, window := int64(s.at)/int64(time.Second/time.Microsecond), int64(k.limit.Unit.Window()/time.Second)
 	return time.Duration(window-seconds%window) * time.Second
 }
 
 // decision returns the decision of the limit.
-func (s standing) decision(k *descriptor) sluice.Decision {
+func (s *standing) decision(k *descriptor) sluice.Decision {
 	d := sluice.Decision{Remaining: s.remaining(k), ResetAfter: s.reset(k), At: s.at, Due: s.at}
 	switch {
+	case s.taken != nil:
+		d.Allowed, d.RetryAfter, d.TooLarge, d.Spent = !s.over(k), s.taken.RetryAfter, s.taken.TooLarge, s.taken.Spent
 	case s.over(k):
 		d.RetryAfter, d.TooLarge = d.ResetAfter, k.hits > int64(k.limit.PerUnit)
 	case k.negative:
@@ -54,13 +75,31 @@ func (s standing) decision(k *descriptor) sluice.Decision {
 	return d
 }
 
+// denied reports whether the limits that have been decided deny the request.
+func (d *decision) denied() bool {
+	denied, quotas, quotasDenied := false, 0, 0
+	for i := range d.descriptors {
+		k := &d.descriptors[i]
+		quota := d.limits.Quota || k.limit != nil && k.limit.Quota
+		if k.unlimited || k.limit == nil && !quota {
+			continue
+		}
+		over := k.limit != nil && k.standing.over(k) && !k.limit.Shadow
+		if !quota {
+			denied = denied || over
+		} else if quotas++; over {
+			quotasDenied++
+		}
+	}
+	return (denied || quotas > 0 && quotas == quotasDenied) && !d.limits.Shadow
+}
+
 // answer returns the answer to a decided request.
 func (d *decision) answer() *pb.RateLimitResponse {
 	statuses := make([]pb.RateLimitResponse_DescriptorStatus, len(d.descriptors))
 	r := &pb.RateLimitResponse{Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(d.descriptors))}
 	var least *pb.RateLimitResponse_DescriptorStatus // the one that the header fields describe
 	leastLeft := uint32(math.MaxUint32)
-	denied, quotas, quotasDenied := false, 0, 0
 	for i := range d.descriptors {
 		k, s := &d.descriptors[i], &statuses[i]
 		r.Statuses[i], s.Code = s, pb.RateLimitResponse_OK
@@ -68,29 +107,22 @@ func (d *decision) answer() *pb.RateLimitResponse {
 			s.LimitRemaining = math.MaxUint32
 			continue
 		}
-		quota := d.limits.Quota || k.limit != nil && k.limit.Quota
-		if quota {
-			quotas++
-		}
 		if k.limit == nil {
 			continue
 		}
-		s.CurrentLimit, s.DurationUntilReset = k.limit.stated, durationpb.New(k.standing.reset(k))
-		s.LimitRemaining = uint32(k.standing.remaining(k))
+		s.CurrentLimit, s.DurationUntilReset = k.limit.stated[k.standing.binding], durationpb.New(k.standing.reset(k))
+		s.LimitRemaining = uint32(min(k.standing.remaining(k), math.MaxUint32))
 		if s.LimitRemaining < leastLeft {
 			least, leastLeft = s, s.LimitRemaining
 		}
-		switch over := k.standing.over(k) && !k.limit.Shadow; {
-		case over && quota:
-			quotasDenied++
-			s.Code = pb.RateLimitResponse_OVER_LIMIT
-		case over:
-			denied, least, leastLeft = true, s, 0
-			s.Code = pb.RateLimitResponse_OVER_LIMIT
+		if k.standing.over(k) && !k.limit.Shadow {
+			if s.Code = pb.RateLimitResponse_OVER_LIMIT; !d.limits.Quota && !k.limit.Quota {
+				least, leastLeft = s, 0
+			}
 		}
 	}
 	r.OverallCode = pb.RateLimitResponse_OK
-	if (denied || quotas > 0 && quotas == quotasDenied) && !d.limits.Shadow {
+	if d.denied() {
 		r.OverallCode = pb.RateLimitResponse_OVER_LIMIT
 	}
 	if d.limits.Headers && least != nil {

@@ -48,7 +48,9 @@ type descriptor struct {
 	negative  bool // hits are given back
 	unlimited bool
 	key       string
-	request   int // the index of its request to the store
+	owner     string // of a slot
+	request   int    // the index of its request to the store
+	charge    int    // the index of its charge in that request
 	standing  standing
 }
 
@@ -59,7 +61,9 @@ type decision struct {
 	descriptors []descriptor
 	requests    []sluice.Request
 	results     []sluice.Result
-	room        struct { // of most requests
+	joint       int         // the index of the request that takes the hits of several descriptors; -1: none
+	slot        *descriptor // that acquires its slot in that request; nil: none
+	room        struct {    // of most requests
 		descriptors [4]descriptor
 		requests    [4]sluice.Request
 		results     [4]sluice.Result
@@ -73,13 +77,17 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 		a.record(ctx, from, began, &evaluate.Event{Verdict: evaluate.Refused, Err: evaluate.ErrNotAdmitted}, "")
 		return nil, status.Error(codes.PermissionDenied, evaluate.ErrNotAdmitted.Error())
 	}
-	d := &decision{active: a, request: q}
+	d := &decision{active: a, request: q, joint: -1}
 	d.descriptors, d.requests, d.results = d.room.descriptors[:0], d.room.requests[:0], d.room.results[:0]
-	if err := d.find(); err != nil {
+	err := d.find()
+	if err == nil {
+		err = d.ask()
+	}
+	if err != nil {
 		a.statistics.add(serviceError)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	err := d.count(ctx)
+	err = d.count(ctx)
 	d.recordAll(ctx, from, began, err)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -154,6 +162,11 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 			return nil
 		}
 		k.limit, k.shared = d.limits.known[m.Limit], m.Shared
+		if k.limit.Slots.Cap > 0 {
+			if k.owner, entries = entries[len(entries)-1].GetValue(), entries[:len(entries)-1]; k.owner == "" && k.hits > 0 {
+				return errors.New("the value of its entry owner is empty; send an id that no other request has")
+			}
+		}
 	default:
 		unit := ratelimit.Unit(brought.GetUnit())
 		if unit.Window() == 0 {
@@ -161,33 +174,17 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 		}
 		k.limit = d.limits.brought(terms{unit, brought.GetRequestsPerUnit()})
 	}
-	if k.key = keyOf(domain, entries, k.shared); len(k.key) > maxKey {
-		return fmt.Errorf("its entries have %d bytes; at most %d are decided", len(k.key), maxKey)
+	if k.key = keyOf(domain, entries, k.shared); len(k.key)+len(k.owner) > maxKey {
+		return fmt.Errorf("its entries have %d bytes; at most %d are decided", len(k.key)+len(k.owner), maxKey)
 	}
 	return nil
 }
 
-// count charges the counters of all descriptors, in one call to the store.
+// count carries out the requests in one call to the store, and then acquires and releases slots.
 func (d *decision) count(ctx context.Context) error {
-	for i := range d.descriptors {
-		k := &d.descriptors[i]
-		if k.limit == nil {
-			continue
-		}
-		k.request = len(d.requests)
-		q := sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Plan: counters[k.limit.Unit], Key: k.key, Cost: k.hits}}
-		switch {
-		case k.hits == 0:
-			q.Op = sluice.OpPeek
-		case k.negative:
-			q.Op = sluice.OpAdd
-		}
-		d.requests, d.results = append(d.requests, q), append(d.results, sluice.Result{})
-	}
 	var err error
 	switch len(d.requests) {
 	case 0:
-		return nil
 	case 1:
 		d.results[0].Decision, err = d.Store.Take(ctx, d.requests[0])
 	default:
@@ -196,12 +193,22 @@ func (d *decision) count(ctx context.Context) error {
 	for i := range d.results {
 		err = errors.Join(err, d.results[i].Err)
 	}
+	if err == nil {
+		err = d.shareJoint(ctx)
+	}
+	if err != nil {
+		return err
+	}
 	for i := range d.descriptors {
-		if k := &d.descriptors[i]; k.limit != nil && err == nil {
+		switch k := &d.descriptors[i]; {
+		case k.limit == nil || k.limit.Slots.Cap > 0:
+		case k.limit.plan == nil:
 			k.standing = standingOf(&d.results[k.request].Decision)
+		default:
+			d.taken(k)
 		}
 	}
-	return err
+	return d.hold(ctx)
 }
 
 // recordAll records each descriptor that has a limit, or the request if none has.
@@ -213,14 +220,16 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 			continue
 		}
 		alone = false
-		e := evaluate.Event{Limit: k.limit.term, Charge: sluice.Charge{Key: k.key, Cost: k.hits}, Err: err}
+		e := evaluate.Event{Limit: k.limit.terms[k.standing.binding], Charge: sluice.Charge{Key: k.key, Cost: k.hits}, Err: err}
 		if err != nil {
 			e.Verdict, e.Limit = evaluate.FailedClosed, nil
 		} else {
 			e.Decision = k.standing.decision(k)
 			switch over := k.standing.over(k); {
 			case over && k.limit.Shadow:
-				e.Decision.Allowed, e.Violated = true, []string{k.limit.term.Name}
+				e.Decision.Allowed, e.Violated = true, []string{k.violated()}
+			case over && e.Limit == nil:
+				e.Verdict, e.Violated = evaluate.Denied, []string{k.violated()}
 			case over:
 				e.Verdict = evaluate.Denied
 			}
@@ -230,6 +239,14 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 	if alone {
 		d.record(ctx, from, began, &evaluate.Event{}, d.request.GetDomain())
 	}
+}
+
+// violated returns the name of the limit that binds.
+func (k *descriptor) violated() string {
+	if t := k.limit.terms[k.standing.binding]; t != nil {
+		return t.Name
+	}
+	return limitName(k.limit.Path)
 }
 
 // record records a decision on a descriptor.

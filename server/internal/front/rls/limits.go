@@ -5,12 +5,14 @@ package rls
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
@@ -59,8 +61,11 @@ const mostBrought = 4096
 // limit is a limit of the files, or one that a request brings.
 type limit struct {
 	*ratelimit.Limit
-	stated *pb.RateLimitResponse_RateLimit // as answers state it
-	term   *sluice.Term                    // as records state it
+	plan *sluice.Plan // what hits are taken from; nil: they are counted, or it has slots
+	none bool         // hits are taken from a limit of 0
+	// By the index of a limit of the plan:
+	stated []*pb.RateLimitResponse_RateLimit // as answers state it
+	terms  []*sluice.Term                    // as records state it; nil of slots
 }
 
 // newLimits reads the files.
@@ -74,23 +79,60 @@ func newLimits(c *config.RLS) (*limits, error) {
 		return nil, err
 	}
 	for known := range l.files.Limits() {
-		l.known[known] = newLimit(known)
+		l.known[known] = newLimit(known, c.Together)
 	}
 	return l, nil
 }
 
-// newLimit returns a limit as requests use it.
-func newLimit(of *ratelimit.Limit) *limit {
+// newLimit returns a limit as requests use it. With together, hits are taken.
+func newLimit(of *ratelimit.Limit, together bool) *limit {
 	l := &limit{Limit: of}
-	if of.Unlimited {
-		return l
+	compile := func(limits ...sluice.Limit) *sluice.Plan { // those of a file have been compiled before
+		return sluice.Must(sluice.Compile((*config.RLS)(nil).Scope(), limits...))
 	}
-	l.stated = &pb.RateLimitResponse_RateLimit{Name: of.Name, RequestsPerUnit: of.PerUnit, Unit: unitNames[of.Unit]}
-	plan := sluice.Must(sluice.Compile((*config.RLS)(nil).Scope(), sluice.Limit{
-		Name: limitName(of.Path), Quota: max(int64(of.PerUnit), 1), Window: of.Unit.Window(), Algorithm: sluice.FixedWindow{}, CountDenied: true,
-	}))
-	l.term = plan.Term(0)
+	add := func(stated *pb.RateLimitResponse_RateLimit, t *sluice.Term) {
+		stated.Name = of.Name
+		l.stated, l.terms = append(l.stated, stated), append(l.terms, t)
+	}
+	window := sluice.Limit{Quota: max(int64(of.PerUnit), 1), Window: of.Unit.Window(), Algorithm: sluice.FixedWindow{}}
+	switch {
+	case of.Unlimited:
+	case of.Slots.Cap > 0:
+		add(&pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(of.Slots.Cap)}, nil)
+	case len(of.Limits) > 0:
+		l.plan = compile(of.Limits...)
+		for i := range l.plan.Len() {
+			t := *l.plan.Term(i)
+			t.Name = limitName(of.Path + "." + t.Name)
+			add(statedOf(&t.Limit), &t)
+		}
+	default:
+		if together {
+			l.plan, l.none = compile(window.WithName(of.Unit.String())), of.PerUnit == 0 // its state is that of the counter
+		}
+		window.CountDenied = !together
+		add(&pb.RateLimitResponse_RateLimit{RequestsPerUnit: of.PerUnit, Unit: unitNames[of.Unit]}, compile(window.WithName(limitName(of.Path))).Term(0))
+	}
 	return l
+}
+
+// statedOf returns a limit as answers state it: without a unit if its window is not whole seconds.
+func statedOf(l *sluice.Limit) *pb.RateLimitResponse_RateLimit {
+	stated := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(min(l.Quota, math.MaxUint32))}
+	if w, _ := l.Algorithm.(sluice.FixedWindow); w.Calendar != sluice.NoCalendar {
+		of := [...]ratelimit.Unit{sluice.Day: ratelimit.Day, sluice.Week: ratelimit.Week, sluice.Month: ratelimit.Month, sluice.Year: ratelimit.Year}
+		stated.Unit = unitNames[of[w.Calendar]]
+		return stated
+	}
+	for _, u := range []ratelimit.Unit{ratelimit.Day, ratelimit.Hour, ratelimit.Minute, ratelimit.Second} {
+		if l.Window%u.Window() == 0 {
+			if stated.Unit = unitNames[u]; l.Window > u.Window() {
+				stated.UnitMultiplier = wrapperspb.UInt32(uint32(l.Window / u.Window()))
+			}
+			break
+		}
+	}
+	return stated
 }
 
 // brought returns a limit that a request brings.
@@ -101,7 +143,7 @@ func (l *limits) brought(t terms) *limit {
 	if of != nil {
 		return of
 	}
-	of = newLimit(&ratelimit.Limit{Path: "brought", Unit: t.unit, PerUnit: t.perUnit})
+	of = newLimit(&ratelimit.Limit{Path: "brought", Unit: t.unit, PerUnit: t.perUnit}, l.Together)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.came) >= mostBrought || l.came == nil {
@@ -177,6 +219,14 @@ func Check(c *config.RLS) map[string]error {
 		faults[c.Files[0]] = err
 	}
 	return faults
+}
+
+// Notes returns the keys without effect in the files that a listener names, in order. Files with
+// faults have none.
+func Notes(c *config.RLS) config.Faults {
+	files, _ := readFiles(c.Files) // Check has the faults
+	_, notes, _ := ratelimit.Parse(files, c.Merge)
+	return notes
 }
 
 // Paths returns the files that names stand for: those of a folder whose names end in .yaml or

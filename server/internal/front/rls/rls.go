@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rls is the front of Envoy's global rate limiting: the Rate Limit Service v3 over gRPC,
-// and at the path /json. It decides as envoyproxy/ratelimit does, by the same files.
+// and at the path /json. It decides as envoyproxy/ratelimit does, by the same files, which may have
+// limits of other kinds and slots, too.
 //
 // The files, in the order in which to read them:
 //
 //   - rls.go: the front
 //   - decide.go: a request
-//   - limits.go: the counters of descriptors
+//   - limits.go: the counters and plans of descriptors
+//   - take.go: the requests to the store
+//   - slots.go: the slots of owners
 //   - answer.go: the answer
 //   - metadata.go: its dynamic metadata
 //   - json.go: requests in JSON

@@ -79,6 +79,14 @@ func (s *counting) TakeBatch(ctx context.Context, q []sluice.Request, out []slui
 	return s.BatchStore.TakeBatch(ctx, q, out)
 }
 
+func (s *counting) Slot(ctx context.Context, q sluice.SlotRequest) (sluice.SlotDecision, error) {
+	s.calls.Add(1)
+	if err := s.err.Load(); err != nil {
+		return sluice.SlotDecision{}, *err
+	}
+	return s.BatchStore.(sluice.SlotStore).Slot(ctx, q)
+}
+
 // start serves limits at a free port of this machine, at the instant 1,000,000 s.
 func start(t *testing.T, change func(*config.Listener)) *bed {
 	t.Helper()

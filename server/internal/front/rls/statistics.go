@@ -123,6 +123,15 @@ func (s *Statistics) count(d *decision) {
 // from there on, and near it below.
 func (h *hits) count(k *descriptor) {
 	limit, after := int64(k.limit.PerUnit), k.standing.after
+	if t := k.standing.taken; t != nil { // hits that are denied have not been taken
+		limit = k.limit.Slots.Cap
+		if k.limit.plan != nil {
+			limit = k.limit.plan.Term(k.standing.binding).Full
+		}
+		if after = limit - t.Remaining; !t.Allowed {
+			limit, after = 0, k.hits
+		}
+	}
 	before, near := after-k.hits, int64(math.Floor(float64(float32(limit)*nearRatio)))
 	h[totalHits].Add(k.hits)
 	if !k.standing.over(k) {

@@ -6,7 +6,16 @@ package rls
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
 )
 
@@ -37,6 +46,66 @@ func TestHits(t *testing.T) {
 		}
 		if got[1:] != tc.want {
 			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}
+
+// TestTakenHits: hits that a take denies are over the limit, all of them.
+func TestTakenHits(t *testing.T) {
+	t.Parallel()
+	of := newLimit(&ratelimit.Limit{Path: "d.k", Limits: []sluice.Limit{sluice.MustParseLimit("10/min sliding-log")}}, false)
+	for _, tc := range []struct {
+		hit, left int64
+		denied    bool
+		want      string
+	}{
+		{3, 7, false, "3 0 0 0 3 0"},
+		{5, 1, false, "5 0 1 0 5 0"},
+		{1, 0, false, "1 0 1 0 1 0"},
+		{3, 2, true, "3 3 0 0 0 0"},
+		{0, 0, false, "0 0 0 0 0 0"},
+	} {
+		var h hits
+		h.count(&descriptor{hits: tc.hit, standing: standing{taken: &sluice.Outcome{Allowed: !tc.denied, Remaining: tc.left}}, limit: of})
+		got := ""
+		for i := range h {
+			got += fmt.Sprint(" ", h[i].Load())
+		}
+		if got[1:] != tc.want {
+			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}
+
+// TestManyBrought: however many limits requests bring, few are kept, and few statistics.
+func TestManyBrought(t *testing.T) {
+	t.Parallel()
+	for _, together := range []bool{false, true} {
+		var a active
+		a.Snapshot = &front.Snapshot{Store: memstore.New(memstore.Options{MaxKeys: 1000}), Now: time.Now}
+		a.statistics = new(Statistics)
+		files, _, err := ratelimit.Parse([]ratelimit.File{{Name: "f", Data: []byte("domain: d")}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.limits = &limits{RLS: &config.RLS{EnvoyNames: true, Together: together}, files: files}
+		for i := range mostSeries + mostBrought {
+			_, err := a.decide(t.Context(), &pb.RateLimitRequest{Domain: "d", Descriptors: []*commonpb.RateLimitDescriptor{{
+				Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: "k", Value: fmt.Sprint(i)}},
+				Limit:   &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(i), Unit: typepb.RateLimitUnit(1 + i%6)},
+			}}}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(a.limits.came); n > mostBrought {
+			t.Errorf("together %v: %d limits are kept", together, n)
+		}
+		if n := a.statistics.series.Load(); n != mostSeries+1 {
+			t.Errorf("together %v: %d series", together, n)
+		}
+		if got := a.Store.(*memstore.Store).Stats(); got.States > 1000 {
+			t.Errorf("together %v: %d states", together, got.States)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type spelling struct {
 	target string
 	want   int
 	// left names a reader that takes a request that passes for the path; such readers are left
-	// to the rules: see docs/configuration.md.
+	// to the rules: see docs/requests.md.
 	left string
 }
 

@@ -126,6 +126,7 @@ var keys = map[string]string{
 	"key": inDescriptor, "value": inDescriptor, "rate_limit": inDescriptor, "shadow_mode": inDescriptor, "quota_mode": inDescriptor,
 	"detailed_metric": inDescriptor, "value_to_metric": inDescriptor, "share_threshold": inDescriptor, "metadata": inDescriptor,
 	"unit": inLimit, "requests_per_unit": inLimit, "unlimited": inLimit, "replaces": inLimit, "name": "",
+	"limits": inLimit, "slots": inLimit, "ttl": inLimit, // extended
 }
 
 // The mappings of a file.
@@ -154,6 +155,8 @@ func (r *reader) mapping(n *yaml.Node, where string, fields map[string]func(*yam
 			r.fault(p.key, "config error, unknown key '%s'; use %s", shorten(p.key.Value), strings.Join(allKeys(where), ", "))
 		case read != nil:
 			read(p.value)
+		case slices.Contains(extended[:], p.key.Value): // the service refuses it
+			r.fault(p.key, "%s has no effect in %s; move it into %s", p.key.Value, where, belongs)
 		default:
 			if belongs == "" {
 				belongs = "another mapping"
@@ -336,7 +339,9 @@ func (r *reader) descriptor(parent *node, path string, n *yaml.Node, depth int) 
 		}
 	}
 	if v := r.enter(limit); v != nil && !(v.Kind == yaml.ScalarNode && resolve(v).kind == null) && r.limit(l, v) {
-		child.limit = l
+		if child.limit = l; l.Slots.Cap > 0 {
+			r.owner(at, child)
+		}
 	}
 	if below != nil {
 		r.descriptors(child, l.Path, below, depth+1)
@@ -346,16 +351,19 @@ func (r *reader) descriptor(parent *node, path string, n *yaml.Node, depth int) 
 // limit reads a rate_limit into l.
 func (r *reader) limit(l *Limit, n *yaml.Node) bool {
 	var unit string
-	var unitAt, replaces *yaml.Node
+	var unitAt, replaces, limits, slots, ttl *yaml.Node
 	if !r.mapping(n, inLimit, map[string]func(*yaml.Node){
 		"unit":              func(v *yaml.Node) { unitAt = v; r.text(&unit)(v) },
 		"requests_per_unit": r.number(&l.PerUnit), "unlimited": r.flag(&l.Unlimited), "name": r.text(&l.Name),
 		"replaces": func(v *yaml.Node) { replaces = v },
+		"limits":   func(v *yaml.Node) { limits = v }, "slots": func(v *yaml.Node) { slots = v }, "ttl": func(v *yaml.Node) { ttl = v },
 	}) {
 		return false
 	}
 	l.Unit = Unit(max(slices.Index(unitNames[:], strings.ToLower(unit)), 0))
 	switch {
+	case limits != nil || slots != nil || ttl != nil:
+		r.extend(l, n, unitAt, limits, slots, ttl)
 	case l.Unlimited && l.Unit != Unknown:
 		r.fault(unitAt, "should not specify rate limit unit when unlimited; remove one of them")
 	case !l.Unlimited && l.Unit == Unknown:

@@ -7,6 +7,7 @@
 // The files, in the order in which to read them:
 //
 //   - parse.go: files and their faults
+//   - extend.go: the keys that the service does not have
 //   - yaml.go: mappings and scalars of YAML 1.1
 //   - match.go: the limit of a descriptor
 //   - path.go: the name of a descriptor's statistics
@@ -17,7 +18,12 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/sluicegate/sluice"
 )
+
+// Owner is the key of the entry that names the owner of a slot.
+const Owner = "owner"
 
 // Config holds the limits of all domains. It is safe for concurrent use.
 type Config struct {
@@ -33,7 +39,12 @@ type Limit struct {
 	PerUnit   uint32 // 0 denies all
 	Unit      Unit   // 0 if Unlimited
 	Unlimited bool
-	Shadow    bool // it never denies
+	// Limits are what hits are taken from, in the place of Unit and PerUnit, which are 0 then.
+	Limits []sluice.Limit
+	// Slots are how many owners may hold a slot at once, where the last key is [Owner]; a Cap of
+	// 0: there are none. Unit and PerUnit are 0 beside them.
+	Slots  sluice.SlotLimit
+	Shadow bool // it never denies
 	// Quota denies a request only if all limits with Quota deny it.
 	Quota    bool
 	Replaces []string // names of limits that do not count beside this one

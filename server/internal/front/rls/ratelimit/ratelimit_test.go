@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
 )
@@ -227,6 +228,44 @@ descriptors:
 			"f.yaml:12:27: error loading config file: \"maybe\"",
 			"f.yaml:13:14: \"key\" is on line 13 already",
 		}},
+		{"extended", `domain: d
+descriptors:
+  - {key: a, limits: 5/min, rate_limit: {limits: [5/min, 7/mon], name: n}}
+  - {key: b, rate_limit: {limits: "100/min sliding-windw"}}
+  - {key: c, rate_limit: {limits: [0/min, {a: b}]}}
+  - {key: d, rate_limit: {limits: []}}
+  - {key: e, rate_limit: {limits: [5/min, 6/min]}}
+  - {key: f, rate_limit: {limits: 5/min, unit: minute, requests_per_unit: 5}}
+  - {key: g, rate_limit: {limits: [5/min debt 3, 5/h debt 3 next-waits, 10/s burst 20 leaky-bucket]}}
+  - {key: h, rate_limit: {limits: 10/s burst 20 leaky-bucket}}
+  - {key: owner, rate_limit: {slots: 10}}
+  - {key: i, rate_limit: {slots: 10, ttl: 60s}}
+  - {key: j, descriptors: [{key: owner, rate_limit: {slots: 0, ttl: 60s}}, {key: owner, value: v, rate_limit: {slots: 1, ttl: 60s}}]}
+  - {key: k, descriptors: [{key: owner, rate_limit: {slots: 1, ttl: 60}}]}
+  - {key: l, descriptors: [{key: owner, detailed_metric: true, rate_limit: {slots: 1, ttl: 60s}}]}
+  - {key: m, rate_limit: {limits: 5/min, ttl: 60s}}
+  - {key: n, rate_limit: {unlimited: true, slots: 5, ttl: 60s}}
+`, []string{
+			"f.yaml:3:14: limits has no effect in a descriptor; move it into rate_limit",
+			"f.yaml:3:60: limit \"7/mon\": ",
+			"f.yaml:4:44: limit \"100/min sliding-windw\": ",
+			"f.yaml:5:36: limit \"0/min\": Quota: 0 must be 1 to 9007199254740991 units",
+			"f.yaml:5:43: error loading config file: a mapping where a value is due",
+			"f.yaml:6:35: limits is empty; use for example limits: 100/min",
+			"f.yaml:7:35: limit 2 (6/min): limit 1 has the name \"token-bucket.min\" too; name one of them",
+			"f.yaml:8:35: limits and slots replace unit, requests_per_unit and unlimited",
+			"f.yaml:9:36: limit \"5/min debt 3\": debt has no effect",
+			"f.yaml:10:35: limit \"10/s burst 20 leaky-bucket\" delays requests, which Envoy cannot; add nodelay",
+			"f.yaml:11:30: slots and ttl belong together",
+			"f.yaml:12:5: slots are for a descriptor of owners, not for \"i\"",
+			"f.yaml:13:61: Cap: 0 must be 1 to 65536",
+			"f.yaml:13:76: slots are for a descriptor of owners, not for \"owner_v\"",
+			"f.yaml:14:69: ttl is \"60\"; use a time with its unit, such as 60s",
+			"f.yaml:15:28: detailed_metric and value_to_metric would make statistics for each owner",
+			"f.yaml:16:47: limits excludes slots and ttl",
+			"f.yaml:17:5: ",
+			"f.yaml:17:51: limits and slots replace unit",
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -280,6 +319,36 @@ more: true
 	}
 }
 
+// own has keys that the service does not have.
+const own = `
+domain: own
+descriptors:
+  - key: a
+    rate_limit: {limits: 100/min sliding-counter, name: n}
+    descriptors: [{key: owner, shadow_mode: true, rate_limit: {slots: 10, ttl: 1m}}]
+  - {key: b, rate_limit: {limits: [100MB/day calendar UTC fixed-window, "hourly: 5/h"], replaces: [{name: n}]}}
+  - {key: owner, rate_limit: {unit: day, requests_per_unit: 5}}
+`
+
+// TestOwnKeys: files may have limits of any kind, and slots.
+func TestOwnKeys(t *testing.T) {
+	t.Parallel()
+	c := parse(t, own)
+	for descriptor, want := range map[string]ratelimit.Limit{
+		"a=x":         {Path: "own.a", Name: "n", Limits: []sluice.Limit{sluice.MustParseLimit("100/min sliding-counter")}, Line: 4},
+		"a=x,owner=o": {Path: "own.a.owner", Slots: sluice.SlotLimit{Name: "slots", Cap: 10, TTL: time.Minute}, Shadow: true, Line: 6},
+		"b=x": {Path: "own.b", Limits: []sluice.Limit{
+			sluice.MustParseLimit("100MB/day calendar UTC fixed-window"), sluice.MustParseLimit("hourly: 5/h"),
+		}, Replaces: []string{"n"}, Line: 7},
+		"owner=o": {Path: "own.owner", PerUnit: 5, Unit: ratelimit.Day, Line: 8},
+	} {
+		want.File = "limits.yaml"
+		if m := ratelimit.Find(c, "own", entries(descriptor)); m.Limit == nil || !reflect.DeepEqual(*m.Limit, want) {
+			t.Errorf("%s: %+v", descriptor, m.Limit)
+		}
+	}
+}
+
 func TestDomains(t *testing.T) {
 	t.Parallel()
 	files := []ratelimit.File{
@@ -317,7 +386,7 @@ func TestUnits(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{basic, wild, "domain: &a [*a]", "domain: a\ndescriptors: &d [{key: k, descriptors: *d}]", "a: &a {<<: *a}", "? [a]\n: b", "domain: !!int x"} {
+	for _, seed := range []string{basic, wild, own, "domain: &a [*a]", "domain: a\ndescriptors: &d [{key: k, descriptors: *d}]", "a: &a {<<: *a}", "? [a]\n: b", "domain: !!int x"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
