@@ -143,10 +143,11 @@ func (d *decision) undecided() error {
 	return nil
 }
 
-// recordRules records the descriptors that rules have decided.
+// recordRules records the descriptors that rules have decided. Hits that are given back are no
+// decision.
 func (d *decision) recordRules(ctx context.Context, from string, began time.Time) {
 	for _, r := range d.ruled {
-		if !r.call.Peek {
+		if !r.call.Peek && !r.of.negative {
 			d.record(ctx, from, began, &r.call.Event, r, keyOf(d.request.GetDomain(), r.entries, nil))
 		}
 	}
