@@ -166,10 +166,11 @@ func (d *decision) release() {
 // reports whether the status has changed.
 func (r *ruled) state(s *pb.RateLimitResponse_DescriptorStatus) bool {
 	e := &r.call.Event
+	uncounted := e.Decision.Degraded && e.Decision.Nodes == 0 // the store is away
 	left := uint32(min(max(e.Decision.Remaining, 0), math.MaxUint32))
 	if r.over() {
 		s.Code, left = pb.RateLimitResponse_OVER_LIMIT, 0
-	} else if e.Limit == nil || s.GetCode() == pb.RateLimitResponse_OVER_LIMIT || s.GetCurrentLimit() != nil && s.GetLimitRemaining() <= left {
+	} else if e.Limit == nil || uncounted || s.GetCode() == pb.RateLimitResponse_OVER_LIMIT || s.GetCurrentLimit() != nil && s.GetLimitRemaining() <= left {
 		return false
 	}
 	s.LimitRemaining, s.CurrentLimit, s.DurationUntilReset = left, nil, nil
