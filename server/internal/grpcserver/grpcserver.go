@@ -23,6 +23,7 @@ import (
 const (
 	MaxMessage = 256 << 10 // bytes of a request
 
+	maxHeader    = 16 << 10         // bytes of a request's metadata
 	maxStreams   = 1000             // requests at once on a connection
 	leastPing    = 10 * time.Second // between two pings
 	idleTimeout  = 5 * time.Minute  // of a connection without requests, and until the first
@@ -50,6 +51,7 @@ func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
 	s := &Server{health: health.NewServer(), http: http}
 	s.server = grpc.NewServer(
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
+		grpc.MaxHeaderListSize(maxHeader),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.UnaryInterceptor(s.count),

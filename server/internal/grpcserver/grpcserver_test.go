@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpcserver_test
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice/server/internal/gateway"
+	"github.com/sluicegate/sluice/server/internal/grpcserver"
+	"github.com/sluicegate/sluice/server/internal/httpserver"
+)
+
+// start serves health and reflection at a free port.
+func start(t *testing.T) (*grpcserver.Server, *grpc.ClientConn) {
+	t.Helper()
+	none := httpserver.New(http.NotFoundHandler(), &httpserver.Bounds{Log: slog.New(slog.DiscardHandler), Lingering: gateway.NewLingering(10)})
+	s := grpcserver.New(none, func(grpc.ServiceRegistrar) {})
+	s.Serves()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(s.Listen(l)) }()
+	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), s.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, c
+}
+
+// TestLargeMetadata: the metadata of a request is bounded.
+func TestLargeMetadata(t *testing.T) {
+	t.Parallel()
+	_, c := start(t)
+	for size, want := range map[int]codes.Code{8 << 10: codes.OK, 32 << 10: codes.Internal} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "a", strings.Repeat("a", size))
+		if _, err := healthpb.NewHealthClient(c).Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != want {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
