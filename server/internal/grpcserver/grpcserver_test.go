@@ -4,18 +4,21 @@
 package grpcserver_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluicegate/sluice/server/internal/gateway"
@@ -45,6 +48,48 @@ func start(t *testing.T) (*grpcserver.Server, *grpc.ClientConn) {
 		}
 	})
 	return s, c
+}
+
+// TestShutdownEndsStreams: a client that watches the service of health, or has a stream of
+// reflection open, does not delay the end.
+func TestShutdownEndsStreams(t *testing.T) {
+	t.Parallel()
+	s, c := start(t)
+	watch, err := healthpb.NewHealthClient(c).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	reflected, err := reflectionpb.NewServerReflectionClient(c).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reflected.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reflected.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	for {
+		r, err := watch.Recv()
+		if err == nil && r.GetStatus() == healthpb.HealthCheckResponse_NOT_SERVING {
+			continue // the last status may arrive before the end
+		}
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("%v, %v", r, err)
+		}
+		break
+	}
+	if _, err := reflected.Recv(); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
 }
 
 // TestLargeMetadata: the metadata of a request is bounded.
