@@ -15,6 +15,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -56,7 +58,7 @@ func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
 	s := &Server{health: health.NewServer(), http: http, shut: make(chan struct{})}
 	s.server = grpc.NewServer(
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
-		grpc.MaxHeaderListSize(maxHeader), grpc.StreamInterceptor(s.stream),
+		grpc.MaxHeaderListSize(maxHeader), grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}), grpc.StreamInterceptor(s.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
 		grpc.UnaryInterceptor(s.count),

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
@@ -100,6 +101,38 @@ func TestLargeMetadata(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "a", strings.Repeat("a", size))
 		if _, err := healthpb.NewHealthClient(c).Check(ctx, &healthpb.HealthCheckRequest{}); status.Code(err) != want {
 			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// raw passes messages as they are.
+type raw struct{}
+
+func (raw) Name() string { return "proto" }
+
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+func (raw) Unmarshal(data mem.BufferSlice, into any) error {
+	*into.(*[]byte) = data.Materialize()
+	return nil
+}
+
+// TestNotUTF8: a text that is not UTF-8 is read, as Envoy would let the client pass otherwise.
+func TestNotUTF8(t *testing.T) {
+	t.Parallel()
+	_, c := start(t)
+	for message, want := range map[string]codes.Code{
+		"":                     codes.OK,
+		"\x0a\x01\xff":         codes.NotFound, // a service of that name
+		"\x0a\x01\xff\x0a\x00": codes.OK,       // the last one counts
+		"\x0a\x02\xff":         codes.Internal, // too short
+	} {
+		var answer []byte
+		err := c.Invoke(t.Context(), healthpb.Health_Check_FullMethodName, []byte(message), &answer, grpc.ForceCodecV2(raw{}))
+		if status.Code(err) != want {
+			t.Errorf("%q: %v, want %v", message, err, want)
 		}
 	}
 }
