@@ -26,7 +26,9 @@ import (
 
 // Bounds of one client.
 const (
-	MaxMessage = 256 << 10 // bytes of a request
+	// MaxMessage is the most bytes of a request. A proxy may repeat header fields of its client in
+	// many places of a request, and lets a client pass whose request is refused.
+	MaxMessage = 4 << 20
 
 	maxHeader    = 16 << 10         // bytes of a request's metadata
 	maxStreams   = 1000             // requests at once on a connection

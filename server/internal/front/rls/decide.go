@@ -28,7 +28,7 @@ import (
 const (
 	maxDescriptors = 256
 	maxHits        = 1_000_000_000 // of a descriptor, as the protocol has it
-	maxKey         = 8 << 10       // bytes of a descriptor's key
+	maxKey         = 8 << 10       // bytes of a descriptor's key, and of an owner
 )
 
 // ShouldRateLimit implements the Rate Limit Service.
@@ -174,9 +174,7 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 		}
 		k.limit = d.limits.brought(terms{unit, brought.GetRequestsPerUnit()})
 	}
-	if k.key = keyOf(domain, entries, k.shared); len(k.key)+len(k.owner) > maxKey {
-		return fmt.Errorf("its entries have %d bytes; at most %d are decided", len(k.key)+len(k.owner), maxKey)
-	}
+	k.key, k.owner = bounded(keyOf(domain, entries, k.shared)), bounded(k.owner)
 	return nil
 }
 

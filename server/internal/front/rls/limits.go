@@ -4,6 +4,8 @@
 package rls
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math"
 	"os"
@@ -182,6 +184,16 @@ func keyOf[E ratelimit.Entry](domain string, entries []E, shared []string) strin
 		b = appendEscaped(append(b, '='), value, false)
 	}
 	return string(b)
+}
+
+// bounded returns a text of at most maxKey bytes: a longer one ends with a hash of all of it.
+func bounded(text string) string {
+	if len(text) <= maxKey {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	end := hex.EncodeToString(sum[:])
+	return strings.ToValidUTF8(text[:maxKey-len(end)], "") + end
 }
 
 // appendEscaped appends a text without bars, and without equals signs in a key.

@@ -309,19 +309,33 @@ func TestBrought(t *testing.T) {
 	}
 }
 
+// TestLongValues: values as long as Envoy sends them are decided, each by itself, as a client whose
+// request is refused would pass.
+func TestLongValues(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	long := strings.Repeat("ä", 30_000)
+	all := func(end string) *pb.RateLimitRequest {
+		return request("hour="+long+end, "day="+long+end, "zero2="+long, "x="+long, "y="+long, "z="+long)
+	}
+	at := `"currentLimit": {"name": "h", "unit": "HOUR", "requestsPerUnit": 3}, "durationUntilReset": "800s"}, {"code": "OK", `
+	day := `"currentLimit": {"unit": "DAY", "requestsPerUnit": 10}, "durationUntilReset": "36800s"}, {"code": "OK"}, {"code": "OK"}, {"code": "OK"}, {"code": "OK"}]}`
+	b.want(all("a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 2, `+at+`"limitRemaining": 9, `+day)
+	b.want(all("a"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 1, `+at+`"limitRemaining": 8, `+day)
+	b.want(all("b"), `{"overallCode": "OK", "statuses": [{"code": "OK", "limitRemaining": 2, `+at+`"limitRemaining": 9, `+day)
+}
+
 func TestFaultyRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)
-	long := request("hour=" + strings.Repeat("a", 9000))
 	many := request(make([]string, 257)...)
 	large := request("hour=a")
 	large.Descriptors[0].HitsAddend = wrapperspb.UInt64(1_000_000_001)
 	for want, q := range map[string]*pb.RateLimitRequest{
-		"rate limit domain must not be empty":                                 {},
-		"rate limit descriptor list must not be empty":                        {Domain: "d"},
-		"descriptor 1: its entries have 9007 bytes; at most 8192 are decided": long,
-		"257 descriptors; at most 256 are decided":                            many,
-		"descriptor 1: hits_addend is 1000000001; it is at most 1000000000":   large,
+		"rate limit domain must not be empty":                               {},
+		"rate limit descriptor list must not be empty":                      {Domain: "d"},
+		"257 descriptors; at most 256 are decided":                          many,
+		"descriptor 1: hits_addend is 1000000001; it is at most 1000000000": large,
 	} {
 		_, err := b.ShouldRateLimit(t.Context(), q)
 		if said := status.Convert(err); said.Code() != codes.InvalidArgument || said.Message() != want {
