@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -221,6 +222,9 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 		e := evaluate.Event{Limit: k.limit.terms[k.standing.binding], Charge: sluice.Charge{Key: k.key, Cost: k.hits}, Err: err}
 		if err != nil {
 			e.Verdict, e.Limit = evaluate.FailedClosed, nil
+			if ctx.Err() != nil { // the client has left
+				e.Verdict = evaluate.Abandoned
+			}
 		} else {
 			e.Decision = k.standing.decision(k)
 			switch over := k.standing.over(k); {
@@ -253,8 +257,13 @@ func (a *active) record(ctx context.Context, from string, began time.Time, e *ev
 		a.records.Record(ctx, func(r *front.Record) {
 			r.Ended, r.Event, r.Request = ended, *e, asked{}
 			r.Method, r.Target, r.Proto, r.Peer, r.Status = method, target, "gRPC", from, 200
-			if !e.Verdict.Passes() {
-				r.Status = 429
+			switch e.Verdict { //nolint:exhaustive // the others pass
+			case evaluate.Denied:
+				r.Status = http.StatusTooManyRequests
+			case evaluate.Refused:
+				r.Status = http.StatusForbidden
+			case evaluate.Abandoned, evaluate.FailedClosed:
+				r.Status = http.StatusServiceUnavailable
 			}
 			if ended {
 				r.Route, r.At, r.Took, r.In = name, began, a.Now().Sub(began), -1

@@ -34,6 +34,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/front"
@@ -61,10 +62,16 @@ type counting struct {
 	sluice.BatchStore
 	calls atomic.Int64
 	err   atomic.Pointer[error]
+	asked chan struct{} // if not nil, Take sends to it and returns when its context ends
 }
 
 func (s *counting) Take(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
 	s.calls.Add(1)
+	if s.asked != nil {
+		s.asked <- struct{}{}
+		<-ctx.Done()
+		return sluice.Decision{}, ctx.Err()
+	}
 	if err := s.err.Load(); err != nil {
 		return sluice.Decision{}, *err
 	}
@@ -490,6 +497,38 @@ func TestRecords(t *testing.T) {
 		}
 		if r.Event.Charge.Key != wantKey || r.Event.Verdict != wantVerdict || r.Event.Limit.Name != wantLimit || r.Ended != (i%2 == 1) || r.Front != "rls" {
 			t.Errorf("%d: %+v", i, r)
+		}
+	}
+}
+
+// TestClientLeaves: a request whose client leaves before the store answers is recorded as
+// abandoned, one whose store fails as failed.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	failed := errors.New("no store")
+	b.store.err.Store(&failed)
+	if _, err := b.ShouldRateLimit(t.Context(), request("hour=a")); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	b.store.asked = make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-b.store.asked
+		leave()
+	}()
+	if _, err := b.ShouldRateLimit(ctx, request("hour=a")); status.Code(err) != codes.Canceled {
+		t.Error(err)
+	}
+	recorded := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.records)
+	}
+	testkit.Until(t, "both requests to be recorded", func() bool { return recorded() == 4 })
+	for i, want := range []evaluate.VerdictKind{evaluate.FailedClosed, evaluate.FailedClosed, evaluate.Abandoned, evaluate.Abandoned} {
+		if r := b.records[i]; r.Event.Verdict != want || r.Status != http.StatusServiceUnavailable {
+			t.Errorf("record %d: %v, status %d", i, r.Event.Verdict, r.Status)
 		}
 	}
 }
