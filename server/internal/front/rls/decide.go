@@ -173,7 +173,11 @@ func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 		if unit.Window() == 0 {
 			return fmt.Errorf("the unit of limit is %v; use SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR", brought.GetUnit())
 		}
-		k.limit = d.limits.brought(terms{unit, brought.GetRequestsPerUnit()})
+		units := max(brought.GetUnitMultiplier().GetValue(), 1)
+		if int64(units) > int64(sluice.MaxWindow/unit.Window()) {
+			return fmt.Errorf("the window of limit is %d times %v; use %v at most", units, brought.GetUnit(), sluice.MaxWindow)
+		}
+		k.limit = d.limits.brought(terms{unit, units, brought.GetRequestsPerUnit()})
 	}
 	k.key, k.owner = bounded(keyOf(domain, entries, k.shared)), bounded(k.owner)
 	return nil

@@ -314,6 +314,24 @@ func TestBrought(t *testing.T) {
 	if _, err := b.ShouldRateLimit(t.Context(), bring(typepb.RateLimitUnit_UNKNOWN)); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
 	}
+	for _, together := range []bool{false, true} {
+		b := start(t, func(l *config.Listener) { l.RLS.Together = together })
+		several := func(n uint32) *pb.RateLimitRequest {
+			q := bring(typepb.RateLimitUnit_HOUR)
+			q.Descriptors[0].Limit.UnitMultiplier = wrapperspb.UInt32(n)
+			return q
+		}
+		of := `"currentLimit": {"unit": "HOUR", "unitMultiplier": 3, "requestsPerUnit": 1}, "durationUntilReset": `
+		b.want(several(3), `{"overallCode": "OK", "statuses": [{"code": "OK", `+of+`"4400s"}]}`) // 3 hours of the clock
+		b.now.Add(4399)
+		b.want(several(3), `{"overallCode": "OVER_LIMIT", "statuses": [{"code": "OVER_LIMIT", `+of+`"1s"}]}`)
+		b.now.Add(1)
+		b.want(several(3), `{"overallCode": "OK", "statuses": [{"code": "OK", `+of+`"10800s"}]}`)
+		b.want(several(1), `{"overallCode": "OK", "statuses": [{"code": "OK", "currentLimit": {"unit": "HOUR", "requestsPerUnit": 1}, "durationUntilReset": "3600s"}]}`)
+		if _, err := b.ShouldRateLimit(t.Context(), several(366*24+1)); status.Code(err) != codes.InvalidArgument {
+			t.Error(err)
+		}
+	}
 }
 
 // TestLongValues: values as long as Envoy sends them are decided, each by itself, as a client whose
