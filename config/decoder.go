@@ -68,6 +68,8 @@ const (
 // Values of policy.Part.Source.
 const (
 	sourceIP          = "ip"
+	sourceHost        = "host"
+	sourceDescriptor  = "descriptor"
 	sourceClaim       = "claim"
 	sourceCertificate = "cert"
 	sourceFirst       = "first"

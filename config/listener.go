@@ -59,18 +59,6 @@ type Listener struct {
 	Line       int // of the file, from 1
 }
 
-// frontKind says what a kind of front has.
-type frontKind struct {
-	rules, bodies, responses bool
-	decides                  bool // it answers with decisions and passes nothing on
-}
-
-// frontKinds are the kinds of fronts by their words.
-var frontKinds = map[string]frontKind{
-	"": {rules: true, bodies: true, responses: true}, "proxy": {rules: true, bodies: true, responses: true},
-	"check": {rules: true, decides: true}, "api": {rules: true, decides: true}, "resp": {rules: true, decides: true}, "ext_authz": {rules: true, decides: true}, "rls": {decides: true}, "tcp": {},
-}
-
 // TCP reports whether bytes are forwarded without HTTP.
 func (l *Listener) TCP() bool { return l.Serve == "tcp" }
 
@@ -143,7 +131,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("deny", "Networks of clients that are refused here (default: those of the file).", func(n *yaml.Node) { d.networks(n, &l.Deny) }),
 		d.Number("max_connections", "Connections open at once here, of those at all listeners (default: as many as these).", 1, 10_000_000, &l.MaxConnections),
 		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
-		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
+		document.Key("rules", "Names of the rules that apply here (default: all; under serve: rls those that need no more than a descriptor, elsewhere those that need none).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
 	insecure := false
 	fields = append(fields,
@@ -178,10 +166,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 			}
 		}
 	}
-	switch at := document.Child(n, "rls"); {
-	case l.Serve == "rls" && at == nil:
-		d.Fault(n, "serve: rls needs limits; use rls: {files: LIMITS.yaml}")
-	case l.Serve != "rls" && at != nil:
+	if at := document.Child(n, "rls"); l.Serve != "rls" && at != nil {
 		d.Fault(at, "rls is for serve: rls; leave it out")
 	}
 	if l.TCP() {
@@ -229,8 +214,12 @@ func (d *decoder) listeners(c *Config, nodes []*yaml.Node) {
 		}
 	}
 	for i := range c.Listen {
-		if l := &c.Listen[i]; len(l.Rules) > 0 && frontKinds[l.Serve].rules {
+		switch l := &c.Listen[i]; {
+		case !frontKinds[l.Serve].rules:
+		case len(l.Rules) > 0:
 			d.listenerRules(c, l, document.Child(d.listens[i], "rules"))
+		default:
+			d.servable(d.listens[i], c, l)
 		}
 	}
 	d.unheard(c, nodes)
@@ -243,39 +232,8 @@ func (d *decoder) listeners(c *Config, nodes []*yaml.Node) {
 		if l := &c.Listen[i]; len(l.Rules) == 0 || c.policies[l.Address] != nil {
 			d.unserved(d.listens[i], c, l, frontKinds[l.Serve])
 		}
-	}
-}
-
-// unheard finds rules that apply at no listener.
-func (d *decoder) unheard(c *Config, nodes []*yaml.Node) {
-	applies := make(map[string]bool)
-	for i := range c.Listen {
-		if l := &c.Listen[i]; frontKinds[l.Serve].rules {
-			if len(l.Rules) == 0 {
-				return
-			}
-			for _, name := range l.Rules {
-				applies[name] = true
-			}
-		}
-	}
-	for i := range c.Policy.Rules() {
-		if name := c.Policy.Rules()[i].Name; len(applies) > 0 && !applies[name] {
-			d.Fault(nodes[i], "rule %q applies at no listener; add it to the rules of one, or remove it", name)
-		}
-	}
-}
-
-// unserved finds rules that a listener of a kind cannot serve.
-func (d *decoder) unserved(n *yaml.Node, c *Config, l *Listener, k frontKind) {
-	all := c.PolicyOf(l).Rules()
-	for i := range all {
-		why := all[i].Unserved(k.bodies, k.responses)
-		if why == "" && !k.bodies && all[i].Cost.Of == policy.RequestBytes {
-			why = "counts bytes of bodies, and there are none here; let it count requests"
-		}
-		if k.rules && why != "" {
-			d.Fault(n, "rule %q %s; or name the other rules under rules of this listener", all[i].Name, why)
+		if l := &c.Listen[i]; l.Serve == "rls" && len(l.RLS.Files)+len(l.Rules)+len(c.PolicyOf(l).Rules()) == 0 {
+			d.Fault(d.listens[i], "serve: rls has no limits; add a rule with match: {descriptor: {KEY: VALUE}}, or use rls: {files: LIMITS.yaml}")
 		}
 	}
 }
@@ -292,14 +250,7 @@ func (d *decoder) listenerRules(c *Config, l *Listener, at *yaml.Node) {
 		}
 	}
 	if d.Count() == 0 {
-		if c.policies == nil {
-			c.policies = make(map[string]*policy.Policy)
-		}
-		var err error
-		rules := slices.DeleteFunc(slices.Clone(c.Policy.Rules()), func(r policy.Rule) bool { return !slices.Contains(l.Rules, r.Name) })
-		if c.policies[l.Address], err = policy.Compile(rules); err != nil {
-			d.Fault(at, "%v", err)
-		}
+		d.compile(at, c, l, slices.DeleteFunc(slices.Clone(c.Policy.Rules()), func(r policy.Rule) bool { return !slices.Contains(l.Rules, r.Name) }))
 	}
 }
 

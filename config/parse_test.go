@@ -55,7 +55,7 @@ http://127.0.0.1:3001
 	r := &c.Policy.Rules()[0]
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
 		"Headers:[{Name:X-Plan Values:[free trial] Absent:false} {Name:X-Debug Values:[] Absent:false} {Name:Authorization Values:[] Absent:true}] "+
-		"Queries:[{Name:format Values:[csv] Absent:false} {Name:dry Values:[] Absent:true}] Networks:[192.0.2.0/24 2001:db8::/32]}"; got != want {
+		"Queries:[{Name:format Values:[csv] Absent:false} {Name:dry Values:[] Absent:true}] Descriptor:[] ExceptDescriptor:[] Networks:[192.0.2.0/24 2001:db8::/32]}"; got != want {
 		t.Errorf("match\n%s, want\n%s", got, want)
 	}
 	l := r.Levels[0]

@@ -13,7 +13,7 @@ import (
 
 // RLS is how a listener answers by Envoy's Rate Limit Service.
 type RLS struct {
-	Files []string // files of envoyproxy/ratelimit, or folders of them
+	Files []string // files of envoyproxy/ratelimit, or folders of them; none: rules alone
 	Merge bool     // several files may have one domain
 	// Shadow passes all requests: only the answers about single descriptors deny. Quota makes all
 	// limits deny a request only together.
@@ -34,7 +34,7 @@ func (*RLS) Scope() string { return "rls:hits" }
 // rls reads the settings of a listener for the Rate Limit Service.
 func (d *decoder) rls(n *yaml.Node, r *RLS) {
 	d.Mapping(n, "rls",
-		document.Key("files", "Files in the format of envoyproxy/ratelimit, or folders of them.", func(n *yaml.Node) {
+		document.Key("files", "Files in the format of envoyproxy/ratelimit, or folders of them (default: none; the rules apply).", func(n *yaml.Node) {
 			d.Each(n, "a file", func(n *yaml.Node, s string) {
 				if s == "" {
 					d.Fault(n, "files has an empty name; name a file or a folder")
@@ -42,7 +42,7 @@ func (d *decoder) rls(n *yaml.Node, r *RLS) {
 				r.Files = append(r.Files, s)
 				d.name(n, "files", s)
 			})
-		}).Required(),
+		}),
 		d.Flag("merge", "Several files may have limits of one domain (default false).", &r.Merge),
 		d.Flag("shadow", "No request is denied; the statuses of its descriptors show what would be (default false).", &r.Shadow),
 		d.Flag("quota", "A request is denied only if all its limits deny it, as with quota_mode in each (default false).", &r.Quota),
@@ -53,9 +53,6 @@ func (d *decoder) rls(n *yaml.Node, r *RLS) {
 	)
 	if r.Together && r.Quota {
 		d.Fault(document.Child(n, "together"), "together has no effect with quota, by which some limits may deny a request that passes; remove one of them")
-	}
-	if len(r.Files) == 0 {
-		d.Fault(n, "rls has no files; use files: LIMITS.yaml")
 	}
 }
 

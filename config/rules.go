@@ -155,7 +155,7 @@ func (r *ruleReader) hierarchy() {
 // levelFields returns the keys of a level or, if a rule has only one, of the rule itself.
 func (d *decoder) levelFields(l *policy.Level) []field {
 	return []field{
-		document.Key("by", "Key of a request: ip, host, method, path.N, header.NAME, cookie.NAME, query.NAME, claim.NAME, cert.NAME, or a list of these; {first: […]} is the first that a request has.", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }),
+		document.Key("by", "Key of a request: ip, host, method, path.N, header.NAME, cookie.NAME, query.NAME, claim.NAME, cert.NAME, descriptor.KEY, or a list of these; {first: […]} is the first that a request has.", func(n *yaml.Node) { d.List(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }),
 		document.Enum(d.Decoder, "missing", "Requests without a part of the key: refuse (400), share one budget, or skip the rule (default refuse).", &l.Missing, "refuse", "share", "skip"),
 		document.Key("limits", "Limits such as 100/min or 10/s burst 20, all of which must have room; none: no limit.", func(n *yaml.Node) {
 			if l.Unlimited = none(n); !l.Unlimited {
@@ -247,6 +247,8 @@ func (d *decoder) matchFields(m *policy.Match) []field {
 		document.Key("except_path", "Paths to which the rule does not apply.", func(n *yaml.Node) { d.Texts(n, "except_path", &m.Except) }),
 		document.Key("header", "Header fields and their values; * is any.", func(n *yaml.Node) { d.pairsOf(n, "header", &m.Headers) }),
 		document.Key("query", "Parameters of the query and their values; * is any.", func(n *yaml.Node) { d.pairsOf(n, "query", &m.Queries) }),
+		document.Key("descriptor", "Entries of Envoy's descriptor, all that it has, and their values; * is any text.", func(n *yaml.Node) { d.pairsOf(n, "descriptor", &m.Descriptor) }),
+		document.Key("except_descriptor", "Entries of descriptors to which the rule does not apply, and their values.", func(n *yaml.Node) { d.pairsOf(n, "except_descriptor", &m.ExceptDescriptor) }),
 		document.Key("without_header", "Header fields that must not be there.", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }),
 		document.Key("without_query", "Parameters that must not be there.", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }),
 		document.Key("network", "Networks of clients.", func(n *yaml.Node) { d.networks(n, &m.Networks) }),

@@ -74,7 +74,7 @@ func ownRule(r policy.Rule) policy.Rule {
 		return r
 	}
 	r.Shape, r.Lease, r.Answer = false, nil, nil // for showing only: nothing passes
-	r.Match = policy.Match{Hosts: r.Match.Hosts, Headers: r.Match.Headers, Networks: r.Match.Networks, Paths: []string{ownPath(r.Name)}}
+	r.Match = policy.Match{Hosts: r.Match.Hosts, Headers: r.Match.Headers, Networks: r.Match.Networks, Paths: []string{ownPath(r.Name)}, Descriptor: r.Match.Descriptor, ExceptDescriptor: r.Match.ExceptDescriptor}
 	if r.Cost, r.When, r.MaxWait, r.HoldFor = (policy.Cost{}), nil, 0, 0; countsBytes(&r) {
 		r.Cost.Of = policy.ResponseBytes // which is also 1 before the response
 	}

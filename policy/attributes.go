@@ -74,6 +74,7 @@ type Request struct {
 	Client       netip.Addr
 	Claims       map[string]string
 	Certificates map[string]string // the values of Certificate, by name
+	Descriptor   map[string]string // the entries of a descriptor; nil: none
 	Token        *TokenError       // the error of Claim, if not nil
 	Length       int64             // bytes of the body; -1: not known
 }
@@ -94,6 +95,13 @@ func (s static) Cookie(name string) ([]string, error)    { return s.of.Cookies[n
 func (s static) Client() netip.Addr                      { return s.of.Client }
 func (s static) Certificate(name string) (string, error) { return s.of.Certificates[name], nil }
 func (s static) Length() int64                           { return s.of.Length }
+
+func (s static) Descriptor(key string) ([]string, int) {
+	if value, ok := s.of.Descriptor[key]; ok {
+		return []string{value}, len(s.of.Descriptor)
+	}
+	return nil, len(s.of.Descriptor)
+}
 
 func (s static) Claim(name string) (string, error) {
 	if s.of.Token != nil {

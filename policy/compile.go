@@ -64,7 +64,7 @@ func Compile(rules []Rule) (*Policy, error) {
 		before := len(c.faults)
 		if c.rule(r); len(c.faults) == before {
 			m := &r.Match
-			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except) == 0
+			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except)+len(m.Descriptor)+len(m.ExceptDescriptor) == 0
 			p.index.add(int32(i), r)
 		}
 	}

@@ -43,6 +43,7 @@ func (c *compiler) level(r *rule, i int) {
 		here := at.in("By").item(j)
 		part := c.part(r, here, source.By[j])
 		source.By[j] = part.Part
+		c.refusing(r, here, part.Part, source.Missing)
 		if slices.ContainsFunc(l.parts, func(p keyPart) bool { return p.Part == part.Part }) {
 			c.fault(here, "%v is a part of the key already; leave it out", part.Part)
 		}
@@ -132,6 +133,8 @@ func (c *compiler) part(r *rule, at place, p Part) keyPart {
 		c.fault(at, "the function of %q is nil; set one", p.Name)
 	case p.Source == source.First || p.Source == source.All:
 		return c.madePart(r, at, p)
+	case p.Source == source.Descriptor && len(r.Match.Descriptor) > 0 && !r.Match.names(p.Name):
+		c.fault(at, "descriptors that the rule matches have no entry %s; add it: descriptor: {%s: \"*\"}", p.Name, p.Name)
 	case p.Source == source.Path && strings.Trim(p.Name, "-0123456789") == "":
 		if p.segment() == 0 {
 			c.fault(at, "%q is not the number of a segment; use path.1 for the first", p.Name)

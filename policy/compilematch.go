@@ -35,13 +35,14 @@ func (c *compiler) match(r *rule) {
 	c.excepted(r)
 	m.Headers = c.fields(in("Match", "Headers"), m.Headers, true)
 	m.Queries = c.fields(in("Match", "Queries"), m.Queries, false)
+	c.descriptor(m)
 	m.Networks = c.networks(in("Match", "Networks"), m.Networks)
 	for i, n := range m.Networks {
 		if slices.ContainsFunc(r.ExemptNetworks, func(e netip.Prefix) bool { return covers(e.Masked(), n) }) {
 			c.fault(in("Match", "Networks").item(i), "can never match, as the rule exempts all of %v", n)
 		}
 	}
-	for _, n := range []int{len(m.Methods), len(m.Hosts), len(m.Paths), len(m.Except), len(m.Headers), len(m.Queries), len(m.Networks)} {
+	for _, n := range []int{len(m.Methods), len(m.Hosts), len(m.Paths), len(m.Except), len(m.Headers), len(m.Queries), len(m.Networks), len(m.Descriptor), len(m.ExceptDescriptor)} {
 		if n > maxListed {
 			c.fault(in("Match"), "a list of %d; at most %d are accepted", n, maxListed)
 		}
@@ -120,7 +121,7 @@ func (c *compiler) fields(where place, fields []Field, header bool) []Field {
 			}
 			f.Name = canonical(f.Name)
 		} else if f.Name == "" {
-			c.fault(at, "a query parameter without a name; set its name")
+			c.fault(at, "a parameter or an entry without a name; set its name")
 		}
 		if f.Absent && len(f.Values) > 0 {
 			c.fault(at, "%s can never be absent and have a value; say one of them", f.Name)
@@ -160,6 +161,12 @@ func (r *rule) fillExample(p *Request) {
 	clear(p.Headers)
 	clear(p.Queries)
 	*p = Request{Method: "GET", Headers: p.Headers, Queries: p.Queries}
+	for _, f := range r.Match.Descriptor {
+		if p.Descriptor == nil {
+			p.Descriptor = make(map[string]string)
+		}
+		p.Descriptor[f.Name] = strings.ReplaceAll(append(slices.Clone(f.Values), "example")[0], "*", "example")
+	}
 	m := &r.Match
 	if len(m.Methods) > 0 {
 		p.Method = m.Methods[0]

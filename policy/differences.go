@@ -36,6 +36,15 @@ func (m *Matches) Differences(i int) (list []string, exempt bool) {
 		add("header "+r.Match.Headers[d.i].Name, "%s", r.Match.Headers[d.i].lacks())
 	case partQuery:
 		add("query "+r.Match.Queries[d.i].Name, "%s", r.Match.Queries[d.i].lacks())
+	case partDescriptor:
+		switch n := len(r.Match.Descriptor); {
+		case d.i < 0:
+			add("descriptor", "its entries are other than those of the rule")
+		case d.i < n:
+			add("descriptor "+r.Match.Descriptor[d.i].Name, "%s", r.Match.Descriptor[d.i].lacks())
+		default:
+			add("descriptor "+r.Match.ExceptDescriptor[d.i-n].Name, "is excepted")
+		}
 	case partNetwork:
 		var names []string
 		for _, n := range r.Match.Networks {

@@ -39,6 +39,7 @@
 //   - answer.go: Answer
 //   - jitter.go: Jitter
 //   - certificate.go: names in certificates
+//   - descriptor.go: Envoy's descriptors
 //   - part.go: Part
 //   - fault.go: RuleErrors
 //   - attributes.go: Attributes and their errors

@@ -49,9 +49,16 @@ type group struct {
 
 type fieldGroup struct {
 	name   string
-	query  bool
+	of     int // the kind of the field
 	values map[string][]ref
 }
+
+// The kinds of fields.
+const (
+	ofHeaders = iota
+	ofQueries
+	ofDescriptor
+)
 
 func (x *index) add(number int32, r *rule) {
 	if r.bare && len(r.Match.Hosts)+len(r.patterns) == 0 {
@@ -114,10 +121,10 @@ func (n *node) add(at ref, p *pattern, r *rule) {
 }
 
 func (g *group) add(at ref, r *rule) {
-	for i, fields := range [2][]Field{r.Match.Headers, r.Match.Queries} {
+	for i, fields := range [...][]Field{ofHeaders: r.Match.Headers, ofQueries: r.Match.Queries, ofDescriptor: r.Match.Descriptor} {
 		for _, f := range fields {
-			if len(f.Values) > 0 {
-				g.field(f.Name, i == 1).add(at, f.Values)
+			if len(f.Values) > 0 && !(i == ofDescriptor && slices.ContainsFunc(f.Values, isPattern)) {
+				g.field(f.Name, i).add(at, f.Values)
 				return
 			}
 		}
@@ -141,13 +148,13 @@ func (g *group) add(at ref, r *rule) {
 	}
 }
 
-func (g *group) field(name string, query bool) *fieldGroup {
+func (g *group) field(name string, of int) *fieldGroup {
 	for i := range g.fields {
-		if f := &g.fields[i]; f.name == name && f.query == query {
+		if f := &g.fields[i]; f.name == name && f.of == of {
 			return f
 		}
 	}
-	g.fields = append(g.fields, fieldGroup{name: name, query: query, values: map[string][]ref{}})
+	g.fields = append(g.fields, fieldGroup{name: name, of: of, values: map[string][]ref{}})
 	return &g.fields[len(g.fields)-1]
 }
 
@@ -250,10 +257,15 @@ func (g *group) find(s *search) {
 		f := &g.fields[i]
 		var values []string
 		var err error
-		if f.query {
-			values, err = s.attributes.Query(f.name)
-		} else {
+		switch f.of {
+		case ofHeaders:
 			values = s.attributes.Header(f.name)
+		case ofQueries:
+			values, err = s.attributes.Query(f.name)
+		case ofDescriptor:
+			if d, ok := s.attributes.(described); ok {
+				values, _ = d.Descriptor(f.name)
+			}
 		}
 		if err != nil { // some server may read any value
 			for _, refs := range f.values {

@@ -91,6 +91,10 @@ func (r *rule) value(p *keyPart, m *Matches, by hit) (value string, fault error)
 		if c, ok := a.(certified); ok {
 			value, err = c.Certificate(p.Name)
 		}
+	case source.Descriptor:
+		if d, ok := a.(described); ok {
+			values, _ = d.Descriptor(p.Name)
+		}
 	case source.Host:
 		value = a.Host()
 	case source.Method:

@@ -29,6 +29,11 @@ type Match struct {
 	// as q in "q=100%", always holds.
 	Headers []Field
 	Queries []Field
+	// Descriptor are the entries of Envoy's descriptor, all of them, in any order. A descriptor
+	// with another entry, or with two of one key, does not match. A star in a value is any text.
+	Descriptor []Field
+	// ExceptDescriptor are entries with any of which a descriptor does not match.
+	ExceptDescriptor []Field
 	// Networks contain the client's address. A client without an address is in none.
 	Networks []netip.Prefix
 }
@@ -37,7 +42,7 @@ type Match struct {
 // empty, or its fields always hold, such as the path "/" or networks that contain all
 // addresses. It may report false for a Match that matches all.
 func (m *Match) MatchesAll() bool {
-	return len(m.Methods)+len(m.Hosts)+len(m.Except)+len(m.Headers)+len(m.Queries) == 0 &&
+	return len(m.Methods)+len(m.Hosts)+len(m.Except)+len(m.Headers)+len(m.Queries)+len(m.Descriptor)+len(m.ExceptDescriptor) == 0 &&
 		(len(m.Paths) == 0 || slices.ContainsFunc(m.Paths, everyPath)) &&
 		(len(m.Networks) == 0 || everyAddress(m.Networks))
 }
@@ -88,7 +93,7 @@ func lastOf(n netip.Prefix) netip.Addr {
 	return last
 }
 
-// Field is a condition on a header field or query parameter.
+// Field is a condition on a header field, a query parameter or an entry of a descriptor.
 type Field struct {
 	Name string
 	// Values are alternatives, of which the request must have one. Empty means any value

@@ -16,7 +16,7 @@ import (
 // named reports whether parts of a source have a Name.
 func named(s string) bool {
 	switch s {
-	case source.Header, source.Query, source.Cookie, source.Path, source.Claim, source.Certificate, source.Func:
+	case source.Header, source.Query, source.Cookie, source.Path, source.Claim, source.Certificate, source.Descriptor, source.Func:
 		return true
 	default:
 		return false
@@ -27,7 +27,7 @@ func named(s string) bool {
 // [Header] and their like.
 type Part struct {
 	// Source is the source of the part: "ip", "header", "query", "cookie",
-	// "path", "claim", "host", "method", "cert", "func", "first" or "all".
+	// "path", "claim", "host", "method", "cert", "descriptor", "func", "first" or "all".
 	Source string
 	Name   string // of the header, parameter, cookie, wildcard or claim; in errors, of a function
 	// IPv4Bits and IPv6Bits are the prefix lengths of networks that share a budget. Zero
@@ -141,9 +141,9 @@ func (p Part) segment() int {
 
 // ParsePart reads a part's text: ip, ip/V4BITS/V6BITS, header.NAME, query.NAME,
 // cookie.NAME, path.WILDCARD, path.NUMBER for a segment, claim.NAME, cert.NAME with a name
-// of [Certificate], host, method. The error says what to write.
+// of [Certificate], descriptor.KEY, host, method. The error says what to write.
 func ParsePart(text string) (Part, error) {
-	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, " + certificateForms + ", host or method"
+	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, " + certificateForms + ", descriptor.KEY, host or method"
 	word, name, dotted := strings.Cut(text, ".")
 	if slices.Contains(source.Written, word) {
 		switch {

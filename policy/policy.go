@@ -123,7 +123,7 @@ func (r *rule) matches(a Attributes, client netip.Addr) bool {
 }
 
 // difference is a condition of a rule's Match that a request does not meet; i is the index
-// of a header or query.
+// of a header, a query or an entry of a descriptor, as describes returns it.
 type difference struct {
 	part matchPart
 	i    int
@@ -136,6 +136,7 @@ const (
 	partMethod
 	partHeader
 	partQuery
+	partDescriptor
 	partNetwork
 )
 
@@ -156,6 +157,11 @@ func (r *rule) differs(a Attributes, client netip.Addr) difference {
 	for i := range m.Queries {
 		if values, err := a.Query(m.Queries[i].Name); err == nil && !m.Queries[i].holds(values) {
 			return difference{partQuery, i} // with an error, it may hold for some server
+		}
+	}
+	if len(m.Descriptor)+len(m.ExceptDescriptor) > 0 {
+		if i, ok := m.describes(a); !ok {
+			return difference{partDescriptor, i}
 		}
 	}
 	if len(m.Networks) > 0 && !within(m.Networks, client) {

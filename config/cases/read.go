@@ -187,6 +187,7 @@ func (d decoder) given(n *yaml.Node, base given) given {
 		}),
 		document.Key("claims", "Claims of a verified token.", func(n *yaml.Node) { g.request.Claims = d.textOf(n, "claims", "a claim") }),
 		document.Key("cert", "Names in the client's verified certificate.", func(n *yaml.Node) { g.request.Certificates = d.textOf(n, "cert", "a name in a certificate") }),
+		document.Key("descriptor", "Entries of Envoy's descriptor.", func(n *yaml.Node) { g.request.Descriptor = d.textOf(n, "descriptor", "an entry") }),
 		d.Number("bytes", "Bytes of the body; -1: not known (default 0).", -1, sluice.MaxQuota, &g.request.Length),
 		d.Number("times", "How many such requests are sent (default 1).", 1, maxTimes, &g.times),
 		document.Key("response", "Response of the service behind.", func(n *yaml.Node) { d.response(n, &g.response) }),

@@ -16,20 +16,26 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/internal/cli"
+	"github.com/sluicegate/sluice/server/internal/front/rls"
+	"github.com/sluicegate/sluice/server/internal/front/rls/convert"
+	"github.com/sluicegate/sluice/server/internal/front/rls/ratelimit"
 	"github.com/sluicegate/sluice/server/internal/nginx"
 )
 
 var convertCommand = cli.Command{
-	Name: "convert", Args: "nginx FILE...", Summary: "turn nginx's request limits into a configuration",
-	Doc:   "writes the request limits of an nginx configuration, its listeners and its upstreams as sluice's file to standard output; or those of Ingress objects for ingress-nginx. What cannot be kept is noted on standard error, line by line: without a note, the same requests are limited as before. The FILEs are one configuration: nginx.conf with the files that it includes, or a folder with all of them, or - for standard input. It exits with 1 if a FILE cannot be read or there is no limit.\n\n    nginx -T | sluice convert nginx - > sluice.yaml\n    sluice convert nginx /etc/nginx > sluice.yaml",
+	Name: "convert", Args: "nginx|envoy FILE...", Summary: "turn limits of nginx or Envoy into a configuration",
+	Doc:   "With nginx it writes the request limits of an nginx configuration, its listeners and its upstreams as sluice's file to standard output; or those of Ingress objects for ingress-nginx. What cannot be kept is noted on standard error, line by line: without a note, the same requests are limited as before. The FILEs are one configuration: nginx.conf with the files that it includes, or a folder with all of them, or - for standard input. It exits with 1 if a FILE cannot be read or there is no limit.\n\n    nginx -T | sluice convert nginx - > sluice.yaml\n    sluice convert nginx /etc/nginx > sluice.yaml\n\nWith envoy the FILEs are limits of envoyproxy/ratelimit, or folders of them, and become rules by descriptor: see docs/envoy.md.\n\n    sluice convert envoy /srv/runtime_data/current/ratelimit/config > sluice.yaml",
 	Flags: []cli.Flag{{Name: "json", Doc: "write JSON with the file and the notes"}},
 	Run:   runConvert,
 }
 
 // runConvert converts the configurations of other programs.
 func runConvert(_ context.Context, c *cli.Call) error {
-	if len(c.Args) < 2 || c.Args[0] != "nginx" {
-		return cli.Usagef("expected nginx and files, got %q", c.Args)
+	if len(c.Args) < 2 || c.Args[0] != "nginx" && c.Args[0] != "envoy" {
+		return cli.Usagef("expected nginx or envoy, and files, got %q", c.Args)
+	}
+	if c.Args[0] == "envoy" {
+		return convertEnvoy(c)
 	}
 	var files []nginx.File
 	for _, name := range c.Args[1:] {
@@ -40,6 +46,33 @@ func runConvert(_ context.Context, c *cli.Call) error {
 		files = append(files, found...)
 	}
 	yaml, notes, err := nginx.Convert(files, problemsOf)
+	return converted(c, yaml, notes, err)
+}
+
+// convertEnvoy converts files of envoyproxy/ratelimit.
+func convertEnvoy(c *cli.Call) error {
+	paths, err := rls.Paths(c.Args[1:])
+	if err != nil {
+		return err
+	}
+	files := make([]ratelimit.File, len(paths))
+	for i, path := range paths {
+		found, err := nginxFiles(c, path)
+		if err != nil {
+			return err
+		}
+		files[i] = ratelimit.File{Name: found[0].Name, Data: []byte(found[0].Text)}
+	}
+	yaml, faults, err := convert.Convert(files, problemsOf)
+	notes := make([]nginx.Note, len(faults))
+	for i, f := range faults {
+		notes[i] = nginx.Note{File: f.File, Line: f.Line, Text: f.Problem}
+	}
+	return converted(c, yaml, notes, err)
+}
+
+// converted shows a converted configuration and its notes.
+func converted(c *cli.Call, yaml []byte, notes []nginx.Note, err error) error {
 	if c.Given("json") && err == nil {
 		return c.JSON(convertDoc{string(yaml), append([]nginx.Note{}, notes...)})
 	}

@@ -40,6 +40,27 @@ func TestConvert(t *testing.T) {
 	command(t, cli.Failed, "convert", "nginx", filepath.Join(dir, "none.conf"))
 }
 
+// TestConvertEnvoy: the limits of envoyproxy/ratelimit become rules that lint accepts, and the rest
+// is reported.
+func TestConvertEnvoy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	testkit.WriteFile(t, filepath.Join(dir, "shop.yaml"), "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {unit: minute, requests_per_unit: 9}}\n  - {key: zero, rate_limit: {unit: day, requests_per_unit: 0}}\n")
+	yaml, notes := command(t, cli.OK, "convert", "envoy", dir)
+	testkit.Contains(t, notes, filepath.Join(dir, "shop.yaml")+":4: not kept: a limit of 0")
+	file := filepath.Join(dir, "sluice.yaml")
+	testkit.WriteFile(t, file, yaml)
+	out, _ := command(t, cli.OK, "lint", file)
+	testkit.Contains(t, out, "9/min fixed-window", "with descriptor user")
+	out, _ = command(t, cli.OK, "explain", "http://shop/", "--descriptor", "user=ada", "--config", file, "--listener", "127.0.0.1:8081")
+	testkit.Contains(t, out, "rule shop.user", "descriptor.user=ada", "8 left")
+	out, _ = command(t, cli.OK, "convert", "envoy", "--json", dir+"/shop.yaml")
+	testkit.Contains(t, out, `"line": 4`)
+	_, notes = command(t, cli.Failed, "convert", "envoy", file)
+	testkit.Contains(t, notes, "unknown key 'listen'")
+	command(t, cli.Failed, "convert", "envoy", filepath.Join(dir, "none.yaml"))
+}
+
 // TestConvertSeveralFiles: a folder, the files in it in any order, and what nginx -T prints
 // are one configuration, in which a zone and its use stand in different files.
 func TestConvertSeveralFiles(t *testing.T) {

@@ -26,12 +26,14 @@ It asks a running sluice, or with --config reads FILE, where nothing was spent y
 
     sluice explain /orders --client 192.0.2.7 --header "X-User: ada"
     sluice explain POST https://api.example/login --claim sub=7 --config sluice.yaml
+    sluice explain http://shop/ --descriptor user=ada
 `,
 	Flags: slices.Concat([]cli.Flag{
 		{Name: "client", Value: "ADDRESS", Doc: "where the request comes from (default: not known)"},
 		{Name: "header", Letter: "H", Value: "FIELD", Repeat: true, Doc: `a header field, such as "X-User: ada"`},
 		{Name: "claim", Value: "NAME=VALUE", Repeat: true, Doc: "a claim of the request's token"},
 		{Name: "cert", Value: "NAME=VALUE", Repeat: true, Doc: "a name in its client certificate"},
+		{Name: "descriptor", Value: "KEY=VALUE", Repeat: true, Doc: "an entry of its descriptor, whose domain is the host of the URL"},
 		{Name: "body-bytes", Value: "N", Doc: "its Content-Length (default: not known)"},
 		{Name: "listener", Value: "NAME", Doc: "the name or the address of the listener that it comes to (default: all rules apply)"},
 		{Name: "config", Value: "FILE", Doc: "a configuration, in the place of a running sluice"},
@@ -95,6 +97,9 @@ func explainRequest(rest []string, values cli.Values) (*explain.Request, error) 
 		return nil, err
 	}
 	if q.Certificate, err = pairs("cert", values["cert"]); err != nil {
+		return nil, err
+	}
+	if q.Descriptor, err = pairs("descriptor", values["descriptor"]); err != nil {
 		return nil, err
 	}
 	if text := values.One("body-bytes"); text != "" {

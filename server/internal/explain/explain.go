@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/policy/evaluate"
 )
 
-const mostFields = 256 // header fields, claims and names of the certificate
+const mostFields = 256 // header fields, claims, names of the certificate and entries
 
 // Request is a request whose decision is
 // explained.
@@ -35,7 +35,9 @@ type Request struct {
 	// Certificate are the names in the client's verified certificate: cn, uri, dns,
 	// subject.
 	Certificate map[string]string `json:"certificate,omitempty"`
-	BodyBytes   *int64            `json:"body_bytes,omitempty"` // nil: not known
+	// Descriptor are the entries of a descriptor, of the domain that is the URL's host.
+	Descriptor map[string]string `json:"descriptor,omitempty"`
+	BodyBytes  *int64            `json:"body_bytes,omitempty"` // nil: not known
 	// Listener is the name or the address of the listener that it comes to. Empty: all rules
 	// apply, to the clients of the file.
 	Listener string `json:"listener,omitempty"`
@@ -59,10 +61,17 @@ type Explainer struct {
 // explainedRequest has the attributes of a request to explain, which was not sent.
 type explainedRequest struct {
 	wire.Attributes
-	certificate map[string]string
+	certificate, descriptor map[string]string
 }
 
 func (r *explainedRequest) Certificate(name string) (string, error) { return r.certificate[name], nil }
+
+func (r *explainedRequest) Descriptor(key string) ([]string, int) {
+	if value, ok := r.descriptor[key]; ok {
+		return []string{value}, len(r.descriptor)
+	}
+	return nil, len(r.descriptor)
+}
 
 // RequestError is a fault of a [Request].
 type RequestError struct{ error }
@@ -88,7 +97,7 @@ func (x *Explainer) Explain(ctx context.Context, q *Request) (*evaluate.Explanat
 	if r.URL.Path == wire.OwnLimits {
 		return &evaluate.Explanation{Verdict: evaluate.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []evaluate.RuleExplanation{}}, nil
 	}
-	a := &explainedRequest{certificate: q.Certificate}
+	a := &explainedRequest{certificate: q.Certificate, descriptor: q.Descriptor}
 	a.Reset(r, client, x.claims(r, q.Claims))
 	evaluator, err := evaluate.New(evaluate.Options{Name: "explain", Policy: rules, Store: x.Store, Overrides: x.Overrides, Now: x.Now, CallerWaits: true})
 	if err != nil {
@@ -113,8 +122,8 @@ func (x *Explainer) claims(r *http.Request, given map[string]string) func(string
 
 // request returns q as a server would receive it.
 func (q *Request) request(ctx context.Context) (r *http.Request, client netip.Addr, err error) {
-	if n := len(q.Headers) + len(q.Claims) + len(q.Certificate); n > mostFields {
-		return nil, client, fmt.Errorf("%d header fields, claims and names; at most %d are accepted", n, mostFields)
+	if n := len(q.Headers) + len(q.Claims) + len(q.Certificate) + len(q.Descriptor); n > mostFields {
+		return nil, client, fmt.Errorf("%d header fields, claims, names and entries; at most %d are accepted", n, mostFields)
 	}
 	if q.Client != "" {
 		if client, err = netip.ParseAddr(q.Client); err != nil {

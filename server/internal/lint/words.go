@@ -92,10 +92,11 @@ func levelWords(r *policy.Rule, l *policy.Level) (lines []string) {
 	if l.Name != "" {
 		whose = l.Name + ", " + whose
 	}
-	if len(l.By) == 0 && l.Name == "" {
+	if len(l.By) == 0 && l.Name == "" && len(r.Match.Descriptor) == 0 {
 		whose += "; use by: ip for one per client"
 	}
-	if len(l.By) > 0 {
+	never := len(r.Match.Descriptor) > 0 && !slices.ContainsFunc(l.By, func(p policy.Part) bool { return p.Source != source.Descriptor && p.Source != source.Host })
+	if len(l.By) > 0 && !never { // else what the rule matches has it
 		whose += [...]string{
 			policy.Refuse: "; requests without it get 400",
 			policy.Share:  "; requests without it share one budget",
@@ -225,20 +226,22 @@ func which(m *policy.Match) string {
 	if len(m.Hosts) > 0 {
 		parts = append(parts, "for "+or(m.Hosts))
 	}
-	fields := func(what string, fields []policy.Field) {
+	fields := func(with, what string, fields []policy.Field) {
 		for _, f := range fields {
 			switch {
 			case f.Absent:
 				parts = append(parts, "without "+what+" "+f.Name)
 			case len(f.Values) == 0:
-				parts = append(parts, "with "+what+" "+f.Name)
+				parts = append(parts, with+what+" "+f.Name)
 			default:
-				parts = append(parts, "with "+what+" "+f.Name+" "+or(f.Values))
+				parts = append(parts, with+what+" "+f.Name+" "+or(f.Values))
 			}
 		}
 	}
-	fields("header", m.Headers)
-	fields("query", m.Queries)
+	fields("with ", "header", m.Headers)
+	fields("with ", "query", m.Queries)
+	fields("with ", "descriptor", m.Descriptor)
+	fields("but not with ", "descriptor", m.ExceptDescriptor)
 	if len(m.Networks) > 0 {
 		parts = append(parts, "from "+prefixes(m.Networks))
 	}

@@ -291,3 +291,81 @@ func TestRLSFaults(t *testing.T) {
 	err = serve.CheckFiles(c)
 	testkit.Contains(t, fmt.Sprint(err), "f:1:", limits+":3:33: invalid rate limit unit 'eon'", limits+":4:5: descriptor has empty key")
 }
+
+// TestRLSRules: rules decide descriptors, several at once, and have one budget at all fronts.
+func TestRLSRules(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"memory", "redis"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			store := "memory"
+			if of == "redis" {
+				store = fmt.Sprintf("{redis: {url: %q}}", redistest.Start(t, redistest.Redis(t)).URL())
+			}
+			limits := filepath.Join(t.TempDir(), "limits.yaml")
+			if err := os.WriteFile(limits, fmt.Appendf(nil, rlsLimits, 2), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := servetest.Start(t, fmt.Sprintf(`
+listen:
+  - {address: "127.0.0.1:0", serve: rls, rls: {files: %q}}
+  - {address: "127.0.0.2:0", serve: api}
+  - {address: "127.0.0.3:0"}
+upstream: http://127.0.0.1:9
+store: %s
+rules:
+  - {name: tenant, match: {host: envoy, descriptor: {tenant: "*"}}, by: descriptor.tenant, limits: 3/365days fixed-window}
+  - {name: ip, by: ip, limits: 1/hour}
+`, limits, store))
+			ask := func(negative bool, descriptors ...string) string {
+				t.Helper()
+				q := &pb.RateLimitRequest{Domain: "envoy"}
+				for _, text := range descriptors {
+					key, value, _ := strings.Cut(text, "=")
+					q.Descriptors = append(q.Descriptors, &commonpb.RateLimitDescriptor{Entries: []*commonpb.RateLimitDescriptor_Entry{{Key: key, Value: value}}, IsNegativeHits: negative})
+				}
+				r, err := pb.NewRateLimitServiceClient(dialRLS(t, s.URLs[0], insecure.NewCredentials())).ShouldRateLimit(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := ""
+				for _, s := range r.GetStatuses() {
+					text += fmt.Sprintf("%v%d ", s.GetCode(), s.GetLimitRemaining())
+				}
+				return text
+			}
+			take := func(want string) {
+				t.Helper()
+				body := `{"rule": "tenant", "host": "envoy", "descriptor": {"tenant": "a"}}`
+				req := servetest.Request(t.Context(), t, http.MethodPost, s.URLs[1]+"/v1/take", strings.NewReader(body))
+				req.Header.Set("Content-Type", "application/json")
+				testkit.Contains(t, servetest.Do(t, http.DefaultClient, req).Body, want)
+			}
+			many := make([]string, 12)
+			for i := range many {
+				many[i] = fmt.Sprintf("tenant=%d", i)
+			}
+			for i, step := range []struct{ got, want string }{
+				{ask(false, "tenant=a", "tenant=b", "user=ada", "ip=a"), "OK2 OK2 OK1 OK0 "},
+				{ask(false, "tenant=a"), "OK1 "},
+				{ask(false, many...), strings.Repeat("OK2 ", len(many))},
+			} {
+				if step.got != step.want {
+					t.Errorf("step %d: %s, want %s", i+1, step.got, step.want)
+				}
+			}
+			take(`"remaining":0`)
+			if got := ask(false, "tenant=a"); got != "OVER_LIMIT0 " {
+				t.Error(got)
+			}
+			take(`"allowed":false`)
+			if got := ask(true, "tenant=a"); got != "OK1 " {
+				t.Error(got)
+			}
+			take(`"remaining":0`)
+			if a := servetest.Do(t, http.DefaultClient, servetest.Request(t.Context(), t, http.MethodGet, s.URLs[2], http.NoBody)); a.Status != http.StatusBadGateway {
+				t.Errorf("%+v", a) // the rule of descriptors does not refuse it
+			}
+		})
+	}
+}

@@ -80,6 +80,7 @@ type request struct {
 	Client      string              `json:"client"`
 	Claims      map[string]string   `json:"claims"`
 	Certificate map[string]string   `json:"certificate"`
+	Descriptor  map[string]string   `json:"descriptor"`
 	BodyBytes   *int64              `json:"body_bytes"`
 
 	// The following stand in place of a rule.
@@ -248,7 +249,7 @@ func (q *request) check(op *operation, at place, all *faults) {
 		}
 	}
 	described := q.Method != "" || q.Host != "" || q.Path != "" || q.Client != "" || q.BodyBytes != nil ||
-		len(q.Headers)+len(q.Query)+len(q.Cookies)+len(q.Claims)+len(q.Certificate) > 0
+		len(q.Headers)+len(q.Query)+len(q.Cookies)+len(q.Claims)+len(q.Certificate)+len(q.Descriptor) > 0
 	switch {
 	case slots && q.Scope == "":
 		all.add(at, "scope", "is missing")
@@ -328,12 +329,15 @@ func (q *request) describe(at place, all *faults) {
 	for name, value := range q.Certificate {
 		field("certificate", name, value)
 	}
+	for key, value := range q.Descriptor {
+		field("descriptor", key, value)
+	}
 	if n > mostFields {
-		all.add(at, "", "has %d header fields, parameters, cookies, claims and names; at most %d are accepted", n, mostFields)
+		all.add(at, "", "has %d header fields, parameters, cookies, claims, names and entries; at most %d are accepted", n, mostFields)
 	}
 	a := policy.Request{
 		Method: q.Method, Host: policy.HostOf(q.Host), Path: q.Path, Headers: q.Headers, Queries: q.Query,
-		Cookies: q.Cookies, Client: client.Unmap(), Claims: q.Claims, Certificates: q.Certificate, Length: -1,
+		Cookies: q.Cookies, Client: client.Unmap(), Claims: q.Claims, Certificates: q.Certificate, Descriptor: q.Descriptor, Length: -1,
 	}
 	for name := range q.Headers {
 		if http.CanonicalHeaderKey(name) != name {

@@ -48,6 +48,7 @@ rules:
     limits: 3/min sliding-log
     exempt: {keys: [[192.0.2.0/24, probe]]}
     overrides: [{key: [192.0.2.0/24, ada], limits: 9/min sliding-log, reason: x, author: y}]
+  - {name: entry, match: {descriptor: {user: "*"}}, by: descriptor.user, limits: 10/min sliding-log}
   - {name: first, by: {first: [header.X-User, ip]}, limits: 3/min sliding-log}
   - name: tree
     levels:

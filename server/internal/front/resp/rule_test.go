@@ -55,6 +55,7 @@ func TestTake(t *testing.T) {
 		{"TAKE user ada 11", [5]int64{0, 5, -1, minute, 0}, "denied", "user", 0},
 		{"TAKE user ada 0", [5]int64{1, 5, 0, minute, 0}, "allowed", "user", 0},
 		{"TAKE user a|b%7C 10", [5]int64{1, 0, 0, minute, 0}, "allowed", "user", 10}, // one value is as it is
+		{"TAKE entry ada 4", [5]int64{1, 6, 0, minute, 0}, "allowed", "entry", 4},
 		{"TAKE user a|b| 1", [5]int64{1, 9, 0, minute, 0}, "allowed", "user", 1},
 		{"TAKE two a|b 10", [5]int64{1, 0, 0, minute, 0}, "allowed", "two", 10},
 		{"TAKE two a|c 10", [5]int64{1, 0, 0, minute, 0}, "allowed", "two", 10},

@@ -81,10 +81,12 @@ func (d *decision) denied() bool {
 	for i := range d.descriptors {
 		k := &d.descriptors[i]
 		quota := d.limits.Quota || k.limit != nil && k.limit.Quota
-		if k.unlimited || k.limit == nil && !quota {
+		ruled := k.ruled != nil && k.ruled.over()
+		denied = denied || ruled && !d.limits.Quota
+		if k.ruled == nil && (k.unlimited || k.limit == nil && !quota) {
 			continue
 		}
-		over := k.limit != nil && k.standing.over(k) && !k.limit.Shadow
+		over := ruled || k.limit != nil && k.standing.over(k) && !k.limit.Shadow
 		if !quota {
 			denied = denied || over
 		} else if quotas++; over {
@@ -119,6 +121,15 @@ func (d *decision) answer() *pb.RateLimitResponse {
 			if s.Code = pb.RateLimitResponse_OVER_LIMIT; !d.limits.Quota && !k.limit.Quota {
 				least, leastLeft = s, 0
 			}
+		}
+	}
+	for _, k := range d.ruled {
+		s := r.Statuses[k.at]
+		switch changed := k.state(s); {
+		case k.over() && !d.limits.Quota:
+			least, leastLeft = s, 0
+		case changed && (least == nil || s.LimitRemaining < leastLeft):
+			least, leastLeft = s, s.LimitRemaining
 		}
 	}
 	r.OverallCode = pb.RateLimitResponse_OK

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -46,6 +47,7 @@ type descriptor struct {
 	limit     *limit // nil: none
 	shared    []string
 	hits      int64
+	stated    bool // the request says how many hits
 	negative  bool // hits are given back
 	unlimited bool
 	key       string
@@ -53,6 +55,7 @@ type descriptor struct {
 	request   int    // the index of its request to the store
 	charge    int    // the index of its charge in that request
 	standing  standing
+	ruled     *ruled // nil: no rule matches it
 }
 
 // decision is a request being decided.
@@ -60,6 +63,8 @@ type decision struct {
 	*active
 	request     *pb.RateLimitRequest
 	descriptors []descriptor
+	ruled       []*ruled // those that rules match
+	deciding    sync.WaitGroup
 	requests    []sluice.Request
 	results     []sluice.Result
 	joint       int         // the index of the request that takes the hits of several descriptors; -1: none
@@ -75,7 +80,7 @@ type decision struct {
 func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string) (*pb.RateLimitResponse, error) {
 	began := a.Now()
 	if a.admits != nil && !a.admits.Admits(clientip.Peer(from)) {
-		a.record(ctx, from, began, &evaluate.Event{Verdict: evaluate.Refused, Err: evaluate.ErrNotAdmitted}, "")
+		a.record(ctx, from, began, &evaluate.Event{Verdict: evaluate.Refused, Err: evaluate.ErrNotAdmitted}, asked{}, "")
 		return nil, status.Error(codes.PermissionDenied, evaluate.ErrNotAdmitted.Error())
 	}
 	d := &decision{active: a, request: q, joint: -1}
@@ -88,7 +93,10 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 		a.statistics.add(serviceError)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	d.rule(ctx)
 	err = d.count(ctx)
+	d.deciding.Wait()
+	defer d.release()
 	d.recordAll(ctx, from, began, err)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -100,6 +108,9 @@ func (a *active) decide(ctx context.Context, q *pb.RateLimitRequest, from string
 	}
 	if a.limits.EnvoyNames {
 		a.statistics.count(d)
+	}
+	if err := d.undecided(); err != nil {
+		return nil, err
 	}
 	return d.answer(), nil
 }
@@ -146,6 +157,7 @@ func (d *decision) find() error {
 // one finds the limit of a descriptor.
 func (d *decision) one(k *descriptor, of *commonpb.RateLimitDescriptor) error {
 	k.hits, k.negative = max(int64(d.request.GetHitsAddend()), 1), of.GetIsNegativeHits()
+	k.stated = d.request.GetHitsAddend() > 0 || of.GetHitsAddend() != nil
 	if own := of.GetHitsAddend(); own != nil {
 		if own.GetValue() > maxHits {
 			return fmt.Errorf("hits_addend is %d; it is at most %d", own.GetValue(), maxHits)
@@ -211,12 +223,14 @@ func (d *decision) count(ctx context.Context) error {
 			d.taken(k)
 		}
 	}
+	d.deciding.Wait() // a request that rules deny acquires no slot
 	return d.hold(ctx)
 }
 
 // recordAll records each descriptor that has a limit, or the request if none has.
 func (d *decision) recordAll(ctx context.Context, from string, began time.Time, err error) {
-	alone := true
+	d.recordRules(ctx, from, began)
+	alone := len(d.ruled) == 0
 	for i := range d.descriptors {
 		k := &d.descriptors[i]
 		if k.limit == nil {
@@ -240,10 +254,10 @@ func (d *decision) recordAll(ctx context.Context, from string, began time.Time, 
 				e.Verdict = evaluate.Denied
 			}
 		}
-		d.record(ctx, from, began, &e, k.key)
+		d.record(ctx, from, began, &e, asked{}, k.key)
 	}
 	if alone {
-		d.record(ctx, from, began, &evaluate.Event{}, d.request.GetDomain())
+		d.record(ctx, from, began, &evaluate.Event{}, asked{}, d.request.GetDomain())
 	}
 }
 
@@ -256,11 +270,11 @@ func (k *descriptor) violated() string {
 }
 
 // record records a decision on a descriptor.
-func (a *active) record(ctx context.Context, from string, began time.Time, e *evaluate.Event, target string) {
+func (a *active) record(ctx context.Context, from string, began time.Time, e *evaluate.Event, of policy.Attributes, target string) {
 	for _, ended := range []bool{false, true} {
 		a.records.Record(ctx, func(r *front.Record) {
-			r.Ended, r.Event, r.Request = ended, *e, asked{}
-			r.Method, r.Target, r.Proto, r.Peer, r.Status = method, target, "gRPC", from, 200
+			r.Ended, r.Event, r.Request = ended, *e, of
+			r.Method, r.Host, r.Target, r.Proto, r.Peer, r.Status = method, of.Host(), target, "gRPC", from, 200
 			switch e.Verdict { //nolint:exhaustive // the others pass
 			case evaluate.Denied:
 				r.Status = http.StatusTooManyRequests

@@ -3,7 +3,7 @@
 
 // Package rls is the front of Envoy's global rate limiting: the Rate Limit Service v3 over gRPC,
 // and at the path /json. It decides as envoyproxy/ratelimit does, by the same files, which may have
-// limits of other kinds and slots, too.
+// limits of other kinds and slots, too, and by rules of the configuration.
 //
 // The files, in the order in which to read them:
 //
@@ -12,6 +12,7 @@
 //   - limits.go: the counters and plans of descriptors
 //   - take.go: the requests to the store
 //   - slots.go: the slots of owners
+//   - native.go: descriptors by rules of the configuration
 //   - answer.go: the answer
 //   - metadata.go: its dynamic metadata
 //   - json.go: requests in JSON
@@ -63,6 +64,7 @@ type listener struct {
 type active struct {
 	*front.Snapshot
 	limits     *limits
+	rules      *rules              // nil: none
 	admits     *clientip.Admission // nil: everybody
 	records    front.Recorder
 	statistics *Statistics
@@ -73,6 +75,9 @@ func (l *listener) Prepare(s *front.Snapshot) (use func(), err error) {
 	a := &active{Snapshot: s, records: front.Recorder{Front: name, Sinks: s.Sinks}, statistics: l.statistics}
 	if a.limits, err = newLimits(&s.Listener.RLS); err != nil {
 		l.statistics.add(loadError)
+		return nil, err
+	}
+	if a.rules, err = newRules(s); err != nil {
 		return nil, err
 	}
 	if len(s.Listener.Allow)+len(s.Listener.Deny) > 0 {

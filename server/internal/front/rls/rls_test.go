@@ -36,6 +36,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/testkit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/policy/evaluate"
 	"github.com/sluicegate/sluice/server/internal/front"
 	"github.com/sluicegate/sluice/server/internal/front/rls"
@@ -97,6 +98,12 @@ func (s *counting) Slot(ctx context.Context, q sluice.SlotRequest) (sluice.SlotD
 // start serves limits at a free port of this machine, at the instant 1,000,000 s.
 func start(t *testing.T, change func(*config.Listener)) *bed {
 	t.Helper()
+	return startBy(t, nil, change)
+}
+
+// startBy is start with rules.
+func startBy(t *testing.T, rules *policy.Policy, change func(*config.Listener)) *bed {
+	t.Helper()
 	b := &bed{t: t}
 	b.now.Store(1_000_000)
 	now := func() time.Time { return time.Unix(b.now.Load(), 0) }
@@ -119,7 +126,7 @@ func start(t *testing.T, change func(*config.Listener)) *bed {
 		b.records = append(b.records, *r)
 	})
 	use, err := b.front.Prepare(&front.Snapshot{
-		Config: &config.Config{}, Listener: c, Store: b.store, Sinks: []front.Sink{sink}, Now: now, OnError: func(context.Context, error) {},
+		Config: &config.Config{}, Listener: c, Policy: rules, Store: b.store, Sinks: []front.Sink{sink}, Now: now, OnError: func(context.Context, error) {},
 	})
 	if err != nil {
 		t.Fatal(err)

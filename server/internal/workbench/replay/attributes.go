@@ -117,6 +117,14 @@ func (a *attributes) Certificate(name string) (string, error) {
 	return "", nil
 }
 
+// Descriptor returns the entries of a [policy.Descriptor] part.
+func (a *attributes) Descriptor(key string) ([]string, int) {
+	if key != "" {
+		a.needs(0, "descriptor", key)
+	}
+	return nil, 0
+}
+
 func (a *attributes) Length() int64 {
 	a.needs(arrivals.Read, "size of request bodies", "")
 	return a.Read

@@ -6,6 +6,8 @@ package ratelimit
 import (
 	"bytes"
 	"strings"
+
+	"github.com/sluicegate/sluice/policy"
 )
 
 // Entry is an entry of a descriptor, as the protocol has it.
@@ -28,6 +30,17 @@ func (c *Config) Has(domain string) bool { return c.domains[domain] != nil }
 
 // Domains returns the number of domains.
 func (c *Config) Domains() int { return len(c.domains) }
+
+// HostOf returns a domain as the host of rules: a hyphen stands for each character that a host
+// does not have.
+func HostOf(domain string) string {
+	return policy.HostOf(strings.Map(func(c rune) rune {
+		if c == '.' || c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' {
+			return c
+		}
+		return '-'
+	}, domain))
+}
 
 // Find returns the limit of a descriptor. Each entry leads one level down: to the descriptor of
 // its key and value, else to the first in the file whose pattern matches, else to that of its
@@ -66,6 +79,8 @@ func valueOf(composite, key string) string {
 // node is a descriptor of a file, or a domain.
 type node struct {
 	key       string // its key, with an underscore and the value if it has one
+	name      string // its key alone
+	value     string
 	limit     *Limit // nil: none
 	children  map[string]*node
 	wildcards []*node // those of the children that are patterns, as in the file

@@ -321,6 +321,7 @@ func (r *reader) descriptor(parent *node, path string, n *yaml.Node, depth int) 
 	if key == "" {
 		r.fault(at, "descriptor has empty key; add key: NAME")
 	}
+	child.name, child.value = key, value
 	if child.key = key; value != "" {
 		child.key += "_" + value
 	}

@@ -10,6 +10,7 @@
 //   - extend.go: the keys that the service does not have
 //   - yaml.go: mappings and scalars of YAML 1.1
 //   - match.go: the limit of a descriptor
+//   - way.go: limits as conditions on descriptors
 //   - path.go: the name of a descriptor's statistics
 //   - ratelimit.go: Config and Limit
 package ratelimit
