@@ -275,13 +275,14 @@ func (a *active) record(ctx context.Context, from string, began time.Time, e *ev
 		a.records.Record(ctx, func(r *front.Record) {
 			r.Ended, r.Event, r.Request = ended, *e, of
 			r.Method, r.Host, r.Target, r.Proto, r.Peer, r.Status = method, of.Host(), target, "gRPC", from, 200
-			switch e.Verdict { //nolint:exhaustive // the others pass
-			case evaluate.Denied:
-				r.Status = http.StatusTooManyRequests
-			case evaluate.Refused:
-				r.Status = http.StatusForbidden
-			case evaluate.Abandoned, evaluate.FailedClosed:
+			switch {
+			case e.Verdict.Passes():
+			case e.Verdict == evaluate.Abandoned || e.Verdict == evaluate.FailedClosed:
 				r.Status = http.StatusServiceUnavailable
+			case errors.Is(e.Err, evaluate.ErrNotAdmitted):
+				r.Status = http.StatusForbidden
+			default:
+				r.Status = http.StatusTooManyRequests
 			}
 			if ended {
 				r.Route, r.At, r.Took, r.In = name, began, a.Now().Sub(began), -1
