@@ -26,9 +26,9 @@ import (
 
 // Bounds of one client.
 const (
-	// MaxMessage is the most bytes of a request. A proxy may repeat header fields of its client in
+	// maxMessage is the most bytes of a request. A proxy may repeat header fields of its client in
 	// many places of a request, and lets a client pass whose request is refused.
-	MaxMessage = 4 << 20
+	maxMessage = 1 << 20
 
 	maxHeader    = 16 << 10         // bytes of a request's metadata
 	maxStreams   = 1000             // requests at once on a connection
@@ -59,7 +59,7 @@ type Server struct {
 func New(http HTTP, register func(grpc.ServiceRegistrar)) *Server {
 	s := &Server{health: health.NewServer(), http: http, shut: make(chan struct{})}
 	s.server = grpc.NewServer(
-		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(beginTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}), grpc.StreamInterceptor(s.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout}),
