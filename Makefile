@@ -164,17 +164,27 @@ fuzz: ## fuzz every target for FUZZTIME (20s)
 bench: ## run the benchmarks that match BENCH (all); bench/README.md explains how to compare
 	@set -x; for module in . config grpclimit metrics server tests; do $(GO) -C "$$module" test -run '^$$' -bench '$(BENCH)' -benchmem ./...; done
 
-# Docker with buildx, or buildah, builds it; no image is fetched.
+# No engine and no other image is needed to build it.
 IMAGE     ?= ghcr.io/sluicegate/sluice
 VERSION   ?= devel
 
 .PHONY: image
-image: ## build the container image IMAGE:VERSION (ghcr.io/sluicegate/sluice:devel) for this machine's kind
-	@deploy/image.sh "$(IMAGE):$(VERSION)" "$(VERSION)" "$$($(GO) env GOARCH)"
+image: ## build the container image IMAGE:VERSION (ghcr.io/sluicegate/sluice:devel) for this machine's kind: bin/image.tar, loaded if docker or podman runs
+	@CGO_ENABLED=0 GOOS=linux $(GO) -C server build -trimpath -ldflags '-s -w' -o ../bin/linux/sluice ./cmd/sluice
+	@$(GO) -C tools run ./release -image "$(CURDIR)/bin/image.tar" "$(IMAGE):$(VERSION)" "$(VERSION)" "$$($(GO) env GOARCH)" "$(CURDIR)/bin/linux/sluice"
+	@for engine in docker podman; do \
+		if "$$engine" info >/dev/null 2>&1; then "$$engine" load --input bin/image.tar; exit; fi; done; \
+	echo "bin/image.tar has $(IMAGE):$(VERSION); load it where an engine runs: docker load --input bin/image.tar"
 
 .PHONY: release-check
-release-check: ## make all of a release in dist/, and build a program outside against its modules; publishes nothing
+release-check: ## make all of a release in dist/, build programs of users against its modules, and start it; publishes nothing
+	@.ci/packages
 	@$(GO) -C tools run ./release "$(CURDIR)" "$(if $(filter devel,$(VERSION)),v0.0.0-check,$(VERSION))"
+
+.PHONY: release
+release: ## release-check, then bring commits and tags of VERSION (v1.2.3) into this repository, and print the command that pushes them
+	@.ci/packages
+	@$(GO) -C tools run ./release -publish "$(CURDIR)" "$(VERSION)"
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what is compiled (asks vuln.go.dev)

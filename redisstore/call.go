@@ -37,9 +37,21 @@ type job struct {
 	turn     time.Duration // time from now until a charge would count
 }
 
-// plain reports whether the take script decides the job.
-func (j *job) plain() bool {
+// plain reports whether the script for takes under a kind of limit decides the job: it is a take,
+// or a charge of a fixed window.
+func (j *job) plain(k kind) bool {
+	if j.op == sluice.OpCharge && k == kindFixed {
+		return j.least == 0 && len(j.req.More) == 0 && j.req.Hold == nil
+	}
 	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0 && j.req.Hold == nil
+}
+
+// scriptCost returns the cost of a plain job as the script takes it: negative if it is a charge.
+func (j *job) scriptCost() int64 {
+	if j.op == sluice.OpCharge {
+		return -j.req.Cost
+	}
+	return j.req.Cost
 }
 
 // newCall returns a call on the keys of req, without jobs.
@@ -209,7 +221,7 @@ func (c *call) noteDecided() {
 	}
 }
 
-// plain reports whether the call consists of takes under one limit only.
+// plain reports whether the script for takes under one limit decides the call.
 func (c *call) plain() bool {
 	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.general {
 		return false
@@ -218,7 +230,7 @@ func (c *call) plain() bool {
 		return false
 	}
 	for _, j := range c.jobs {
-		if !j.plain() {
+		if !j.plain(kindOf(c.items[0].term)) {
 			return false
 		}
 	}
@@ -291,10 +303,10 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		if it.take == "" {
 			r.args[0] = string(it.appendArgs(nil, c.now, 0))
 		}
-		if mode != 0 || len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
+		if mode != 0 || len(c.jobs) > 1 || c.jobs[0].scriptCost() != 1 {
 			costs := appendNumbers(nil, mode, at)
 			for _, j := range c.jobs {
-				costs = appendNumbers(costs, j.req.Cost)
+				costs = appendNumbers(costs, j.scriptCost())
 			}
 			r.args[2] = string(costs)
 			r.inv.Args = r.args[:3]

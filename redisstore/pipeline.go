@@ -12,9 +12,9 @@ import (
 )
 
 // Takes that are sent at the same time mostly differ only in the key: their limits, maybe
-// of several scopes, and costs are equal. Such takes are sent as one call of a script that
-// decides them one after the other, at one instant, as a call costs the server as much as
-// a decision. In a Cluster each is sent by itself.
+// of several scopes, and costs are equal. Such takes, and charges of fixed windows, are
+// sent as one call of a script that decides them one after the other, at one instant, as a
+// call costs the server as much as a decision. In a Cluster each is sent by itself.
 const (
 	mostKeys = 12 // keys in a call, which takes about 100 µs on a server
 	lookBack = 8  // number of last calls in a pipeline that a take may join

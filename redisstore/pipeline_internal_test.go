@@ -100,7 +100,7 @@ func TestWhatSharesACall(t *testing.T) {
 	req := func(p *sluice.Plan, op sluice.Op, cost int64) sluice.Request {
 		return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
 	}
-	log := testkit.Plan(t, "log", "10/s sliding-log")
+	log, window := testkit.Plan(t, "log", "10/s sliding-log"), testkit.Plan(t, "window", "10/h fixed-window")
 	divided, denials := testkit.Plan(t, "divided", "10/h sliding-counter sub-windows 6"), testkit.Plan(t, "denials", "10/h sliding-counter count-denied")
 	for name, c := range map[string]struct {
 		reqs []sluice.Request
@@ -111,6 +111,9 @@ func TestWhatSharesACall(t *testing.T) {
 		"another cost":             {[]sluice.Request{req(p, sluice.OpTake, 1), req(p, sluice.OpTake, 2), req(like, sluice.OpTake, 1), req(like, sluice.OpTake, 2)}, 2},
 		"another limit":            {[]sluice.Request{req(p, sluice.OpTake, 1), req(other, sluice.OpTake, 1)}, 2},
 		"another operation":        {[]sluice.Request{req(p, sluice.OpTake, 1), req(p, sluice.OpPeek, 1), req(p, sluice.OpCharge, 1)}, 3},
+		"charges of a window":      {[]sluice.Request{req(window, sluice.OpCharge, 1), req(window, sluice.OpCharge, 1)}, 1},
+		"takes and charges":        {[]sluice.Request{req(window, sluice.OpTake, 1), req(window, sluice.OpCharge, 1)}, 2},
+		"charges of a bucket":      {[]sluice.Request{req(p, sluice.OpCharge, 1), req(p, sluice.OpCharge, 1)}, 2},
 		"several limits":           {[]sluice.Request{req(two, sluice.OpTake, 1), req(two, sluice.OpTake, 1)}, 2},
 		"a log":                    {[]sluice.Request{req(log, sluice.OpTake, 1), req(log, sluice.OpTake, 1)}, 2},
 		"a divided counter":        {[]sluice.Request{req(divided, sluice.OpTake, 1), req(divided, sluice.OpTake, 1)}, 2},

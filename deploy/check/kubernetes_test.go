@@ -26,6 +26,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/testkit"
 )
 
 // newObject returns the type that Kubernetes' API, or the Prometheus operator, has for a
@@ -49,6 +51,7 @@ func newObject(kind meta.TypeMeta) any {
 // cluster is what manifests make.
 type cluster struct {
 	configs  map[string]string // sluice.yaml by ConfigMap
+	limits   map[string]string // the files of limits for rls
 	services []*core.Service
 	deploy   *apps.Deployment
 	budget   *policy.PodDisruptionBudget
@@ -81,7 +84,11 @@ func read(t *testing.T, manifests []byte) *cluster {
 		}
 		switch o := object.(type) {
 		case *core.ConfigMap:
-			c.configs[o.Name] = o.Data["sluice.yaml"]
+			if text, ok := o.Data["sluice.yaml"]; ok {
+				c.configs[o.Name] = text
+			} else {
+				c.limits = o.Data
+			}
 		case *core.Service:
 			c.services = append(c.services, o)
 		case *apps.Deployment:
@@ -145,7 +152,7 @@ func (c *cluster) verify(t *testing.T) {
 		}
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.ConfigMap != nil && c.configs[v.ConfigMap.Name] == "" {
+		if v.ConfigMap != nil && c.configs[v.ConfigMap.Name] == "" && v.Name != "limits" {
 			t.Errorf("no ConfigMap %s has a sluice.yaml", v.ConfigMap.Name)
 		}
 	}
@@ -200,8 +207,9 @@ func documentedOverlay(t *testing.T) string {
 }
 
 // TestKustomize: the base, with the component, and as docs/install.md shows, is what
-// Kubernetes takes.
+// Kubernetes takes, and the program starts with it.
 func TestKustomize(t *testing.T) {
+	secrets := map[string]map[string]string{"sluice-store": {"url": redistest.Start(t, redistest.Redis(t)).URL()}}
 	for _, with := range []string{"resources: [../base]\n", "resources: [../base]\ncomponents: [../monitoring]\n", documentedOverlay(t)} {
 		disk := filesys.MakeFsInMemory()
 		for _, dir := range []string{"base", "monitoring"} {
@@ -222,7 +230,7 @@ func TestKustomize(t *testing.T) {
 		if err := disk.WriteFile("/all/kustomization.yaml", []byte(with)); err != nil {
 			t.Fatal(err)
 		}
-		own := "upstream: http://app:80\nrules: [{name: own, by: ip, limits: 9/s}]\n"
+		own := strings.Replace(string(testkit.ReadFile(t, "../kubernetes/base/sluice.yaml")), "name: api", "name: own", 1)
 		if err := disk.WriteFile("/all/sluice.yaml", []byte(own)); err != nil {
 			t.Fatal(err)
 		}
@@ -237,6 +245,7 @@ func TestKustomize(t *testing.T) {
 		c := read(t, text)
 		c.verify(t)
 		c.checkConfigs(t)
+		c.container(t, secrets).start(t, hosts{})
 		if replaced := strings.Contains(with, "replace"); replaced != strings.Contains(string(text), "name: own") {
 			t.Errorf("with %q the configuration is replaced: %v", with, !replaced)
 		}
@@ -285,22 +294,45 @@ func TestHelm(t *testing.T) {
 		"all": `
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 adminToken: {secret: sluice-admin}
-apiTokens: {secret: sluice-api, rules: [api], resp: true}
+redis: {secret: sluice-store}
+tokens: {secret: sluice-tokens}
+limits: {shop.yaml: {domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 1000000}}]}}
+fronts:
+  proxy: {tls: gateway-tls, listen: {tls: {client_ca: /etc/sluice-tls/proxy/ca.crt, client_cert: optional}}}
+  api: {enabled: true, listen: {rules: [api]}}
+  check: {enabled: true, port: 9101}
+  ext_authz: {enabled: true}
+  rls: {enabled: true}
+  resp: {enabled: true}
+  tcp: {enabled: true, listen: {upstream: "db:5432"}}
 imagePullSecrets: [{name: registry}]
 podAnnotations: {a: b}
 nodeSelector: {kubernetes.io/arch: arm64}
 tolerations: [{key: edge, operator: Exists}]
 affinity: {nodeAffinity: {}}
 `,
-		"little": "{redis: {secret: ''}, replicas: 1, disruptionBudget: {enabled: false}}",
+		"store":  "{redis: {secret: sluice-store}, replicas: 3}",
+		"little": "{disruptionBudget: {enabled: false}}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, notes, err := render(t, ch, values)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if command := "kubectl -n limits create secret generic sluice-store --from-file=url=./redis-url\n"; strings.Contains(notes, command) != (name != "little") {
-				t.Errorf("the notes are\n%s", notes)
+			for says, when := range map[string]bool{
+				"kubectl -n limits create secret generic sluice-store --from-file=url=./redis-url\n":            name == "all" || name == "store",
+				"kubectl -n limits create secret generic sluice-tokens --from-file=tokens.json=./tokens.json\n": name == "all",
+				"kubectl -n limits create secret generic sluice-admin --from-file=token=./token\n":              name == "all",
+				"proxy: front-sluice.limits:80":                                  true,
+				"proxy: front-sluice.limits:80, TLS by the secret gateway-tls\n": name == "all",
+				"ext_authz: front-sluice-ext-authz.limits:9002\n":                name == "all",
+				"check: front-sluice-check.limits:9101\n":                        name == "all",
+				"A sample app answers":                                           true,
+				"counts for itself":                                              false,
+			} {
+				if strings.Contains(notes, says) != when {
+					t.Errorf("%q is there: %v; the notes are\n%s", says, !when, notes)
+				}
 			}
 			c := read(t, []byte(text))
 			c.verify(t)
@@ -309,7 +341,12 @@ affinity: {nodeAffinity: {}}
 			} else if c.monitor == nil || !strings.Contains(c.configs["front-sluice"], "token_file: /etc/sluice-token/token") {
 				t.Errorf("got %+v", c)
 			}
-			for _, of := range []string{"name: front-sluice-api", "serve: api", "containerPort: 8081", "name: front-sluice-resp", "serve: resp", "containerPort: 6380", "mountPath: /etc/sluice-api"} {
+			for _, of := range []string{
+				"name: front-sluice-api", "serve: api", "containerPort: 8081", "name: front-sluice-check", "serve: check", "containerPort: 9101",
+				"name: front-sluice-ext-authz", "serve: ext_authz", "containerPort: 9002", "name: front-sluice-rls", "serve: rls", "containerPort: 9003",
+				"name: front-sluice-resp", "serve: resp", "containerPort: 6380", "name: front-sluice-tcp", "serve: tcp", "containerPort: 9004",
+				"mountPath: /etc/sluice-tokens", "mountPath: /etc/sluice-limits", "mountPath: /etc/sluice-tls/proxy", "client_ca: /etc/sluice-tls/proxy/ca.crt", "requests_per_unit: 1000000\n",
+			} {
 				if strings.Contains(text, of) != (name == "all") {
 					t.Errorf("%q is there: %v", of, name != "all")
 				}
@@ -319,9 +356,20 @@ affinity: {nodeAffinity: {}}
 			}
 		})
 	}
-	for _, values := range []string{"{replicaCount: 3}", "{config: {listen: '0.0.0.0:80', rules: []}}", "{goMemoryLimit: 200M}", "{image: {name: x}}"} {
-		if _, _, err := render(t, ch, values); err == nil {
-			t.Errorf("%s is taken", values)
+	for values, want := range map[string]string{
+		"{replicaCount: 3}": "replicaCount", "{config: {listen: '0.0.0.0:80', rules: []}}": "config", "{goMemoryLimit: 200M}": "goMemoryLimit", "{image: {name: x}}": "image",
+		"{fronts: {spoe: {enabled: true}}}": "spoe", "{fronts: {api: {listen: {serve: resp}}}}": "listen", "{fronts: {tcp: {port: 9090}}}": "port",
+		"{fronts: {proxy: {enabled: false}}}": "no front is enabled",
+		"{fronts: {api: {enabled: true}}}":    "fronts.api needs tokens.secret, a secret with the file of its tokens; create one: kubectl create secret generic sluice-tokens --from-file=tokens.json",
+		"{fronts: {resp: {enabled: true}}}":   "fronts.resp needs tokens.secret",
+		"{fronts: {rls: {enabled: true}}}":    "fronts.rls needs limits",
+		"{fronts: {tcp: {enabled: true}}}":    "fronts.tcp.listen.upstream",
+	} {
+		if _, _, err := render(t, ch, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want an error with %q, got %v", values, want, err)
 		}
+	}
+	if _, notes, err := render(t, ch, "{replicas: 3, config: {upstream: 'http://app:80'}}"); err != nil || !strings.Contains(notes, "Each of the 3 pods counts for itself") || strings.Contains(notes, "sample app") {
+		t.Errorf("%v; the notes are\n%s", err, notes)
 	}
 }

@@ -1,9 +1,10 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Takes of one key under one fixed window: takes.lua and fixed.lua, without functions. The
--- arguments are those of takes.lua, with one key or, as for take.lua, several. It replies
--- as take.lua does if it has decided, and else as takes.lua does.
+-- Takes and charges of one key under one fixed window: takes.lua and fixed.lua, without
+-- functions. The arguments are those of takes.lua, with one key or, as for take.lua, several;
+-- the cost of a charge is negative. It replies as take.lua does if it has decided, and else as
+-- takes.lua does.
 
 local unpack, call = struct.unpack, redis.call
 local args, head, costs = ARGV[1], ARGV[2], ARGV[3]
@@ -20,7 +21,7 @@ end
 if now > 4503599627370495 - 3600000000 then
 	now = 4503599627370495 - 3600000000
 end
-local window, full, _, quota, horizon, sight, countDenied, mode = unpack('>dddddddd', args, 17)
+local window, full, debt, quota, horizon, sight, countDenied, mode = unpack('>dddddddd', args, 17)
 
 --<one>
 local key = KEYS[1]
@@ -82,7 +83,15 @@ repeat
 	if costs then
 		cost = unpack('>d', costs, pos)
 	end
-	if cost <= full and (idle == 0 or reserved == 0 and cost <= quota - count) then
+	if cost < 0 then -- a charge, whether it fits or not
+		cost = math.min(-cost, full + debt - (idle == 0 and 0 or count))
+		if cost > 0 then
+			if idle == 0 then
+				idle, count = ends, 0
+			end
+			count, written = count + cost, true
+		end
+	elseif cost <= full and (idle == 0 or reserved == 0 and cost <= quota - count) then
 		if cost > 0 then
 			if idle == 0 then
 				idle, count = ends, 0

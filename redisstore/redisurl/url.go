@@ -110,8 +110,8 @@ func Parse(url string) (*URL, error) { return parse(url, true, nil) }
 // ParseLine is [Parse] for a line that others can see, such as a flag: it refuses a
 // password, which process lists, shell histories and logs would show. If getenv is not nil,
 // it returns the values of the environment variables [UserVariable] and [PasswordVariable].
-// A line such as env:REDIS_URL names a variable with a URL, which may hold a password. If
-// getenv is nil such a line is only checked, and the result has no servers.
+// A line such as env:REDIS_URL names a variable with a URL, which may hold a password and end in
+// a line break. If getenv is nil such a line is only checked, and the result has no servers.
 func ParseLine(line string, getenv func(string) string) (*URL, error) {
 	if name, ok := strings.CutPrefix(line, byVariable); ok {
 		return parseVariable(name, getenv)
@@ -126,7 +126,7 @@ func parseVariable(name string, getenv func(string) string) (*URL, error) {
 	if getenv == nil {
 		return &URL{variable: name}, nil
 	}
-	line := getenv(name)
+	line := strings.TrimRight(getenv(name), "\r\n") // a secret made of a file ends as the file does
 	if line == "" {
 		return nil, fmt.Errorf("the variable %s is not set; set it to the store's URL, for example redis://127.0.0.1:6379", name)
 	}

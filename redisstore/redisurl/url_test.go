@@ -88,6 +88,7 @@ func TestVariable(t *testing.T) {
 		{"password with an at sign", "redis://me:" + secret + "@" + secret + "@h", "me", secret + "@" + secret, "redis://h:6379"},
 		{"escaped", "redis://a%40b:c%2Fd%3Fe%3Af%25@h", "a@b", "c/d?e:f%", "redis://h:6379"},
 		{"colons in the password", "redis://me:a:b@h", "me", "a:b", "redis://h:6379"},
+		{"a line of a file", "redis://:" + secret + "@h\n", "", secret, "redis://h:6379"},
 		{"none", "redis-cluster://a,b?prefix=x", "", "", "redis-cluster://a:6379,b:6379"},
 		{"of sentinels", "redis-sentinel://me:" + secret + "@a,b/m?timeout=1s&prefix=a%26b", "me", secret, "redis-sentinel://a:26379,b:26379/m"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,7 +21,21 @@ var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/a
 // generator makes the software bill of materials.
 const generator = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 
-// build makes an archive for each platform, and Debian packages.
+// artefact returns the name of a file of the release.
+func (r *release) artefact(what string) string {
+	return filepath.Join(r.dist, "sluice-"+r.version+"-"+what)
+}
+
+// archOf returns the architecture of a platform of Linux, or nothing.
+func archOf(platform string) string {
+	arch, ok := strings.CutPrefix(platform, "linux/")
+	if !ok {
+		return ""
+	}
+	return arch
+}
+
+// build makes an archive for each platform, Debian packages, and the chart.
 func (r *release) build(ctx context.Context) error {
 	if err := os.RemoveAll(r.dist); err != nil {
 		return err
@@ -28,35 +43,40 @@ func (r *release) build(ctx context.Context) error {
 	if err := os.Mkdir(r.dist, 0o755); err != nil { //nolint:gosec // what is published
 		return err
 	}
+	r.programs = make(map[string]string)
 	for _, p := range platforms {
 		program, err := r.compile(ctx, p)
 		if err != nil {
 			return err
 		}
-		name := "sluice-" + r.version + "-" + strings.ReplaceAll(p, "/", "-")
-		dir := filepath.Join(r.work, name)
-		files := map[string]string{
+		r.programs[p] = program
+		name := strings.ReplaceAll(p, "/", "-")
+		if err := r.lay(filepath.Join(r.work, "sluice-"+r.version+"-"+name), map[string]string{
 			filepath.Base(program): program, "LICENSE": "LICENSE", "README.md": "README.md", "sluice.yaml": "deploy/systemd/sluice.yaml",
-		}
-		if err := r.lay(dir, files); err != nil {
+		}); err != nil {
 			return err
 		}
-		archive := filepath.Join(r.dist, name+".tar.gz")
-		if _, err := output(ctx, r.work, nil, "tar", "--owner=0", "--group=0", "--sort=name", "-czf", archive, name); err != nil {
+		if err := r.pack(ctx, r.work, "sluice-"+r.version+"-"+name, r.artefact(name+".tar.gz")); err != nil {
 			return err
 		}
-		if os, arch, _ := strings.Cut(p, "/"); os == "linux" {
+		if arch := archOf(p); arch != "" {
 			if err := r.deb(ctx, program, arch); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return r.pack(ctx, filepath.Join(r.source, "deploy", "helm"), "sluice", r.artefact("chart.tgz"))
+}
+
+// pack writes an archive of a folder of a folder.
+func (r *release) pack(ctx context.Context, dir, name, file string) error {
+	_, err := output(ctx, dir, nil, "tar", "--owner=0", "--group=0", "--mtime=@0", "--sort=name", "-czf", file, name)
+	return err
 }
 
 // compile installs the program of the version, which so knows it, and returns its file.
 func (r *release) compile(ctx context.Context, platform string) (string, error) {
-	env, err := r.fromProxy(ctx)
+	env, err := r.fromTags(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -161,32 +181,57 @@ func (r *release) deb(ctx context.Context, program, arch string) error {
 			return err
 		}
 	}
-	// Debian sorts a tilde before the end: a pre-release is older than the release.
-	version := strings.Replace(strings.TrimPrefix(r.version, "v"), "-", "~", 1)
 	for name, text := range map[string]string{
-		"control": fmt.Sprintf(control, version, arch), "conffiles": "/etc/sluice/sluice.yaml\n", "postinst": postinst,
+		"control": fmt.Sprintf(control, r.debVersion(), arch), "conffiles": "/etc/sluice/sluice.yaml\n", "postinst": postinst,
 	} {
 		if err := write(filepath.Join(dir, "DEBIAN", name), []byte(text), name == "postinst"); err != nil {
 			return err
 		}
 	}
-	_, err := output(ctx, r.work, nil, "dpkg-deb", "--build", "--root-owner-group", dir, filepath.Join(r.dist, "sluice_"+version+"_"+arch+".deb"))
+	_, err := output(ctx, r.work, nil, "dpkg-deb", "--build", "--root-owner-group", dir, r.debFile(arch))
 	return err
+}
+
+// debVersion returns the version of the packages. Debian sorts a tilde before the end: a pre-release is older than
+// the release.
+func (r *release) debVersion() string {
+	return strings.Replace(strings.TrimPrefix(r.version, "v"), "-", "~", 1)
+}
+
+func (r *release) debFile(arch string) string {
+	return filepath.Join(r.dist, "sluice_"+r.debVersion()+"_"+arch+".deb")
 }
 
 // sbom writes the modules that the program is compiled of, with their licences.
 func (r *release) sbom(ctx context.Context) error {
-	env, err := r.fromProxy(ctx)
+	env, err := r.fromTags(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = output(ctx, filepath.Join(r.source, "server"), append(env, "CGO_ENABLED=0"),
-		"go", "run", generator, "app", "-json", "-licenses", "-main", "cmd/sluice", "-output", filepath.Join(r.dist, "sluice-"+r.version+".cdx.json"), ".")
-	return err
+	file := r.artefact("modules.cdx.json")
+	if _, err := output(ctx, r.work, env, "go", "run", generator, "bin", "-json", "-licenses", "-output", file, r.programs["linux/amd64"]); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Metadata struct {
+			Component struct{ Name, Version string }
+		}
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	if c := list.Metadata.Component; c.Name != root+"/server" || c.Version != r.version {
+		return fmt.Errorf("it is about %s %s, want the version %s", c.Name, c.Version, r.version)
+	}
+	return nil
 }
 
 // checksums writes SHA256SUMS, which sha256sum -c reads.
-func (r *release) checksums(context.Context) error {
+func (r *release) checksums(ctx context.Context) error {
 	files, err := os.ReadDir(r.dist)
 	if err != nil {
 		return err
@@ -200,5 +245,9 @@ func (r *release) checksums(context.Context) error {
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), f.Name())
 	}
 	fmt.Print(sums.String())
-	return os.WriteFile(filepath.Join(r.dist, "SHA256SUMS"), sums.Bytes(), 0o644)
+	if err := os.WriteFile(filepath.Join(r.dist, "SHA256SUMS"), sums.Bytes(), 0o644); err != nil { //nolint:gosec // what is published
+		return err
+	}
+	_, err = output(ctx, r.dist, nil, "sha256sum", "--check", "--quiet", "SHA256SUMS")
+	return err
 }

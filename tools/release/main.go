@@ -1,11 +1,16 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release makes what a release of sluice has in the folder dist, and proves
-// that its modules can be used: it tags a copy of the last commit, serves its modules as
-// a module proxy does, and builds programs outside against them. It publishes nothing.
+// Command release makes what a release of sluice has in the folder dist, and proves that it can be used: it makes
+// the commits and tags of the version in a copy of the last commit, and everything of these tags. Programs of
+// users are built and run with the modules, and the programs, packages, image, chart and Compose file are started.
+// It publishes nothing.
 //
-//	go -C tools run ./release REPOSITORY VERSION
+//	go -C tools run ./release [-publish] REPOSITORY VERSION
+//	go -C tools run ./release -image FILE NAME:TAG VERSION ARCHITECTURE PROGRAM
+//
+// With -publish the commits and tags are brought into the repository at the end, and the command that pushes
+// them is printed. With -image it only writes the image of a program, for docker load.
 package main
 
 import (
@@ -28,11 +33,13 @@ const root = "github.com/sluicegate/sluice"
 // release is one run.
 type release struct {
 	repository, version string
-	modules             []string // their folders, "" for the root
-	work                string   // a folder that is removed at the end
-	source              string   // the copy of the commit
-	proxy               string   // file tree of a module proxy
-	dist                string
+	publish             bool
+	modules             []string          // their folders, "" for the root
+	language            string            // the Go version that they need
+	work                string            // a folder that is removed at the end
+	source              string            // the copy, at the tags
+	dist                string            // what is made
+	programs            map[string]string // by platform
 }
 
 func main() {
@@ -47,6 +54,13 @@ func main() {
 var semver = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 func run(ctx context.Context, args []string) (err error) {
+	if len(args) == 6 && args[0] == "-image" {
+		return writeImage(args[1], args[2], args[3], args[4], args[5])
+	}
+	publish := len(args) > 0 && args[0] == "-publish"
+	if publish {
+		args = args[1:]
+	}
 	if len(args) != 2 || !semver.MatchString(args[1]) {
 		return fmt.Errorf("%q; use a repository and a version, such as v1.2.3", args)
 	}
@@ -65,21 +79,24 @@ func run(ctx context.Context, args []string) (err error) {
 		}
 	}()
 	r := &release{
-		repository: args[0], version: args[1], work: work,
-		source: filepath.Join(work, "source"), proxy: filepath.Join(work, "proxy"), dist: filepath.Join(args[0], "dist"),
+		repository: args[0], version: args[1], publish: publish, work: work,
+		source: filepath.Join(work, "source"), dist: filepath.Join(args[0], "dist"),
 	}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
 		{"copy the last commit", r.checkout},
-		{"publish the modules to a proxy in a folder", r.publish},
-		{"build programs outside against them", r.useOutside},
+		{"commits and tags", r.tag},
+		{"programs of users with the modules", r.useOutside},
 		{"go install", r.install},
-		{"programs and packages", r.build},
+		{"programs, packages, chart", r.build},
+		{"image", r.writeImages},
 		{"list of what is in them", r.sbom},
-		{"the next root with these modules", r.nextRoot},
 		{"checksums", r.checksums},
+		{"start what was made", r.start},
+		{"the next root with these modules", r.nextRoot},
+		{"commits and tags into the repository", r.offer},
 	} {
 		fmt.Println("==", step.name)
 		if err := step.do(ctx); err != nil {
@@ -107,7 +124,18 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 	return strings.TrimSpace(string(out)), nil
 }
 
+var language = regexp.MustCompile(`(?m)^go (\d+\.\d+\.\d+)$`)
+
 func (r *release) checkout(ctx context.Context) error {
+	if changed, err := output(ctx, r.repository, nil, "git", "status", "--porcelain"); err != nil || changed != "" {
+		if r.publish {
+			return fmt.Errorf("there are changes that are not committed: %s%w", changed, err)
+		}
+		fmt.Println("   without the changes that are not committed")
+	}
+	if said, err := output(ctx, r.repository, nil, "git", "grep", "-n", "-e", "is no release yet", "-e", "are no published packages", "--", "*.md"); err == nil && r.publish {
+		return fmt.Errorf("these sentences will not be true; take them out, and commit:\n%s", said)
+	}
 	if _, err := output(ctx, r.work, nil, "git", "clone", "--quiet", "--no-hardlinks", r.repository, r.source); err != nil {
 		return err
 	}
@@ -122,6 +150,14 @@ func (r *release) checkout(ctx context.Context) error {
 	for _, dir := range strings.Fields(string(found[1])) {
 		r.modules = append(r.modules, strings.TrimPrefix(dir, "."))
 	}
-	_, err = output(ctx, r.source, nil, "git", "tag", r.version)
-	return err
+	module, err := os.ReadFile(filepath.Join(r.source, "go.mod"))
+	if err != nil {
+		return err
+	}
+	line := language.FindSubmatch(module)
+	if line == nil {
+		return errors.New("go.mod has no line such as go 1.26.0")
+	}
+	r.language = string(line[1])
+	return nil
 }

@@ -57,7 +57,7 @@ func TestKeyCommands(t *testing.T) {
 	command(t, cli.OK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule", "api", "--limit", "5/min sliding-log",
 		"--for=1h", "--reason", "launch", "--author=eve", at)
 	ask(200, 200, 429)
-	show("limits of its own: launch (eve), until 2")
+	show("override: launch (eve), until 2")
 	if out, _ = command(t, cli.OK, "status", at); !strings.Contains(out, "override of api for header.X-User=ada ip=127.0.0.1: 5/min sliding-log") {
 		t.Errorf("status lacks the override:\n%s", out)
 	}
@@ -211,20 +211,20 @@ func TestKeyShowsInFlight(t *testing.T) {
 		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
 		testkit.Contains(t, out, want...)
 	}
-	show("0 of 3 run now: 3 more may", "0 of 2 run now: 2 more may")
+	show("0 of 3 used: 3 free", "0 of 2 used: 2 free")
 	done := make(chan int, 1)
 	go func() { done <- s.Get(t, "/").Status }()
 	<-came
-	show("1 of 3 run now: 2 more may", "1 of 2 run now: 1 more may", "8 of 9 left")
+	show("1 of 3 used: 2 free", "1 of 2 used: 1 free", "8 of 9 left")
 	command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--author=eve", "--admin="+s.Admin)
-	show("1 of 3 run now", "1 of 2 run now", "all 9 left")
+	show("1 of 3 used", "1 of 2 used", "all 9 left")
 	close(goOn)
 	if got := <-done; got != http.StatusOK {
 		t.Errorf("got %d", got)
 	}
 	testkit.Until(t, "the end of both, a moment after the answer", func() bool {
 		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
-		return strings.Contains(out, "0 of 3 run now") && strings.Contains(out, "0 of 2 run now")
+		return strings.Contains(out, "0 of 3 used") && strings.Contains(out, "0 of 2 used")
 	})
 }
 

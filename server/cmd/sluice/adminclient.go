@@ -103,7 +103,7 @@ In a Dockerfile:
 
     HEALTHCHECK CMD ["sluice", "healthz"]`,
 	Flags: []cli.Flag{
-		{Name: "ready", Doc: "ask whether it can serve"},
+		{Name: "ready", Doc: "check readiness"},
 		{Name: "admin", Value: "ADDRESS", Doc: "the admin address of the running sluice (default 127.0.0.1:9090)"},
 		{Name: "timeout", Value: "DURATION", Doc: "for how long to wait for the answer (default 2s)"},
 	},

@@ -36,7 +36,7 @@ It asks a running sluice, or with --config reads FILE, where nothing was spent y
 		{Name: "descriptor", Value: "KEY=VALUE", Repeat: true, Doc: "an entry of its descriptor, whose domain is the host of the URL"},
 		{Name: "body-bytes", Value: "N", Doc: "its Content-Length (default: not known)"},
 		{Name: "listener", Value: "NAME", Doc: "the name or the address of the listener that it comes to (default: all rules apply)"},
-		{Name: "config", Value: "FILE", Doc: "a configuration, in the place of a running sluice"},
+		{Name: "config", Value: "FILE", Doc: "a configuration file, instead of a running sluice"},
 		{Name: "all", Doc: "name all rules that do not match, not only the first"},
 	}, adminFlags, []cli.Flag{jsonFlag}),
 	Run: runExplain,
@@ -196,8 +196,8 @@ func verdictText(e *evaluate.Explanation) string {
 	return text + "\n"
 }
 
-// writeExplainedRule writes a rule of an explanation. It leaves out the note that the
-// verdict has said already.
+// writeExplainedRule writes a rule of an explanation. It omits the note that the verdict line
+// already has.
 func writeExplainedRule(b *strings.Builder, r *evaluate.RuleExplanation, said string) {
 	fmt.Fprintf(b, "\nrule %s", r.Name)
 	if r.Mode != "enforce" {
@@ -227,14 +227,14 @@ func writeExplainedLevel(b *strings.Builder, l *evaluate.LevelExplanation, said 
 		b.WriteString(", tier " + l.Tier)
 	}
 	if l.Override != "" {
-		b.WriteString(", limits of its own: " + l.Override)
+		b.WriteString(", override: " + l.Override)
 	}
 	b.WriteByte('\n')
 	if l.Note != "" && l.Note != said {
 		fmt.Fprintf(b, "    %s\n", l.Note)
 	}
 	if f := l.InFlight; f != nil {
-		fmt.Fprintf(b, "    in flight: %d of %d run, %d more may\n", f.Decision.Held, f.Limit.Cap, f.Decision.Free)
+		fmt.Fprintf(b, "    in flight: %d of %d used, %d free\n", f.Decision.Held, f.Limit.Cap, f.Decision.Free)
 	}
 	for i := range l.Limits {
 		kind := ""

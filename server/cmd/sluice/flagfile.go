@@ -36,8 +36,8 @@ type pageLine struct {
 	column int
 }
 
-// put writes a key of a flag with its values: a single one on its line, several on the lines
-// below. It writes nothing if there are none.
+// put writes the key of a flag: a single value on the same line, several values on the lines
+// below. Without a value it writes nothing.
 func (p *page) put(flag, key string, values ...string) {
 	if len(values) == 0 {
 		return
@@ -94,7 +94,7 @@ func (f *serveFlags) parse() *config.Config {
 	reported := make(map[string]bool) // rules for requests and for bytes have the same key
 	for _, fault := range faults {
 		line := p.lines[min(max(fault.Line, 1), len(p.lines))-1]
-		if strings.HasSuffix(fault.Problem, "; set tokens") || strings.HasSuffix(fault.Problem, "client_ca: FILE}") { // for which there are no flags
+		if strings.HasSuffix(fault.Problem, "; set tokens") || strings.HasSuffix(fault.Problem, "client_ca: FILE}") { // no flag sets these
 			fault.Problem += " in a file, and use --config FILE"
 		}
 		text := "--" + line.flag + ": " + fault.Problem
@@ -126,13 +126,13 @@ func (f *serveFlags) page() *page {
 		}
 	}
 	f.fill()
-	p.line("", "# What the flags of sluice serve say, as a file for --config.")
+	p.line("", "# The flags of sluice serve as a file for --config.")
 	if f.Given("drain") {
-		p.line("drain", "# Beside it goes --drain "+f.drain.String()+".")
+		p.line("drain", "# Use it with --drain "+f.drain.String()+".")
 	}
 	for _, name := range []string{"log-format", "log-level"} {
 		if f.Given(name) {
-			p.line(name, "# Beside it goes --"+name+" "+f.One(name)+".")
+			p.line(name, "# Use it with --"+name+" "+f.One(name)+".")
 		}
 	}
 	p.put("listen", "listen:", f.One("listen"))
@@ -196,8 +196,8 @@ func (f *serveFlags) fill() {
 	byDefault("admin", serve.DefaultAdmin)
 }
 
-// admin writes the address of the operator's pages. It looks a name up, so that the program
-// listens on the address that was checked.
+// admin writes the admin address. It resolves a host name, so that the program listens on the
+// address that was checked.
 func (f *serveFlags) admin(p *page) {
 	at, hosts, public := f.One("admin"), f.Values["admin-host"], []string(nil)
 	if at != "off" {
@@ -255,8 +255,8 @@ func (f *serveFlags) store(p *page) {
 	}
 }
 
-// rules writes one rule for the limits of each unit, with one key: requests and
-// bytes have costs of their own. Stores keep the names.
+// rules writes one rule for each unit of the limits, all with the same key: a request and its
+// bytes cost different amounts. Stores keep states by the names of the rules.
 func (f *serveFlags) rules(p *page) {
 	var requests, bytes []string
 	for _, text := range f.Values["limit"] {

@@ -75,7 +75,7 @@ func TestStatusOfFleet(t *testing.T) {
 		return
 	}
 	nodes[2].signal(t, syscall.SIGKILL)
-	shows(nodes[0], []string{"sum of 2 nodes", "warn: ", "no report for more than 15 s; what they have counted is not in the sum", "not in the sum"})
+	shows(nodes[0], []string{"sum of 2 nodes", "warn: ", "no report for more than 15 s; their counts are not in the sum", "not in the sum"})
 	server.Kill(t)
 	shows(nodes[0], []string{"sum of 1 node,", "bad: the store does not answer: these are the counts of this node alone; the 2 others were read "})
 	server.Run(t)

@@ -27,7 +27,7 @@ import (
 )
 
 // keyDoc is the text that the commands about keys share.
-const keyDoc = `The parts are those that the rules' keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7. An empty value is the budget that requests without the part share: header.X-User=`
+const keyDoc = `The parts are those under "by" of the rules: ip=192.0.2.1, header.X-User=ada, claim.sub=7. An empty value names the budget that requests without the part share: header.X-User=`
 
 func keyCommand(name, summary, doc string, run func(context.Context, *cli.Call, *adminClient, keys.Key) error, flags ...cli.Flag) cli.Command {
 	return cli.Command{
@@ -50,7 +50,7 @@ func keyCommand(name, summary, doc string, run func(context.Context, *cli.Call, 
 	}
 }
 
-// The flags of commands that change something.
+// changeFlags are the flags of commands that make a change.
 var changeFlags = []cli.Flag{
 	{Name: "reason", Value: "TEXT", Doc: "why, for the audit log"},
 	{Name: "author", Value: "NAME", Doc: "who makes the change (default: the user's name)"},
@@ -63,12 +63,12 @@ var keyCommands = []cli.Command{
 		append([]cli.Flag{{Name: "units", Value: "N", Doc: "how many"}}, changeFlags...)...),
 	keyCommand("override", "give a key other limits for a while", "gives a key other limits on all nodes that share the store, within two seconds, also after a restart. If the store is in the memory of the node, the override is for that node only. If somebody else has changed the override meanwhile, nothing changes, and the error shows the other change. A --limit without an algorithm has that of the rule. --remove also ends an override of a rule or key that no longer exists: give its values and level as sluice status prints them.", overrideKey,
 		append([]cli.Flag{
-			{Name: "limit", Value: "TEXT", Repeat: true, Doc: "the limit in the place of the rule's"},
+			{Name: "limit", Value: "TEXT", Repeat: true, Doc: "the limit, instead of the rule's"},
 			{Name: "for", Value: "DURATION", Doc: "for how long, such as 24h (default: until it is removed)"},
 			{Name: "expires", Value: "TIME", Doc: "until when, such as 2026-12-31T18:00:00Z"},
 			{Name: "remove", Doc: "end the override"},
-			{Name: "this-node", Doc: "on the node that is asked only, until it ends or the node learns of a change of the key for all, also of an earlier one: where the shared store cannot be reached"},
-			{Name: "version", Value: "TEXT", Doc: "change nothing if the override is another one by now than this, which an answer or sluice status has named"},
+			{Name: "this-node", Doc: "on this node only, for an outage of the shared store: until it ends, or until a change of the key for all nodes arrives, even an earlier one"},
+			{Name: "version", Value: "TEXT", Doc: "change nothing unless the override still has this version, as shown by an answer or sluice status"},
 		}, changeFlags...)...),
 }
 
@@ -133,13 +133,13 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	case s.Exempt:
 		b.WriteString("  exempt: its requests are not charged\n")
 	case s.Override != "":
-		fmt.Fprintf(b, "  limits of its own: %s\n", printable(s.Override))
+		fmt.Fprintf(b, "  override: %s\n", printable(s.Override))
 	case s.Shadow:
 		b.WriteString("  in shadow: nothing is denied\n")
 	}
 	writeLimits(b, s)
 	if f := s.InFlight; f != nil {
-		fmt.Fprintf(b, "  in flight\n    %d of %d run now: %d more may\n", f.Decision.Held, f.Limit.Cap, f.Decision.Free)
+		fmt.Fprintf(b, "  in flight\n    %d of %d used: %d free\n", f.Decision.Held, f.Limit.Cap, f.Decision.Free)
 	}
 }
 
@@ -159,7 +159,7 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 		write("", s.Limits, s.Unlimited)
 		return
 	case s.UnknownTier != "":
-		fmt.Fprintf(b, "  %q is none of its tiers\n", s.UnknownTier)
+		fmt.Fprintf(b, "  the rule has no tier %q\n", s.UnknownTier)
 	case s.Tier != "":
 		write("tier "+printable(s.Tier)+": ", s.Limits, s.Unlimited)
 		return
@@ -171,7 +171,7 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 		write("tier "+printable(p.Tier)+": ", p.Limits, p.Unlimited)
 	}
 	if s.MoreTiers > 0 {
-		fmt.Fprintf(b, "  %d tiers more; add %s=NAME to see one\n", s.MoreTiers, s.TierBy)
+		fmt.Fprintf(b, "  %d more tiers; add %s=NAME to see one\n", s.MoreTiers, s.TierBy)
 	}
 }
 
@@ -212,13 +212,13 @@ func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key) e
 	return call.Show(done, b.String()+where(done.ThisNodeOnly, done.NotTold))
 }
 
-// where describes the nodes for which a change of a key is.
+// where describes the nodes that a change of a key affects.
 func where(thisNodeOnly bool, notTold string) string {
 	switch {
 	case thisNodeOnly:
 		return "on this node only: its store is in its memory\n"
 	case notTold != "":
-		return "in the store, for all nodes that share it; they could not be notified, and may use what they remember of the key for a second or as long as a lease: " + printable(notTold) + "\n"
+		return "in the store, for all nodes that share it; they could not be notified, and may use their cached state of the key for a second, or until a lease ends: " + printable(notTold) + "\n"
 	}
 	return "in the store, for all nodes that share it\n"
 }
@@ -240,10 +240,10 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k keys.Key
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if r := done.Replaced; r != nil {
-		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", joinLimits(r.Limits, ", "), printable(r.Reason), printable(r.Author))
+		fmt.Fprintf(&b, "instead of %s (%s; %s)\n", joinLimits(r.Limits, ", "), printable(r.Reason), printable(r.Author))
 	}
 	if done.ThisNodeOnly {
-		b.WriteString("on this node only: other nodes keep what they have\n")
+		b.WriteString("on this node only: other nodes keep theirs\n")
 	} else {
 		fmt.Fprintf(&b, "on all nodes that share the store, version %s\n", done.Version)
 	}

@@ -52,7 +52,7 @@ rules:
 	}, nil)
 	check(key("show", "header.X-Plan=pro", "--rule=api"), []string{"  tier pro: ", pro}, []string{none, team, "NAME"})
 	check(key("show", "header.X-Plan=", "--rule=api"), []string{"  no tier: ", none}, []string{pro, "NAME"})
-	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`"gold" is none of its tiers`, "  no tier: ", none}, []string{pro})
+	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`the rule has no tier "gold"`, "  no tier: ", none}, []string{pro})
 
 	s.Get(t, "/", "X-Plan", "team")
 	check(key("show", "header.X-Plan=team", "--rule=api"), []string{"4999 of 5000 left"}, nil)
@@ -60,7 +60,7 @@ rules:
 	check(key("show", "--rule=api"), []string{"all 60 left", "all 600 left", "all 900 left", "all 5000 left"}, nil)
 
 	key("override", "--rule=api", "--limit=10/min", "--reason=x")
-	check(key("show", "--rule=api"), []string{"limits of its own: x", "  sliding-log.min: 10/min sliding-log\n"}, []string{"plan"})
+	check(key("show", "--rule=api"), []string{"override: x", "  sliding-log.min: 10/min sliding-log\n"}, []string{"plan"})
 	check(key("override", "--rule=api", "--remove"), []string{"tier pro"}, nil)
 }
 
@@ -73,7 +73,7 @@ func TestKeyShowsFewPlans(t *testing.T) {
 	}
 	s := servetest.Start(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, tiers: {by: header.X-Plan, limits: {%s}}}]\n", servetest.Named(t, "up"), plans.String()), servetest.Stopped)
 	out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.Admin)
-	if !strings.Contains(out, "tier p15: ") || strings.Contains(out, "tier p16: ") || !strings.Contains(out, "  84 tiers more; add header.X-Plan=NAME to see one\n") {
+	if !strings.Contains(out, "tier p15: ") || strings.Contains(out, "tier p16: ") || !strings.Contains(out, "  84 more tiers; add header.X-Plan=NAME to see one\n") {
 		t.Errorf("got\n%s", out)
 	}
 }
@@ -86,8 +86,8 @@ func TestKeySaysWhere(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: other nodes keep what they have\n"},
-		{[]string{"override", "--remove", "--rule=address"}, "on this node only: other nodes keep what they have\n"},
+		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: other nodes keep theirs\n"},
+		{[]string{"override", "--remove", "--rule=address"}, "on this node only: other nodes keep theirs\n"},
 		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
 	} {
 		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.Admin}, c.args[1:]...)...)
@@ -95,12 +95,12 @@ func TestKeySaysWhere(t *testing.T) {
 	}
 	server := redistest.Start(t, redistest.Redis(t))
 	s = servetest.Start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", servetest.Named(t, "up"), server.URL())+keyRules)
-	testkit.Until(t, "what the other nodes have", func() bool { return !strings.Contains(servetest.Ready(t, s).Body, "overrides: as this node has them") })
+	testkit.Until(t, "what the other nodes have", func() bool { return !strings.Contains(servetest.Ready(t, s).Body, "overrides: those of this node") })
 	out, _ := command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.Admin)
 	testkit.Contains(t, out, "in the store, for all nodes that share it\n")
 	for _, c := range []struct{ args, want string }{
 		{"--limit=9/min", "on all nodes that share the store, version "},
-		{"--limit=8/min --this-node", "on this node only: other nodes keep what they have\n"},
+		{"--limit=8/min --this-node", "on this node only: other nodes keep theirs\n"},
 		{"--limit=7/min --version=1", "nothing was changed, as "},
 	} {
 		code := cli.OK

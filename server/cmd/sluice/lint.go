@@ -27,9 +27,9 @@ var lintCommand = cli.Command{
 	Name: "lint", Args: "FILE", Summary: "check a configuration and explain it in plain words",
 	Doc: "explains each rule of FILE and its worst case, and warns about settings without effect. FILE may be - for standard input. It exits with 1 if FILE has a fault or a case does not hold. A fault is also where serve would not start with a file that FILE names: keys, certificates, tokens.",
 	Flags: []cli.Flag{
-		{Name: "test", Value: "CASES", Repeat: true, Doc: "run the given-expect cases in CASES, on virtual time, in the place of the explanation"},
+		{Name: "test", Value: "CASES", Repeat: true, Doc: "run the given-expect cases in CASES, on virtual time, instead of the explanation"},
 		{Name: "strict", Doc: "exit with 1 on warnings, too"},
-		{Name: "without-files", Doc: "do not check the files that FILE names, where these are elsewhere"},
+		{Name: "without-files", Doc: "do not check the files that FILE names, if they are not on this machine"},
 		{Name: "format", Value: "FORMAT", Words: lintFormats, Doc: "text, json, or github for annotations of a workflow (default text)"},
 		{Name: "json", Doc: "as --format json"},
 	},

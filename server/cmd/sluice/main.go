@@ -113,7 +113,7 @@ With rules for paths, users and tiers, in a file that may change while it runs (
 	}
 }
 
-// The flags of commands that ask a running sluice.
+// adminFlags are the flags of commands that query a running sluice.
 var adminFlags = []cli.Flag{
 	{Name: "admin", Value: "ADDRESS", Doc: "the admin address of the running sluice (default 127.0.0.1:9090)"},
 	{Name: "token-file", Value: "FILE", Doc: "holds its token, if it has one"},
@@ -150,7 +150,7 @@ func manCommand() cli.Command {
 		Name: "man", Summary: "write the manual page",
 		Doc: "Read it by:\n\n    sluice man | man -l -",
 		Flags: []cli.Flag{
-			{Name: "markdown", Doc: "write docs/cli.md in its place"},
+			{Name: "markdown", Doc: "write docs/cli.md instead"},
 		},
 		Run: func(_ context.Context, c *cli.Call) error {
 			if c.Given("markdown") {

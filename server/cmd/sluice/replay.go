@@ -30,17 +30,17 @@ var replayCommand = cli.Command{
     sluice replay --limit "100/min" --accuracy access.log
 `,
 	Flags: []cli.Flag{
-		{Name: "limit", Value: "TEXT", Repeat: true, Group: "Limits:", Doc: "a limit, as that of sluice serve; of several limits all must have room"},
-		{Name: "by", Value: "PART", Repeat: true, Doc: "the key of a request, as that of sluice serve (default ip)"},
-		{Name: "key", Value: "COLUMN", Doc: "the column, or field, that is the key, in the place of --by"},
+		{Name: "limit", Value: "TEXT", Repeat: true, Group: "Limits:", Doc: "a limit, as in sluice serve; of several limits all must have room"},
+		{Name: "by", Value: "PART", Repeat: true, Doc: "the key of a request, as in sluice serve (default ip)"},
+		{Name: "key", Value: "COLUMN", Doc: "the column, or field, that is the key, instead of --by"},
 		{Name: "cost", Value: "COLUMN", Doc: "the column, or field, that is the cost of a request in units (default 1 each)"},
-		{Name: "config", Value: "FILE", Doc: "the rules of a gateway's configuration, in the place of --limit"},
-		{Name: "against", Value: "FILE", Doc: "compare with the rules of another configuration: whose verdict changes"},
+		{Name: "config", Value: "FILE", Doc: "the rules of a gateway's configuration, instead of --limit"},
+		{Name: "against", Value: "FILE", Doc: "compare with the rules of another configuration, and show the keys whose verdict changes"},
 		{Name: "format", Value: "NAME", Words: arrivals.Formats, Group: "Logs:", Doc: "of all files: " + strings.Join(arrivals.Formats, ", ") + " (default: detected)"},
 		{Name: "time", Value: "COLUMN", Doc: "the column, or field, of the time (default: detected)"},
-		{Name: "explain", Value: "KEY@TIME", Group: "Answers:", Doc: "the arithmetic of the first decision about a key at a time, or after it"},
-		{Name: "accuracy", Doc: "each algorithm beside the exact log, with the quota and window of --limit"},
-		{Name: "html", Value: "FILE", Doc: "write the report as a page, too"},
+		{Name: "explain", Value: "KEY@TIME", Group: "Answers:", Doc: "show the arithmetic of the first decision about a key at this time or later"},
+		{Name: "accuracy", Doc: "compare each algorithm with the exact log, for the quota and window of --limit"},
+		{Name: "html", Value: "FILE", Doc: "also write the report as a page"},
 		jsonFlag,
 	},
 	Run: runReplay,
@@ -104,8 +104,8 @@ func writeReplay(c *cli.Call, doc any, sections []report.Section, r *replay.Resu
 	return c.Show(doc, report.Text(sections))
 }
 
-// replayRules sets the rules that decide, and returns them in words. The error is of the flags
-// or of a file.
+// replayRules sets the rules of o and describes them in words. The error is a fault of the
+// flags or of a file.
 func replayRules(values cli.Values, o *replay.Options) (words string, err error) {
 	load := func(name string) (replay.Rules, error) {
 		c, err := loadFile(name)
@@ -152,7 +152,7 @@ func replayRules(values cli.Values, o *replay.Options) (words string, err error)
 	return strings.Join(limits, " and ") + " by " + cmp.Or(values.One("key"), strings.Join(by, " and ")), err
 }
 
-// unbounded is so many states that none is evicted.
+// unbounded is a number of states at which none is evicted.
 const unbounded = 1 << 26
 
 // parseMoment reads KEY@TIME.

@@ -28,7 +28,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/serve"
 )
 
-// run is the program: it returns its exit code. It ends when ctx does.
+// run runs the program until it is done or ctx ends, and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && (args[0] == "--version" || args[0] == "-version") {
 		args = []string{"version"}
@@ -55,8 +55,8 @@ func runServe(ctx context.Context, call *cli.Call) error {
 	return err
 }
 
-// serve runs the configuration of the flags, or of the file that they name. A hang-up
-// signal makes it read the file and open the logs again, and ends nothing.
+// serve runs the configuration of the flags, or of the file that they name. On SIGHUP it reads
+// the file and opens the logs again.
 func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	if f.Given("config") {
 		if err := f.load(&o); err != nil {
@@ -120,9 +120,8 @@ type memory struct {
 	giveBack *time.Timer // returns unused memory to the system; nil before the start is over
 }
 
-// started plans the return of the memory of the start to the system. Call it before around.
-// At its end the return collects garbage once more, and only then frees all memory of rules
-// that requests have used.
+// started schedules the return of the start's memory to the system. Call it before around. The
+// return collects garbage once more, as only then the memory of all replaced rules is free.
 func (m *memory) started() { m.giveBack = time.AfterFunc(returnAfter, debug.FreeOSMemory) }
 
 // around calls f, which reads a configuration and activates it.
@@ -292,8 +291,8 @@ var fileFlags = []cli.Flag{
 	{Name: "drain", Value: "DURATION", Doc: "how long requests may take to end after a signal to stop (default 30s); a second signal ends them at once"},
 	{Name: "overrides", Value: "FILE", Doc: `keep the overrides of "sluice key override" over a restart`},
 	{Name: "audit", Value: "FILE", Doc: "append every change to FILE (default: standard error)"},
-	{Name: "log-format", Value: "FORMAT", Words: logFormats, Doc: "of the program's own log, on standard error: text or json (default text)"},
-	{Name: "log-level", Value: "LEVEL", Words: []string{"debug", "info", "warn", "error"}, Doc: "log nothing below debug, info, warn or error (default info)"},
+	{Name: "log-format", Value: "FORMAT", Words: logFormats, Doc: "format of the program's own log, on standard error: text or json (default text)"},
+	{Name: "log-level", Value: "LEVEL", Words: []string{"debug", "info", "warn", "error"}, Doc: "lowest level of the program's own log: debug, info, warn or error (default info)"},
 }
 
 // flagsOfLimits returns the flags that name the clients to limit, and the limits.
@@ -302,7 +301,7 @@ func flagsOfLimits() []cli.Flag {
 		{Name: "upstream", Value: "URL", Group: "Without a configuration file:", Doc: "the service, such as http://127.0.0.1:3000, https://, or h2c:// for gRPC without TLS; without it a built-in sample app answers"},
 		{Name: "limit", Value: "TEXT", Repeat: true, Doc: `a limit; of several limits all must have room (default without --upstream: "10/min sliding-log")`},
 		{Name: "block", Value: "TEXT", Repeat: true, Doc: `deny a key for a while after many denials: "10min after 20 denials/min"`},
-		{Name: "like", Value: "NAME", Words: platformNames(), Doc: `limit as a platform does, in the place of --limit: shopify-rest, github, nginx and so on; see "sluice profiles"`},
+		{Name: "like", Value: "NAME", Words: platformNames(), Doc: `limit as a platform does, instead of --limit: shopify-rest, github, nginx and so on; see "sluice profiles"`},
 		{Name: "by", Value: "PART", Repeat: true, Words: []string{"ip", "host", "method", "header.", "cookie.", "query.", "path.1", "ip/24/48"}, Doc: "the key of a request; several make one key of each combination: ip, host, header.NAME, cookie.NAME, query.NAME, method, path.N (the N-th part of the path, from 1), ip/24/48 (networks of IPv4 and IPv6) (default ip; without --upstream query.userId)"},
 		{Name: "name", Value: "NAME", Doc: "name the rules NAME, and NAME.bytes for limits of bytes: services that share a store need a name each, or they share the limits (default gateway)"},
 		{Name: "trust", Value: "NETWORK", Repeat: true, Doc: "trust X-Forwarded-For of the proxies in NETWORK, such as 10.0.0.0/8 (default: none)"},
@@ -314,9 +313,9 @@ var otherFlags = []cli.Flag{
 	{Name: "admin", Value: "ADDRESS", Doc: `serve the page, /healthz, /readyz, /metrics and the API of "sluice status", "sluice key" and "sluice explain" here, or "off" (default 127.0.0.1:9090)`},
 	{Name: "admin-public", Doc: "let --admin be an address that other machines can reach: it serves neither page nor API there"},
 	{Name: "admin-host", Value: "NAME", Repeat: true, Doc: "a name in the Host of requests to --admin, beside its IP address and localhost"},
-	{Name: "fields", Value: "LIST", Words: []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}, Doc: "header fields of the answers, by commas: draft-11, x-ratelimit, x-ratelimit-epoch, or none (default draft-11; without --upstream draft-11,x-ratelimit)"},
+	{Name: "fields", Value: "LIST", Words: []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}, Doc: "header fields of the answers, separated by commas: draft-11, x-ratelimit, x-ratelimit-epoch, or none (default draft-11; without --upstream draft-11,x-ratelimit)"},
 	{Name: "state", Value: "FILE", Doc: "keep the state of all keys over a restart: read FILE at the start, write it at a clean stop"},
-	{Name: "store", Value: "URL", Doc: "share counters with all that name the same store: redis://HOST, redis-sentinel://HOST,HOST/MASTER or redis-cluster://HOST,HOST; rediss:// and so on with TLS. A user may be in it; the password is read from the variable SLUICE_STORE_PASSWORD or by ?password_file=FILE. Further parameters: ca_file, cert_file, key_file, prefix, timeout. env:REDIS_URL reads the URL from that variable, where a password may be in it"},
+	{Name: "store", Value: "URL", Doc: "share counters with all that name the same store: redis://HOST, redis-sentinel://HOST,HOST/MASTER or redis-cluster://HOST,HOST; rediss:// and so on with TLS. A user may be in it; the password is read from the variable SLUICE_STORE_PASSWORD or from ?password_file=FILE. More parameters: ca_file, cert_file, key_file, prefix, timeout. env:REDIS_URL reads the URL from that variable, where a password may be in it"},
 	{Name: "failure", Value: "POLICY", Words: []string{"open", "local", "closed"}, Doc: "while the store is unavailable: open allows requests, local gives each node its share of the limits, closed refuses them (default open)"},
 	{Name: "decision-log", Value: "PATH", Doc: "write a line of JSON for each request to PATH, stdout or stderr (docs/decision-log.md); SIGHUP opens it again"},
 	{Name: "access-log", Value: "PATH", Doc: "write a line in the combined format of nginx and Apache"},

@@ -126,7 +126,7 @@ func writeStatus(w io.Writer, s *status) error {
 		b.WriteByte('\n')
 	}
 	if s.Status.Unconfirmed {
-		b.WriteString("\nThe store cannot be reached: this node goes on with these overrides, and other nodes may have others.\n")
+		b.WriteString("\nThe store cannot be reached: this node continues with these overrides, and other nodes may have others.\n")
 	}
 	for _, l := range top {
 		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", levelOf(l.Rule, l.Level), l.Total)

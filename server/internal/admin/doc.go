@@ -14,6 +14,6 @@
 //   - session.go: sessions of browsers
 //   - keyadd.go: units given to a key
 //   - key.go: the state of a key, and its reset
-//   - api.go: API: who may ask, how it answers, who makes a change, and the last changes
+//   - api.go: API: access, answers, changes, and the audit log
 //   - hosts.go: callers on this machine and names of hosts
 package admin

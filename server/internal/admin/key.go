@@ -306,7 +306,7 @@ func (a *API) resetKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	targets, omitted, err := a.targets(&q.Key)
 	if err == nil && omitted {
-		err = fmt.Errorf("more than %d keys are meant; name a rule", keys.Max)
+		err = fmt.Errorf("more than %d keys match; name a rule", keys.Max)
 	}
 	if err != nil {
 		return nil, err

@@ -42,8 +42,8 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil //nolint:nilnil // it has answered
 }
 
-// Restart ends the open answers of /v1/live, so that pages load the active configuration
-// anew. Call it after a change of the configuration.
+// Restart ends the open streams of /v1/live, so that pages load the active configuration
+// again. Call it after a change of the configuration.
 func (a *API) Restart() { a.feed.Restart() }
 
 // Run keeps the history of requests, and sends changes to the open pages, until ctx

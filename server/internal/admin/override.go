@@ -167,7 +167,7 @@ func (a *API) unused(k *keys.Key) (found *overrides.Stored, err error) {
 			continue
 		}
 		if found != nil && !slices.Equal(o.Key, found.Key) {
-			return nil, fmt.Errorf("several overrides of rule %q that it has no use for have these values, in different orders; take them out of the overrides file while sluice is stopped", k.Rule)
+			return nil, fmt.Errorf("rule %q has several unused overrides with these values, in different orders; stop sluice, and take them out of the overrides file", k.Rule)
 		}
 		found = o
 	}

@@ -45,7 +45,7 @@ func (a *API) overview(_ http.ResponseWriter, r *http.Request) (any, error) {
 		o.Rules = append(o.Rules, ro)
 	}
 	if rule != "" && len(o.Rules) == 0 {
-		return nil, failed(http.StatusNotFound, errors.New("there is no rule of that name; see /v1/overview for those that are"))
+		return nil, failed(http.StatusNotFound, errors.New("no rule has that name; /v1/overview lists the rules"))
 	}
 	return o, nil
 }
@@ -86,7 +86,7 @@ func (a *API) fleet(_ http.ResponseWriter, r *http.Request) (any, error) {
 	o.Own.ID = o.Self.ID
 	f := fleetview.New(&o)
 	if o.Rule != "" && len(f.Rules) == 0 {
-		return nil, failed(http.StatusNotFound, errors.New("no node has a rule of that name; see /v1/fleet for those that are"))
+		return nil, failed(http.StatusNotFound, errors.New("no node has a rule of that name; /v1/fleet lists the rules"))
 	}
 	if o.Rule == "" {
 		lately := make(map[string]history.Counts, len(f.Rules))

@@ -21,14 +21,14 @@ import (
 
 // ErrNotWritten is the error of [Log.Change] if the log could not be written, so that the
 // change was not made.
-var ErrNotWritten = errors.New("nothing was changed, as it cannot be written down")
+var ErrNotWritten = errors.New("nothing was changed: the audit log cannot be written")
 
 // ErrUnknown is the error of a change that may have been made.
-var ErrUnknown = errors.New("the store has not answered, so that it is not known whether this was changed; look at the key in some seconds before you repeat it")
+var ErrUnknown = errors.New("the store has not answered, and may have made the change; look at the key in some seconds before you repeat it")
 
-// Change writes a change to the log of this node and makes it. do reports whether it has sent the
-// entry to the other nodes. If it has not, Change sends it, which may take until later for a
-// change on which they need not act.
+// Change writes a change to the log of this node and makes it. do reports whether it has sent
+// the entry to the other nodes. If it has not, Change sends it; if that fails, the shared log
+// sends it later.
 func (l *Log) Change(ctx context.Context, e Entry, do func(*Entry) (told bool, err error)) error {
 	e.Time = time.Now().UTC()
 	if err := l.Write(e); err != nil {
@@ -211,10 +211,10 @@ func (l *Log) remember(e Entry, size int) {
 	}
 }
 
-// New returns an Log that writes to w.
+// New returns a Log that writes to w.
 func New(w io.Writer) *Log { return &Log{to: w} }
 
-// Open returns an Log that appends to a file. It creates the file if there is none,
+// Open returns a Log that appends to a file. It creates the file if there is none,
 // readable by its owner only, because it may hold keys. The path may also name an open file
 // of the process, such as /dev/stdout. The caller closes the log.
 func Open(path string) (*Log, error) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli runs a program's commands from a table, from which help, completion,
-// a man page and a page of documentation follow.
+// Package cli runs a program's commands from a table. It makes help, completion, a man page
+// and a page of documentation from the same table.
 package cli
 
 import (
@@ -22,7 +22,7 @@ import (
 // Exit codes.
 const (
 	OK     = 0
-	Failed = 1 // what was asked for was not done, or what was checked has faults
+	Failed = 1 // the command has failed, or has found faults
 	Usage  = 2 // the arguments are wrong
 )
 
@@ -30,23 +30,23 @@ const (
 type Program struct {
 	Name     string
 	Summary  string // one sentence
-	Doc      string // as that of a Command
+	Doc      string // paragraphs, as in a Command
 	Commands []Command
 }
 
-// A Command is what a program does if its arguments begin with the words of its Name.
+// A Command runs if the arguments begin with the words of its Name.
 type Command struct {
 	Name    string // one word, or two: "key show"
 	Args    string // its arguments, as help shows them; empty: it has none
 	Summary string // a line without a full stop
-	// Doc is paragraphs, between which there are empty lines. Lines that begin with four
-	// spaces are shown as they are.
+	// Doc holds paragraphs separated by empty lines. Lines that begin with four spaces are
+	// shown unchanged.
 	Doc   string
 	Flags []Flag
-	// ArgWords are what the arguments may be, for completion; nil: files.
+	// ArgWords are the possible arguments, for completion; nil: files.
 	ArgWords []string
-	// KeepFaults has Run called also where flags are wrong, to report these together
-	// with what else is.
+	// KeepFaults runs the command even if flags are wrong, so that it reports these faults
+	// together with others.
 	KeepFaults bool
 	Run        func(context.Context, *Call) error
 }
@@ -54,12 +54,12 @@ type Command struct {
 // A Flag is an option of a command.
 type Flag struct {
 	Name   string
-	Letter string // what may be written for the name; empty: nothing
-	Value  string // what the value is, in capitals; empty: a switch
+	Letter string // the short form; empty: none
+	Value  string // a name for the value, in capitals; empty: a switch
 	Doc    string // a sentence or two, without a full stop at the end
-	Group  string // the heading above it, where that is another than the flag's before
+	Group  string // the heading above it; empty: that of the flag before
 	Repeat bool   // it may be given more than once
-	// Words are what the value may be, for completion; nil: anything, such as a file.
+	// Words are the possible values, for completion; nil: anything, such as a file.
 	Words []string
 }
 
@@ -72,13 +72,13 @@ type Call struct {
 	Stdout, Stderr io.Writer
 }
 
-// Values are those of flags; a switch that is given has an empty one.
+// Values holds the values of flags. A switch that was given has an empty value.
 type Values map[string][]string
 
-// Given reports whether a flag is there.
+// Given reports whether a flag was given.
 func (v Values) Given(name string) bool { return len(v[name]) > 0 }
 
-// One returns the value of a flag, the last if there are several, empty if there is none.
+// One returns the value of a flag, the last if there are several, or "".
 func (v Values) One(name string) string {
 	if all := v[name]; len(all) > 0 {
 		return all[len(all)-1]
@@ -110,13 +110,13 @@ func (c *Call) Print(text string) error {
 	return err
 }
 
-// ErrFailed ends a command with [Failed] without a word: it has said why.
+// ErrFailed ends a command with [Failed] and no message: the command has written one.
 var ErrFailed = errors.New("failed")
 
-// A UsageError is wrong arguments.
+// A UsageError holds the faults of arguments.
 type UsageError struct{ Err error }
 
-// Error returns what is wrong, a fault a line.
+// Error returns the faults, one a line.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the faults.
@@ -127,8 +127,7 @@ func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(fo
 
 const width = 80
 
-// fill returns paragraphs whose lines are as long as a terminal is wide, but for those
-// that begin with a space.
+// fill breaks paragraphs into lines for a terminal. Lines that begin with a space stay.
 func fill(doc string) string {
 	var b strings.Builder
 	for line := range strings.Lines(doc) {
@@ -151,8 +150,8 @@ func fill(doc string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// help returns the page of a command, in the place of cobra's, which is a template: a
-// program with text/template keeps every method of every type, 17 MB of this one.
+// help returns the help of a command. It replaces cobra's template: a program with
+// text/template keeps every method of every type, which is 17 MB of this one.
 func (p *Program) help(cmd *cobra.Command) string {
 	var b strings.Builder
 	if cmd.HasSubCommands() {
@@ -185,7 +184,7 @@ func (p *Program) help(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// text is what help says of the flag.
+// text returns the text of the flag in help.
 func (f *Flag) text() string {
 	if f.Repeat {
 		return f.Doc + "; repeatable"
@@ -193,12 +192,12 @@ func (f *Flag) text() string {
 	return f.Doc
 }
 
-// Man returns the manual page, which is made of Markdown.
+// Man returns the manual page, made from the Markdown.
 func (p *Program) Man() string {
 	about := strings.TrimPrefix(strings.TrimSuffix(p.Summary, "."), p.Name+" ")
 	text := fmt.Sprintf("%% %[1]s 1\n\n# NAME\n\n%[1]s - %[2]s\n\n# DESCRIPTION\n\n%[3]s\n\n# COMMANDS\n%[4]s\n# EXIT STATUS\n\n%[5]s\n", p.Name, about, p.Doc, p.commands(), exits)
-	page := strings.ReplaceAll(string(md2man.Render([]byte(text))), `\-`, "-") // md2man escapes that of the name alone
-	return strings.ReplaceAll(page, "-", `\-`)                                 // of flags, which no hyphen can stand for
+	page := strings.ReplaceAll(string(md2man.Render([]byte(text))), `\-`, "-") // md2man escapes the hyphens of the name only
+	return strings.ReplaceAll(page, "-", `\-`)                                 // flags need the minus sign
 }
 
 // Markdown returns the pages of all commands.

@@ -25,7 +25,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		args = append(args[1:len(args):len(args)], "--help")
 	}
 	root := p.root(args)                      //nolint:contextcheck // cobra passes it on
-	root.SetArgs(append([]string{}, args...)) // cobra reads the process's in the place of nil
+	root.SetArgs(append([]string{}, args...)) // cobra replaces nil by the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -44,7 +44,8 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	return ended(cmd, err, stderr)
 }
 
-// unknown returns the error of a command that needs another word than the first of rest.
+// unknown returns the error of an unknown or missing command, or nil if rest begins with a
+// flag.
 func unknown(cmd *cobra.Command, rest []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -60,7 +61,7 @@ func unknown(cmd *cobra.Command, rest []string) error {
 	return Usagef("unknown command %q; %s", rest[0], cmp.Or(meant("did you mean %s?", rest[0], names), use))
 }
 
-// meant returns a text with the name that may have been meant, empty if there is none.
+// meant formats the name that is nearest to given, or returns "" if none is near.
 func meant(format, given string, names []string) string {
 	if name := spelling.Nearest(given, slices.Values(names)); name != "" {
 		return fmt.Sprintf(format, name)
@@ -68,7 +69,7 @@ func meant(format, given string, names []string) string {
 	return ""
 }
 
-// ended says what went wrong, if anything did.
+// ended writes the error of a command, and returns the exit code.
 func ended(cmd *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return OK
@@ -86,10 +87,10 @@ func ended(cmd *cobra.Command, err error, stderr io.Writer) int {
 	return Failed
 }
 
-// say writes a text. If that fails there is nowhere left to say so.
+// say writes a text. An error of that cannot be reported.
 func say(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
 
-// root returns the program as cobra has it, which is run with these arguments.
+// root returns the program as a cobra command for these arguments.
 func (p *Program) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use: p.Name, Long: fill(p.Summary + "\n\n" + p.Doc), Args: cobra.ArbitraryArgs,
@@ -114,7 +115,7 @@ func (p *Program) root(args []string) *cobra.Command {
 	return root
 }
 
-// cobra returns the command as cobra has it.
+// cobra returns the command as a cobra command.
 func (c *Command) cobra(args []string) *cobra.Command {
 	call := &Call{Values: make(Values)}
 	run := func(cmd *cobra.Command, rest []string) error {
@@ -140,7 +141,7 @@ func (c *Command) cobra(args []string) *cobra.Command {
 		if f.Value == "" {
 			flag.NoOptDefVal = "true"
 		} else if f.Words != nil {
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, completion(f.Words)) // there is the flag, without one so far
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, completion(f.Words)) // it fails for an unknown flag, and for a second function
 		}
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -165,10 +166,10 @@ func (c *Command) cobra(args []string) *cobra.Command {
 			name, _, _ = strings.Cut("-"+letters, "=") // the value may be a secret
 		}
 		err = fmt.Errorf("unknown flag %s%s", name, meant("; did you mean --%s", strings.Trim(name, "-"), names))
-		if c.KeepFaults { // what is behind the flag is read, too
+		if c.KeepFaults { // read the arguments after the flag, too
 			clear(call.Values)
 			call.Faults, cmd.FParseErrWhitelist.UnknownFlags = nil, true
-			_, rest, _ := cmd.Root().Find(args) // as it was found before
+			_, rest, _ := cmd.Root().Find(args) // cobra has found it before without error
 			if cmd.ParseFlags(rest) == nil {
 				call.Faults = errors.Join(err, call.Faults)
 				return run(cmd, cmd.Flags().Args())
@@ -187,13 +188,13 @@ func completion(words []string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// A value is that of a flag in a call.
+// A value is the value of a flag in a call.
 type value struct {
 	flag *Flag
 	call *Call
 }
 
-// Set implements [pflag.Value]. Faults are the call's, so that flags behind them are read.
+// Set implements [pflag.Value]. It adds faults to the call, so that later flags are read, too.
 func (v *value) Set(text string) error {
 	name := v.flag.Name
 	fault := func(format string, args ...any) {
@@ -216,16 +217,16 @@ func (v *value) Set(text string) error {
 	return nil
 }
 
-// Type returns what the value is, as help has it.
+// Type returns the name for the value, as in help.
 func (v *value) Type() string { return cmp.Or(v.flag.Value, "bool") }
 
 func (v *value) String() string { return "" }
 
-// Shells are those that [Program.Completion] knows.
+// Shells are the shells that [Program.Completion] supports.
 var Shells = []string{"bash", "zsh", "fish", "powershell"}
 
-// Completion writes the script by which a shell completes the program's commands, flags
-// and words. It is an error if the shell is none of [Shells].
+// Completion writes the completion script of a shell. It is an error if the shell is none of
+// [Shells].
 func (p *Program) Completion(w io.Writer, shell string) error {
 	switch root := p.root(nil); shell {
 	case "bash":

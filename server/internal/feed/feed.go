@@ -88,7 +88,7 @@ func (f *Feed) leave(r *reader) {
 
 var (
 	errFull   = errors.New("feed: too many pages are open; close one")
-	errClosed = errors.New("feed: the program ends")
+	errClosed = errors.New("feed: the program is stopping")
 )
 
 func (f *Feed) enter() (*reader, error) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package finding says in words what an operator may want to look at in a rule's
-// counts. Its thresholds are in docs/operating.md.
+// Package finding reports what is unusual in the counts of a rule, for operators. Its
+// thresholds are in docs/operating.md.
 package finding
 
 import (
@@ -22,10 +22,10 @@ const (
 	UnstatedCost = "unstated-cost"
 )
 
-// Finding is something about a rule that an operator may want to look at.
+// Finding is a remark about a rule, for operators.
 type Finding struct {
 	Kind string `json:"kind"` // one of the kinds
-	Text string `json:"text"` // with the figures it rests on
+	Text string `json:"text"` // with its figures
 }
 
 // Figures are the outcomes of requests under a rule. Numbers of keys are estimates.
@@ -38,26 +38,26 @@ type Figures struct {
 	history.Denials // of the last hour
 }
 
-// Thresholds.
+// Thresholds of the findings.
 const (
-	fewKeys       = 3    // or fewer make most denials
-	oneDenials    = 100  // at least
-	mostDenials   = 0.8  // share of denials that they make at least
-	deniedOfAll   = 0.25 // share of all requests that is denied, at least
-	fewOfSeen     = 0.2  // share of the keys seen that they are, at most
-	tightKeys     = 10   // keys are denied, at least
-	tightDenials  = 20   // at least
-	tightShare    = 0.05 // of the keys seen, at least
-	topOfTight    = 0.5  // share of denials that the first fewKeys make, at most
-	rescuedShare  = 0.5  // of denials that a candidate would have let pass, at least
-	unstatedShare = 0.1  // of the requests allowed, at least
-	unstated      = 20   // responses, at least
-	neverPeak     = 0.5  // share of a limit that was used, less
+	fewKeys       = 3    // most keys to name in OneClient
+	oneDenials    = 100  // least denials
+	mostDenials   = 0.8  // least share of the denials that these keys make
+	deniedOfAll   = 0.25 // least share of all requests that is denied
+	fewOfSeen     = 0.2  // largest share of these keys in the keys seen
+	tightKeys     = 10   // least number of denied keys
+	tightDenials  = 20   // least denials
+	tightShare    = 0.05 // least share of denied keys in the keys seen
+	topOfTight    = 0.5  // largest share of the denials that the first fewKeys make
+	rescuedShare  = 0.5  // least share of the denials that a candidate would have allowed
+	unstatedShare = 0.1  // least share of such responses in the allowed requests
+	unstated      = 20   // least number of such responses
+	neverPeak     = 0.5  // bound of the largest used share of a limit
 	neverRequests = 1000
 	neverAfter    = time.Hour
 )
 
-// Of returns what there is to be said, which mostly is nothing.
+// Of returns the findings for these figures, mostly none.
 func Of(f *Figures) []Finding {
 	switch {
 	case f.Unstated >= unstated && float64(f.Unstated) >= unstatedShare*float64(f.Hourly.Passed()):
@@ -77,7 +77,7 @@ func (f *Figures) unstatedText() string {
 		min(f.Unstated, f.Hourly.Passed()), f.Hourly.Passed(), f.ago(f.Hour.Since))
 }
 
-// top returns how many denials the first n keys had.
+// top returns the number of denials of the first n keys.
 func (f *Figures) top(n int) (sum uint64) {
 	for _, d := range f.Keys[:min(n, len(f.Keys))] {
 		sum += d
@@ -85,7 +85,7 @@ func (f *Figures) top(n int) (sum uint64) {
 	return sum
 }
 
-// oneClient returns how many keys make most denials, 0 if they are not few.
+// oneClient returns the number of keys that make most denials, or 0 if they are not few.
 func (f *Figures) oneClient() int {
 	if f.Hourly.Denied < oneDenials || float64(f.Hourly.Denied) < deniedOfAll*float64(f.Hourly.Passed()+f.Hourly.Denied) {
 		return 0
@@ -108,8 +108,8 @@ func (f *Figures) oneClientText() string {
 		who, min(f.top(n), f.Hourly.Denied), f.Hourly.Denied, f.Hour.Seen, f.ago(f.Hour.Since), percent(f.Hourly.Denied, f.Hourly.Passed()+f.Hourly.Denied))
 }
 
-// candidate returns the one that would have let pass the most of what was denied, and how
-// much.
+// candidate returns the candidate that would have allowed most of the denied requests, and
+// their number.
 func (f *Figures) candidate() (name string, rescued uint64) {
 	for c, n := range f.Rescued {
 		if n > rescued || n == rescued && c < name {
@@ -119,8 +119,8 @@ func (f *Figures) candidate() (name string, rescued uint64) {
 	return name, rescued
 }
 
-// tooTight reports whether many keys are denied, each a little, or a candidate would
-// do without most denials of many keys.
+// tooTight reports whether many keys are denied a few times each, or a candidate would have
+// allowed most denials of many keys.
 func (f *Figures) tooTight() bool {
 	if f.Hourly.Denied < tightDenials || f.Hour.Denied < tightKeys || float64(f.top(fewKeys)) > topOfTight*float64(f.Hourly.Denied) {
 		return false
@@ -140,7 +140,7 @@ func (f *Figures) tooTightText() string {
 	return b.String()
 }
 
-// neverReached reports whether no key came near its limit for long.
+// neverReached reports whether no key has come near its limit for a long time.
 func (f *Figures) neverReached() bool {
 	return f.Daily.Denied == 0 && f.Day.Seen > 0 && f.Daily.Passed() >= neverRequests && f.Day.Peak < neverPeak && f.Now.Sub(f.Day.Since) >= neverAfter
 }

@@ -21,14 +21,15 @@ const (
 
 	mostLearnt = 16 << 20 // bytes of records that are put into the copy at once
 
-	mostTries = 5 // comparisons in the place of one during which the store changes
+	mostTries = 5 // attempts at a comparison while the store changes
 )
 
 // errChanged is the error of a comparison during which the store has changed.
 var errChanged = errors.New("fleet: the store changes while this node compares its copy; the next poll tries again")
 
-// catchUp makes the copy as the store is. It follows the log if the log reaches back to the
-// revision that the copy has, and this node can read that entry. Else it compares the copy with the store.
+// catchUp brings the copy up to date. It follows the log if the log reaches back to the copy's
+// revision, and this node can read the entry of that revision. Otherwise it compares the copy
+// with the store.
 func (r *Records) catchUp(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -57,7 +58,7 @@ func (r *Records) catchUpOnce(ctx context.Context) error {
 	return r.compare(ctx, log, at >= 0)
 }
 
-// reached notes the revision that the copy is as.
+// reached records the revision of the copy.
 func (r *Records) reached(v Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,10 +97,10 @@ func (r *Records) follow(ctx context.Context, entries []logged, revision Version
 	return nil
 }
 
-// fetch reads records and puts them into the copy together, as a node activates each change
-// at a cost. It returns the versions of those that the store has, by ID; 0 if no node has
-// written such a value. It leaves out, and logs, those that cannot be used. If the store's
-// revision is below the one given the store has lost its data, and fetch fails.
+// fetch reads records and puts them into the copy together, as each activation of changes has
+// a cost. It returns the versions of the records that the store has, by ID; 0 for a value that
+// no node has written. It leaves out, and logs, records that cannot be used. If the store's
+// revision is below the given one, the store has lost its data, and fetch fails.
 func (r *Records) fetch(ctx context.Context, ids []string, revision Version) (map[string]Version, error) {
 	found := make(map[string]Version, len(ids))
 	var learned []Record
@@ -125,7 +126,7 @@ func (r *Records) fetch(ctx context.Context, ids []string, revision Version) (ma
 			record, err := r.read(part[i], text)
 			found[part[i]] = record.Version
 			if err != nil {
-				r.conn.warn("what another node shares cannot be used here", err)
+				r.conn.warn("a record of another node cannot be used here", err)
 				continue
 			}
 			learned, size = append(learned, record), size+len(text)
@@ -138,10 +139,10 @@ func (r *Records) fetch(ctx context.Context, ids []string, revision Version) (ma
 	return found, nil
 }
 
-// compare makes the copy and the store equal: of each record the larger version is right. It
-// drops a record that the store lacks if the log has its removal, or if the log has had more
-// entries than it keeps: then the node was away. In all other cases the store has lost the
-// record, and the node puts it back. Reaches is whether the log has the node's last entry.
+// compare makes the copy and the store equal: of two versions of a record the larger one is
+// right. If the store lacks a record, compare drops it if the log has its removal, or if the
+// node was away for more entries than the log keeps. Otherwise the store has lost the record,
+// and the node puts it back. reaches is whether the log has the node's last entry.
 func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error {
 	at, ids, err := r.eval(ctx, namesScript, strconv.Itoa(mostFields))
 	if err != nil {
@@ -187,9 +188,9 @@ func (r *Records) compare(ctx context.Context, log logRead, reaches bool) error 
 	return nil
 }
 
-// putBack writes records of the copy that the store lacks, or has older. If the store has
-// lost its data it writes an entry, also where there is no record. It fails if the store's
-// revision is not the one given, and returns the one after its entries.
+// putBack writes the records that the store lacks, or has in an older version. If the store
+// has lost its data, it writes an entry even without a record. It fails if the store's
+// revision is not the given one, and returns the revision after its entries.
 func (r *Records) putBack(ctx context.Context, names []string, at Version, lost bool) (Version, error) {
 	wrote, behind := 0, lost && r.revision() > 0
 	for lost || len(names) > 0 {
@@ -221,7 +222,7 @@ func (r *Records) putBack(ctx context.Context, names []string, at Version, lost 
 		names, lost = names[n:], false
 	}
 	if wrote > 0 || behind {
-		r.conn.o.Log.Warn("the store had lost changes of overrides: this node has put back the overrides that the store lacked. One that was just removed may be active again",
+		r.conn.o.Log.Warn("the store had lost changes of overrides: this node has put back the missing overrides. An override that was just removed may be active again",
 			slog.String("store", r.conn.o.Target.String()), slog.Int("overrides", wrote))
 	}
 	return at, nil

@@ -37,7 +37,7 @@ const (
 
 // ErrNotSent is the error of a call that did not reach the store, or that the store has
 // refused: its script has changed nothing and will not.
-var ErrNotSent = errors.New("fleet: the store cannot be asked")
+var ErrNotSent = errors.New("fleet: the store cannot be reached")
 
 // errNotConnected is the error of a call before the first connection.
 var errNotConnected = errors.New("there is no connection yet")
@@ -141,7 +141,7 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
 	if takesNoWrites(err) {
-		c.Poke() // the poll connects anew
+		c.Poke() // the poll reconnects
 	}
 	if answered(err) {
 		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // it has changed nothing
@@ -223,7 +223,7 @@ func (c *Conn) unpack(at, kept string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(body) == 0 || body[0] < format || body[0] > '9':
-		return nil, errors.New("fleet: what the store has of this is of no format")
+		return nil, errors.New("fleet: the value in the store has no known format")
 	case body[0] != format:
 		return nil, ErrLater
 	}

@@ -27,8 +27,8 @@ type Entry struct {
 	Body   []byte
 }
 
-// Publish writes an entry to the log. If that fails each poll tries it again; the number of
-// entries that wait is bounded.
+// Publish writes an entry to the log. After a failure each poll tries again; the number of
+// waiting entries is bounded.
 func (r *Records) Publish(ctx context.Context, entry []byte) error {
 	if len(entry) > longestBody/2 {
 		return fmt.Errorf("fleet: an entry of %d bytes; at most %d are shared", len(entry), longestBody/2)
@@ -53,7 +53,7 @@ func (r *Records) append(ctx context.Context, packed string) error {
 	return err
 }
 
-// flush writes the entries that wait.
+// flush writes the waiting entries.
 func (r *Records) flush(ctx context.Context) error {
 	for {
 		r.mu.Lock()
@@ -105,7 +105,7 @@ func (r *Records) removal(ctx context.Context, name string, was Version) []byte 
 	return nil
 }
 
-// logged is an entry as it is in the log.
+// logged is an entry of the log.
 type logged struct {
 	Entry
 	version Version
@@ -114,7 +114,7 @@ type logged struct {
 	anew    bool   // this node compares all records
 }
 
-// logRead is what a node has read of the log, the latest entry first.
+// logRead holds the entries that a node has read from the log, the latest first.
 type logRead struct {
 	revision Version
 	entries  []logged

@@ -67,8 +67,8 @@ func (c *Conn) Poke() {
 
 // Run connects, and polls at least once in each Options.Every until ctx ends. Then it closes
 // the connections. If the servers cannot be reached, it tries again with each poll. If a
-// single server takes no writes, it connects anew with each poll, because the address may
-// lead to another server by now.
+// single server takes no writes, it reconnects with each poll, because the address may lead to
+// another server by now.
 func (c *Conn) Run(ctx context.Context) {
 	defer c.close()
 	for {
@@ -124,7 +124,7 @@ func (c *Conn) poll(ctx context.Context) Tick {
 	switch {
 	case ctx.Err() != nil:
 	case lasting(err) && !answered(before.err):
-		c.o.Log.Warn("the store refuses what nodes share: this node learns no changes of other nodes, and changes for all nodes are refused; give its user the rights",
+		c.o.Log.Warn("the store refuses access to the nodes' shared data: this node does not learn of other nodes' changes, and changes for all nodes are refused; give its user the rights",
 			slog.String("store", c.o.Target.String()), slog.String("rights", c.rights()), slog.Any("error", err))
 	case err != nil && before.err == nil:
 		c.o.Log.Debug("the fleet's poll failed", slog.Any("error", err)) // the store reports outages

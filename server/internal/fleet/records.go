@@ -24,7 +24,7 @@ const (
 
 	// MostEntries is how many entries the log keeps.
 	MostEntries = 1000
-	// MostRecords is how many records there are at most, with those that have just expired.
+	// MostRecords is the most records, including those that have just expired.
 	MostRecords = 20_000
 
 	longestBody = 16 << 10 // bytes of a record or entry
@@ -35,8 +35,8 @@ const (
 	compareTimeout = 30 * time.Second
 )
 
-// Record is a value that all nodes keep. Of two records of a name the one with the
-// larger version is right.
+// Record is a value that all nodes keep. Of two records of one name the larger version is
+// right.
 type Record struct {
 	Name    string // [Conn.RecordID] hashes it
 	Version Version
@@ -61,7 +61,7 @@ type Copy struct {
 	// some of them cannot be read any more.
 	Heard  func(Entry)
 	Missed func()
-	// PutBack returns the entry that says that this node has put records back.
+	// PutBack returns the log entry for a number of records that this node has put back.
 	PutBack func(records int) []byte
 }
 
@@ -75,26 +75,26 @@ type Records struct {
 	turn  chan struct{} // held while the copy is brought up to date
 
 	mu   sync.Mutex
-	have Version  // the revision of the store that the copy is as
+	have Version  // the store's revision that the copy equals
 	err  error    // of the last poll; nil if it left nothing to read or to write
 	wait []string // entries that are to be written to the log
 }
 
-// ConflictError is a change that was not made, as another one came before it.
+// ConflictError is the error of a change that was not made, as another change came first.
 type ConflictError struct {
-	Now     *Record // as it is; nil if there is none
+	Now     *Record // the record in the store; nil if there is none
 	Removal []byte  // the entry of its removal; nil if the log has none
 }
 
-// Error says what happened.
+// Error describes the conflict.
 func (e *ConflictError) Error() string {
 	return "fleet: somebody else has changed this meanwhile"
 }
 
-// ErrFull is what a change returns if there is no room for another record.
+// ErrFull is the error of a change if there is no room for another record.
 var ErrFull = fmt.Errorf("fleet: the store has %d records; remove some", MostRecords)
 
-// errLost is what a call returns if the store loses its data before the call has ended.
+// errLost is the error of a call during which the store has lost its data.
 var errLost = errors.New("fleet: the store has lost what nodes share")
 
 // errNotPolled is the error of Records before their first poll.
@@ -110,7 +110,7 @@ func NewRecords(c *Conn, of Copy) *Records {
 	return r
 }
 
-// Synced reports whether the copy was as the store is at the last poll.
+// Synced reports whether the copy equalled the store at the last poll.
 func (r *Records) Synced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *Records) Synced() bool {
 // Drift returns how far the store's clock is ahead of this process's.
 func (r *Records) Drift() time.Duration { return time.Duration(r.drift.Load()) }
 
-// tick reads the changes of others, and writes the entries that wait.
+// tick reads the changes of other nodes, and writes the waiting entries.
 func (r *Records) tick(ctx context.Context, t Tick) {
 	if t.Err != nil {
 		return
@@ -147,9 +147,9 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 	}
 }
 
-// Change writes a record that the store has in version was, and an entry to the log, or
-// neither. It removes the record if the body is empty. The error is a [*ConflictError],
-// [ErrFull], or one of [Conn.Eval].
+// Change replaces a record that the store has in version was, and writes an entry to the log,
+// or does neither. It removes the record if the body is empty. The error is a
+// [*ConflictError], [ErrFull], or one of [Conn.Eval].
 func (r *Records) Change(ctx context.Context, name string, was Version, body, entry []byte) (Version, error) {
 	if max(len(body), len(entry)) > longestBody/2 {
 		return 0, fmt.Errorf("fleet: %d and %d bytes; at most %d are shared: write a shorter reason", len(body), len(entry), longestBody/2)
@@ -254,15 +254,15 @@ func (r *Records) eval(ctx context.Context, s *Script, args ...string) (Version,
 	return v, list[1:], err
 }
 
-// revision returns the store's revision as far as this node has read.
+// revision returns the last revision of the store that this node has read.
 func (r *Records) revision() Version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.have
 }
 
-// read reads a record as it is in the store. A record that cannot be read has its version,
-// if it has one.
+// read parses a record of the store. A record that cannot be read has its version, if it has
+// one.
 func (r *Records) read(id, text string) (now Record, err error) {
 	version, kept, ok := strings.Cut(text, " ")
 	if !ok || len(text) > longestKept {
@@ -286,9 +286,9 @@ func (r *Records) read(id, text string) (now Record, err error) {
 const (
 	// mostVersion is above all versions that a store gives out.
 	mostVersion = 1 << 49
-	// versionStep bounds a version: it is at most 70 years above the store's time in ms.
-	// The largest one leaves room for more, as time goes on. A server whose clock starts in
-	// 1970 can read versions of the present.
+	// versionStep bounds a version to 70 years above the store's time in ms, so that there are
+	// larger ones as time passes. A server whose clock starts in 1970 can read versions of the
+	// present.
 	versionStep = 1 << 41
 	// idLength is the length of a [Conn.RecordID].
 	idLength = 24
@@ -313,7 +313,7 @@ func ParseVersion(text string) (Version, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > mostVersion {
-		return 0, fmt.Errorf("fleet: %.40q is no version; write one as it was shown", text)
+		return 0, fmt.Errorf("fleet: %.40q is not a version; use one that sluice has shown", text)
 	}
 	return Version(n), nil
 }

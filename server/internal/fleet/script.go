@@ -7,9 +7,9 @@ import "fmt"
 
 // All scripts have two keys: the hash of the records, and the log, a list with the latest
 // entry first. A record is "VERSION BODY", an entry "VERSION NODE RECORD BODY"; see
-// [Conn.pack] for BODY. RECORD is the field of a record that was changed, "~" and the field
-// if it was removed, "*" where nodes compare all records, and "-" in other entries. The field !revision has the version of the last entry. Each script
-// returns it first.
+// [Conn.pack] for BODY. RECORD is the field of a record that was changed, "~" and the field if
+// it was removed, "*" where nodes compare all records, and "-" in other entries. The field
+// !revision has the version of the last entry. Each script returns it first.
 
 // reading reads versions and records. It checks the size of a value before it reads it. A
 // value that no node has written has version 0 and the text "?".

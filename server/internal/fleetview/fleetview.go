@@ -47,7 +47,7 @@ type Note struct {
 type Node struct {
 	report.Node
 	This   bool    `json:"this,omitempty"`  // the one that was asked
-	Apart  bool    `json:"apart,omitempty"` // it has no rule of this node's
+	Apart  bool    `json:"apart,omitempty"` // it shares no rule with this node
 	Seen   float64 `json:"seen_seconds_ago"`
 	Silent bool    `json:"silent,omitempty"` // it has not reported for long
 	Summed bool    `json:"summed"`
@@ -117,9 +117,9 @@ func (f *Fleet) list(self report.Node, others *report.Fleet, own *report.Report)
 		case others.Err != nil:
 			n.Why = "the store does not answer"
 		case n.Silent:
-			n.Why = "it does not report any more"
+			n.Why = "it no longer reports"
 		case s.Fault != nil:
-			n.Why = "its report is not usable: " + s.Fault.Error()
+			n.Why = "its report cannot be used: " + s.Fault.Error()
 		case s.Report == nil:
 			n.Why = "it has not reported yet"
 		default:

@@ -36,7 +36,7 @@ func (f *Fleet) note(self *report.Node, others *report.Fleet, sum *report.Sum) {
 		f.say("warn", "%s", text)
 	}
 	if apart := f.named(func(n *Node) bool { return n.Apart && !n.Silent }); len(apart) > 0 {
-		f.say("note", "%s: has no rule of this node's", list(apart))
+		f.say("note", "%s: shares no rule with this node", list(apart))
 	}
 	config := func(n *Node) string { return n.Config }
 	if len(f.have(func(n *Node) string { return n.Rules })) > 1 {
@@ -46,7 +46,7 @@ func (f *Fleet) note(self *report.Node, others *report.Fleet, sum *report.Sum) {
 	}
 	f.differ("warn", "versions of sluice", func(n *Node) string { return n.Version })
 	if sum.More > 0 {
-		f.say("note", "of %d rules the counts are not summed: a node reports %d, those with most denials and requests", sum.More, report.MostRules)
+		f.say("note", "the counts of %d rules are not in the sum: a node reports at most %d rules, those with most denials and requests", sum.More, report.MostRules)
 	}
 }
 
@@ -70,7 +70,7 @@ func (f *Fleet) noteStore(others *report.Fleet) {
 func (f *Fleet) noteNodes(others *report.Fleet) {
 	silent, unsummed := f.named(func(n *Node) bool { return n.Silent }), make(map[string][]string)
 	if len(silent) > 0 {
-		f.say("warn", "%s: no report for more than %d s; what they have counted is not in the sum", list(silent), int(report.Silent.Seconds()))
+		f.say("warn", "%s: no report for more than %d s; their counts are not in the sum", list(silent), int(report.Silent.Seconds()))
 	}
 	gone := int64(0)
 	for i := range f.Nodes {
@@ -86,11 +86,11 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 		f.say("warn", "%s: not in the sum: %s", list(unsummed[why]), why)
 	}
 	if f.Unreported = others.Live - (int64(len(f.Nodes)) - gone) - int64(others.Unread); f.Unreported > 0 {
-		f.say("warn", "%s: what they have counted is not in the sum; their logs say why", nodesDo(f.Unreported, "does not report", "do not report"))
+		f.say("warn", "%s: their counts are not in the sum; their logs have the cause", nodesDo(f.Unreported, "does not report", "do not report"))
 	}
 	f.Unreported = max(f.Unreported, 0)
 	if others.Unread > 0 {
-		f.say("warn", "what %s written cannot be read: it is of another version, under another secret_file, or of another program", nodesDo(int64(others.Unread), "has", "have"))
+		f.say("warn", "%s reports that cannot be read: they have another version or another secret_file, or are of another program", nodesDo(int64(others.Unread), "writes", "write"))
 	}
 	if stale := f.named(func(n *Node) bool { return n.Failed && !n.Silent }); len(stale) > 0 {
 		f.say("warn", "%s: the configuration's file has errors and was not loaded; the previous version stays active", list(stale))
@@ -102,7 +102,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 		s := &others.Nodes[i]
 		skew := time.UnixMilli(s.Clock).Sub(s.Last)
 		if !others.Silent(s) && math.Abs(skew.Seconds()) > mostSkew.Seconds() {
-			f.say("warn", "%s: its clock is %s off the store's: its requests count at other times", s.Label(), skew.Round(time.Second))
+			f.say("warn", "%s: its clock is %s off the store's clock: its requests count at wrong times", s.Label(), skew.Round(time.Second))
 		}
 	}
 }

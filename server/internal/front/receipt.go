@@ -10,8 +10,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Receipt says when a take spent units, and how many it still counts. A client that refunds sends
-// it back as text.
+// Receipt holds the time of a take, and the number of its units that still count. A client
+// sends it back as text for a refund.
 type Receipt struct {
 	At, Due sluice.Instant
 	Units   int64
@@ -43,8 +43,8 @@ func ParseReceipt(text string) (r Receipt, ok bool) {
 	return r, r.At > 0 && r.Units > 0 && r.Units <= sluice.MaxQuota
 }
 
-// Refund returns a request, without its charges, that gives back so many of the receipt's units,
-// and a Receipt of the units that are left.
+// Refund returns a request, without its charges, that gives back units of the receipt, and a
+// Receipt for the units that are left.
 func (r Receipt) Refund(units int64) (req sluice.Request, left Receipt) {
 	req = sluice.Request{Op: sluice.OpRefund, At: r.At}
 	if units == r.Units {

@@ -75,7 +75,7 @@ func (c *Connections) enter() bool {
 	if c.makeRoom == nil {
 		return false
 	}
-	c.making.Lock() // the places that another caller frees are all free only when it returns
+	c.making.Lock() // another caller may be freeing places: wait until it is done
 	defer c.making.Unlock()
 	if c.take() {
 		return true

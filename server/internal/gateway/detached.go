@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
-// detached sends requests on whose response an outer handler waits for. Their exchange
-// with the upstream goes on when the client leaves, as clients could avoid limits by
+// detached forwards the requests whose response an outer handler awaits. Their exchange with
+// the upstream continues when the client leaves: otherwise clients could avoid limits by
 // leaving.
 type detached struct {
 	timeout   time.Duration // of an exchange without its client
@@ -25,7 +25,7 @@ type detached struct {
 	log       *sampledlog.Log
 }
 
-// answer is what a transport has returned.
+// answer is the result of a transport.
 type answer struct {
 	response *http.Response
 	err      error
@@ -48,7 +48,7 @@ func (o *detached) roundTrip(p *proxyCall, r *http.Request) (*http.Response, err
 	select {
 	case a := <-came:
 		if a.err != nil && client.Err() != nil && !tookTooLong(client) && !p.complete(r) {
-			o.abandoned.unsent.Add(1) // the client broke its body off
+			o.abandoned.unsent.Add(1) // the client broke off its body
 		}
 		p.follow(client, cancel)
 		return a.response, a.err
@@ -83,7 +83,7 @@ func (b *endedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// send calls the transport in a goroutine of its own, where nobody else recovers.
+// send calls the transport in its own goroutine, where only send itself can recover.
 func (p *proxyCall) send(r *http.Request) (a answer) {
 	defer recovered(&a.err)
 	a.response, a.err = p.gateway.transport.RoundTrip(r) //nolint:bodyclose // the receiver of the answer closes it
@@ -149,7 +149,7 @@ func (o *detached) settle(a answer, settle func(exchange.Outcome), observed func
 	o.abandoned.seen.Add(1)
 	settle(exchange.Outcome{
 		Status: a.response.StatusCode, Header: func(name string) []string { return a.response.Header[name] },
-		Unseen:   a.response.StatusCode == http.StatusGatewayTimeout, // the upstream has seen no end either
+		Unseen:   a.response.StatusCode == http.StatusGatewayTimeout, // another gateway gave up: its upstream may still have run the request
 		Upstream: observed(a.response.StatusCode, nil),
 	})
 	return nil

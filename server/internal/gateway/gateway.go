@@ -42,8 +42,8 @@ type Options struct {
 	// ResponseTimeout bounds the time from the end of a request to the header of its response.
 	// Zero means 60 s. A timeout is answered with 504.
 	ResponseTimeout time.Duration
-	// StallTimeout is how long the upstream may read nothing of a request that is being sent.
-	// Zero means 60 s.
+	// StallTimeout bounds the time in which the upstream reads nothing of a request that is
+	// being sent. Zero means 60 s.
 	StallTimeout time.Duration
 
 	// LongestRequest bounds the time from a request's header to the last byte of its response,

@@ -47,8 +47,7 @@ type LingeringStats struct {
 	Full   int64 // closed for another one, as too many lingered
 }
 
-// NewLingering returns a Lingering that holds at most that many connections at once, but 1
-// or more.
+// NewLingering returns a Lingering of at most that many connections at once, at least 1.
 func NewLingering(most int64) *Lingering {
 	l := &Lingering{}
 	l.Resize(most)
@@ -79,7 +78,7 @@ func (l *Lingering) Drain() {
 	defer l.mu.Unlock()
 	l.draining = true
 	for e := l.conns.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*lingeringConn)                   // nothing else is put in
+		c := e.Value.(*lingeringConn)                   // the list has no other type
 		_ = c.SetReadDeadline(c.began.Add(lingerDrain)) // an error means that it is closed
 	}
 }

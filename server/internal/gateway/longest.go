@@ -16,7 +16,7 @@ import (
 )
 
 // errLongest is the cause of the context of a request that took too long.
-const errLongest timeoutError = "gateway: the request takes longer than any may; see longest_request"
+const errLongest timeoutError = "gateway: the request takes longer than longest_request allows"
 
 // timeoutError is an error of a request that took too long.
 type timeoutError string
@@ -183,11 +183,11 @@ func tookTooLong(ctx context.Context) bool { return errors.Is(context.Cause(ctx)
 // a stream, too.
 //
 // Bytes returns the least rate of bodies, in bytes a second, and is called for each request. A
-// body being read may be waited for 10 s, and longer, up to d, by the time that the bytes
-// received take at that rate. A slower one is answered with 408. Zero is no bound. Time in
-// which the body is not read does not count, and gRPC, whose bodies are messages, has no
-// bound. Slow is called for each body cut off for its rate, by any goroutine; it must be
-// quick, and is required unless bytes returns 0.
+// body may be waited for 10 s, plus the time that the bytes received take at that rate; no more
+// than d of this time is kept. A slower body is answered with 408. Zero is no bound. Time in
+// which the body is not read does not count, and gRPC, whose bodies are messages, has no bound.
+// Slow is called for each body cut off for its rate, by any goroutine; it must be quick, and is
+// required unless bytes returns 0.
 func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, shared := exchange.Begin(w, r)

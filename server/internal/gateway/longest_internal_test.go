@@ -151,7 +151,7 @@ func TestLongestBefore(t *testing.T) {
 					body = &trickle{1000}
 				}
 				status, got, took, err := l.ask(t, body)
-				if status != http.StatusGatewayTimeout || !strings.Contains(got, "took longer than any may here") || took != longestHere || err != nil {
+				if status != http.StatusGatewayTimeout || !strings.Contains(got, "took longer than this gateway allows") || took != longestHere || err != nil {
 					t.Errorf("got %d %q after %v, %v; want 504 after %v", status, got, took, err, longestHere)
 				}
 				synctest.Wait()

@@ -77,7 +77,7 @@ func (m *Memory) take(n, most int64) bool {
 	for {
 		taken := m.taken.Load()
 		if taken+n > most {
-			return false // nothing was added that another take could be refused for
+			return false // nothing was added, so that no other take was refused for it
 		}
 		if m.taken.CompareAndSwap(taken, taken+n) {
 			return true

@@ -71,7 +71,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // failLong answers a request that took too long before the upstream answered.
 func failLong(w http.ResponseWriter, sent bool) {
-	const detail = "the request took longer than any may here"
+	const detail = "the request took longer than this gateway allows"
 	if sent {
 		writeProblem(w, http.StatusGatewayTimeout, detail)
 		return
@@ -84,7 +84,7 @@ func writeExhausted(w http.ResponseWriter) {
 	writeProblem(w, http.StatusServiceUnavailable, "this gateway has no connections left for the upstream; the request was not sent")
 }
 
-// notDialled reports whether an exchange failed for want of a connection.
+// notDialled reports whether an exchange failed because no connection was made.
 func notDialled(err error) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"

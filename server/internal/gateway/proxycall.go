@@ -27,7 +27,7 @@ type proxyCall struct {
 	informed    bool     // an informational response has begun
 	began       bool     // the response has begun
 	whole       bool     // the response was passed on to its end
-	detachable  bool     // the exchange goes on without its client, as an outer handler waits for the response
+	detachable  bool     // the exchange continues without its client, as an outer handler awaits the response
 	endDetached func()   // nil: the exchange is not detachable
 	longest     *longest // nil: without a bound
 	upstream    observed
@@ -67,10 +67,10 @@ func (p *proxyCall) RoundTrip(r *http.Request) (*http.Response, error) {
 // that exchanges it.
 func (p *proxyCall) connected(httptrace.GotConnInfo) { p.x.Connected() }
 
-// header restores the fields that ReverseProxy clears behind an informational
-// response. A response that comes before the end of the request's
-// body is the last on its connection: net/http cannot serve another one behind a
-// body that was left half read while streaming both ways.
+// header restores the fields that ReverseProxy clears after an informational response. A
+// response that begins before the request's body has ended is the last on its connection:
+// net/http cannot serve another request after a body that was left half read while streaming
+// both ways.
 func (p *proxyCall) header(status int) {
 	if status < http.StatusOK {
 		if status == http.StatusSwitchingProtocols {
@@ -78,9 +78,9 @@ func (p *proxyCall) header(status int) {
 		}
 		p.informed = true
 		if p.request.ProtoMajor > 1 {
-			// Where a client resets its stream meanwhile, net/http's server goes on
-			// reading the fields, while ReverseProxy clears them. With this one it
-			// takes a copy, and leaves that out.
+			// If a client resets its stream meanwhile, net/http's server still reads the
+			// fields while ReverseProxy clears them. With this field the server reads a copy,
+			// without the field.
 			p.w.Header()["Content-Length"] = nil
 		}
 		return
@@ -91,7 +91,7 @@ func (p *proxyCall) header(status int) {
 		p.longest.begin()
 	}
 	if status == http.StatusGatewayTimeout && !p.x.Failed {
-		wire.NotifyUnseen(p.w) // the upstream has not seen one either
+		wire.NotifyUnseen(p.w) // another gateway gave up: its upstream may still have run the request
 	}
 	h := p.w.Header()
 	if p.request.ProtoMajor > 1 && wire.RPC(h) && !p.x.Failed {
@@ -116,8 +116,9 @@ func (p *proxyCall) header(status int) {
 func (p *proxyCall) end() {
 	p.upstream.end(p)
 	if p.began && !p.whole {
-		// The upstream broke the response off, for which ReverseProxy panics. The part that is
-		// there tells the client that there was one. An error means that the client is gone, too.
+		// The upstream broke off the response, so that ReverseProxy panics. The flushed part
+		// shows the client that there was a response. An error means that the client is gone,
+		// too.
 		_ = http.NewResponseController(p.w).Flush()
 	}
 	if p.endDetached != nil {

@@ -160,7 +160,7 @@ func (k *Key) Targets(p *policy.Policy, o Overrides) (targets []Target, omitted 
 	}
 	switch {
 	case !found:
-		return nil, false, fmt.Errorf("there is no rule %q; see sluice status for those that are", k.Rule)
+		return nil, false, fmt.Errorf("there is no rule %q; sluice status lists the rules", k.Rule)
 	case len(targets) == 0 && never != nil:
 		return nil, false, never
 	case len(targets) == 0:

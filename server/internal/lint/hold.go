@@ -17,10 +17,10 @@ func holding(r *policy.Rule, l *policy.Level, limit policy.Limit) (texts []strin
 	}
 	f := limit.Limit.Filled()
 	if f.Burst > 0 {
-		texts = append(texts, fmt.Sprintf("%v: on a busy bucket an estimate that is held is charged as it stands, as what it owed has drained before it is settled; use fixed-window or sliding-histogram for a budget", limit))
+		texts = append(texts, fmt.Sprintf("%v: on a busy bucket a held estimate is charged in full, as its units have refilled before it is settled; use fixed-window or sliding-histogram for a budget", limit))
 	}
 	if len(l.By) == 0 && r.HoldFor > f.Window {
-		texts = append(texts, fmt.Sprintf("%v: a key has %d holds at most, here all requests together, and those of a gateway that has died last for hold_for, longer than the window; use a hold_for of at most %v, or by", limit, bounds.MaxHolds, f.Window))
+		texts = append(texts, fmt.Sprintf("%v: all requests share one key, which has %d holds at most, and the holds of a gateway that has died last for hold_for, longer than the window; use a hold_for of at most %v, or by", limit, bounds.MaxHolds, f.Window))
 	}
 	return texts
 }

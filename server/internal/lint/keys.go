@@ -50,7 +50,7 @@ func tooManyKeys(c *config.Config, i int) (texts []string) {
 		if which == "" {
 			continue
 		}
-		texts = append(texts, fmt.Sprintf("%s: %d new ones within %s make the store in this process forget keys that are not denied, each of which may then spend up to %s anew; %s, or raise max_keys (now %d)",
+		texts = append(texts, fmt.Sprintf("%s: %d new ones within %s make the store in this process forget keys that are not denied, each of which may then spend up to %s again; %s, or raise max_keys (now %d)",
 			which, room, within(life), inUnits(r.Cost, amount.Of(algo.Bound(limit, time.Microsecond), limit.Unit == sluice.Bytes)), remedy, maxKeys))
 	}
 	return texts

@@ -163,9 +163,9 @@ func unserved(l sluice.Limit) string {
 	}
 }
 
-// servedPercent returns about what part of its quota a client gets that takes a
-// unit whenever one fits. A conservative counter of n sub-windows gives the
-// quota once in n+1 of them, a strict one no less, and all but a unit in each
+// servedPercent returns roughly the share of its quota that a client gets if it takes a unit
+// whenever one fits. A conservative counter of n sub-windows gives the quota once in n+1 of
+// them. A strict one gives no less than that, and no less than all but one unit in each
 // window. Any other limit gives all.
 func servedPercent(c sluice.SlidingCounter, quota int64) int {
 	if !c.Conservative && !c.Strict {

@@ -145,7 +145,7 @@ func warnings(c *config.Config, i int, now time.Time) (texts []string) {
 	var reported []sluice.Limit                  // limits that never deny, already reported
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	if c.Store.Redis != "" && r.When != nil && !r.When.ChargeFirst && !r.Shadow {
-		add("a client that hangs up on one node hides what counts on another: each node knows only its own requests whose responses it awaits; write charge: first")
+		add("each node knows only its own pending responses, so a client that hangs up on one node hides failures from the others; write charge: first")
 	}
 	if r.MaxWait > 0 && !r.Shape && !waits(r) {
 		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write charge: first with when")

@@ -23,10 +23,10 @@ import (
 // openLease is how long the connections of a crashed gateway count, by default.
 const openLease = time.Minute
 
-// listedWords says at which listeners a rule applies, if not at all.
+// listedWords names the listeners at which a rule applies, unless these are all.
 func listedWords(c *config.Config, rule string) []string {
 	var at []string
-	left := false // it does not apply at some
+	left := false // the rule does not apply at some listener
 	for i := range c.Listen {
 		switch l := &c.Listen[i]; {
 		case l.TCP():
@@ -54,9 +54,9 @@ func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	l := &at.Limits
 	if at.TCP() {
-		add("tcp://%s goes on to %s", at.Address, at.Upstream)
+		add("tcp://%s is passed on to %s", at.Address, at.Upstream)
 	} else {
-		add("connections at %s, each of which may carry many requests: what limits these stands under rules", at.Address)
+		add("connections at %s, each of which may carry many requests; the limits of requests stand under rules", at.Address)
 	}
 	if len(c.Exempt) > 0 {
 		add("not limited: those from %s", prefixes(c.Exempt))
@@ -67,17 +67,17 @@ func listenerWords(c *config.Config, at *config.Listener) (lines []string) {
 	}
 	add("key: %s", whoseBudget([]policy.Part{by}))
 	for _, limit := range l.Connections {
-		add("connections %v: %s; what comes above is reset", limit, ofConnections(algo.WorstOf(limit).String()))
+		add("connections %v: %s; further ones are reset", limit, ofConnections(algo.WorstOf(limit).String()))
 	}
 	if l.Open.Cap > 0 {
 		many := "connections"
 		if l.Open.Cap == 1 {
 			many = "connection"
 		}
-		add("open: at most %d %s at once, what comes above is reset; those of a gateway that died count for %v", l.Open.Cap, many, cmp.Or(l.Open.TTL, openLease))
+		add("open: at most %d %s at once, further ones are reset; the connections of a gateway that died count for %v", l.Open.Cap, many, cmp.Or(l.Open.TTL, openLease))
 	}
 	for _, limit := range l.Bytes {
-		add("bytes %v: %s, in both directions together; what comes above waits", limit, algo.WorstOf(limit))
+		add("bytes %v: %s, in both directions together; further bytes wait", limit, algo.WorstOf(limit))
 	}
 	switch l.Failure {
 	case sluice.FailOpen:
@@ -273,9 +273,9 @@ func unleased(c *config.Config, i int) (texts []string) {
 		switch {
 		case m.At(k) == i:
 		case !other.Shadow && !r.Shadow:
-			add("what rule %q matches, too, is charged to both by the store, all or none, and not leased; narrow what they match", other.Name)
+			add("requests that also match rule %q are charged to both by the store, all or none, without a lease; narrow the matches", other.Name)
 		case other.Lease == nil:
-			add("of what rule %q matches, too, the store is asked each time all the same; lease both, or narrow what they match", other.Name)
+			add("requests that also match rule %q still ask the store each time; lease both, or narrow the matches", other.Name)
 		}
 	}
 	return texts

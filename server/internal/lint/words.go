@@ -33,7 +33,7 @@ func words(c *config.Config, r *policy.Rule) (lines []string) {
 		add("each costs %s", costWords(r.Cost))
 	}
 	if r.HoldFor > 0 {
-		add("what is charged on arrival is held: if this process dies, it is given back after %s; a request that takes longer is charged in full at its end", amount.Length(r.HoldFor))
+		add("the charge on arrival is a hold: if this process dies, its units come back after %s; a request that takes longer is charged in full at its end", amount.Length(r.HoldFor))
 	}
 	if w := r.When; w != nil {
 		text := "only those answered by " + joined(w.Status, " or ", policy.Status.String) + " count"
@@ -181,13 +181,13 @@ func Worst(r *policy.Rule, l sluice.Limit) string {
 	if r.Cost.Of == policy.RequestBytes {
 		return algo.WorstOf(f).String() // a body is charged before it is passed on
 	}
-	says := inUnits(r.Cost, algo.WorstOf(f).String()) + ", and what is in flight when that is reached"
+	says := inUnits(r.Cost, algo.WorstOf(f).String()) + ", plus the requests in flight when that is reached"
 	counter, _ := f.Algorithm.(sluice.SlidingCounter)
 	switch {
 	case counts(f):
 		return says + "; one response of any size passes in each window"
 	case debt == 0:
-		return says + "; what a response costs above that is forgotten"
+		return says + "; the cost of a response above that is forgotten"
 	}
 	pays := f.Window // for a quota
 	if counter.Conservative {

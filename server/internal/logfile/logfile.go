@@ -150,7 +150,7 @@ func (f *File) Close() error {
 	case <-f.ended:
 		return nil
 	case <-time.After(closeTimeout): // a pipe made blocking by other processes, or a disk that hangs
-		return fmt.Errorf("%s %s: the remaining lines cannot be written", f.o.Name, f.path)
+		return fmt.Errorf("%s %s: the last lines could not be written", f.o.Name, f.path)
 	}
 }
 

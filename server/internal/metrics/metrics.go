@@ -41,7 +41,7 @@ func (m *Metrics) Registerer() prometheus.Registerer { return registerer{m.regis
 // Gatherer returns all series.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Shown returns the registered series that the page shows. To gather all series takes 66 MB
+// Shown returns the registered series that the page shows. Gathering all series takes 66 MB
 // with 20,000 rules.
 func (m *Metrics) Shown() prometheus.Gatherer { return m.shown }
 

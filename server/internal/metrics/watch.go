@@ -32,7 +32,7 @@ func (m *Metrics) CountTCP(listener string, e tcp.Event) {
 //	sluice_http_requests_in_flight{listener}
 func (m *Metrics) WatchRequests(of func() map[string]int) {
 	var c series.Collector
-	running := c.Gauge("sluice_http_requests_in_flight", "HTTP requests that have come and are not over.", "listener")
+	running := c.Gauge("sluice_http_requests_in_flight", "HTTP requests in progress.", "listener")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for name, n := range of() {
 			series.Put(ch, running, n, name)
@@ -46,7 +46,7 @@ func (m *Metrics) WatchRequests(of func() map[string]int) {
 //	sluice_tcp_bytes_total{listener,direction}  received from clients, and sent to them
 func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
 	var c series.Collector
-	open := c.Gauge("sluice_tcp_open_connections", "TCP connections that are there now.", "listener")
+	open := c.Gauge("sluice_tcp_open_connections", "Open TCP connections.", "listener")
 	bytes := c.Counter("sluice_tcp_bytes_total", "Bytes passed on over TCP.", "listener", "direction")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for name, s := range stats() {
@@ -66,8 +66,8 @@ func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
 //	                                cancelled, as too many were in progress
 func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
 	var c series.Collector
-	waiting := c.Gauge("sluice_abandoned", "Requests whose client has left and whose response a limit waits for.")
-	ended := c.Counter("sluice_abandoned_total", "Requests whose client left before the response that a limit waits for, by their end.", "end")
+	waiting := c.Gauge("sluice_abandoned", "Requests whose client has left while a limit awaits their response.")
+	ended := c.Counter("sluice_abandoned_total", "Requests whose client left while a limit awaited their response, by their end.", "end")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, waiting, s.Waiting)
@@ -91,7 +91,7 @@ type Certificate struct {
 //	sluice_certificate_current{listener}            0 while it is not the one in the files
 func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
 	var c series.Collector
-	notAfter := c.Gauge("sluice_certificate_not_after_seconds", "When the certificate that serves expires, in seconds since 1970.", "listener")
+	notAfter := c.Gauge("sluice_certificate_not_after_seconds", "When the active certificate expires, in seconds since 1970.", "listener")
 	current := c.Gauge("sluice_certificate_current", "1 if the last reload of the certificate succeeded, else 0.", "listener")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for name, cert := range of() {
@@ -174,7 +174,7 @@ func (m *Metrics) WatchHeld(of func() Held) {
 	var c series.Collector
 	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
 	held := c.Gauge("sluice_delayed_requests", "Requests in the delay queue.")
-	refused := c.Counter("sluice_delays_refused_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
+	refused := c.Counter("sluice_delays_refused_total", "Requests without a place in the delay queue, because it or the share of their key was full.", "reason")
 	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are delayed.")
 	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were delayed, for lack of room.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
@@ -196,7 +196,7 @@ func (m *Metrics) WatchHeld(of func() Held) {
 func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
 	var c series.Collector
 	open := c.Gauge("sluice_upstream_connections", "Connections to upstreams that are open now, or being dialled.")
-	refused := c.Counter("sluice_upstream_connections_refused_total", "Connections to upstreams that could not be opened for want of something here, by what that was.", "reason")
+	refused := c.Counter("sluice_upstream_connections_refused_total", "Connections to upstreams that could not be opened, by the resource that was missing.", "reason")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, open, s.Open)
@@ -214,8 +214,8 @@ func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
 func (m *Metrics) WatchClientMemory(stats func() gateway.MemoryStats) {
 	var c series.Collector
 	taken := c.Gauge("sluice_client_memory_bytes", "Memory counted for connections and requests of clients.")
-	limit := c.Gauge("sluice_client_memory_limit_bytes", "The most of it, by GOMEMLIMIT; 0: not bounded.")
-	refused := c.Counter("sluice_client_memory_refused_total", "What found no memory, by what it was: connections and headers are closed, requests answered with 503.", "what")
+	limit := c.Gauge("sluice_client_memory_limit_bytes", "Limit of sluice_client_memory_bytes, from GOMEMLIMIT; 0 without one.")
+	refused := c.Counter("sluice_client_memory_refused_total", "Connections and headers that were closed, and requests answered with 503, for lack of memory.", "what")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, taken, s.Taken)
@@ -246,7 +246,7 @@ func (m *Metrics) WatchCutOff(of func() CutOff) {
 	})
 }
 
-// WatchRefused exports what a front has not answered. It calls refused, which yields the numbers
+// WatchRefused exports the refusals of a front. It calls refused, which yields their numbers
 // by reason, at every scrape.
 //
 //	sluice_api_refused_total{reason}   token, operation, body, faults, limits
@@ -263,7 +263,8 @@ func (m *Metrics) WatchRefused(front, help string, refused func() iter.Seq2[stri
 }
 
 // WatchEnvoy exports the statistics of a rate limit service under the names that its operators
-// know. It calls each at every scrape, which passes on names without ratelimit_service_.
+// know. It calls each at every scrape; the names passed to put lack the prefix
+// ratelimit_service_.
 //
 //	ratelimit_service_rate_limit_total_hits{domain,key1,key2}, and over_limit, near_limit,
 //	    over_limit_with_local_cache, within_limit and shadow_mode
@@ -296,8 +297,8 @@ func (m *Metrics) WatchEnvoy(each func(put func(name string, value int64, labels
 //	sluice_lingering_total{end}  client, bound, full
 func (m *Metrics) WatchLingering(stats func() gateway.LingeringStats) {
 	var c series.Collector
-	open := c.Gauge("sluice_lingering_connections", "Connections on which what is left of a request is read and dropped, so that the client gets its answer.")
-	ended := c.Counter("sluice_lingering_total", "Such connections that are over, by what ended them: the client, a bound of time or bytes, or newer ones where too many were open.", "end")
+	open := c.Gauge("sluice_lingering_connections", "Connections on which the rest of a request is read and dropped, so that the client gets its answer.")
+	ended := c.Counter("sluice_lingering_total", "Such connections that have ended, by cause: the client, a bound of time or bytes, or a newer connection when too many were open.", "end")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, open, s.Open)

@@ -105,7 +105,7 @@ func (c *converter) area(g *group, s settings, hosts []string) {
 		}
 		a.paths = append(a.paths, c.patterns(*l)...)
 		if l.again {
-			c.note(l.d, "%v: lies in %s, which is limited otherwise, and that in one that is limited as this is; a rule cannot say so, and %s is not limited here", l.at, l.around.path, l.path)
+			c.note(l.d, "%v: lies in %s, which has other limits, within a location with the limits of this one; a rule cannot express that, and %s is not limited here", l.at, l.around.path, l.path)
 		}
 	}
 	for _, l := range g.except {

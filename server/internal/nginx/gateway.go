@@ -234,7 +234,7 @@ func (c *converter) url(l *location, d *directive, pools map[string]*directive) 
 		return route{}
 	}
 	if strings.Contains(rest, "/") && "/"+uri != l.path {
-		c.note(d, "%v: the upstream gets the path as it came, not /%s in the place of %s", l, uri, l.path)
+		c.note(d, "%v: the upstream gets the path unchanged, not with /%s instead of %s", l, uri, l.path)
 	}
 	if _, _, err := net.SplitHostPort(name); err != nil {
 		name = net.JoinHostPort(strings.Trim(name, "[]"), map[bool]string{true: "443", false: "80"}[to == "https"])

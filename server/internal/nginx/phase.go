@@ -212,7 +212,7 @@ func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate
 				return f
 			case every:
 				if !sure {
-					c.note(d, "%v: rewrite %s: where it leads cannot be told", l, d.arg(0))
+					c.note(d, "%v: rewrite %s: its target is not known", l, d.arg(0))
 					if to.limits == nil {
 						to = stay()
 					}
@@ -232,10 +232,10 @@ func (c *converter) rewrite(l *location, list []*directive, own *settings) *fate
 			case stays && !slices.ContainsFunc(list[i+1:], rewrites), sure && !matters(to):
 			case !known:
 				f.sure = false
-				c.note(d, "%v: rewrite %s: a rule cannot ask for what it matches; these requests are limited as others of the %v", l, d.arg(0), l)
+				c.note(d, "%v: rewrite %s: a rule cannot match its condition; these requests are limited as others of the %v", l, d.arg(0), l)
 			default:
 				f.sure = false
-				c.note(d, "%v: rewrite %s: where it leads cannot be told; these requests are limited as others of the %v", l, d.arg(0), l)
+				c.note(d, "%v: rewrite %s: its target is not known; these requests are limited as others of the %v", l, d.arg(0), l)
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (c *converter) realIP(l *location) {
 	if c.client == nil {
 		c.client = own
 	} else if own.header != c.client.header || !slices.Equal(own.trusted, c.client.trusted) {
-		c.note(d, "%v: finds the address of clients otherwise than what is limited before it; here all do as that", l)
+		c.note(d, "%v: finds the address of clients otherwise than the limited locations before; here all use the first way", l)
 	}
 }
 
@@ -275,7 +275,7 @@ func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 	case key == "":
 		return fail("its map limits no network")
 	case others && nested(limited, free), !others && nested(free, limited):
-		return fail("its geo block has a network within another one that is treated otherwise")
+		return fail("its geo block has a network within another network with another value")
 	case others:
 		z.exempt = free
 	default:

@@ -52,7 +52,7 @@ func (s signal) wanted(endpoints ...string) (bool, error) {
 	case kind == "otlp":
 		return true, nil
 	default:
-		return false, fmt.Errorf("otlp: %s: %q cannot be had; use otlp or none", name, kind)
+		return false, fmt.Errorf("otlp: %s: %q is not supported; use otlp or none", name, kind)
 	}
 }
 
@@ -72,7 +72,7 @@ func read(s signal, path string) (*environment, error) {
 	e := &environment{signal: s}
 	e.each("PROTOCOL", func(name, protocol string) {
 		if e.grpc = protocol == "grpc"; !e.grpc && protocol != "http/protobuf" {
-			e.fault(name, "%q cannot be had; use http/protobuf or grpc, and the collector's port for that: by default 4318 or 4317", protocol)
+			e.fault(name, "%q is not supported; use http/protobuf or grpc, and the collector's port for that: by default 4318 or 4317", protocol)
 		}
 	})
 	local := "http://localhost:4318"
@@ -84,7 +84,7 @@ func read(s signal, path string) (*environment, error) {
 		u, err := url.Parse(at)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			e.fault(name, "it is no URL; use for example %s", local)
+			e.fault(name, "it is not a URL; use for example %s", local)
 		case u.User != nil || u.RawQuery != "": // may be secrets
 			e.fault(name, "its user or query would not be sent; use OTEL_EXPORTER_OTLP_HEADERS")
 		case name == general+"ENDPOINT":
@@ -96,7 +96,7 @@ func read(s signal, path string) (*environment, error) {
 	e.each("TIMEOUT", func(name, text string) { e.number(name, text, math.MaxInt32, "milliseconds") })
 	e.each("COMPRESSION", func(name, how string) {
 		if how != "gzip" && how != "none" {
-			e.fault(name, "%q cannot be had; use gzip or none", how)
+			e.fault(name, "%q is not supported; use gzip or none", how)
 		}
 	})
 	e.each("HEADERS", e.header)
@@ -119,7 +119,7 @@ func read(s signal, path string) (*environment, error) {
 		e.numbers(math.MaxInt32, "milliseconds", "OTEL_METRIC_EXPORT_INTERVAL", "OTEL_METRIC_EXPORT_TIMEOUT")
 		const name = general + "METRICS_TEMPORALITY_PREFERENCE"
 		if kind := os.Getenv(name); kind != "" && !strings.EqualFold(kind, "cumulative") {
-			e.fault(name, "%q cannot be had; use cumulative", kind)
+			e.fault(name, "%q is not supported; use cumulative", kind)
 		}
 	}
 	return e, errors.Join(e.faults...)

@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 		{"user", []string{"ENDPOINT", "https://ada:secret@collector"}, "OTEL_EXPORTER_OTLP_ENDPOINT: its user"},
 		{"query", []string{"METRICS_ENDPOINT", "https://collector/?key=secret"}, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: its user or query"},
 		{"address for a URL", []string{"PROTOCOL", "grpc", "ENDPOINT", "collector:4317"}, "http://localhost:4317"},
-		{"overridden URL", []string{"ENDPOINT", "%secret", "METRICS_ENDPOINT", secure}, "OTEL_EXPORTER_OTLP_ENDPOINT: it is no URL"},
+		{"overridden URL", []string{"ENDPOINT", "%secret", "METRICS_ENDPOINT", secure}, "OTEL_EXPORTER_OTLP_ENDPOINT: it is not a URL"},
 		{"overridden time", []string{"TIMEOUT", "10s", "METRICS_TIMEOUT", "10"}, "OTEL_EXPORTER_OTLP_TIMEOUT"},
 		{"time too long", []string{"METRICS_TIMEOUT", "9999999999"}, "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT"},
 		{"overridden headers", []string{"HEADERS", "secret", "METRICS_HEADERS", "a=b"}, "OTEL_EXPORTER_OTLP_HEADERS"},

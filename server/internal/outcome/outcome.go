@@ -25,7 +25,7 @@ type CandidateReport struct {
 	Name      string `json:"name"`
 	Evaluated uint64 `json:"evaluated"`
 	WouldDeny uint64 `json:"would_deny"`
-	Rescued   uint64 `json:"rescued,omitempty"` // of what the rule has denied recently; of a fleet
+	Rescued   uint64 `json:"rescued,omitempty"` // recent denials of the rule that it would have allowed; in reports only
 }
 
 // Counts are the outcomes of requests under a rule at one instant.
@@ -52,7 +52,7 @@ type Denied struct {
 	Level  string     `json:"n,omitempty"`
 	Total  uint64     `json:"t"`           // denials of the level
 	Recent uint64     `json:"r,omitempty"` // recently
-	Rest   uint64     `json:"o,omitempty"` // how often a key that is not among Keys was denied at most
+	Rest   uint64     `json:"o,omitempty"` // most denials of a key that is not among Keys
 	Keys   []KeyCount `json:"k"`
 }
 

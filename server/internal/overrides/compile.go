@@ -18,19 +18,18 @@ import (
 type Lost struct {
 	Stored
 	Problem string // why it does not match
-	// Fits reports whether the rules have the key, so that the override can be made
-	// anew.
+	// Fits reports whether the rules have the key, so that the override can be made again.
 	Fits bool
 }
 
-// Active returns the table of the overrides that requests are decided by.
+// Active returns the table of the overrides by which requests are decided.
 func (l *List) Active() *evaluate.Overrides { return &l.active }
 
-// Follow puts the overrides over the rules of another policy, which begin to decide when swap
-// returns: the overrides are compiled before, so that few requests are decided by the new rules
-// and the old overrides. An override that does not fit the rules is not active and stays in the
-// list. lost is called with such overrides, at once and at each later change. now is the time by
-// which they expire.
+// Follow applies the overrides to the rules of another policy, which decide once swap has
+// returned. It compiles the overrides before, so that few requests are decided by the new
+// rules and the old overrides. An override that does not fit the rules is inactive and stays
+// in the list; lost is called with all of these, at once and at each later change. Overrides
+// that have expired at the time now are left out.
 func (l *List) Follow(p *policy.Policy, now time.Time, swap func(), lost func([]Lost)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +41,7 @@ func (l *List) Follow(p *policy.Policy, now time.Time, swap func(), lost func([]
 	l.onLost(misfits)
 }
 
-// Problem returns the reason why the rules leave an override out, "" if they do not.
+// Problem returns why the rules leave an override out, or "" if they do not.
 func (l *List) Problem(o *Stored) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/replace"
 )
 
-// mostOverrides is the most overrides that [List] hold.
+// mostOverrides is the most overrides that a [List] holds.
 const mostOverrides = 10_000
 
 // Stored gives one key of a rule's level other limits.
@@ -82,8 +82,8 @@ type kept struct {
 	line    []byte // of the file
 }
 
-// Open returns Overrides that are kept in a file, and reads the file if it exists.
-// It fails if the file cannot be written. An empty name keeps them in memory only.
+// Open returns a List that is kept in a file, and reads the file if it exists. It fails if the
+// file cannot be written. An empty name keeps the List in memory only.
 func Open(file string) (*List, error) {
 	l := &List{
 		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
@@ -247,7 +247,7 @@ func (l *List) change(id string, now time.Time, edit func()) (replaced *Stored, 
 	l.activate(append(ended, l.changed(o, now)...), now)
 	if err := l.save(); err != nil {
 		l.own = before
-		l.activate(l.changed(o, now), now) // as if nothing had been
+		l.activate(l.changed(o, now), now) // undo
 		return nil, fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	if was != nil {

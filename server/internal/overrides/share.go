@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/fleet"
 )
 
-// Sharing holds the functions by which nodes share [List].
+// Sharing holds the functions by which nodes share a [List].
 type Sharing struct {
 	Conn *fleet.Conn
 	Log  *slog.Logger
@@ -247,7 +247,7 @@ func (e *OtherChangeError) Error() string {
 	o := e.Now
 	switch {
 	case o == nil:
-		return "override: nothing was changed, as the override that was meant is not there any more; look at the key, and repeat it if it is still right"
+		return "override: nothing was changed, as the override no longer exists; look at the key, and repeat the change if it is still right"
 	case o.Removed:
 		return fmt.Sprintf("override: nothing was changed, as %s ended this key's override at %s (%s); repeat it if it is still right", o.Author, o.Added.UTC().Format(time.RFC3339), o.Reason)
 	}

@@ -92,7 +92,7 @@ func RulesHash(p *policy.Policy) string {
 				candidates = append(candidates, candidateText(&l, &c))
 			}
 		}
-		_ = e.Encode([]any{StatusOf(r, nil), byText(r), r.Failure.String(), candidates}) // texts, into what never fails
+		_ = e.Encode([]any{StatusOf(r, nil), byText(r), r.Failure.String(), candidates}) // texts, into a hash, which never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }

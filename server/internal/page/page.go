@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the dashboard: files that a browser is given, without any data.
-// They ask the admin's API for that, under the rules by which it answers.
+// Package page serves the dashboard: static files without data. A browser reads the data from
+// the admin API, which checks its rights.
 package page
 
 import (
@@ -20,23 +20,22 @@ import (
 //go:embed static
 var static embed.FS
 
-// rules are what a browser may do with the page: load what comes from this
-// address, as files, and nothing else.
+// rules is the Content-Security-Policy of the page: it may load files from this address, and
+// nothing else.
 const rules = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Asset returns a file of the page, for pages that are written to one file.
+// Asset returns a file of the page, for reports that embed it.
 func Asset(name string) ([]byte, error) { return static.ReadFile("static/" + name) }
 
-// file is one that is served.
+// file is a file that is served.
 type file struct {
 	name, kind, tag string
 	content         []byte
 }
 
-// Handler returns what answers GET / with the page, and GET /page/NAME with what
-// belongs to it. A browser asks each time whether a file is as before, so that a page
-// is never made of files of two versions.
+// Handler returns the handler of GET / for the page and of GET /page/NAME for its files.
+// Browsers revalidate each file, so that a page never mixes files of two versions.
 func Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	err := fs.WalkDir(static, "static", func(name string, d fs.DirEntry, err error) error {
@@ -49,7 +48,7 @@ func Handler() (http.Handler, error) {
 		}
 		sum := sha256.Sum256(content)
 		f := file{name: path.Base(name), tag: `"` + hex.EncodeToString(sum[:12]) + `"`, content: content}
-		switch path.Ext(name) { // whatever this machine's own list says
+		switch path.Ext(name) { // not from the types that this machine lists
 		case ".html":
 			f.kind = "text/html; charset=utf-8"
 		case ".js":

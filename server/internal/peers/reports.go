@@ -28,8 +28,8 @@ type last struct {
 	watches map[string]*watch // by rule; "" is the watch of the nodes
 }
 
-// node is a node, with the size of its report in bytes, and with the start of the watch in
-// which its report was last read before those of the others.
+// node is a node, with the size of its report in bytes. late is the start of the last watch
+// for which its report came late and was read alone.
 type node struct {
 	report.Seen
 	size int

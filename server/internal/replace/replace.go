@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replace writes files that are there whole or as they were before,
-// whatever happens meanwhile. What is being written is in a file beside, named
-// FILE.NUMBER.tmp. What a process leaves there that is killed meanwhile is removed
-// at the next start.
+// Package replace replaces files atomically: at any time a file has its old or its new
+// content, whole. New content is written to a temporary file beside it, named FILE.NUMBER.tmp.
+// If a process is killed meanwhile, the next start removes that file.
 package replace
 
 import (
@@ -18,11 +17,10 @@ import (
 	"syscall"
 )
 
-// File puts what write writes in the place of a file, or returns an error and
-// leaves it as it was. Only if its folder cannot be synced then, which is an
-// error, too, the file is a new one, which may not last through a power cut. Only
-// its owner may read it. Two that replace a file at the same time do not disturb
-// each other: the last one stays.
+// File replaces the content of a file by the output of write. After an error the old content
+// stays, with one exception: if the folder cannot be synced, the content is new, and may not
+// survive a power cut. Only the file's owner may read it. Of several concurrent calls the last
+// one wins.
 func File(path string, write func(io.Writer) error) error {
 	f, err := beside(path)
 	if err != nil {
@@ -40,13 +38,12 @@ func File(path string, write func(io.Writer) error) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// Try finds out whether a file can be replaced later, by a file beside that it
-// removes. Before that it removes all that are beside for this file: if another process
-// replaces the file at that instant, File returns an error there, and the file stays as
-// it was.
+// Try reports whether a file can be replaced later, by making and removing a temporary file.
+// Before that it removes the temporary files of this file. If another process replaces the
+// file at that instant, File returns an error there, and the old content stays.
 func Try(path string) error {
 	folder := filepath.Dir(path)
-	files, _ := os.ReadDir(folder) // if that fails, what was left stays
+	files, _ := os.ReadDir(folder) // after an error old temporary files stay
 	for _, file := range files {
 		number, ok := strings.CutPrefix(file.Name(), filepath.Base(path)+".")
 		number, ok2 := strings.CutSuffix(number, ".tmp")
@@ -61,7 +58,7 @@ func Try(path string) error {
 	return errors.Join(f.Close(), remove(f))
 }
 
-// beside makes a file beside path.
+// beside makes a temporary file beside path.
 func beside(path string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 }
@@ -75,15 +72,14 @@ func remove(f *os.File) error {
 	return err
 }
 
-// syncFolder makes a rename last through a power cut, where a folder can be
-// synced.
+// syncFolder makes a rename survive a power cut, if the folder can be synced.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
 	dir, err := os.Open(path) //nolint:gosec // the caller chooses the file
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // one that may be written to and not read
+		return nil // the folder can be written to but not read
 	}
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func (n *Node) Apart(other *Node) bool {
 	return !shares && len(n.Named) < MostNamed && len(other.Named) < MostNamed
 }
 
-// Report is the report that a node writes while a caller looks.
+// Report is the report that a node writes while a caller watches.
 type Report struct {
 	V  int    `json:"v"`
 	ID string `json:"id"` // of the node
@@ -94,7 +94,7 @@ type Rule struct {
 	Recent     history.Counts            `json:"r,omitzero"` // in the last 10 minutes
 	Candidates []outcome.CandidateReport `json:"k,omitempty"`
 	Unstated   uint64                    `json:"u,omitempty"` // recent responses that lacked the header field of their cost
-	Detail     *Detail                   `json:"d,omitempty"` // of a rule of the look
+	Detail     *Detail                   `json:"d,omitempty"` // of a rule that is watched in detail
 }
 
 // Detail holds the parts of a rule's report that take room.

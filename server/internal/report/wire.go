@@ -46,7 +46,7 @@ const (
 )
 
 var (
-	errBounds = errors.New("it has what cannot be")
+	errBounds = errors.New("it has invalid values")
 	errLarge  = errors.New("it is too large")
 
 	errTogether = errors.New("the reports of all nodes are too large together")

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package series exports values that are kept elsewhere as Prometheus series: they
-// are asked for at every scrape.
+// Package series exports values as Prometheus series, which it reads at every scrape.
 package series
 
 import (
@@ -11,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector is series whose values are asked for at every scrape: a
-// [prometheus.Collector] once all of them were added, and it has With.
+// Collector is a set of series whose values are read at every scrape. It is a
+// [prometheus.Collector] once all series were added and With was called.
 type Collector struct {
 	all     []Series
 	collect func(chan<- prometheus.Metric)
 }
 
-// Series are those of one name.
+// Series is the series of one name.
 type Series struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -40,23 +39,23 @@ func (c *Collector) add(name, help string, kind prometheus.ValueType, labels []s
 	return s
 }
 
-// With says what puts the values, which is called at every scrape, also at once by
-// several. It returns c.
+// With sets the function that sends the values, and returns c. The function is called at every
+// scrape, also by several goroutines at once.
 func (c *Collector) With(collect func(chan<- prometheus.Metric)) *Collector {
 	c.collect = collect
 	return c
 }
 
-// Put sends the value of that of the series which has these labels.
+// Put sends the value of the series with these labels.
 func Put[N int | int64 | uint64 | float64](ch chan<- prometheus.Metric, s Series, n N, labels ...string) {
 	m, err := prometheus.NewConstMetric(s.desc, s.kind, float64(n), labels...)
 	if err != nil {
-		m = prometheus.NewInvalidMetric(s.desc, err) // which the scrape reports
+		m = prometheus.NewInvalidMetric(s.desc, err) // the scrape reports the error
 	}
 	ch <- m
 }
 
-// Truth returns 1 for what is so.
+// Truth returns 1 for true and 0 for false.
 func Truth(so bool) int {
 	if so {
 		return 1
@@ -64,15 +63,15 @@ func Truth(so bool) int {
 	return 0
 }
 
-// Label returns s as the value of a label can be: in UTF-8.
+// Label returns s as a label value: invalid UTF-8 is replaced.
 func Label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Describe is of [prometheus.Collector].
+// Describe implements [prometheus.Collector].
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range c.all {
 		ch <- s.desc
 	}
 }
 
-// Collect is of [prometheus.Collector].
+// Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }

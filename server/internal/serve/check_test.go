@@ -96,10 +96,10 @@ func TestCheckUntrusted(t *testing.T) {
 	s := servetest.Start(t, "listen: {address: \"127.0.0.1:0\", serve: check}\nclient_ip: {trusted: 192.0.2.1}\nrules: [{name: a, limits: 1/h}]\n")
 	got := s.Get(t, "/", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 	var problem struct{ Detail string }
-	if err := json.Unmarshal([]byte(got.Body), &problem); err != nil || got.Status != http.StatusForbidden || !strings.Contains(problem.Detail, "127.0.0.1 is not trusted") {
+	if err := json.Unmarshal([]byte(got.Body), &problem); err != nil || got.Status != http.StatusForbidden || !strings.Contains(problem.Detail, "127.0.0.1 is not a trusted proxy") {
 		t.Errorf("got %d %s, %v", got.Status, got.Body, err)
 	}
-	s.ExpectLog(t, "is not trusted to say what it asks about")
+	s.ExpectLog(t, "is not a trusted proxy")
 	if n := s.Metrics(t)[`sluice_check_refused_total{reason="peer"}`]; n != 1 {
 		t.Errorf("%v refusals were counted, want 1", n)
 	}

@@ -48,7 +48,7 @@ func (s *runtime) setPlaces(c *config.Config) {
 			slog.Int64("max_connections", c.MaxConnections), slog.Int64("connections", have.clients), slog.Int64("descriptors", descriptors))
 	}
 	if have.abandoned < c.Abandoned {
-		s.log.Warn("fewer requests than abandoned can go on without their client: this process may not have as many file descriptors; raise ulimit -n (LimitNOFILE=)",
+		s.log.Warn("fewer requests than abandoned can continue without their client: this process may not have as many file descriptors; raise ulimit -n (LimitNOFILE=)",
 			slog.Int64("abandoned", c.Abandoned), slog.Int64("requests", have.abandoned), slog.Int64("descriptors", descriptors))
 	}
 	s.places.Resize(int(have.clients))

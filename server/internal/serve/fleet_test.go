@@ -157,7 +157,7 @@ func TestFleetOutage(t *testing.T) {
 
 	network.Set(redistest.Swallowing)
 	testkit.Until(t, "the node to say that it is alone", func() bool {
-		return strings.Contains(servetest.Ready(t, b).Body, "overrides: as this node has them")
+		return strings.Contains(servetest.Ready(t, b).Body, "overrides: those of this node")
 	})
 	got, _ := tell(t, b, http.MethodPut, `, "limits": ["7/h"]`)
 	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "--this-node") {

@@ -78,7 +78,7 @@ func TestFleetRemovalRefused(t *testing.T) {
 	mustTell(t, b, http.MethodPut, `, "limits": ["7/h"], "this_node": true`)
 	network.Set(redistest.Swallowing)
 	testkit.Until(t, "the node to say that it is alone", func() bool {
-		return strings.Contains(servetest.Ready(t, b).Body, "overrides: as this node has them")
+		return strings.Contains(servetest.Ready(t, b).Body, "overrides: those of this node")
 	})
 	got, _ = tell(t, b, http.MethodDelete, "")
 	t.Logf("a removal in an outage: %d %s", got.Status, got.Body)

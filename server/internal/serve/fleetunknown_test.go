@@ -23,7 +23,7 @@ func TestFleetUnknown(t *testing.T) {
 	untilTold(t, a, `, "limits": ["50/h"]`)
 	network.CutNextWith("100/h")
 	got, _ := tell(t, a, http.MethodPut, `, "limits": ["100/h"]`)
-	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "not known whether") {
+	if got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "may have made the change") {
 		t.Fatalf("without an answer: %d %s", got.Status, got.Body)
 	}
 	allFull(t, 100, a)

@@ -79,7 +79,7 @@ func TestLease(t *testing.T) {
 	testkit.Until(t, "all units to be spent or lost", func() bool {
 		passed += spend(t, second, 10)
 		lost = int(m[unitsLost] + second.Metrics(t)[unitsLost] + inHand(t, second))
-		if strings.Contains(first.Logs.String(), "could not be given back") { // on a busy machine
+		if strings.Contains(first.Logs.String(), "could not be returned") { // on a busy machine
 			lost += held
 		}
 		return passed+lost >= leaseQuota

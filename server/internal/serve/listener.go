@@ -66,9 +66,6 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 		}
 		secure = o.pair.Config()
 	}
-	if o.front, err = o.kind.New(c); err != nil {
-		return nil, fmt.Errorf("listen %s: %w", c.Address, err)
-	}
 	if o.socket, err = listen(ctx, c.Address, old); err != nil {
 		return nil, fmt.Errorf("listen: %w; choose another", err)
 	}
@@ -82,6 +79,9 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 		if err = d.newGate(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.Listener.Close())
 		}
+	}
+	if o.front, err = o.kind.New(c); err != nil { // the last that may fail, as a front must be closed
+		return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.Listener.Close())
 	}
 	o.Listener = o.front.Listen(o.Listener)
 	if secure != nil {

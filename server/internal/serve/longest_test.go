@@ -23,13 +23,13 @@ func TestLongestRequest(t *testing.T) {
 	}
 	s := servetest.Start(t, file(", longest_request: 300ms"), servetest.Stopped)
 	cut := func() float64 { return s.Metrics(t)[`sluice_cut_off_total{bound="longest_request"}`] }
-	if got := s.Get(t, "/", "X-User", "ada"); got.Status != http.StatusGatewayTimeout || !strings.Contains(got.Body, "longer than any may here") || cut() != 1 {
+	if got := s.Get(t, "/", "X-User", "ada"); got.Status != http.StatusGatewayTimeout || !strings.Contains(got.Body, "longer than this gateway allows") || cut() != 1 {
 		t.Errorf("got %d %q, counted %v; want 504", got.Status, got.Body, cut())
 	}
 	s.Want(t, http.StatusTooManyRequests, "/", "X-User", "ada")
 	s.ChangeTo(t, file(", longest_request: 400ms"))
 	got := s.Get(t, "/", "X-User", "bob")
-	if got.Status != http.StatusGatewayTimeout || !strings.Contains(got.Body, "longer than any may here") || cut() != 2 {
+	if got.Status != http.StatusGatewayTimeout || !strings.Contains(got.Body, "longer than this gateway allows") || cut() != 2 {
 		t.Errorf("another bound: got %d %q, counted %v; want 504", got.Status, got.Body, cut())
 	}
 	if left := strings.Split(strings.Join(got.Header.Values("Ratelimit"), ""), ";"); len(left) < 2 || left[1] != "r=4" {

@@ -23,7 +23,7 @@ func (s *runtime) logLost(lost []overrides.Lost) {
 		o := &lost[i]
 		remedy := "bring the rule back"
 		if o.Fits {
-			remedy = "make it anew"
+			remedy = "make it again"
 		}
 		remedy += ", or end it by sluice key override PART=VALUE... --rule " + o.Rule
 		if o.Level != "" {

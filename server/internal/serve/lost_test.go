@@ -42,7 +42,7 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	logs := s.Logs.String()
 	for _, want := range []string{
 		"rule=api", "reason=launch", "its limits do not fit the rule: counts requests but the rule's cost is in bytes",
-		"make it anew, or end it by sluice key override PART=VALUE... --rule api --remove; ", "overrides=990",
+		"make it again, or end it by sluice key override PART=VALUE... --rule api --remove; ", "overrides=990",
 	} {
 		testkit.Contains(t, logs, want)
 	}

@@ -89,7 +89,7 @@ func TestCostKnownAfterwardsLimits(t *testing.T) {
 			t.Parallel()
 			s := servetest.Start(t, fmt.Sprintf("upstream: %s\n%srules: [{name: ws, by: ip, limits: 1KB/min, cost: response-bytes}]\n", upstream, store))
 			status := s.Ask(t, http.MethodGet, "/v1/overview", "").Body
-			if limit := "1KB/min debt 10KB"; !strings.Contains(status, limit) || !strings.Contains(s.Banner, limit+": at most 2 KB in any minute, and what is in flight") {
+			if limit := "1KB/min debt 10KB"; !strings.Contains(status, limit) || !strings.Contains(s.Banner, limit+": at most 2 KB in any minute, plus the requests in flight") {
 				t.Errorf("status or start do not show the limit as it counts:\n%s\n%s", status, s.Banner)
 			}
 			conn := servetest.Dial(t, s.URL, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")

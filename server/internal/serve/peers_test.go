@@ -229,9 +229,9 @@ func TestFleetHostile(t *testing.T) {
 	var f fleetview.Fleet
 	testkit.Until(t, "the stranger to be skipped", func() bool {
 		f = fleetOf(t, a, "")
-		return fleetSays(&f, "warn", "<script>: not in the sum: its report is not usable: ")
+		return fleetSays(&f, "warn", "<script>: not in the sum: its report cannot be used: ")
 	})
-	if f.Summed != 2 || f.Requests.Total.Allowed != 2 || !fleetSays(&f, "warn", "cannot be read: it is of another version") {
+	if f.Summed != 2 || f.Requests.Total.Allowed != 2 || !fleetSays(&f, "warn", "cannot be read: they have another version") {
 		t.Errorf("summed %d, notes %+v", f.Summed, f.Notes)
 	}
 }
@@ -305,7 +305,7 @@ func TestDifferentUpstreams(t *testing.T) {
 		f = fleetOf(t, third, "")
 		return len(f.Nodes) == 2 && f.Summed == 2
 	})
-	if fleetSays(&f, "warn", "") || !fleetSays(&f, "note", "has no rule of this node's") || strings.Contains(third.Logs.String(), "different upstreams") {
+	if fleetSays(&f, "warn", "") || !fleetSays(&f, "note", "shares no rule with this node") || strings.Contains(third.Logs.String(), "different upstreams") {
 		t.Errorf("notes %+v, log %s", f.Notes, third.Logs)
 	}
 	third.Want(t, http.StatusOK, "/", "X-User", "ada")

@@ -53,7 +53,7 @@ func openStore(c config.Store, of *runtime, now func() time.Time, every Interval
 	s := &store{
 		store: memory, memory: memory, file: c.State,
 		report: func(ctx context.Context, err error) {
-			failed.Warn(ctx, "a request could not be decided, or settled, as it should be", err)
+			failed.Warn(ctx, "a request was not decided or settled by its limits", err)
 		},
 	}
 	if err := of.counts.WatchMemory(memory.Stats, s.name()); err != nil {

@@ -119,7 +119,7 @@ func failureOf(c *config.Config, scope string) sluice.Failure {
 		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
 			return l.Limits.Failure
 		} else if scope == l.RLS.Scope() {
-			return sluice.FailClosed // Envoy is told, and has a policy of its own
+			return sluice.FailClosed // Envoy gets an error, and has a policy of its own
 		}
 	}
 	return sluice.FailOpen
@@ -134,6 +134,6 @@ func leaseOf(c *config.Config, p *sluice.Plan) (terms sluice.LeaseTerms, leased 
 		return terms, false
 	}
 	terms = *c.Policy.Rules()[i].Lease
-	_, _, err := p.Lease(terms) // limits of an override or a candidate may be no fit
+	_, _, err := p.Lease(terms) // limits of an override or a candidate may not fit the terms
 	return terms, err == nil
 }

@@ -16,12 +16,12 @@ import (
 // HeartbeatScope is the scope in which the nodes count themselves.
 const HeartbeatScope = "sluice.nodes"
 
-// HeartbeatLimit is how the nodes of a fleet count themselves: each holds a slot of
-// HeartbeatScope.
+// HeartbeatLimit is the limit by which the nodes of a fleet count themselves: each holds a
+// slot of HeartbeatScope.
 var HeartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: heartbeatTTL}
 
-// run reports that this node lives, has keys counted as by the other nodes, and logs,
-// until ctx ends.
+// run sends heartbeats, shares the secret that hashes keys, and writes the log, until ctx
+// ends.
 func (s *Store) run(ctx context.Context) {
 	defer close(s.ended)
 	looks := time.NewTicker(s.o.Every)
@@ -58,15 +58,15 @@ func (s *Store) run(ctx context.Context) {
 	}
 }
 
-// meet is what a node does with the others, at first and with each beat.
+// meet sends a heartbeat and shares the secret.
 func (s *Store) meet(ctx context.Context) {
 	s.alive(ctx, s.heartbeat)
 	s.shareSecret(ctx)
 }
 
-// shareSecret has keys counted under the secret that the nodes of the store share.
-// Until that is known they count under one of this process. It is asked for with each
-// beat, as a server may lose it.
+// shareSecret passes the secret that the nodes share to Options.Secret. It reads the secret
+// with each beat, as a server may lose it. Until the first success keys are hashed under a
+// secret of this process.
 func (s *Store) shareSecret(ctx context.Context) {
 	if s.redis.Err() != nil {
 		return
@@ -100,8 +100,8 @@ func (s *Store) alive(ctx context.Context, f func(context.Context, *sluice.Slots
 	f(ctx, slots)
 }
 
-// heartbeat reports that this node lives and learns how many do. If it fails the last
-// number stays.
+// heartbeat renews this node's slot and reads the number of live nodes. After an error the
+// last number stays.
 func (s *Store) heartbeat(ctx context.Context, slots *sluice.Slots) {
 	d, err := slots.Acquire(ctx, "", s.id, 1)
 	if err != nil || d.Held <= 0 {
@@ -112,13 +112,13 @@ func (s *Store) heartbeat(ctx context.Context, slots *sluice.Slots) {
 	s.most.Store(s.census.heard(d.Held, time.Now()))
 }
 
-// census is among how many nodes limits are divided in an outage: the most that were heard of
-// in [heartbeatTTL]. Behind an outage the nodes come back one by one, each with the next beat,
-// so the number from before holds as long again.
+// census is the number of nodes by which limits are divided in an outage: the largest that was
+// read within [heartbeatTTL]. After an outage the nodes return one by one, each with its next
+// beat, so the number from before the outage is kept for as long again.
 type census struct {
 	most   int64
 	until  time.Time
-	missed bool // no beat has arrived since
+	missed bool // no beat has succeeded since
 }
 
 func (c *census) heard(n int64, now time.Time) int64 {
@@ -131,7 +131,7 @@ func (c *census) heard(n int64, now time.Time) int64 {
 	return c.most
 }
 
-// leave reports that this node is gone. If that is lost its slot expires.
+// leave releases this node's slot. If the call fails, the slot expires.
 func (s *Store) leave(ctx context.Context, slots *sluice.Slots) {
 	_, _ = slots.Release(ctx, "", s.id)
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/sluicegate/sluice/redisstore/rueidisstore"
 )
 
-// outageLog writes the changes of the store's state, and errors, each at most
-// once in logEvery: a store that comes and goes floods nothing. A change that
-// had to wait is reported later, if it is still one.
+// outageLog logs the changes of the store's state, and its errors, each at most once in
+// logEvery: a store that comes and goes does not flood the log. A change that had to wait is
+// logged later, if it still holds.
 type outageLog struct {
 	*Store
 	up               bool // as last reported
-	explained        bool // a server has said why it is not
+	explained        bool // the cause in the log is a server's answer
 	reported, warned time.Time
-	unsaid           int    // errors since warned
+	unsaid           int    // errors since the last warning, not logged
 	outages          uint64 // as last reported
-	over             uint64 // of these, before the store was last reported as available
+	over             uint64 // outages when the store was last reported as available
 }
 
 func (l *outageLog) look() {
@@ -46,11 +46,12 @@ func (l *outageLog) look() {
 			slog.String("meanwhile", l.Meanwhile()), l.since())
 		l.alone()
 	}
-	l.fleet.Poke() // which may have to connect anew
+	l.fleet.Poke() // it may have to reconnect
 	l.up, l.reported, l.outages = up, time.Now(), stats.Outages
 }
 
-// since says since when what is not applied to requests that pass, if anything is.
+// since returns the limits that requests pass without, and since when; empty if there are
+// none.
 func (l *outageLog) since() slog.Attr {
 	what, since := l.NotApplied()
 	if what == "" {
@@ -59,17 +60,17 @@ func (l *outageLog) since() slog.Attr {
 	return slog.Time(strings.ReplaceAll(what, " ", "_")+"_not_applied_since", since)
 }
 
-// alone warns that limits are divided by what the configuration says, as this node has seen no
-// others.
+// alone warns that limits are divided by a configured number of nodes, as this node has never
+// reached the store.
 func (l *outageLog) alone() {
 	if l.nodes.Load() == 0 && slices.Contains(failures(l.o.Config()), sluice.FailLocal) {
-		l.log.Warn("this node has never reached the store, and does not know how many share it: limits of failure: local are divided by nodes of the configuration",
+		l.log.Warn("this node has never reached the store and does not know how many nodes share it: limits with failure: local are divided by nodes in the configuration",
 			l.attr(), slog.Int("nodes", l.divisor()))
 	}
 }
 
-// explain shows what a server says is wrong with it where that was not known when
-// it was reported unavailable: once in an outage.
+// explain logs the answer of a server that says why it is unavailable, once in an outage, if
+// the first line of the outage had another cause.
 func (l *outageLog) explain() {
 	if l.up || l.explained || !rueidisstore.Answered(l.lastFailure()) {
 		return

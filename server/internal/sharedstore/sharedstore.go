@@ -221,7 +221,7 @@ func (s *Store) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
 	defer cancel()
 	if err := s.store.Return(ctx); err != nil {
-		s.log.Warn("units on lease could not be given back, and count until they are forgotten", s.attr(), slog.Any("error", err))
+		s.log.Warn("leased units could not be returned to the store; they count as spent until they expire", s.attr(), slog.Any("error", err))
 	}
 }
 
@@ -238,7 +238,7 @@ func (s *Store) Ready() (line string, ok bool) {
 		}
 	}
 	if s.confirmed != nil && !s.confirmed() {
-		line += "\noverrides: as this node has them; other nodes may have others, and changes for all are refused"
+		line += "\noverrides: those of this node; other nodes may have others, and changes for all nodes are refused"
 		if err := s.fleet.Err(); err != nil {
 			line += "; last failure: " + err.Error()
 		}

@@ -23,15 +23,15 @@ type Sum struct {
 	since time.Time
 }
 
-// Count is how many keys there were since a moment, a key of each level counted for itself.
-// The numbers are estimates.
+// Count holds the numbers of keys since a moment. A key counts once for each level. The
+// numbers are estimates.
 type Count struct {
 	Since  time.Time `json:"since"`
 	Seen   int64     `json:"seen"`
 	Denied int64     `json:"denied"`
 	Near   int64     `json:"near"`          // that had less than a fifth of a limit left
 	Peak   float64   `json:"peak"`          // the greatest share of a limit that one has used, 0 to 1
-	Error  float64   `json:"error_percent"` // by how much at most 1 of 20 of these are off
+	Error  float64   `json:"error_percent"` // 19 of 20 numbers are off by less
 }
 
 // Count returns the numbers of keys.
@@ -170,7 +170,7 @@ func (s *Sum) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-var errSum = errors.New("sketch: keys that cannot be")
+var errSum = errors.New("sketch: invalid keys")
 
 // UnmarshalJSON reads the output of MarshalJSON from any source: invalid data is an error.
 func (s *Sum) UnmarshalJSON(data []byte) error {

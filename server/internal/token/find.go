@@ -17,7 +17,7 @@ import (
 var (
 	errTwice = &policy.TokenError{Problem: "the token is sent more than once"}
 	errEmpty = &policy.TokenError{Problem: "the token is empty"}
-	errOther = &policy.TokenError{Problem: "the token is not behind the scheme Bearer, and a blank"}
+	errOther = &policy.TokenError{Problem: "the token does not follow the scheme Bearer and a space"}
 )
 
 // find returns the request's token as sent, or "" without one. It ignores other places than

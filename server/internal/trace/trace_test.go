@@ -285,7 +285,7 @@ func TestAskedFor(t *testing.T) {
 		{"gRPC", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, true, ""},
 		{"another protocol", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"}, false, "use http/protobuf or grpc"},
 		{"another exporter", []string{"OTEL_TRACES_EXPORTER", "zipkin"}, false, "use otlp or none"},
-		{"no URL", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"}, false, "OTEL_EXPORTER_OTLP_ENDPOINT: it is no URL"},
+		{"no URL", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"}, false, "OTEL_EXPORTER_OTLP_ENDPOINT: it is not a URL"},
 		{"no URL of traces", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "%"}, false, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
 		{"no time", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT", "10s"}, false, "milliseconds"},
 		{"another compression", []string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"}, false, "use gzip or none"},

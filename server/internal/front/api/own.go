@@ -65,7 +65,7 @@ func (p *plans) of(ctx context.Context, t *token, q *request, at place, all *fau
 		return nil, nil
 	}
 	if d, err := p.added.Take(ctx, t.Name, 1); err != nil || !d.Allowed {
-		why := refused(http.StatusTooManyRequests, refusedLimits, "this token has brought %d limits in a minute that were not known; use few scopes and limits, and put what differs into the key", newPlans)
+		why := refused(http.StatusTooManyRequests, refusedLimits, "this token has brought %d new limits in a minute; use few scopes and limits, and put what differs into the key", newPlans)
 		why.Retry = max(millis(d.RetryAfter), 1000)
 		return nil, why
 	}
@@ -82,7 +82,7 @@ func (p *plans) of(ctx context.Context, t *token, q *request, at place, all *fau
 }
 
 // eventOf returns the event of the store's result for limits that a request has brought. They
-// fail open, as a rule does that says nothing else.
+// fail open, as rules do by default.
 func eventOf(ctx context.Context, c sluice.Charge, own sluice.Outcomes, r sluice.Result) evaluate.Event {
 	d, err := r.Decision, r.Err
 	e := evaluate.Event{Verdict: evaluate.Allowed, Decision: d, Charge: sluice.Charge{Key: c.Key, Cost: c.Cost}, Err: err}

@@ -68,7 +68,7 @@ func readTokens(file string, p *policy.Policy) ([]token, error) {
 	}
 	var all faults
 	if decodeInto(document, &of, place{}, &all) && len(of.Tokens) == 0 {
-		all.add(place{}, "tokens", `are none; list one such as {"name": "shop", "secret": "…"}`)
+		all.add(place{}, "tokens", `is empty; list at least one, such as {"name": "shop", "secret": "…"}`)
 	}
 	for i := range of.Tokens {
 		t, at := &of.Tokens[i], place{"tokens", i}

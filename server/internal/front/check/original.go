@@ -18,7 +18,7 @@ func (c *checks) originalOf(r *http.Request) (*http.Request, *fault) {
 	method, target, host := r.Method, r.RequestURI, r.Host
 	if c.original != "request" {
 		if peer := clientip.Peer(r.RemoteAddr); !c.proxies.Trusts(peer) {
-			return nil, &fault{http.StatusForbidden, "the peer " + peer.String() + " is not trusted to say what it asks about; add it to trusted under client_ip"}
+			return nil, &fault{http.StatusForbidden, "the peer " + peer.String() + " is not a trusted proxy; add it to trusted under client_ip"}
 		}
 		fields := forwarded
 		if c.original == "x-original" {
@@ -74,7 +74,7 @@ func (f *fields) read(r *http.Request) (method, target, host string, problem *fa
 		if values := r.Header[name]; len(values) == 1 {
 			return values[0]
 		} else if len(values) > 1 {
-			problem = &fault{http.StatusBadRequest, "the field " + name + " stands more than once; let the proxy set it"}
+			problem = &fault{http.StatusBadRequest, "the field " + name + " is sent more than once; let the proxy set it"}
 		}
 		return ""
 	}

@@ -86,7 +86,7 @@ func (s *session) do(args [][]byte) {
 	}
 }
 
-// unknown answers a command that there is not, as Redis does.
+// unknown answers an unknown command, as Redis does.
 func (s *session) unknown(args [][]byte) {
 	const most = 128 // bytes
 	var b strings.Builder
@@ -126,7 +126,7 @@ func (s *session) login(user, secret string) bool {
 		return false
 	}
 	name, rights := s.active.tokens(secret)
-	if name == "" || user != name && user != "" && user != "default" { // as clients say that know no name
+	if name == "" || user != name && user != "" && user != "default" { // clients that know no name send default
 		s.fail(refusedAuth, "WRONGPASS invalid username-password pair or user is disabled.")
 		s.failures++
 		s.quits = s.failures == mostFailures
@@ -174,7 +174,7 @@ func (s *session) hello(args [][]byte) {
 	s.out = append(appendBulk(s.out, "modules"), noElement...)
 }
 
-// client does what clients say of themselves at the start.
+// client answers CLIENT, which clients send at the start.
 func (s *session) client(args [][]byte) {
 	switch word := strings.ToUpper(string(args[1])); word {
 	case "SETNAME":

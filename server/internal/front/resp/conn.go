@@ -79,7 +79,7 @@ func (c *conn) serve() {
 	}
 }
 
-// end refuses to go on.
+// end refuses further commands.
 func (c *conn) end(why refusal, text string) {
 	c.front.resp.refused[why].Add(1)
 	c.quits = true

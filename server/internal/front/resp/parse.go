@@ -18,7 +18,7 @@ const (
 )
 
 // errHTTP is about a web page that makes a browser send commands in the body of a request.
-var errHTTP = errors.New("this is HTTP, which is not spoken here; use the address of an HTTP listener")
+var errHTTP = errors.New("this is HTTP, which this listener does not speak; use the address of an HTTP listener")
 
 // parse appends the arguments of the first command in b to args, and returns its length with its
 // line ends. The length is 0 if the command is not complete. There are no arguments if the

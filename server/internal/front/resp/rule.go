@@ -37,7 +37,7 @@ func (a *active) ruleOf(name string) *rule {
 		return nil
 	}
 	r, of := &rule{levels: a.Policy.Levels(i)}, a.Policy.Rules()[i]
-	of.Match, of.Levels = policy.Match{}, slices.Clone(of.Levels) // who names a rule need not match it
+	of.Match, of.Levels = policy.Match{}, slices.Clone(of.Levels) // a request that names a rule need not match it
 	r.plain = !of.Shadow && of.MaxWait == 0
 	for j := range of.Levels {
 		l := &of.Levels[j]
@@ -141,7 +141,7 @@ func (s *session) asked(operation string, args [][]byte) *asked {
 	return q
 }
 
-// number reads an argument from 0 to the largest cost, or answers that it is none.
+// number reads an argument from 0 to the largest cost, or answers with an error.
 func (s *session) number(arg []byte) (int64, bool) {
 	n, valid := integer(arg)
 	if !valid || n < 0 || n > sluice.MaxQuota {
@@ -170,7 +170,7 @@ func (s *session) hold(args [][]byte) {
 	}
 }
 
-// holdID returns the id of a hold in the store, where that of another token is another.
+// holdID returns the id of a hold in the store. Each token has its own.
 func (s *session) holdID(id []byte) string {
 	return cmp.Or(s.user, "client") + "/hold/" + string(id)
 }
@@ -208,9 +208,9 @@ func (s *session) decide(operation string, args, cost [][]byte, hold *sluice.Hol
 	s.ask(k, &req)
 }
 
-// appendDecided appends whether a request may run, the units that remain, the times in ms until
-// it may be sent again (-1: never), until all units are back, and to wait, the verdict, the
-// limit that binds, and a receipt, or the state of the hold.
+// appendDecided appends whether a request may run, and the units that remain; the times in ms
+// until it may be sent again (-1: never), until all units are back, and to wait; the verdict,
+// the limit that binds, and a receipt or the state of the hold.
 func (s *session) appendDecided(q *asked) {
 	e := &q.call.Event
 	if e.Verdict == evaluate.Refused || e.Verdict == evaluate.Abandoned {

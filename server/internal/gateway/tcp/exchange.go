@@ -213,7 +213,7 @@ func (p *pace) wait(ctx context.Context, s *Server, n int) error {
 		return ctx.Err()
 	}
 	if !d.Allowed {
-		return fmt.Errorf("%w: the limit %q has none for %v", errShape, p.plan.Term(d.Binding).Name, d.RetryAfter)
+		return fmt.Errorf("%w: the limit %q grants none for %v", errShape, p.plan.Term(d.Binding).Name, d.RetryAfter)
 	}
 	err = sluice.Await(ctx, s.opts.Store, req, d)
 	if err != nil && !errors.Is(ctx.Err(), err) {

@@ -136,7 +136,7 @@ func (g *Gate) hand(ctx context.Context, c net.Conn) {
 	<-in.closed
 }
 
-// letIn is an admitted connection that closes closed when it is closed.
+// letIn is an admitted connection. Its Close closes the channel closed.
 type letIn struct {
 	net.Conn
 	once   sync.Once

@@ -49,7 +49,7 @@ type Options struct {
 	// Log receives failures, at most one a second. Nil means [slog.Default].
 	Log *slog.Logger
 
-	gate *Gate // gets the admitted connections in the place of an upstream; nil with an upstream
+	gate *Gate // gets the admitted connections instead of an upstream; nil with an upstream
 }
 
 const (

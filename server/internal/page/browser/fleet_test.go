@@ -53,7 +53,7 @@ func TestFleet(t *testing.T) {
 	gates[2].kill(t)
 	b.until(t, `document.querySelector("#notes").innerText.includes("not in the sum") && document.querySelector("#nodes").innerText.includes("silent for")`)
 	end()
-	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs a look") && document.querySelector("#notes").innerText.includes("these are the counts of this node alone")`)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs attention") && document.querySelector("#notes").innerText.includes("these are the counts of this node alone")`)
 	gates[1].ask(t, 10, "/api/x", "ada")
 	b.until(t, `/^Limits not applied since [0-9:]{8}\. /.test(document.querySelector("#headline").textContent)`)
 }

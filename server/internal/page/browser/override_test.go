@@ -51,10 +51,10 @@ func TestOverrides(t *testing.T) {
 	const ada = `[...document.querySelectorAll('#key [aria-label="Overrides"] tr')].find((r) => r.innerText.includes("header.X-User=ada"))`
 	b.accessible(t, "a page with overrides")
 	b.eval(t, ada+`.querySelector("button").click()`) // nobody has said who
-	if got := b.eval(t, `document.activeElement.labels?.[0]?.textContent`); got != "Your name, to end one" {
+	if got := b.eval(t, `document.activeElement.labels?.[0]?.textContent`); got != "Your name (to end one)" {
 		t.Errorf("without a name, %q has the focus", got)
 	}
-	b.eval(t, `[...document.querySelectorAll("#key label")].find((l) => l.textContent === "Your name, to end one").control.focus()`)
+	b.eval(t, `[...document.querySelectorAll("#key label")].find((l) => l.textContent === "Your name (to end one)").control.focus()`)
 	b.eval(t, `document.activeElement.value = "mallory"`)
 	b.eval(t, ada+`.querySelector("button").click()`)
 	b.until(t, `document.querySelector("#key").innerText.includes("Overrides (1)")`)

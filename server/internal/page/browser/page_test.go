@@ -61,7 +61,7 @@ func TestPage(t *testing.T) {
 	}
 	b.click(t, "#rule button.link")
 	b.until(t, `document.querySelector(".state-of-key")?.innerText.includes("0 of 3")`)
-	if got := b.text(t, ".state-of-key"); !strings.Contains(got, "In flight: 0 of 40, 40 more may.") {
+	if got := b.text(t, ".state-of-key"); !strings.Contains(got, "In flight: 0 of 40, 40 free.") {
 		t.Errorf("key of a rule with slots: %q", got)
 	}
 	if got := b.text(t, `#key [aria-label="Last decisions"]`); strings.Count(got, "denied 429") != 6 || strings.Count(got, "GET /api/x") != 9 || !strings.Contains(got, "3/hour sliding-log") {
@@ -113,7 +113,7 @@ func TestLost(t *testing.T) {
 	lost := func() {
 		t.Helper()
 		b.until(t, `document.querySelector("#headline").textContent === "Connection to sluice lost" && document.title.startsWith("(!)")`)
-		if got := b.text(t, "#notes") + b.text(t, "#link"); !strings.Contains(got, "as it was then") || !strings.Contains(got, "Not connected") {
+		if got := b.text(t, "#notes") + b.text(t, "#link"); !strings.Contains(got, "shows the state of that time") || !strings.Contains(got, "Not connected") {
 			t.Errorf("notes %q", got)
 		}
 	}
@@ -145,7 +145,7 @@ func TestReload(t *testing.T) {
 	b.show(t, g)
 	good := g.read(t, "sluice.yaml")
 	g.write(t, "sluice.yaml", strings.Replace(good, "3/h", "3/hour-or-so", 1))
-	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs a look") && document.querySelector("#notes").textContent.includes("sluice.yaml has errors and was not loaded. The previous version (") && document.querySelector("#notes").textContent.includes("hour-or-so")`)
+	b.until(t, `document.querySelector("#headline").textContent.startsWith("Needs attention") && document.querySelector("#notes").textContent.includes("sluice.yaml has errors and was not loaded. The previous version (") && document.querySelector("#notes").textContent.includes("hour-or-so")`)
 	g.write(t, "sluice.yaml", strings.Replace(good, "3/h", "4/h", 1))
 	b.until(t, `document.querySelector("#headline").textContent.startsWith("Healthy") && document.querySelector("#rules").textContent.includes("4/hour")`)
 }

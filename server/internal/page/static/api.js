@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Unanswered is that there was no answer.
+// Unanswered is the error of a request without an answer.
 export class Unanswered extends Error {
   constructor() {
     super("sluice does not answer");
   }
 }
 
-// Refused is an answer that is not as it should be, in the program's words.
+// Refused is the error of an answer that is not a success, with the program's text.
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -33,7 +33,7 @@ export async function ask(method, path, doc) {
   try {
     answer = JSON.parse(text);
   } catch {
-    answer = { error: text.trim() || `the answer is ${response.status} and no document` };
+    answer = { error: text.trim() || `status ${response.status} without a document` };
     if (response.ok) throw new Refused(response.status, answer.error);
   }
   if (!response.ok) throw new Refused(response.status, answer.error ?? String(response.status));

@@ -79,7 +79,7 @@ export class Chart {
     };
   }
 
-  // point says in words what lies under the pointer.
+  // point describes the data under the pointer.
   point(plot, shown, span) {
     const i = plot.cursor.idx;
     this.pointed = i !== null && i !== undefined;
@@ -100,7 +100,7 @@ export function numbers(box, series, span) {
   fill(box, table(`Requests a second in the last ${words}`, ["Time", ...shown.map((k) => titles[k])], rows));
 }
 
-// figures writes what a series sums up to, as a list.
+// figures writes the sums of a series as a list.
 export function figures(series, more) {
   const sums = series.sum();
   const all = requests(sums);

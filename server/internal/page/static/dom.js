@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever is shown is set as text: names, keys and hosts come from strangers.
+// All data is set as text: names, keys and hosts come from strangers.
 
-// el returns an element. Its children are elements or texts; what is null or false
-// is left out.
+// el returns an element. Its children are elements or texts; null and false are left
+// out.
 export function el(tag, attributes, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -16,12 +16,12 @@ export function el(tag, attributes, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-// say sets a text if it is another one, so that screen readers hear of changes only.
+// say sets a text if it differs, so that screen readers announce changes only.
 export function say(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
-// fill puts children in the place of those there are. One that is as before stays, and
+// fill replaces the children of e. A child that is equal to the previous one stays, and
 // keeps the focus.
 export function fill(e, ...children) {
   const next = [...el("div", null, ...children).childNodes];
@@ -38,8 +38,8 @@ export function pairs(list) {
   return el("dl", { class: "pairs" }, list.filter(Boolean).flatMap(([term, value, kind]) => [el("dt", null, term), el("dd", { class: kind }, value)]));
 }
 
-// table returns a part that can be scrolled, by keys too, with a table of a caption, heads and rows of texts. The first of a row is
-// its head; numbers are to the right.
+// table returns a table with a caption, heads and rows of texts, which can be scrolled,
+// also by keys. The first cell of a row is its head; numbers are aligned right.
 export function table(caption, heads, rows) {
   const kind = (i) => (i > 0 && rows.every((r) => typeof r[i] === "number" || /^[\d.,<%–-]*( \S+)?$/.test(String(r[i].textContent ?? r[i]))) ? "n" : null);
   return el("div", { class: "scroll", role: "group", "aria-label": caption, tabindex: "0" }, el("table", null,
@@ -48,7 +48,7 @@ export function table(caption, heads, rows) {
     el("tbody", null, rows.map((r) => el("tr", null, r.map((c, i) => (i === 0 ? el("th", { scope: "row" }, c) : el("td", { class: kind(i) }, c))))))));
 }
 
-// field returns a labelled input in which a form's value is entered.
+// field returns an input of a form with its label.
 let fields = 0;
 export function field(label, input, kind) {
   input.id ||= "field-" + ++fields;

@@ -5,8 +5,8 @@ import { ask } from "./api.js";
 import { byId, el, field, say } from "./dom.js";
 import { count, inFlight, nanos } from "./format.js";
 
-// Explain is the part of the page that says what would happen to a request. Nothing
-// is charged for it.
+// Explain is the part of the page that explains the decision of a request, without
+// charging it.
 export class Explain {
   constructor() {
     this.box = byId("explain");
@@ -16,8 +16,8 @@ export class Explain {
     this.fields = el("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", placeholder: "X-User: ada" });
     this.fault = el("p", { class: "fault", role: "alert" });
     this.result = el("div", { role: "status" });
-    const form = el("form", { class: "row" }, field("Method", this.method, "short"), field("Path, or all of the URL", this.url), field("Client's address", this.client, "short"),
-      field("Header fields, one in a line", this.fields), el("button", { type: "submit", class: "main" }, "Explain"));
+    const form = el("form", { class: "row" }, field("Method", this.method, "short"), field("Path or URL", this.url), field("Client's address", this.client, "short"),
+      field("Header fields, one per line", this.fields), el("button", { type: "submit", class: "main" }, "Explain"));
     form.addEventListener("submit", (e) => {
       e.preventDefault();
       this.ask();
@@ -64,7 +64,7 @@ function answer(e) {
   return [
     el("p", { class: ["allowed", "warned", "delayed"].includes(e.verdict) ? "verdict good-text" : "verdict warn-text" }, words.join("; ")),
     ...e.rules.filter((r) => r.matches).map(rule),
-    not.length + (e.more_unmatched ?? 0) === 0 ? "" : el("details", null, el("summary", null, `${count(not.length + (e.more_unmatched ?? 0))} do not match`),
+    not.length + (e.more_unmatched ?? 0) === 0 ? "" : el("details", null, el("summary", null, `${count(not.length + (e.more_unmatched ?? 0))} rules do not match`),
       el("ul", null, not.map((r) => el("li", null, `${r.name}: ${(r.differences ?? []).join("; ")}`)))),
   ];
 }
@@ -74,7 +74,7 @@ function rule(r) {
     r.exempt ? el("p", null, "The client's network is exempt.") : null, (r.notes ?? []).map((n) => el("p", { class: "muted" }, n)),
     (r.levels ?? []).map((l) => [
       el("p", { class: "mono" }, `${l.name ? l.name + ": " : ""}${Object.entries(l.parts).map(([p, v]) => `${p}=${v}`).join(" ")}${l.tier ? `, tier ${l.tier}` : ""}`),
-      l.override ? el("p", null, `Limits of its own: ${l.override}.`) : null, l.note ? el("p", null, l.note) : null,
+      l.override ? el("p", null, `Override: ${l.override}.`) : null, l.note ? el("p", null, l.note) : null,
       (l.limits ?? []).map(limit),
       l.in_flight ? el("p", null, inFlight(l.in_flight)) : null,
       (l.candidates ?? []).map((c) => [el("p", { class: "muted" }, `Candidate ${c.name}: ${c.skipped ? `not evaluated: ${c.skipped}` : c.allowed ? "would allow" : "would deny"}`), (c.limits ?? []).map(limit)]),

@@ -13,7 +13,7 @@ export function nodes(f) {
   byId("fleet").hidden = !f;
   if (!f) return;
   const differ = new Set(f.nodes.filter((n) => !n.silent && !n.apart).map((n) => n.rules)).size > 1;
-  say(byId("fleet-note"), `The sum of ${f.summed === 1 ? "1 node" : `${count(f.summed)} nodes`}, as of ${clock(Date.parse(f.as_of))}. Requests since the start of each.`);
+  say(byId("fleet-note"), `Sum of ${f.summed === 1 ? "1 node" : `${count(f.summed)} nodes`}, as of ${clock(Date.parse(f.as_of))}. Requests since each node's start.`);
   const rows = f.nodes.map((n) => {
     const [kind, text] = state(n);
     return [el("span", null, label(n), n.this ? el("span", { class: "tag" }, "this node") : null), el("span", { class: kind }, text), n.version,
@@ -26,7 +26,7 @@ export function nodes(f) {
 function state(n) {
   if (n.silent) return ["bad-text", `silent for ${span(n.seen_seconds_ago * 1000)}`];
   if (!n.store_up) return ["bad-text", "without the store"];
-  if (n.failed) return ["warn-text", "its file is not active"];
+  if (n.failed) return ["warn-text", "file not active"];
   if (!n.summed) return ["warn-text", "not in the sum"];
   return ["good-text", "reports"];
 }

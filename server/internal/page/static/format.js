@@ -9,8 +9,8 @@ const dateFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "sh
 const momentFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const count = (n) => (n >= 1e6 ? short.format(n) : whole.format(n));
-// inFlight says how many requests of a key run.
-export const inFlight = ({ limit, decision }) => `In flight: ${count(decision.held)} of ${count(limit.cap)}, ${count(decision.free)} more may.`;
+// inFlight describes the slots of a key.
+export const inFlight = ({ limit, decision }) => `In flight: ${count(decision.held)} of ${count(limit.cap)}, ${count(decision.free)} free.`;
 
 export const clock = (at) => clockFormat.format(at);
 export const minute = (at) => minuteFormat.format(at);
@@ -21,10 +21,10 @@ export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
 // from says since when keys are counted.
 export const from = (keys) => `since ${Date.now() - Date.parse(keys.since) < 12 * 3600e3 ? minute(Date.parse(keys.since)) : date(keys.since)}`;
 
-// rate returns a number a second, as precise as it is worth.
+// rate writes a number a second, with few digits.
 export const rate = (n) => (n === 0 ? "0" : n < 0.1 ? "<0.1" : n < 10 ? n.toFixed(1) : count(Math.round(n)));
 
-// percent returns a share, which is not 0 or all unless it is.
+// percent writes a share. 0 % and 100 % are exact.
 export function percent(part, of) {
   if (!of || !part) return "0 %";
   const p = (100 * part) / of;
@@ -42,7 +42,7 @@ export function bytes(n) {
 
 export const millis = (n) => (n >= 1000 ? n / 1000 + " s" : n >= 1 ? n + " ms" : Math.round(n * 1000) + " µs");
 
-// span returns how long something is, in its two greatest units.
+// span writes a length of time in its two largest units.
 export function span(ms) {
   const units = [["d", 86400e3], ["h", 3600e3], ["min", 60e3], ["s", 1e3]];
   if (ms < 1000) return ms <= 0 ? "0 s" : ms < 1 ? Math.round(ms * 1000) + " µs" : Math.round(ms) + " ms";
@@ -54,5 +54,5 @@ export function span(ms) {
 
 export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many ?? one + "s"}`;
 
-// nanos returns how long a duration of the API is.
+// nanos writes a duration of the API.
 export const nanos = (n) => (n === 0 ? "now" : span(n / 1e6));

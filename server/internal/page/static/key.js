@@ -20,7 +20,7 @@ export class Key {
     this.result = el("div");
     this.overrides = el("div");
     this.author = "";
-    this.form = el("form", { class: "row" }, field("Rule", this.rule, "short"), field("Key, one PART=VALUE in a line", this.parts), el("button", { type: "submit", class: "main" }, "Look up"));
+    this.form = el("form", { class: "row" }, field("Rule", this.rule, "short"), field("Key: PART=VALUE, one per line", this.parts), el("button", { type: "submit", class: "main" }, "Look up"));
     this.form.addEventListener("submit", (e) => {
       e.preventDefault();
       this.find();
@@ -32,7 +32,7 @@ export class Key {
       }
     });
     this.body = el("div", null, this.hint, this.form, this.fault, this.said, this.result, this.overrides);
-    this.closed = el("p", { class: "muted" }, "Log in to see what a key has left, to reset it, or to give it other limits.");
+    this.closed = el("p", { class: "muted" }, "Log in to see a key's remaining units, reset it, or override its limits.");
   }
 
   // allow shows the form to callers with the right to see keys.
@@ -49,7 +49,7 @@ export class Key {
       this.rule.value = rules.some((r) => r.name === was) ? was : "";
     }
     const by = [...new Set(rules.map((r) => r.by).filter(Boolean))].slice(0, 6);
-    say(this.hint, by.length ? `Keys here are made of: ${by.join("; ")}. Shift and Enter begins another line.` : "For example ip=192.0.2.1. Shift and Enter begins another line.");
+    say(this.hint, by.length ? `Parts of keys: ${by.join("; ")}. Shift+Enter for a new line.` : "For example ip=192.0.2.1. Shift+Enter for a new line.");
   }
 
   // list shows the overrides beside those of the file.
@@ -60,7 +60,7 @@ export class Key {
     this.listed = text;
     const author = el("input", { autocomplete: "off", required: true });
     author.value = this.author;
-    const form = el("form", { class: "row" }, field("Your name, to end one", author, "short"));
+    const form = el("form", { class: "row" }, field("Your name (to end one)", author, "short"));
     form.addEventListener("submit", (e) => e.preventDefault());
     fill(this.overrides, all.length === 0 ? null : [
       el("h3", null, `Overrides (${count(all.length)})`), form,
@@ -68,7 +68,7 @@ export class Key {
         o.rule + (o.level ? "/" + o.level : ""), el("span", { class: "mono" }, keyOf(o)), o.limits.join("; "),
         whole(o.expires ? date(o.expires) : "no end"), o.reason ?? "", o.author ?? "", this.ending(o, author, form),
       ])),
-      all.length > mostOverrides ? el("p", { class: "muted" }, `${count(all.length - mostOverrides)} more: sluice status.`) : null,
+      all.length > mostOverrides ? el("p", { class: "muted" }, `${count(all.length - mostOverrides)} more: see sluice status.`) : null,
     ]);
   }
 
@@ -78,7 +78,7 @@ export class Key {
     button.addEventListener("click", () => {
       this.author = author.value;
       if (!form.reportValidity()) return;
-      const parts = o.parts ?? Object.fromEntries((o.key ?? []).map((value, i) => [`value ${i + 1}`, value])); // of a rule that has no use for it
+      const parts = o.parts ?? Object.fromEntries((o.key ?? []).map((value, i) => [`value ${i + 1}`, value])); // the rule has no such key
       this.try(async () => {
         const done = await ask("DELETE", "v1/override", { rule: o.rule, level: o.level, parts, author: author.value, reason: "", version: o.version });
         say(this.said, `Override removed: ${done.this_node_only ? "on this node only." : "in the store, for all nodes that share it."}`);
@@ -105,7 +105,7 @@ export class Key {
     for (const line of this.parts.value.split("\n").filter((l) => l.trim())) {
       const at = line.indexOf("=");
       if (at < 1) {
-        say(this.fault, `"${line.trim()}" is not a part with its value; use for example ip=192.0.2.1`);
+        say(this.fault, `"${line.trim()}" is not PART=VALUE; use for example ip=192.0.2.1`);
         return;
       }
       query.append(line.slice(0, at).trim(), line.slice(at + 1).trim());
@@ -113,7 +113,7 @@ export class Key {
     if (this.rule.value) query.set("rule", this.rule.value);
     await this.try(async () => {
       const states = await ask("GET", "v1/key?" + query);
-      this.result.replaceChildren(...states.keys.map((s) => this.state(s)), states.omitted ? el("p", { class: "muted" }, "There are more; choose a rule.") : "", states.last ? last(states.last) : "");
+      this.result.replaceChildren(...states.keys.map((s) => this.state(s)), states.omitted ? el("p", { class: "muted" }, "More keys match; choose a rule.") : "", states.last ? last(states.last) : "");
     });
   }
 
@@ -129,9 +129,9 @@ export class Key {
   state(s) {
     const words = [
       s.exempt && "Exempt: its requests are not charged.",
-      s.override && `Limits of its own: ${s.override}.`,
+      s.override && `Override: ${s.override}.`,
       s.shadow && "In shadow: nothing is denied.",
-      s.unknown_tier && `${s.unknown_tier} is none of its tiers.`,
+      s.unknown_tier && `The rule has no tier ${s.unknown_tier}.`,
       s.in_flight && inFlight(s.in_flight),
     ].filter(Boolean);
     const tiers = s.tier_by ? [{ tier: s.tier ? `tier ${s.tier}` : "no tier", limits: s.limits, unlimited: s.unlimited }, ...(s.tiers ?? []).map((p) => ({ ...p, tier: `tier ${p.tier}` }))] : [{ tier: "", limits: s.limits, unlimited: s.unlimited }];
@@ -140,14 +140,14 @@ export class Key {
       words.map((w) => el("p", null, w)),
       tiers.map((p) => [
         p.tier ? el("h4", { class: "muted" }, p.tier) : null,
-        p.unlimited ? el("p", null, "No limit: its requests are counted, and never denied.") : null,
+        p.unlimited ? el("p", null, "No limit: requests are counted, never denied.") : null,
         p.limits?.length ? limits(p.limits) : null,
       ]),
-      s.more_tiers ? el("p", { class: "muted" }, `${count(s.more_tiers)} tiers more; add ${s.tier_by}=NAME to see one.`) : null,
+      s.more_tiers ? el("p", { class: "muted" }, `${count(s.more_tiers)} more tiers; add ${s.tier_by}=NAME to see one.`) : null,
       this.changes(s));
   }
 
-  // changes are the forms by which a key is changed. They ask what sluice key asks.
+  // changes returns the forms that change a key, as sluice key does.
   changes(s) {
     const of = { rule: s.rule, level: s.level || undefined, parts: s.parts };
     const author = el("input", { autocomplete: "off", required: true });
@@ -194,7 +194,7 @@ const keyOf = (o) => (o.parts ? Object.entries(o.parts).map(([p, v]) => `${p}=${
 const whole = (...texts) => el("span", { class: "whole" }, ...texts);
 
 function limits(list) {
-  return table("Limits of the key", ["Limit", "Left", "1 more", "As new in", "In words"], list.map((l) => {
+  return table("Limits of the key", ["Limit", "Left", "1 more", "Full in", "Details"], list.map((l) => {
     const left = el("meter", { min: "0", max: String(Math.max(1, l.full)), value: String(Math.max(0, l.remaining)), "aria-hidden": "true" });
     const units = l.full ? [left, ` ${count(l.remaining)} of ${count(l.full)}`] : []; // a block has no units
     return [
@@ -204,7 +204,7 @@ function limits(list) {
   }));
 }
 
-// last shows what was decided last.
+// last shows the last decisions.
 function last(l) {
   const list = l.decisions ?? [];
   return el("div", null,
@@ -215,5 +215,5 @@ function last(l) {
       d.remaining === undefined ? "" : count(d.remaining),
     ])) : null,
     l.note || !list.length ? el("p", { class: "muted" }, l.note ? `${l.note[0].toUpperCase()}${l.note.slice(1)}.` : "None.") : null,
-    l.unreadable ? el("p", { class: "muted" }, `Lines of the log that cannot be read: ${count(l.unreadable)}.`) : null);
+    l.unreadable ? el("p", { class: "muted" }, `Unreadable lines of the log: ${count(l.unreadable)}.`) : null);
 }

@@ -30,8 +30,8 @@ const rules = new Rules((name) => open(view.rule === name ? "" : name));
 const rule = new Rule(() => open(""), (text, of) => key.lookUp(text, of));
 const chart = main();
 
-// load reads everything anew: once more if it is asked for meanwhile, as what is read may be
-// of before a log-in.
+// load reads everything again. After a call in between it reads once more, as its data may be
+// older than a log-in.
 async function load() {
   if (document.hidden) return;
   view.again = view.busy;
@@ -72,7 +72,7 @@ function sums(f) {
   return { recent: new Series(f.requests.recent, 1, 600, at), day: new Series(f.requests.day, 60, 86400, at) };
 }
 
-// sum reads anew what all nodes have counted.
+// sum reads the counts of all nodes.
 async function sum() {
   try {
     const f = await api.fleet();
@@ -86,7 +86,7 @@ async function sum() {
   }
 }
 
-// fault says why there is nothing to show, or that it is of before.
+// fault shows why there is no data, or that the data is old.
 function fault(e) {
   if (e instanceof api.Refused) {
     hush();
@@ -95,7 +95,7 @@ function fault(e) {
     view.o = view.lost = null;
     view.loaded = Date.now();
     state("", "");
-    headline({ kind: "", text: e.status === 401 ? "Log in to see what sluice does" : "sluice does not show this here", notes: e.status === 401 ? [] : [{ kind: "warn", text: e.message }] });
+    headline({ kind: "", text: e.status === 401 ? "Log in to see the state of sluice" : "Not available at this address", notes: e.status === 401 ? [] : [{ kind: "warn", text: e.message }] });
     if (e.status === 401) session.open();
     return;
   }
@@ -152,7 +152,7 @@ function take(e) {
   if (!view.o) return;
   const at = Date.parse(e.time), from = view.last.at;
   if (at <= from) return;
-  if (!view.f) add(e, from, at); // the sum of all nodes is asked for
+  if (!view.f) add(e, from, at); // otherwise sum polls the counts
   view.last.at = at;
   view.live = { in_flight: e.in_flight, delayed: e.delayed };
   const more = since(e.total, view.last.total);
@@ -218,7 +218,7 @@ async function showRule() {
     await rule.show(view.rule, (view.f ?? view.o)?.rules.find((r) => r.name === view.rule)?.sum, !!view.f);
   } catch (e) {
     if (!(e instanceof api.Refused)) throw e;
-    open(""); // it went with a change of the configuration
+    open(""); // a change of the configuration has removed it
   }
 }
 
@@ -258,7 +258,7 @@ function tick() {
       else lost();
     });
   }
-  if (now - (view.last?.at ?? 0) - view.skew > 5000) show(); // time goes on where nothing comes
+  if (now - (view.last?.at ?? 0) - view.skew > 5000) show(); // charts move without events, too
 }
 
 byId("span").addEventListener("change", (e) => {

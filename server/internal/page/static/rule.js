@@ -62,7 +62,7 @@ export class Rule {
       });
       return [el("h4", { class: level.level ? "muted" : "unseen" }, level.level || "All"), table(`Keys denied most${level.level ? ", level " + level.level : ""}`, ["Key", "Denied"], rows)];
     });
-    fill(this.tops, el("h3", null, "Keys denied most, since the start"), parts.length ? parts : el("p", { class: "muted" }, "None was denied."),
+    fill(this.tops, el("h3", null, "Keys denied most, since the start"), parts.length ? parts : el("p", { class: "muted" }, "None."),
       hidden && parts.length ? el("p", { class: "muted" }, "Keys are shown as hashes. Log in to see them.") : null);
   }
 }
@@ -83,7 +83,7 @@ function keys(r) {
   const of = r.keys_hour ?? r.keys_day;
   return el("div", null, el("h3", null, "Keys"), rows.length
     ? [table("Distinct keys", ["Counted", "Seen", "Denied", "Near limit", "Peak"], rows),
-      el("p", { class: "muted" }, `Estimates: 19 of 20 are within ${of.error_percent} %. Near: less than a fifth of a limit left. Peak: the most of a limit that a key has used.`)]
+      el("p", { class: "muted" }, `Estimates: 19 of 20 are within ${of.error_percent} %. Near limit: less than a fifth left. Peak: the largest used share of a limit.`)]
     : el("p", { class: "muted" }, r.lately ? "Not all nodes have reported keys." : "No keys counted."));
 }
 
@@ -91,5 +91,5 @@ function candidates(r) {
   if (!r.candidates?.length) return null;
   return el("div", null, el("h3", null, "Candidates"), table("Candidates", ["Candidate", "Evaluated", "Would deny"],
     r.candidates.map((c) => [(c.level ? c.level + "+" : "") + c.name, count(c.evaluated), count(c.would_deny)])),
-  el("p", { class: "muted" }, "Of requests without tier and override, or of a tier that the candidate names."));
+  el("p", { class: "muted" }, "Counts requests without a tier or an override, or of the candidate's tier."));
 }

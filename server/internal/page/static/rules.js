@@ -21,7 +21,7 @@ export class Rules {
     this.series = new Map();
     this.body = el("tbody");
     this.heads = columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title));
-    byId("rules").append(el("table", null, el("caption", { class: "unseen" }, "The outcome of requests by rule"),
+    byId("rules").append(el("table", null, el("caption", { class: "unseen" }, "Requests by rule"),
       el("thead", null, el("tr", null, this.heads)),
       this.body));
   }
@@ -94,10 +94,10 @@ export class Rules {
   write(row, r) {
     const n = r.sum, keys = r.keys_hour;
     row.mode.hidden = r.mode !== "shadow" && !r.findings?.length && !r.elsewhere;
-    say(row.mode, r.elsewhere ? "at other nodes" : r.mode === "shadow" ? "shadow" : findingWords[r.findings?.[0]?.kind] ?? "look");
+    say(row.mode, r.elsewhere ? "only on other nodes" : r.mode === "shadow" ? "shadow" : findingWords[r.findings?.[0]?.kind] ?? "look");
     row.mode.setAttribute("class", r.mode === "shadow" ? "tag" : "tag would_deny");
     row.away.hidden = !this.away || r.elsewhere;
-    say(row.away, "without the store: " + (r.mode === "shadow" ? "judges nothing" : meanwhile[r.failure] ?? r.failure));
+    say(row.away, "without the store: " + (r.mode === "shadow" ? "not evaluated" : meanwhile[r.failure] ?? r.failure));
     say(row.limits, (r.limits ?? []).join("; ") + (r.by ? ` by ${r.by}` : ""));
     fill(row.cells[0], r.lately && !r.recent ? null : spark(this.series.get(r.name)));
     const number = (i, text, kind, zero) => {

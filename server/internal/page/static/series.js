@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// verdicts are the kinds of which each request is one, those that passed first.
+// verdicts are the verdicts, of which each request has one, those that pass first.
 const passing = ["allowed", "warned", "delayed", "failed_open"];
 const verdicts = [...passing, "denied", "refused", "failed", "abandoned"];
 export const kinds = [...verdicts, "would_deny", "degraded", "upstream_errors"];
@@ -16,7 +16,7 @@ export const requests = sumOf(verdicts); // all
 
 export const noCounts = () => Object.fromEntries(kinds.map((k) => [k, 0]));
 
-// Series is what was counted in the steps of a span, the newest last.
+// Series holds the counts in the steps of a span, the newest last.
 export class Series {
   // doc is as in the overview, or missing where nothing was counted; now is in ms.
   constructor(doc, step, seconds, now) {
@@ -49,7 +49,7 @@ export class Series {
     }
   }
 
-  // add counts what has come in between two moments, in equal parts.
+  // add spreads counts evenly over the steps between two moments.
   add(from, to, counts) {
     this.move(to);
     const first = Math.max(Math.floor(from / 1000 / this.step) + (this.step === 1 ? 1 : 0), this.last - this.size + 1);
@@ -67,9 +67,9 @@ export class Series {
     return Object.fromEntries(kinds.map((k) => [k, this.lists[k].reduce((a, b) => a + b, 0)]));
   }
 
-  // bins returns averages a second over so many seconds each, with the ends of the
-  // bins in seconds since 1970. Of those before the start nothing is known, which is
-  // null. The last bin, which is not over, is left out unless it is wanted.
+  // bins returns averages a second over bins of so many seconds, with the ends of the
+  // bins in seconds since 1970. A bin before the start is null. The last bin, which is
+  // not over, is included if open is set.
   bins(seconds, open) {
     const per = seconds / this.step;
     const next = Math.floor((this.last + 1) / per) * per; // number of the first step of the last bin

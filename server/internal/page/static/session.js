@@ -4,8 +4,8 @@
 import { ask } from "./api.js";
 import { byId, say } from "./dom.js";
 
-// Session logs in and out. The token goes to the program once, and is kept nowhere:
-// what stays is a cookie that scripts cannot read.
+// Session logs in and out. The token is sent once and not kept: a cookie that scripts
+// cannot read stands for it.
 export class Session {
   constructor(changed) {
     this.changed = changed;
@@ -24,7 +24,7 @@ export class Session {
     });
   }
 
-  // set takes what GET /v1/session answers.
+  // set applies the answer of GET /v1/session.
   set(s) {
     this.until = s.until;
     this.button.hidden = !s.needed;

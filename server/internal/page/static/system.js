@@ -17,12 +17,12 @@ function store(o) {
     ["State", s.up ? "up" : "unavailable", s.up ? "good-text" : "bad-text"],
     ["Kind", s.kind === "memory" ? "memory of this process" : s.kind],
     s.target ? ["Address", s.target] : null,
-    [`Since ${clock(Date.parse(s.latency_since))}`, s.p50_ms ? `p50 ≤ ${millis(s.p50_ms)}, p99 ≤ ${millis(s.p99_ms)}` : "no decisions"],
+    [`Latency since ${clock(Date.parse(s.latency_since))}`, s.p50_ms ? `p50 ≤ ${millis(s.p50_ms)}, p99 ≤ ${millis(s.p99_ms)}` : "no decisions"],
     ["Calls", count(s.asked)],
     ["Failed calls", s.failed ? `${count(s.failed)} (${percent(s.failed, s.asked)})` : "0", s.failed ? "warn-text" : null],
     ...(s.kind === "memory"
       ? [["Keys", `${count(s.keys ?? 0)} in ${bytes(s.bytes ?? 0)}`], ["Evicted", count(s.evicted ?? 0), s.evicted ? "warn-text" : null]]
-      : [["Nodes", count(s.nodes ?? 0)], ["Outages", count(s.outages ?? 0)], ["Requests without store", count(s.degraded ?? 0)], ["Calls now", count(s.calls_in_flight ?? 0)]]),
+      : [["Nodes", count(s.nodes ?? 0)], ["Outages", count(s.outages ?? 0)], ["Requests without store", count(s.degraded ?? 0)], ["Calls in flight", count(s.calls_in_flight ?? 0)]]),
   ]);
 }
 
@@ -31,7 +31,7 @@ function configuration(o) {
   return part("Configuration", [
     ["File", c.file], ["Version", el("code", null, c.version)],
     ["Active since", date(c.loaded)],
-    ["Last reload", c.failure ? "failed: see above" : "active", c.failure ? "bad-text" : "good-text"],
+    ["Last reload", c.failure ? "failed, see the top" : "active", c.failure ? "bad-text" : "good-text"],
     ["Rules", count(c.rules)], ["Overrides", count(o.overrides)],
     c.trusted_proxies?.length ? ["Trusted proxies", c.trusted_proxies.join(", ")] : null,
     c.tokens ? ["Tokens", "verified"] : null,
@@ -44,10 +44,10 @@ function work(o, live) {
     ["Running for", span(Date.parse(o.time) - Date.parse(o.started))],
     ["In flight", count(live.in_flight)], ["Waiting", count(live.delayed)],
     ["Queue full", `${count(q.full)} (${count(q.share_full)} by the per-key limit)`],
-    q.read_ahead ? ["Read ahead", bytes(q.read_ahead)] : null,
+    q.read_ahead ? ["Bodies read ahead", bytes(q.read_ahead)] : null,
     ["Memory", bytes(m.total)],
-    m.limit ? ["Of clients", `${bytes(m.clients ?? 0)} of ${bytes(m.limit)}`] : null,
-    m.history ? ["Of this page", bytes(m.history)] : null,
+    m.limit ? ["Memory of clients", `${bytes(m.clients ?? 0)} of ${bytes(m.limit)}`] : null,
+    m.history ? ["Memory of this page", bytes(m.history)] : null,
   ]);
 }
 
@@ -60,8 +60,8 @@ function connections(o) {
     ["Listeners", (o.config.listeners ?? []).join("\n")],
     o.config.admin ? ["Admin", o.config.admin] : null,
     ["Upstreams", o.upstreams.urls.join("\n") || "the built-in sample app"],
-    ["Open to them", count(o.upstreams.open)],
-    o.upstreams.refused ? ["Not opened", count(o.upstreams.refused), "warn-text"] : null,
+    ["Upstream connections", count(o.upstreams.open)],
+    o.upstreams.refused ? ["Not opened (no resources)", count(o.upstreams.refused), "warn-text"] : null,
     ...certificates,
   ]);
 }

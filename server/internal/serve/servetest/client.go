@@ -24,7 +24,7 @@ type Answer struct {
 	Body   string
 }
 
-// Request returns a request with such a header, in which names and values alternate.
+// Request returns a request with these header fields: names and values in turn.
 func Request(ctx context.Context, t testing.TB, method, url string, body io.Reader, header ...string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
@@ -37,7 +37,7 @@ func Request(ctx context.Context, t testing.TB, method, url string, body io.Read
 	return req
 }
 
-// Document returns what the admin API answers to a GET, which must be 200.
+// Document returns the answer of the admin API to a GET, which must have status 200.
 func Document[T any](t testing.TB, g *Gateway, path string, header ...string) (doc T) {
 	t.Helper()
 	a := Fetch(t, http.DefaultClient, g.Admin+path, header...)
@@ -57,7 +57,7 @@ func Send(client *http.Client, req *http.Request) (Answer, error) {
 	return Answer{resp.StatusCode, resp.Header, string(body)}, errors.Join(err, resp.Body.Close())
 }
 
-// Do is [Send] of what must be answered. Many may call it at once.
+// Do is [Send] that reports an error to t. It is safe for concurrent use.
 func Do(t testing.TB, client *http.Client, req *http.Request) Answer {
 	t.Helper()
 	a, err := Send(client, req)
@@ -67,14 +67,14 @@ func Do(t testing.TB, client *http.Client, req *http.Request) Answer {
 	return a
 }
 
-// Fetch asks for a URL with header fields: names and values in turn. Many may call it at
-// once.
+// Fetch gets a URL with header fields: names and values in turn. It is safe for concurrent
+// use.
 func Fetch(t testing.TB, client *http.Client, url string, header ...string) Answer {
 	t.Helper()
 	return Do(t, client, Request(t.Context(), t, http.MethodGet, url, nil, header...))
 }
 
-// Want is [Fetch] of what must be answered with a status. Another is an error.
+// Want is [Fetch] that reports any other status as an error.
 func Want(t testing.TB, status int, client *http.Client, url string, header ...string) {
 	t.Helper()
 	if a := Fetch(t, client, url, header...); a.Status != status {
@@ -94,7 +94,7 @@ func (g *Gateway) Want(t testing.TB, status int, path string, header ...string) 
 	Want(t, status, http.DefaultClient, g.URL+path, header...)
 }
 
-// WantAll is [Gateway.Want] of one request after the other.
+// WantAll is [Gateway.Want] for several requests, one after the other.
 func (g *Gateway) WantAll(t testing.TB, statuses []int, path string, header ...string) {
 	t.Helper()
 	for _, status := range statuses {

@@ -41,7 +41,7 @@ type Arrival struct {
 	Took    time.Duration
 	Key     string // of the column that Options.Key names
 	Cost    int64  // of the column that Options.Cost names
-	// Record is what a line of sluice's decision log has of its rules, else nil.
+	// Record is the decision in a line of sluice's decision log; nil for other logs.
 	Record *Record
 }
 

@@ -386,8 +386,8 @@ func TestLateFields(t *testing.T) {
 func TestNothingUsable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ content, want string }{
-		{"", "has no line"},
-		{"\n\n\n", "has no line"},
+		{"", "has no lines"},
+		{"\n\n\n", "has no lines"},
 		{"\x7fELF\x02\x01\x01\x00\x00\xff\xfe", "tried decisions, caddy, json"},
 		{strings.Repeat("\x00", 3<<20), "of no format that is known"},
 		{"hello world\nhow are you\n", "tried decisions"},

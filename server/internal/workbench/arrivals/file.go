@@ -21,7 +21,7 @@ const (
 	mostHeld      = 1 << 15 // arrivals wait for earlier ones among later lines
 	mostExamples  = 3       // of each kind
 	sampled       = 100     // first lines show the format
-	mostSample    = 8 << 20 // bytes of the blocks in which these are looked for
+	mostSample    = 8 << 20 // bytes of the blocks that are searched for these
 )
 
 // file parses one file and puts its arrivals in order, in a goroutine of its own.
@@ -70,7 +70,7 @@ func (f *file) detect(o Options) (err error) {
 		sample = long
 	}
 	if len(sample) == 0 {
-		return fmt.Errorf("%s has no line", f.name)
+		return fmt.Errorf("%s has no lines", f.name)
 	}
 	var reads string
 	if f.parser, reads, err = detect(sample, o); err != nil {
@@ -127,7 +127,7 @@ func (f *file) run(ctx context.Context) {
 		f.broken("", fmt.Errorf("the file ends early: %w", f.fault)) // such as a compressed one that is cut
 	}
 	if f.report.Lines, f.report.Files[0].Lines = f.line, f.line; !f.usable && ctx.Err() == nil {
-		problem := "they are no requests"
+		problem := "they are not requests"
 		if len(f.report.Examples) > 0 {
 			problem = f.report.Examples[0].Problem
 		}
@@ -165,7 +165,7 @@ func (f *file) parse(block string) (all []Arrival) {
 		if f.usable = true; a.At < f.before {
 			ordered = false
 			f.report.Late++
-			f.example(1, fmt.Sprintf("%v before the line before it", time.Duration(f.before-a.At)*time.Microsecond), "")
+			f.example(1, fmt.Sprintf("%v earlier than the line before", time.Duration(f.before-a.At)*time.Microsecond), "")
 		}
 		f.before = a.At
 	}
@@ -190,7 +190,7 @@ func (f *file) example(kind int, problem, text string) {
 }
 
 // put adds arrivals to those that are held, in their places, and emits the oldest if there are
-// too many. It reports whether ctx goes on.
+// too many. It returns false once ctx has ended.
 func (f *file) put(ctx context.Context, next []Arrival) bool {
 	if len(next) == 0 {
 		return ctx.Err() == nil

@@ -42,7 +42,7 @@ func open(format string, sample []string, o Options) (p parser, reads string, er
 			t.cut = clfFields
 		}
 		t.layout, err = newLayout(strings.Fields(fixed[format].names), o)
-		t.least, t.header = fixed[format].least, "\n" // no line is it
+		t.least, t.header = fixed[format].least, "\n" // no line equals it
 		if wrong := new(columnError); errors.As(err, &wrong) {
 			t.layout, _ = newLayout(strings.Fields(fixed[format].names), Options{})
 			if !fits(format, t, sample) {

@@ -21,7 +21,7 @@ type jsonLines struct {
 	timed            bool // an option names the time
 	cells            []string
 	clients          []string // the names of the client's field, unless the layout has it
-	late             error    // says which field of an option no object of the first lines has, if any
+	late             error    // names a field of an option that no object of the first lines has; nil if there is none
 }
 
 // object is an object whose values are not read yet.

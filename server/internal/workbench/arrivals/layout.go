@@ -153,8 +153,8 @@ func (l *layout) fill(a *Arrival, cells []string) (err error) {
 	return nil
 }
 
-// set sets the part of a request that a column holds. Nothing and a dash mean that there is
-// none, and so does a number that cannot be read: it is a request even so.
+// set sets the part of a request that a column holds. An empty text, a dash and a number that
+// cannot be read mean that the part is missing; the line is a request even so.
 func (a *Arrival) set(k kind, v string) {
 	if v == "" || v[0] == '-' {
 		return
@@ -176,7 +176,7 @@ func (a *Arrival) set(k kind, v string) {
 		a.Host, a.Has = v, a.Has|Host
 	case kindTarget:
 		a.url(v)
-	case kindRequest: // that of a client that speaks no HTTP has no method and no path
+	case kindRequest: // the request line of a client that does not speak HTTP has no method and no path
 		a.Has |= Method | Path | Query
 		if method, target, ok := strings.Cut(v, " "); ok {
 			a.Method = method
@@ -210,7 +210,7 @@ func (a *Arrival) set(k kind, v string) {
 	}
 }
 
-// cmpIndex returns an index that was found, or else another.
+// cmpIndex returns i if it is an index, or else without.
 func cmpIndex(i, without int) int {
 	if i < 0 {
 		return without

@@ -59,7 +59,7 @@ func openLines(name string, stdin io.Reader, read *atomic.Int64) (*lines, error)
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), l.file.Close())
 	}
 	l.Reader = bufio.NewReaderSize(from, mostLine)
-	if mark, _ := l.Peek(3); string(mark) == "\xef\xbb\xbf" { // of the byte order
+	if mark, _ := l.Peek(3); string(mark) == "\xef\xbb\xbf" { // the byte order mark
 		_, err = l.Discard(3)
 	}
 	return l, err

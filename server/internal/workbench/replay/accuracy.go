@@ -45,9 +45,9 @@ type Algorithm struct {
 	// has what this algorithm admitted.
 	FalseAllow float64 `json:"false_allow"`
 	FalseDeny  float64 `json:"false_deny"`
-	// WorstExcess is the most units above the quota in a true window, in parts of the quota.
+	// WorstExcess is the most units above the quota in a true window, as a share of the quota.
 	WorstExcess float64 `json:"worst_excess"`
-	// Admitted is the number of admitted units in parts of those of the exact log.
+	// Admitted is the number of admitted units, divided by that of the exact log.
 	Admitted float64 `json:"admitted"`
 	// DiffersPerDenied is the number of different decisions for each denial by the exact
 	// log.

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
 )
 
-// attributes are the [policy.Attributes] of an arrival. What the log does not have is noted.
+// attributes are the [policy.Attributes] of an arrival. It records what the log lacks.
 type attributes struct {
 	*arrivals.Arrival
 	lacks  map[lack]bool

@@ -135,7 +135,7 @@ type peak struct {
 	later               map[int64]int64 // of delayed requests
 }
 
-// add counts a request that goes on at an instant, which is not before now.
+// add counts a request that is passed on at the instant at, which is not before now.
 func (p *peak) add(now, at int64) {
 	p.advance(now / second)
 	if s := at / second; s == p.second {

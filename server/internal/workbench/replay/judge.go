@@ -47,9 +47,9 @@ func newJudge(r *Rules) (j *judge, err error) {
 	return j, err
 }
 
-// decide decides an arrival, which is not before the last one, once the responses until then
-// are settled. The call is valid until the next decision. The request runs for as long as the
-// log says; if that is not known, it ends at once.
+// decide settles the responses until an arrival, which is not before the last one, and decides
+// it. The call is valid until the next decision. The request runs for as long as the log says,
+// or ends at once if the log does not say it.
 func (j *judge) decide(ctx context.Context, a *arrivals.Arrival) (*evaluate.Call, error) {
 	j.settle(ctx, a.At)
 	r := j.spare
@@ -81,8 +81,8 @@ func (j *judge) settle(ctx context.Context, until int64) {
 	j.now = until
 }
 
-// units returns how many units of a rule a request has used that was charged cost when it
-// came.
+// units returns the units of a rule that a request has used in the end. cost is its charge on
+// arrival.
 func units(r *policy.Rule, cost int64, a *arrivals.Arrival) int64 {
 	switch w := r.When; {
 	case w != nil && !slices.ContainsFunc(w.Status, func(s policy.Status) bool { return s.From <= a.Status && a.Status <= s.To }):

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
 )
 
-// Columns returns rules whose key, or cost, is that of the log's columns: see
-// arrivals.Options. In the place of a client's address its name counts, too; a log without clients
+// Columns returns rules whose key, or cost, comes from columns of the log: see
+// arrivals.Options. The logged name of a client serves as its address; a log without clients
 // has one budget.
 func Columns(p *policy.Policy, key, cost bool) (*policy.Policy, error) {
 	finder, err := clientip.New(clientip.Options{})
@@ -44,9 +44,9 @@ func Columns(p *policy.Policy, key, cost bool) (*policy.Policy, error) {
 	})
 }
 
-// OfDecisions returns rules for a decision log. Of requests that are matched, keyed, priced or put
-// into a tier by what the log does not have, such as a header, it uses the entry of the rule of
-// the same name: a request without one is not under the rule.
+// OfDecisions returns rules for a decision log. If the log lacks what a rule needs to match,
+// key, price or tier a request, such as a header, the rule uses the entry of the rule of the
+// same name; it does not apply to a request without that entry.
 func OfDecisions(p *policy.Policy) (*policy.Policy, error) {
 	i, all := 0, slices.Clone(p.Rules())
 	return rewrite(p, func(r *policy.Rule, l *policy.Level) {
@@ -81,7 +81,7 @@ func unlogged(p policy.Part) bool {
 	return !slices.Contains([]string{source.IP, source.Host, source.Method, source.Path}, p.Source)
 }
 
-// recordOf returns what the log has of a level of a rule.
+// recordOf returns the entry of a rule's level in the log.
 func recordOf(a policy.Attributes, rule, level string) (e arrivals.RecordedRule) {
 	if record := arrivalOf(a).Record; record != nil {
 		for _, e := range record.Rules {

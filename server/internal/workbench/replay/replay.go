@@ -25,7 +25,7 @@ import (
 	"github.com/sluicegate/sluice/server/internal/workbench/arrivals"
 )
 
-// Rules are what decides.
+// Rules are the rules that decide.
 type Rules struct {
 	Policy      *policy.Policy
 	Allow, Deny []netip.Prefix // as those of the gateway
@@ -180,7 +180,7 @@ func (r *run) levels(a *arrivals.Arrival, call *evaluate.Call) (denied string) {
 	return denied
 }
 
-// compare decides the arrival under the other rules, too. Denied is the key that was.
+// compare also decides the arrival under the other rules. denied is the key that was denied.
 func (r *run) compare(a *arrivals.Arrival, passes bool, denied string) error {
 	call, err := r.old.decide(r.ctx, a)
 	if err != nil {

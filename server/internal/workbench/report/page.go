@@ -23,8 +23,7 @@ var chart []byte
 
 var numeric = regexp.MustCompile(`^([<>]?[\d,]+(\.\d+)?( %)?|)$`)
 
-// Page returns a report as a page: one file, which asks for nothing. With a result it has a
-// chart.
+// Page returns a report as an HTML page that loads nothing else. With a result it has a chart.
 func Page(all []Section, r *replay.Result) ([]byte, error) {
 	var files [3][]byte
 	for i, name := range []string{"page.css", "uplot.css", "uplot.js"} {
@@ -59,7 +58,7 @@ func Page(all []Section, r *replay.Result) ([]byte, error) {
 		}
 		b.WriteString("</section>\n")
 		if i == 1 && r != nil {
-			series, err := json.Marshal(r.Series) // in which < is escaped
+			series, err := json.Marshal(r.Series) // Marshal escapes <
 			if err != nil {
 				return nil, err
 			}
@@ -72,7 +71,7 @@ func Page(all []Section, r *replay.Result) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writeRow writes a row of a table. The first of a row is its head.
+// writeRow writes a row of a table. The first cell of a row is its head.
 func writeRow(b *bytes.Buffer, row []string, head bool, numbers []bool) {
 	open, end := "<tr>", "</tr>\n"
 	if head {

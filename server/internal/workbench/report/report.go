@@ -29,7 +29,7 @@ type Section struct {
 	Rows  [][]string
 }
 
-// Of returns the report of a replay. Limits are what was tried, in words.
+// Of returns the report of a replay. limits describes the limits in words.
 func Of(r *replay.Result, limits string) []Section {
 	sum := [][]string{
 		{limits, "number", "note"},
@@ -38,15 +38,15 @@ func Of(r *replay.Result, limits string) []Section {
 		{"denied", Count(r.Denied), percent(r.Denied, r.Requests)},
 		{"refused", Count(r.Refused), percent(r.Refused, r.Requests) + ", without a usable key or not admitted"},
 		{"keys", Count(r.Keys), Count(r.DeniedKeys) + " denied"},
-		{"come in a second", Count(r.PeakArrived.Requests), "at most, at " + r.PeakArrived.At.Format(stamp)},
-		{"pass in a second", Count(r.PeakPassed.Requests), "at most, at " + r.PeakPassed.At.Format(stamp)},
+		{"peak arrivals/s", Count(r.PeakArrived.Requests), "at " + r.PeakArrived.At.Format(stamp)},
+		{"peak passed/s", Count(r.PeakPassed.Requests), "at " + r.PeakPassed.At.Format(stamp)},
 		{"memory", Count(r.Memory.States), "states, " + size(r.Memory.Bytes) + extra(int64(r.Memory.Evicted), "evicted for lack of room")},
 	}
 	if r.Refused == 0 {
 		sum = slices.Delete(sum, 4, 5)
 	}
 	all := []Section{log(&r.Log), {"Requests", nil, sum}}
-	all = add(all, "Limits: the most units of a key in a true window, and the bound that is promised", r.Limits, []string{"limit", "worst", "bound", "key", "at", "denied", "of these with room"}, len(r.Limits), func(l replay.Limit) []string {
+	all = add(all, "Limits: the most units of a key in a true window, and the promised bound", r.Limits, []string{"limit", "worst", "bound", "key", "at", "denied", "of these with room"}, len(r.Limits), func(l replay.Limit) []string {
 		return []string{l.Rule + ": " + l.Limit, map[bool]string{true: "at least "}[l.LowerBound] + Count(l.WorstWindow), Count(l.Bound), shown(l.WorstKey), when(l.WorstAt), Count(l.Denied), Count(l.Undelivered)}
 	})
 	if len(r.Rules) > 1 || slices.ContainsFunc(r.Rules, func(r replay.Rule) bool { return r.Mode != "enforce" }) {
@@ -54,12 +54,12 @@ func Of(r *replay.Result, limits string) []Section {
 			return []string{r.Rule, r.Mode, Count(r.Requests), Count(r.Denied), percent(r.Denied, r.Requests), Count(r.Keys), Count(r.DeniedKeys)}
 		})
 	}
-	all = add(all, "Denied keys, those with the most denials", r.TopDenied, []string{"key", "requests", "denied", "share", "first denied", "rule"}, max(r.DeniedKeys, len(r.TopDenied)), func(k replay.DeniedKey) []string {
+	all = add(all, "Keys with the most denials", r.TopDenied, []string{"key", "requests", "denied", "share", "first denied", "rule"}, max(r.DeniedKeys, len(r.TopDenied)), func(k replay.DeniedKey) []string {
 		return []string{shown(k.Key), Count(k.Requests), Count(k.Denied), percent(k.Denied, k.Requests), when(k.First), k.Rule + map[bool]string{true: " (" + k.Mode + ")"}[k.Mode != "enforce"]}
 	})
 	worst := slices.DeleteFunc(slices.Clone(r.Series.Bins), func(b replay.Bin) bool { return b.Denied == 0 })
 	slices.SortStableFunc(worst, func(a, b replay.Bin) int { return int(b.Denied - a.Denied) })
-	all = add(all, fmt.Sprintf("Spans of %v, those with the most denials", time.Duration(r.Series.Seconds)*time.Second), worst, []string{"from", "requests", "denied", "share"}, len(worst), func(b replay.Bin) []string {
+	all = add(all, fmt.Sprintf("Spans of %v with the most denials", time.Duration(r.Series.Seconds)*time.Second), worst, []string{"from", "requests", "denied", "share"}, len(worst), func(b replay.Bin) []string {
 		return []string{time.Unix(b.From, 0).UTC().Format(stamp), Count(b.Allowed + b.Denied), Count(b.Denied), percent(b.Denied, b.Allowed+b.Denied)}
 	})
 	if c := r.Against; c != nil {
@@ -73,7 +73,7 @@ func Of(r *replay.Result, limits string) []Section {
 		all = append(all, Section{Title: "Recorded decisions", Lines: []string{fmt.Sprintf("%s of %s are decided differently here", Count(d.Different), Count(d.Requests))}})
 	}
 	if len(r.Lacks) > 0 {
-		all = append(all, Section{Title: "Rules ask for what the log does not have; these requests count as without it", Lines: r.Lacks})
+		all = append(all, Section{Title: "Rules use data that the log lacks; requests count as if they had none", Lines: r.Lacks})
 	}
 	return all
 }
@@ -92,8 +92,8 @@ func OfAccuracy(r *replay.AccuracyResult) []Section {
 		})
 }
 
-// add adds a table of the first of all rows, unless there are none. With all below 0 it has
-// every row.
+// add adds a table of the first mostRows rows of list, unless list is empty, and the number of
+// the others, of all in total. If all is not positive, it adds every row.
 func add[T any](to []Section, title string, list []T, heads []string, all int, row func(T) []string) []Section {
 	if len(list) == 0 {
 		return to
@@ -119,7 +119,7 @@ func log(of *arrivals.Report) (s Section) {
 		s.Lines = append(s.Lines, Count(of.Broken)+" broken lines are left out"+extra(of.Keyless, "without a value in the column that --key names"))
 	}
 	if of.Late > 0 {
-		s.Lines = append(s.Lines, Count(of.Late)+" late lines are put in order"+extra(of.Misplaced, "are too far from their place, and moved to the line before which they come"))
+		s.Lines = append(s.Lines, Count(of.Late)+" late lines are put in order"+extra(of.Misplaced, "are too far from their place, and take the time of the next line"))
 	}
 	for _, e := range of.Examples {
 		s.Lines = append(s.Lines, fmt.Sprintf("  %s: %s %s", e.Place, e.Problem, e.Text))
