@@ -23,15 +23,15 @@ const (
 // Hold names a hold: units that a take spends now, and that are settled under an id once the
 // real cost is known. A hold that is not settled ends by itself and gives its units back, as a
 // refund does: also if the process that opened it has crashed. A request that repeats an id
-// spends nothing twice. An id is one of its key and scope.
+// spends nothing twice. An id belongs to its key and scope.
 type Hold struct {
 	ID string // any bytes, 1 to 256
-	// TTL is the time after which an open hold ends: [MinHold] to [MaxHold]. The id of a
-	// hold that is over is kept for the TTL, a minute at least, and so is that of an
-	// OpSettle without a hold, whose TTL may be 0.
+	// TTL is the time after which an open hold ends: [MinHold] to [MaxHold]. The id of a hold
+	// that has ended is kept for the TTL, at least a minute. So is the id of an OpSettle
+	// without a hold, whose TTL may be 0.
 	TTL time.Duration
 	// Settled says that the units of a take stay spent: only the id is kept, so that the
-	// take can be repeated. Of an OpSettle it says that an open hold is forgotten with its
+	// take can be repeated. On an OpSettle it says that an open hold is forgotten with its
 	// units, as if it had been denied: the id may be used again.
 	Settled bool
 	// Retry says that this OpSettle may have been carried out before. It then charges
@@ -61,10 +61,10 @@ type HoldOptions struct {
 	TTL time.Duration // required: see [Hold]
 }
 
-// Held is a hold that [Limiter.Hold] has opened. One that was denied, and the zero Held, do
-// nothing. It is safe for concurrent use, and so are its
-// copies. Its methods block as the Store does. They return a [*RequestError] for an invalid
-// cost, and the Store's error if there is no decision.
+// Held is a hold that [Limiter.Hold] has opened. A denied Held and the zero Held do nothing.
+// It is safe for concurrent use, and so are its copies. Its methods block as the Store does.
+// They return a [*RequestError] for an invalid cost, and the Store's error if there is no
+// decision.
 type Held struct {
 	limiter *Limiter
 	key     string
@@ -79,7 +79,7 @@ type Held struct {
 // Hold may be called again with the same ID, or Cancel of the Held.
 //
 // A key has at most 1,024 open holds. Above that Hold is denied, and Decision.Hold is
-// [HoldsFull]; Take still goes on.
+// [HoldsFull]; Take still works.
 func (l *Limiter) Hold(ctx context.Context, key string, units int64, o HoldOptions) (Held, Decision, error) {
 	if o.ID == "" {
 		o.ID = rand.Text()

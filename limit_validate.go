@@ -108,7 +108,7 @@ func (l Limit) validateToken(b TokenBucket, refuse refuser) {
 	refuse(l.CountDenied && (b.NextWaits || b.Refill == Aligned),
 		"CountDenied", "does not go with next-waits, under which the next take waits in any case, nor with aligned-refill, whose units come back with the clock; leave it out")
 	refuse(b.Refill >= refills, "Refill", "%d is none of Continuous, Interval and Aligned", b.Refill)
-	burst := l.burst() // which the quota may have spoiled
+	burst := l.burst() // an invalid quota makes it invalid too
 	refuse(b.InitialDeficit < 0 || b.InitialDeficit > MaxQuota || isUnits(burst) && b.InitialDeficit > burst, "InitialDeficit", "%d must be 0 to the burst of %d", b.InitialDeficit, burst)
 	refuse(b.NextWaits && l.Debt == 0, "NextWaits", "needs a Debt, which is how far above the burst a take may go; use one, such as debt %d", max(burst, 1))
 	if b.WarmUp != 0 {
@@ -180,7 +180,7 @@ func (l Limit) validateCounter(c SlidingCounter, refuse refuser) {
 	if l.Window <= 0 || l.Quota < 1 || l.Debt <= 0 {
 		return
 	}
-	run := l.Window // in which a Quota is paid; the last two may be in sight
+	run := l.Window // the time in which a Quota is paid; the last two may still count
 	if c.Conservative {
 		run += l.Window / time.Duration(n)
 	}

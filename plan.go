@@ -99,7 +99,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 }
 
 // CompileLimit returns the Term of one limit, which may be a block, as in a [Plan] of the
-// scope: for a [Store] that finds the state of a limit that no Plan at hand has. Its errors
+// scope: for a [Store] that finds a state whose limit is in no Plan that it has. Its errors
 // are those of [Compile].
 func CompileLimit(scope string, l Limit) (*Term, error) {
 	if scope == "" || len(scope) > bounds.MaxScopeBytes {

@@ -86,8 +86,8 @@ type Charge struct {
 	Counted int64
 }
 
-// Request is what a [Store] decides: all its charges, or none. It is passed by value; a
-// Store writes to what Outcomes points to, and to nothing else.
+// Request asks a [Store] to carry out all its charges, or none. It is passed by value; a Store
+// writes only to its Outcomes and to the Decision of its Slot.
 type Request struct {
 	Op Op
 	Charge
@@ -101,8 +101,8 @@ type Request struct {
 	// has At alone, with the receipt's units in Charge.Counted.
 	At  Instant `json:"at_us"`
 	Due Instant `json:"due_us"`
-	// Hold, if not nil, names the hold that OpTake opens, or that OpSettle or OpExtend is
-	// about. OpPeek answers as that take would. A Store that keeps none answers with
+	// Hold, if not nil, names the hold that OpTake opens, OpSettle settles or OpExtend
+	// extends. OpPeek answers as that take would. A Store that keeps no holds answers with
 	// [ErrNoHolds].
 	Hold *Hold
 	// Outcomes, if not nil, receives every limit's outcome: the limits of
@@ -181,7 +181,7 @@ func (o *Outcomes) All() []Outcome {
 	return *o
 }
 
-// Result is a [Decision] or the error that took its place.
+// Result is a [Decision], or the error of a request that has none.
 type Result struct {
 	Decision Decision
 	Err      error
