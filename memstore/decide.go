@@ -13,8 +13,8 @@ import (
 // fewLimits is the number of limits that a request may have without allocating.
 const fewLimits = 8
 
-// scratch is the memory in which a request is decided. On the stack of the caller it would
-// escape, as algo calls its algorithms through an interface.
+// scratch is the memory in which a request is decided. A variable of the caller would escape
+// to the heap, as algo calls its algorithms through an interface.
 type scratch struct {
 	req       sluice.Request
 	items     [fewLimits]algo.Item
