@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// URL names the servers of a store. [Parse] describes its forms. Package rueidisstore opens a
-// store by a URL. A program with another client sets the client's options from these fields.
-// Goroutines may share a URL that none changes.
+// URL describes the servers of a store. [Parse] describes its forms. Package rueidisstore
+// opens a store by a URL. A program with another client sets the client's options from these
+// fields. Goroutines may share a URL that none of them changes.
 type URL struct {
 	TLS        bool
 	Addresses  []string // hosts and ports: of a server, of nodes of a Cluster, or of sentinels
