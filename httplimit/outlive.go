@@ -17,8 +17,8 @@ func (q *Request) settles() *exchange.Settlement {
 	return &q.settlement
 }
 
-// settleLater settles the request after its handler has returned: of the exchange it may
-// read the counts only.
+// settleLater settles the request after its handler has returned. Of the exchange it may read
+// only the counts.
 func (q *Request) settleLater(o exchange.Outcome) {
 	resp := policy.Response{
 		Status: o.Status, Header: o.Header, Unseen: o.Unseen, Running: o.Running,
