@@ -15,8 +15,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ErrQueueFull is why a request is not delayed: the queue is full, or its key has no more places
-// in it.
+// ErrQueueFull is the error of a request that cannot be delayed, as the queue is full, or its
+// key has no more places in it.
 var ErrQueueFull = errors.New("evaluate: the delay queue is full")
 
 // errShareFull is the ErrQueueFull of a key that has no more places in the queue.
@@ -97,8 +97,8 @@ type QueueStats struct {
 	// requests in flight grant: those that have passed, and those that are delayed by more than
 	// a third of a slot's TTL.
 	InFlight int
-	// Full is how many requests found no place so far, and ShareFull how many found none for
-	// their key.
+	// Full is the number of requests for which there was no place so far, and ShareFull of
+	// those for whose key there was none.
 	Full, ShareFull int64
 }
 
