@@ -97,7 +97,7 @@ func (m *Metrics) routeOf(name string) *route {
 	}
 	if r, ok := m.routes.Load(name); ok {
 		m.lastRoute.Store(r.(*route)) //nolint:forcetypeassert // nothing else is ever stored
-		return r.(*route)             //nolint:forcetypeassert // as well
+		return r.(*route)             //nolint:forcetypeassert // likewise
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +191,7 @@ func (e ended) count() {
 	}
 }
 
-// withTrace adds the durations that are to be recorded with their trace, and returns the
+// withTrace adds the durations that must be recorded with their trace, and returns the
 // remaining values.
 func (e ended) withTrace(id string, now time.Time) ended {
 	if e.verdict >= 0 && e.route.took[e.verdict].observeTraced(e.took, id, now) {
@@ -226,7 +226,7 @@ func routeName(r *http.Request, s *httplimit.Summary) string {
 // The reasons why there is no whole response of an upstream.
 const (
 	otherReason  = iota
-	noConnection // none could be made, or not in time
+	noConnection // no connection could be made, or not in time
 	tookTooLong  // to its header, or altogether
 	brokenOff    // after its header
 	clientLeft   // before its end
