@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// answer reads the answer that a rule gives in the place of the default one.
+// answer reads the answer that a rule gives in place of the default one.
 func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 	a := &policy.Answer{}
 	before := d.Count()

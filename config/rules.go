@@ -175,8 +175,8 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 	}
 }
 
-// afterLimits returns a field that is read after the limits of its level, which its own may
-// replace.
+// afterLimits returns a field that is read after the limits of its level, as its own limits
+// may replace them.
 func (d *decoder) afterLimits(name, text string, read func(n *yaml.Node)) field {
 	return document.Key(name, text, func(n *yaml.Node) {
 		if d.Recording() {

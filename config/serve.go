@@ -105,7 +105,7 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		d.Fault(n, "upstream has no url; use url: http://127.0.0.1:3000")
 	}
 	if d.Count() > before {
-		c.Upstreams = append(c.Upstreams, Upstream{}) // an upstream is given, though a faulty one
+		c.Upstreams = append(c.Upstreams, Upstream{}) // there is an upstream, although it is faulty
 		return
 	}
 	for _, o := range c.Upstreams {

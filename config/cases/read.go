@@ -163,7 +163,7 @@ func (d decoder) step(n *yaml.Node, base given, at time.Duration) step {
 	return s
 }
 
-// given reads requests. Fields left out are those of the case.
+// given reads requests. Missing fields are those of the case.
 func (d decoder) given(n *yaml.Node, base given) given {
 	g, host := base, base.request.Host
 	d.Mapping(n, "given",
