@@ -14,7 +14,7 @@ import (
 func TestBlockAlone(t *testing.T) {
 	block, other := sluice.MustParseLimit("20/min block 10min"), sluice.MustParseLimit("b: 9/h block 1day")
 	for _, limits := range [][]sluice.Limit{{block}, {block, other}} {
-		if _, err := sluice.Compile("s", limits...); err == nil || !strings.Contains(err.Error(), "there are none; add a limit, such as 100/min") {
+		if _, err := sluice.Compile("s", limits...); err == nil || !strings.Contains(err.Error(), "the plan has none; add a limit, such as 100/min") {
 			t.Errorf("%v: got %v, want that there is no other limit", limits, err)
 		}
 	}

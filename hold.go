@@ -143,11 +143,11 @@ func (r *Request) validateHold() error {
 	h := r.Hold
 	switch {
 	case h == nil:
-		return &RequestError{"Hold", fmt.Sprintf("%v needs the hold that it is about", r.Op)}
+		return &RequestError{"Hold", fmt.Sprintf("%v must name a hold", r.Op)}
 	case r.Op != OpTake && r.Op != OpPeek && r.Op != OpSettle && r.Op != OpExtend:
 		return &RequestError{"Hold", fmt.Sprintf("does not go with %v; a take opens a hold", r.Op)}
 	case r.Slot != nil:
-		return &RequestError{"Hold", "does not go with a slot; acquire that by itself"}
+		return &RequestError{"Hold", "does not go with a slot; acquire the slot by a request of its own"}
 	case h.ID == "" || len(h.ID) > bounds.MaxHoldID:
 		return &RequestError{"Hold", fmt.Sprintf("the id has %d bytes; it must have 1 to %d", len(h.ID), bounds.MaxHoldID)}
 	case r.Op == OpSettle && h.TTL == 0:

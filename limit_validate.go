@@ -120,7 +120,7 @@ func (l Limit) validateToken(b TokenBucket, refuse refuser) {
 // validateWarmUp refuses a bad warm-up of a token bucket, and the options that exclude one.
 func (l Limit) validateWarmUp(b TokenBucket, refuse refuser) {
 	refuse.length("WarmUp", b.WarmUp, bounds.MaxWarmUp, ", or 0 for none")
-	refuse(b.Refill != Continuous, "Refill", "units that come back together warm nothing up one by one; leave out the warm-up, or interval-refill and aligned-refill")
+	refuse(b.Refill != Continuous, "Refill", "a warm-up needs continuous refill; leave out the warm-up, or interval-refill and aligned-refill")
 	refuse(b.InitialDeficit != 0, "InitialDeficit", "a rule with a warm-up starts with cold keys, not with empty ones; leave out the warm-up or initial")
 	refuse(l.CountDenied, "CountDenied", "would keep a key warm that gets nothing; leave out the warm-up or count-denied")
 }
@@ -131,7 +131,7 @@ func (l Limit) validateWarmUp(b TokenBucket, refuse refuser) {
 func (l Limit) validateCredit(b TokenBucket, refuse refuser) {
 	refuse(b.Credit < 0 || b.Credit > MaxQuota, "Credit", "%d must be 0 to %d units", b.Credit, int64(MaxQuota))
 	if b.Credit == 0 {
-		refuse(b.CreditFor != 0, "CreditFor", "%v is how long credit lasts, and there is none; use one, such as credit 50, or leave it out", b.CreditFor)
+		refuse(b.CreditFor != 0, "CreditFor", "%v is how long credit lasts, but the limit has no Credit; use one, such as credit 50, or leave it out", b.CreditFor)
 		return
 	}
 	refuse.length("CreditFor", b.CreditFor, MaxWindow, ": how long credit lasts, such as in 100/min credit 50 credit-for 24h")
@@ -190,6 +190,6 @@ func (l Limit) validateCounter(c SlidingCounter, refuse refuser) {
 func (l Limit) validateBlock(b Block, refuse refuser) {
 	refuse.length("For", b.For, MaxWindow, ": how long a key is denied, such as in 20/min block 10min")
 	refuse(l.Unit == Bytes, "Unit", "a block counts denials, not bytes; use a plain number of them")
-	refuse(l.CountDenied, "CountDenied", "a block counts nothing else than denials; leave it out")
+	refuse(l.CountDenied, "CountDenied", "a block counts only denials; leave it out")
 	refuse(l.Debt > 0, "Debt", "a block counts denials, and records no units; leave it zero")
 }

@@ -88,7 +88,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		}
 	}
 	if blocks > 0 && blocks == len(limits) {
-		faults = append(faults, errors.New("a block counts the denials of the other limits, and there are none; add a limit, such as 100/min"))
+		faults = append(faults, errors.New("a block counts the denials of other limits, but the plan has none; add a limit, such as 100/min"))
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
