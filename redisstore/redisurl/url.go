@@ -281,7 +281,7 @@ func (p *parser) setQuery(query string) {
 		case !slices.Contains(parameters, name):
 			p.fault("parameter %d is none of %s", i+1, strings.Join(parameters, ", "))
 		case err != nil || value == "":
-			p.fault("%s: has no value that can be read; use for example %s=FILE", name, name)
+			p.fault("%s: has no valid value; use for example %s=FILE", name, name)
 		case twice:
 			p.fault("%s: is given twice; it has one value", name)
 		default:

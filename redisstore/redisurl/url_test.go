@@ -35,7 +35,7 @@ var badLines = []struct{ name, line, want string }{
 	{"certificate without key", "rediss://h?cert_file=x", "belong together"},
 	{"sentinel's user elsewhere", "redis://h?sentinel_user=x", "are for redis-sentinel://"},
 	{"parameter twice", "redis://h?prefix=a&prefix=b", "given twice"},
-	{"parameter without value", "redis://h?prefix=", "no value"},
+	{"parameter without value", "redis://h?prefix=", "no valid value"},
 	{"timeout is a number", "redis://h?timeout=250", "timeout: is no duration from 1ms to 1s"},
 	{"timeout too long", "redis://h?timeout=2s", "timeout: is no duration from 1ms to 1s"},
 	{"timeout too short", "redis://h?timeout=10us", "timeout: is no duration from 1ms to 1s"},
