@@ -16,8 +16,8 @@ import (
 // The reasons why the store did not decide.
 var (
 	errTimeout    = errors.New("no answer in time")
-	errSkipped    = &sluice.NotSentError{Err: errors.New("not asked, as it has been failing")}
-	errOverloaded = &sluice.NotSentError{Err: errors.New("not asked, as too many calls are in flight")}
+	errSkipped    = &sluice.NotSentError{Err: errors.New("not called, as it has been failing")}
+	errOverloaded = &sluice.NotSentError{Err: errors.New("not called, as too many calls are in flight")}
 )
 
 // admit begins a call, which must be reported, if there is room. A call past the breaker,

@@ -131,9 +131,9 @@ func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 		e.Decision = d
 		for i := range e.Limits {
 			r := &e.Limits[i]
-			said := "they cover the cost, and the store is not asked"
+			said := "they cover the cost, without a call of the store"
 			if r.Outcome = outcomes[i]; !d.Allowed {
-				said = fmt.Sprintf("their turn comes in %v, and the store is not asked", d.RetryAfter)
+				said = fmt.Sprintf("their turn comes in %v, without a call of the store", d.RetryAfter)
 			}
 			r.Lines, r.Changes = append(r.Lines, fmt.Sprintf("this node holds %d units in advance: %s", in, said)), nil
 		}

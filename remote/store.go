@@ -55,7 +55,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	}
 	slots, ok := opts.Local.(sluice.SlotStore)
 	if opts.Local != nil && !ok {
-		return nil, errors.New("remote: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: 1 << 16})")
+		return nil, errors.New("remote: wrap: Local keeps no slots; make one, such as memstore.New(memstore.Options{MaxKeys: 1 << 16})")
 	}
 	if opts.Policy > sluice.FailClosed {
 		return nil, fmt.Errorf("remote: wrap: %v is no policy; use FailOpen, FailLocal or FailClosed", opts.Policy)

@@ -21,7 +21,7 @@ func ValidateExplain(r *sluice.Request) error {
 	case r.Op != sluice.OpTake && r.Op != sluice.OpPeek && r.Op != sluice.OpReserve:
 		return &sluice.RequestError{Field: "Op", Problem: fmt.Sprintf("%v cannot be explained; a take, a peek and a reservation can", r.Op)}
 	case r.Slot != nil:
-		return &sluice.RequestError{Field: "Slot", Problem: "is explained by itself; ask ExplainSlot"}
+		return &sluice.RequestError{Field: "Slot", Problem: "is explained separately; call ExplainSlot"}
 	}
 	return r.Validate()
 }
