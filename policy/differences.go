@@ -70,9 +70,9 @@ func (m *Matches) foundBy(only *rule) bool {
 func (f *Field) lacks() string {
 	switch {
 	case f.Absent:
-		return "must not be there"
+		return "must be absent"
 	case len(f.Values) == 0:
-		return "is not there, or empty"
+		return "is absent or empty"
 	default:
 		return "is " + noneOf(f.Values)
 	}

@@ -232,7 +232,7 @@ func (v *Verdict) explainLevel(ctx context.Context, i int, r *rule, l *level, a 
 		x.Limits, err = dry.shaped(ctx, sluice.Charge{Plan: s.Take, Key: key, Cost: 1})
 	default:
 		if v.explainLimits(&x, l, s, key, dry); len(x.Limits) == 0 {
-			x.Note = "the limits are not asked: the request is refused or denied before"
+			x.Note = "the limits are not applied: the request is refused or denied before"
 		}
 	}
 	if err != nil {
