@@ -61,7 +61,7 @@ func newHTTPVecs() *httpVecs {
 			"Time from when a request was passed on to the header of the upstream's response.", buckets...), []string{"route"}),
 		sent:     counter("sluice_http_responses_total", "Responses to clients by the class of their status.", "route", "class"),
 		answered: counter("sluice_upstream_responses_total", "Responses of upstreams by the class of their status.", "route", "class"),
-		failed:   counter("sluice_upstream_errors_total", "Requests to which no whole response came from the upstream, by the reason.", "route", "reason"),
+		failed:   counter("sluice_upstream_errors_total", "Requests without a whole response of the upstream, by the reason.", "route", "reason"),
 	}
 }
 
