@@ -52,7 +52,7 @@ func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {
 func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 	word := func(n *yaml.Node) { d.Choice(n, "requests", &l.Requests, "all", "denied") }
 	sample := d.MappingOr(n, "requests", word,
-		d.Scalar("sample", "One of how many keys, such as 1/100.", func(n *yaml.Node, s string) {
+		d.Scalar("sample", "Share of the keys, such as 1/100.", func(n *yaml.Node, s string) {
 			one, every, ok := strings.Cut(s, "/")
 			v, err := strconv.ParseInt(strings.ReplaceAll(every, "_", ""), 10, 64)
 			if !ok || one != "1" || err != nil || v < 1 || v > 1_000_000_000 {
@@ -61,7 +61,7 @@ func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 			}
 			l.Every = v
 		}),
-		d.Word("by", "Rule whose keys these are (default: clients' addresses).", &l.By),
+		d.Word("by", "Rule of the keys (default: clients' addresses).", &l.By),
 	)
 	if !sample {
 		return
