@@ -12,7 +12,7 @@
 //	…
 //	d, err := login.Take(ctx, userID, 1)
 //	switch {
-//	case err != nil: // there is no decision: go on without one, or refuse
+//	case err != nil: // no decision: continue without one, or refuse
 //	case !d.Allowed: // come back after d.RetryAfter
 //	}
 //

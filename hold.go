@@ -92,10 +92,11 @@ func (l *Limiter) Hold(ctx context.Context, key string, units int64, o HoldOptio
 	return h, d, err
 }
 
-// Settle ends the hold with the units that were really used: it gives back the rest, or charges
-// what is missing, up to full and the limit's Debt. The first call counts, also one whose
-// answer was lost: later calls have no effect. A call after the end charges all units. The
-// Decision's Spent is the number of units that count, and its Hold says what was found.
+// Settle ends the hold with the units that were really used: it gives back the rest, or
+// charges the missing units, up to full and the limit's Debt. The first call counts, also one
+// whose answer was lost: later calls have no effect. A call after the end charges all units.
+// The Decision's Spent is the number of units that count, and its Hold is the state in which
+// the hold was found.
 func (h *Held) Settle(ctx context.Context, actual int64) (Decision, error) {
 	return h.ask(ctx, OpSettle, actual, h.tried.Swap(true))
 }

@@ -181,7 +181,7 @@ func (t *Term) compile(scope string, l Limit) {
 	if t.logs() {
 		words := t.Quota + t.Debt
 		if t.CountDenied {
-			words += 2*t.Quota + 16 // with so many, a log forgets denials that are too old to matter
+			words += 2*t.Quota + 16 // with that many, a log forgets denials that are too old to matter
 		}
 		t.LogWords = int(min(words, 1<<30))
 	}

@@ -57,7 +57,7 @@ const (
 	// owe so much. It changes nothing else, so a second OpConvert has no effect.
 	OpConvert
 	// OpSettle ends a hold, named by Request.Hold, with Cost as the units that were really
-	// used: it gives the rest of the held units back, or charges what they lack. It is
+	// used: it gives the rest of the held units back, or charges the missing units. It is
 	// allowed whatever fits. The first settle counts: see [Decision].Hold.
 	OpSettle
 	// OpExtend sets the end of an open hold, named by Request.Hold, to its TTL from now,
@@ -145,8 +145,8 @@ type Decision struct {
 	// Delay is how long to delay the request, though it is allowed: at most MaxWait for a
 	// reservation, the queue of a leaky bucket for a take.
 	Delay time.Duration `json:"delay_ns,omitempty"`
-	// At is the instant at which the units count, and Due the instant at which the request
-	// may go on, Delay from now. Together they are the receipt for OpRefund. For a
+	// At is the instant at which the units count, and Due the instant at which the request may
+	// pass, Delay from now. Together they are the receipt for OpRefund. For a
 	// reservation both lie in the future. For units that Limiter.Settle charged, Due is the
 	// instant at which these count.
 	At  Instant `json:"at_us"`

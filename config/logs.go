@@ -19,7 +19,7 @@ type DecisionLog struct {
 	File string // or stdout, or stderr; empty: there is none
 	// Requests is "all", "denied" or "sample"; empty: all.
 	Requests string
-	Every    int64  // a sample has the requests of one key in so many
+	Every    int64  // a sample has the requests of one key in Every
 	By       string // the rule of these keys; empty: the client's address
 	Plain    bool   // keys are written in clear, not hashed
 	// SecretFile holds the secret with which keys are hashed; empty: a secret of the process.

@@ -204,7 +204,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			closeBody(again)
 			_, refused := errors.AsType[*pacing.WaitError](err)
 			if _, denied := errors.AsType[*sluice.DeniedError](err); refused || denied {
-				return res, nil // the server's own answer says more than we could
+				return res, nil // the server's own answer is more specific
 			}
 			res.Body.Close() //nolint:errcheck // no one reads on
 			return nil, err

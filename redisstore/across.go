@@ -24,8 +24,8 @@ import (
 // process dies between two calls, units stay charged and refill in time.
 //
 // All calls name one instant of decision, the earliest of the servers' clocks. A server
-// decides at that instant unless it is more than a second ago, even if a state stands
-// at a later one. So the decision equals that of a single server. If clocks differ by
+// decides at that instant unless it is more than a second ago, even if a state is of a later
+// instant. So the decision equals that of a single server. If clocks differ by
 // more, each server decides at its own instant, and the receipt names the earliest.
 
 // tries is the number of times that a request is tried if other requests come between its look

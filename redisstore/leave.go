@@ -96,7 +96,7 @@ func (a *awaited[T]) end(s *Store, answer T) {
 type late struct {
 	store *Store
 	gone  *sluice.MaybeSentError
-	// undo gives back what a decision has spent.
+	// undo gives back the units and the slot of a decision.
 	undo func(context.Context, *sluice.Decision) bool
 
 	mu     sync.Mutex

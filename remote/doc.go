@@ -121,7 +121,7 @@
 //   - a sliding log or histogram has a window longer by TTL, so that units
 //     count until TTL + Window after they were granted;
 //   - a token bucket, or a leaky bucket that delays nothing, has a burst
-//     smaller by what it refills in a TTL;
+//     smaller by the units that it refills in a TTL;
 //   - a fixed window, a sliding counter and a bucket refilled by interval stay
 //     as they are: between two edges it makes no difference when a unit is
 //     used, so a lease ends at the next edge.

@@ -216,7 +216,7 @@ func (e *entry) releaseWaiters(err error) {
 	e.hasLeader = false
 	if e.waiters != nil {
 		e.waiters.err = err
-		close(e.waiters.done) // the shard is locked, so they find what was learnt
+		close(e.waiters.done) // the shard is locked, so they find the new state
 		e.waiters = nil
 	}
 }

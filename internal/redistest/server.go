@@ -154,7 +154,7 @@ func (s *Server) start(t testing.TB, args []string) {
 	})
 }
 
-// Output returns what the process has written.
+// Output returns the output of the process.
 func (s *Server) Output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
