@@ -175,7 +175,7 @@ func TestInstant(t *testing.T) {
 	}
 }
 
-// TestSizes: requests and decisions are passed by value, on every path.
+// TestSizes: requests and decisions are passed by value on every path, so they stay small.
 func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(sluice.Request{}); n > 120 {
 		t.Errorf("a Request has %d bytes, want at most 120", n)

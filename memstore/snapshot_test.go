@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// filled returns a store with states of every form, and the plans they are of.
+// filled returns a store with states of every form, and their plans.
 func filled(t testing.TB, clock *testkit.Clock, keys int) (*memstore.Store, []*sluice.Plan) {
 	t.Helper()
 	s := memstore.New(memstore.Options{Now: clock.Now})
@@ -53,8 +53,8 @@ func snapshot(t testing.TB, s *memstore.Store) []byte {
 	return b.Bytes()
 }
 
-// TestRestoreForgetsNothing goes on with a restored store beside the one it
-// came from: every decision must be the same, also into one of another size.
+// TestRestoreForgetsNothing uses a restored store beside the original one: every decision must
+// be the same, also if the stores differ in size.
 func TestRestoreForgetsNothing(t *testing.T) {
 	t.Parallel()
 	for _, maxKeys := range []int{0, 40_000, 1 << 22} {
@@ -95,7 +95,7 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			a := memstore.New(memstore.Options{Now: clock.Now})
 			from := testkit.Plan(t, "s", "n: "+l.text)
 			other := from.Term(0).Limit
-			if testkit.Token(other).WarmUp > 0 { // at another rate it has a state of its own
+			if testkit.Token(other).WarmUp > 0 { // a limit of another rate has a state of its own
 				other.Burst++
 			} else {
 				other.Quota++
@@ -103,7 +103,7 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			other.Name = "n"
 			to := testkit.Compile(t, "s", other)
 			testkit.Take(t, a, testkit.Request(from, "another", 2))
-			clock.Advance(50 * time.Hour) // behind the start of the rule
+			clock.Advance(50 * time.Hour) // after the start of the rule
 			testkit.Take(t, a, testkit.Request(from, "k", 2))
 			clock.Advance(time.Millisecond)
 			b := memstore.New(memstore.Options{Now: clock.Now})
