@@ -79,7 +79,8 @@ func TestAllFaults(t *testing.T) {
 	}
 }
 
-// TestVariable: a URL in a variable may hold a password, as platforms provide it.
+// TestVariable: unlike other URLs, one in a variable may hold a password, as platforms provide
+// such URLs.
 func TestVariable(t *testing.T) {
 	const name = "REDIS_URL"
 	for _, c := range []struct{ name, content, user, password, shown string }{
@@ -167,7 +168,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(target.String()) > 4096 {
-			return // ports and escapes have made it longer than the bound
+			return // ports and escapes have made it too long
 		}
 		again, err := redisurl.ParseLine(target.String(), nil)
 		if err != nil || again.String() != target.String() {
