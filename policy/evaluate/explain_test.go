@@ -53,8 +53,8 @@ func (w *world) explain(a policy.Attributes) *evaluate.Explanation {
 	return x
 }
 
-// TestExplainDifferences: they name the parts of a rule's match that differ, and no value
-// that the client sent in a header.
+// TestExplainDifferences: the differences name the parts of a rule's match that differ, but no
+// value that the client sent in a header.
 func TestExplainDifferences(t *testing.T) {
 	w := newWorld(t,
 		rule("get", policy.Match{Methods: []string{"GET", "PUT"}}),
@@ -166,7 +166,7 @@ func TestExplainNeedsAStoreThatCan(t *testing.T) {
 	}
 }
 
-// TestJSON: an explanation and an override are read as they were written.
+// TestJSON: an explanation and an override read back as they were written.
 func TestJSON(t *testing.T) {
 	graced := limits("5/min")[0]
 	graced.Grace = new(sluice.MustParseLimit("9/day sliding-log"))
