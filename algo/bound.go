@@ -65,8 +65,8 @@ func Bound(l sluice.Limit, d time.Duration, others ...sluice.Limit) int64 {
 // (Whole), n in a row admit quota units, and the next may admit them all again.
 //
 // A Debt comes on top, once. The units of a charge lie in the sub-windows that count whole,
-// which hold at most quota and Debt, or in earlier ones, as many of which in a row hold at
-// most quota. The oldest that counts holds at most quota, of which the part outside the window
+// which hold at most quota and Debt, or in earlier ones; as many of these in a row hold at
+// most quota. The oldest that counts holds at most quota; the part of that outside the window
 // may be admitted again. Units never move to an earlier sub-window.
 func counterBound(c sluice.SlidingCounter, quota, sub, length int64) int64 {
 	if length < 2 {
