@@ -30,8 +30,7 @@ func (s *Store) takeScratch() *scratch {
 	return new(scratch)
 }
 
-// done recycles a scratch of which n items were used, and clears its references to the
-// request.
+// done recycles a scratch with n used items, and clears its references to the request.
 func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
 	for i := range n {

@@ -36,8 +36,8 @@
 //     for at most a quarter of the states.
 //
 // A flood of new keys therefore evicts no denied key and no limit without a key,
-// whatever the limits and algorithms are, unless 7N/8 of its own keys are denied,
-// each of which has spent its quota first. A flood can evict keys that are not denied:
+// whatever the limits and algorithms are, unless 7N/8 of its own keys are denied; each of
+// these has spent its quota first. A flood can evict keys that are not denied:
 // a client that sends N/2 to N new keys, one unit each, may spend up to a whole quota
 // again under a key that was not denied yet. A limit of one unit denies no first take.
 //

@@ -27,8 +27,8 @@ import (
 //	limits: their number, and these
 //	CRC-64 (ECMA) of everything before it
 //
-// An entry is a state, or a limit before the first state that names it. The limits at
-// the end are those that no slot names.
+// An entry is a state, or a limit before the first state that names it. The limits at the end
+// are the others, which no slot names.
 const (
 	snapshotMagic   = "sluicem"
 	snapshotVersion = 1
