@@ -45,7 +45,7 @@ type Rule struct {
 	// When, InFlight, Candidates or Status.
 	Shape bool
 
-	// ExemptNetworks contain clients to whom the rule does not apply.
+	// ExemptNetworks contain the clients that the rule does not apply to.
 	ExemptNetworks []netip.Prefix
 	// MaxWait is how long a request may be delayed until it fits all its limits; of several
 	// rules the least MaxWait that is not zero applies. If all limits queue, as a leaky bucket
@@ -95,8 +95,8 @@ type Level struct {
 	// Name distinguishes the levels of a rule; it may be empty in a rule that has
 	// one.
 	Name string
-	// By are the parts of the key, all of which the request must have. Empty means one
-	// budget for all requests.
+	// By are the parts of the key. The request must have all of them. Without parts, all
+	// requests share one budget.
 	By []Part
 	// Missing is the treatment of a request without one of the parts.
 	Missing Missing

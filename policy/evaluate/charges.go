@@ -13,8 +13,8 @@ import (
 // Charges returns the charges of a request under its active rules, for operations other than
 // Decide: several requests that are decided all or none, refunds, settlements. Soft limits are
 // charged as if they were hard; shadow rules and candidates are omitted. The charges are valid
-// until c is used again. If the request is refused there are none, and the Event of c has the
-// reason. Charges does not call the store.
+// until c is used again. A refused request has no charges, and the Event of c has the reason.
+// Charges does not call the store.
 func (e *Evaluator) Charges(ctx context.Context, a policy.Attributes, c *Call) []sluice.Charge {
 	c.begin(e)
 	v := &c.evaluated

@@ -16,7 +16,7 @@ import (
 // VerdictKind is the outcome of a request.
 type VerdictKind uint8
 
-// The kinds of verdict, of which each request has one. Each comment names the HTTP status of
+// The kinds of verdict. Each request has one. Each comment names the HTTP status of
 // the answer to a request that is not passed on.
 const (
 	Allowed      VerdictKind = iota // passed on at once: every limit allowed it

@@ -16,7 +16,7 @@ import (
 
 // settleBy corrects the charges of an allowed request, once its response is known: the
 // difference to an estimated cost is charged or given back, and rules that count responses
-// charge those that count and those that were not seen. Units above a limit's quota become
+// charge for responses that count and for unseen ones. Units above a limit's quota become
 // debt, up to the limit's Debt. Slots of requests in flight are released, unless the request
 // may still be running: then they expire.
 //
