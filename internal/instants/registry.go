@@ -133,7 +133,7 @@ func (r *Registry[K, R]) wait(l *line[K, R], ahead int) *Waiter[K, R] {
 	return w
 }
 
-// find returns the line with these charges, nil if there is none.
+// find returns the line with these charges, or nil.
 func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
 	if l := r.lines[r.hash(charges)]; l != nil && slices.Equal(l.charges, charges) {
 		return l

@@ -54,7 +54,7 @@ func (f Format) Many() uint64 { return 1<<(f.Low()-1) - 1 }
 
 func (f Format) mask() uint64 { return 1<<(f&63) - 1 }
 
-// Pack returns the words of an entry, the second 0 if there is none.
+// Pack returns the words of an entry. The second is 0 if one word is enough.
 func (f Format) Pack(at, units int64, denied bool) (first, second uint64) {
 	word, many := uint64(at)&f.mask()<<f.Low(), f.Many()
 	switch {

@@ -20,8 +20,8 @@ type Sentinel struct {
 	Sentinels       []*Server
 }
 
-// StartSentinel starts a master, a replica and three sentinels of which two
-// must agree. They are stopped when the test ends. A master that a busy machine delays for
+// StartSentinel starts a master, a replica and three sentinels; two of them must agree. They
+// are stopped when the test ends. A master that a busy machine delays for
 // some seconds stays the master: see [Sentinel.Hasten].
 func StartSentinel(t testing.TB, b Binary) *Sentinel {
 	t.Helper()

@@ -110,7 +110,7 @@ func (x *explained) request() {
 	}
 }
 
-// differ returns the difference between an explanation and the decision, "" if there is none.
+// differ returns the difference between an explanation and the decision, or "" if they agree.
 func (x *explained) differ(e *evaluate.Explanation, v *evaluate.Verdict, a policy.Attributes) string {
 	passes := passed(e)
 	switch {

@@ -20,7 +20,7 @@ const (
 	Certificate = "cert"   // a name in a client's verified certificate
 	Func        = "func"   // the result of a function
 	First       = "first"  // the first of several parts that the request has
-	All         = "all"    // several parts, all of which the request must have
+	All         = "all"    // several parts; the request must have all of them
 )
 
 // Written are the sources that a text names, except IP, which has forms of its own.

@@ -29,7 +29,7 @@ func BreadthFirst(t *testing.T, open Open, cfg Search) {
 	t.Helper()
 	var mu sync.Mutex // guards the variables below
 	var all coverage
-	whole := make([]int, cfg.Depth+1) // worlds of which all states of a depth were tried
+	whole := make([]int, cfg.Depth+1) // worlds with all states of a depth tried
 	worlds, part := 0, 0.0
 	t.Cleanup(func() { // after the parallel searches
 		t.Logf("breadth first: %d worlds, %d states, %d steps; of the depth at which the steps end, %.0f %% on average", worlds, all.states, all.steps, 100*part/float64(max(worlds, 1)))

@@ -109,7 +109,7 @@ func (v *version) given(o, n int64) int64 {
 	return o - v.gives(o, n)*den
 }
 
-// give records an add of n units, of which given were given.
+// give records an add of n units that gave the key given units.
 func (l *account) give(v *version, step int, now, n, given int64) {
 	if given == 0 {
 		return

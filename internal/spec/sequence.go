@@ -26,7 +26,7 @@ func (f *failure) rule() string {
 	return name
 }
 
-// play plays steps on a new store. It returns the failure, nil if there is none, and a
+// play plays steps on a new store. It returns the failure, or nil, and a
 // readable list of the steps.
 func play(t testing.TB, w *World, open Open, steps []Step) (*failure, []string) {
 	t.Helper()

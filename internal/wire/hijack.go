@@ -22,7 +22,7 @@ func Hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	return whole, bufio.NewReadWriter(bufio.NewReader(whole), rw.Writer), nil
 }
 
-// earlyConn is a connection of which some bytes have already been read.
+// earlyConn is a connection. The server has already read some of its bytes.
 type earlyConn struct {
 	net.Conn
 	early *bufio.Reader // nil once it is empty
