@@ -199,7 +199,7 @@ func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluic
 	}
 }
 
-// notDecided returns the error of a batch of which nothing was decided or sent.
+// notDecided returns the error of a batch without any decided or sent request.
 func notDecided(err error) error {
 	if _, sent, why := unwrap(err); sent {
 		err = &sluice.NotSentError{Err: why}
