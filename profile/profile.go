@@ -32,7 +32,7 @@ type Profile struct {
 	Name   string // the value of the key like in a configuration; of [a-z0-9-]
 	Title  string // the platform's own name
 	Source string // the documentation of its behaviour
-	// Limits are the limits of one key, all of which must have room. If users of the platform
+	// Limits are the limits of one key. All of them must have room. If users of the platform
 	// choose the numbers, they are those of an example in its documentation.
 	Limits []sluice.Limit
 
