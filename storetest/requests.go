@@ -105,8 +105,8 @@ func testChangedBlocks(t *testing.T, b *bench) {
 	})
 }
 
-// testChangedWithin sends requests with two limits of one name, on different keys, of which
-// neither has been used before.
+// testChangedWithin sends requests with two limits of one name, on different keys. Neither
+// limit has been used before.
 func testChangedWithin(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)
