@@ -38,7 +38,7 @@ func isCall(errs *connect.ErrorWriter, r *http.Request) bool {
 	return errs.IsSupported(r) && (r.Method != http.MethodGet || r.URL.Query().Has("message"))
 }
 
-// headerOnly is the writer of an answer of which only the header fields are used.
+// headerOnly is a writer that keeps only the header fields of an answer.
 type headerOnly struct{ h http.Header }
 
 func (o headerOnly) Header() http.Header       { return o.h }
