@@ -59,7 +59,7 @@ type Listener struct {
 	Line       int // of the file, from 1
 }
 
-// frontKind says what a kind of front has.
+// frontKind describes the features of a kind of front.
 type frontKind struct {
 	rules, bodies, responses bool
 	decides                  bool // it answers with decisions and passes nothing on

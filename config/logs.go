@@ -16,7 +16,7 @@ import (
 
 // DecisionLog configures the log of decisions, a line for each request.
 type DecisionLog struct {
-	File string // or stdout, or stderr; empty: there is none
+	File string // or stdout, or stderr; empty: no log
 	// Requests is "all", "denied" or "sample"; empty: all.
 	Requests string
 	Every    int64  // a sample has the requests of one key in Every
@@ -28,7 +28,7 @@ type DecisionLog struct {
 
 // AccessLog configures the log of requests in the combined format.
 type AccessLog struct {
-	File string // or stdout, or stderr; empty: there is none
+	File string // or stdout, or stderr; empty: no log
 }
 
 func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {

@@ -75,7 +75,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		document.Key("least_body_rate", "Least rate of a body that is waited for, in bytes a second, or off (default 240).", func(n *yaml.Node) { d.leastBodyRate(n, &c.LeastBodyRate) }),
 		d.Number("max_read_ahead", "Bytes of bodies kept while their requests are delayed (default 64 MiB).", 1<<16, 1<<40, &c.MaxReadAhead),
 		d.Number("nodes", "Least number of nodes that share the store: failure: local divides the limits by it while the store is unavailable (default 1).", 1, maxNodes, &c.Nodes),
-		document.Key("exempt", "Clients to whom no rule applies.", func(n *yaml.Node) {
+		document.Key("exempt", "Clients that no rule applies to.", func(n *yaml.Node) {
 			d.Mapping(n, "exempt", document.Key("networks", "Networks of clients that are not limited.", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
 		document.Key("decision_log", "A line of JSON for each request: a file, stdout or stderr, or a mapping.", func(n *yaml.Node) { d.decisionLog(n, &c.DecisionLog) }),

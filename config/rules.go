@@ -253,7 +253,7 @@ func (d *decoder) matchFields(m *policy.Match) []field {
 	}
 }
 
-// pairsOf reads names, each with the values of which a request must have one; "*" is any.
+// pairsOf reads names, each with the accepted values; "*" is any.
 func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
 	d.Pairs(n, what, 64, func(key, value *yaml.Node) {
 		f := policy.Field{Name: key.Value}
