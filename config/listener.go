@@ -59,7 +59,7 @@ type Listener struct {
 	Line       int // of the file, from 1
 }
 
-// frontKind describes the features of a kind of front.
+// frontKind says what a kind of front has.
 type frontKind struct {
 	rules, bodies, responses bool
 	decides                  bool // it answers with decisions and passes nothing on
@@ -142,7 +142,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		document.Key("allow", "Networks of clients that are accepted here (default: those of the file).", func(n *yaml.Node) { d.networks(n, &l.Allow) }),
 		document.Key("deny", "Networks of clients that are refused here (default: those of the file).", func(n *yaml.Node) { d.networks(n, &l.Deny) }),
 		d.Number("max_connections", "Connections open at once here, of those at all listeners (default: as many as these).", 1, 10_000_000, &l.MaxConnections),
-		document.Key("least_body_rate", "Least rate of a body that is waited for, in bytes a second, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
+		document.Key("least_body_rate", "Bytes a second at which a body must come that is waited for, or off (default: that of the file).", func(n *yaml.Node) { d.leastBodyRate(n, &l.LeastBodyRate) }),
 		document.Key("rules", "Names of the rules that apply here (default: all).", func(n *yaml.Node) { d.Texts(n, "a rule", &l.Rules) }),
 	}
 	insecure := false

@@ -247,8 +247,8 @@ func (d *decoder) matchFields(m *policy.Match) []field {
 		document.Key("except_path", "Paths to which the rule does not apply.", func(n *yaml.Node) { d.Texts(n, "except_path", &m.Except) }),
 		document.Key("header", "Header fields and their values; * is any.", func(n *yaml.Node) { d.pairsOf(n, "header", &m.Headers) }),
 		document.Key("query", "Parameters of the query and their values; * is any.", func(n *yaml.Node) { d.pairsOf(n, "query", &m.Queries) }),
-		document.Key("without_header", "Header fields that must be absent.", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }),
-		document.Key("without_query", "Parameters that must be absent.", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }),
+		document.Key("without_header", "Header fields that must not be there.", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }),
+		document.Key("without_query", "Parameters that must not be there.", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }),
 		document.Key("network", "Networks of clients.", func(n *yaml.Node) { d.networks(n, &m.Networks) }),
 	}
 }

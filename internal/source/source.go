@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source names the sources of parts of a key.
+// Package source names where a part of a key comes from.
 package source
 
 import "slices"
@@ -13,17 +13,17 @@ const (
 	Header      = "header" // a header field; a device id is one
 	Query       = "query"  // a query parameter
 	Cookie      = "cookie" // a cookie
-	Path        = "path"   // the value of a wildcard of the path pattern, or a segment by its number
+	Path        = "path"   // what a wildcard of the path pattern stands for, or a segment by its number
 	Claim       = "claim"  // a claim of a verified token
 	Host        = "host"   // the requested host
 	Method      = "method" // the method
 	Certificate = "cert"   // a name in a client's verified certificate
-	Func        = "func"   // the result of a function
+	Func        = "func"   // what a function says
 	First       = "first"  // the first of several parts that the request has
-	All         = "all"    // several parts; the request must have all of them
+	All         = "all"    // several parts, all of which the request must have
 )
 
-// Written are the sources that a text names, except IP, which has forms of its own.
+// Written are the sources that a text names, but for IP, which has forms of its own.
 var Written = []string{Header, Query, Cookie, Path, Claim, Host, Method, Certificate}
 
 // Known reports whether there is such a source.
