@@ -72,7 +72,7 @@ func (f *Field) lacks() string {
 	case f.Absent:
 		return "must be absent"
 	case len(f.Values) == 0:
-		return "is absent or empty"
+		return "is not there, or empty"
 	default:
 		return "is " + noneOf(f.Values)
 	}

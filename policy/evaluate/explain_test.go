@@ -85,7 +85,7 @@ func TestExplainDifferences(t *testing.T) {
 		"host; host: b.example is none of api.example, *.a.example; path: /shop/health is not /x",
 		"except; path: /shop/health is excepted by /shop/health",
 		"header; header X-Plan: is none of pro, team",
-		"there; header X-Debug: is absent or empty",
+		"there; header X-Debug: is not there, or empty",
 		"absent; header X-Plan: must be absent",
 		"query; query format: is not csv",
 		"network; network: 192.0.2.1 is not in 10.0.0.0/8",
